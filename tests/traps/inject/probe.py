@@ -1,0 +1,127 @@
+"""What every program under test imports first: prints results exactly, and records what gets compiled.
+
+`show(label, function, *arguments)` prints one line that tells apart everything two values can differ in: type,
+dtype, sign of zero, NaN payload, memory order; or, for an exception, its type, arguments, files and lines.
+
+With `NBTEST_EVENTS` naming a file, each compilation that starts in this process or a forked child appends a line.
+With `NBTEST_NUMBA_CACHE` set, Numba's own cache is forced onto everything the program decorates (the control).
+"""
+
+import functools
+import os
+import struct
+import sys
+import traceback
+
+import numba
+import numpy as np
+from numba.core import dispatcher, errors, event
+
+_OWN_FILES = (__file__, os.path.dirname(numba.__file__), os.sep + "nbcache" + os.sep)
+
+
+def describe(value):
+    """Return text that differs whenever two results differ in type, dtype, layout or bits."""
+    if type(value) is float:
+        return f"float {value!r} {struct.pack('>d', value).hex()}"
+    if isinstance(value, np.generic):
+        return f"{type(value).__name__} {value!r} {value.tobytes().hex()}"
+    if isinstance(value, np.ndarray):
+        order = "C" if value.flags.c_contiguous else "F" if value.flags.f_contiguous else "A"
+        return f"array {value.dtype} {value.shape} {order} {value.tolist()!r}"
+    if isinstance(value, tuple):
+        fields = getattr(value, "_fields", "")
+        return f"{type(value).__name__}{fields} ({', '.join(map(describe, value))})"
+    if isinstance(value, list):
+        return f"list [{', '.join(map(describe, value))}]"
+    return f"{type(value).__name__} {value!r}"
+
+
+def frames(exception):
+    """Return `file:line in function` of each frame that belongs to the program under test."""
+    summary = traceback.extract_tb(exception.__traceback__)
+    return [
+        f"{frame.filename}:{frame.lineno} in {frame.name}"
+        for frame in summary
+        if not any(own in frame.filename for own in _OWN_FILES)
+    ]
+
+
+def show(label, function, *args, **kwargs):
+    """Call `function` and print, under `label`, what came of it. Never raises."""
+    try:
+        text = describe(function(*args, **kwargs))
+    except errors.NumbaError as exc:
+        text = f"raised {type(exc).__name__} {str(exc).splitlines()[0]}"
+    except BaseException as exc:  # noqa: BLE001 - whatever it is, it is the result to compare
+        text = f"raised {type(exc).__module__}.{type(exc).__qualname__}{exc.args!r} at {'; '.join(frames(exc))}"
+    print(f"{label}: {text}", flush=True)
+
+
+class _Recorder(event.Listener):
+    """Appends `<event> <what>` to the events file, once per process for each."""
+
+    def __init__(self, path):
+        self._path = path
+        self._seen = set()
+
+    def on_start(self, event):
+        data = event.data
+        name = data["qualname"] if event.kind == "numba:run_pass" else data["dispatcher"].py_func.__qualname__
+        line = f"{event.kind} {name}\n"
+        if line not in self._seen:
+            self._seen.add(line)
+            with open(self._path, "a", encoding="utf-8") as file:
+                file.write(line)
+
+    def on_end(self, event):
+        pass
+
+
+def _record_events(path):
+    recorder = _Recorder(path)
+    for kind in ("numba:compile", "numba:run_pass"):
+        event.register(kind, recorder)
+
+
+def _force_numba_cache():
+    """Give every function decorated outside Numba itself `cache=True`."""
+    original = dispatcher.Dispatcher.__init__
+
+    @functools.wraps(original)
+    def initialise(self, py_func, *args, **kwargs):
+        original(self, py_func, *args, **kwargs)
+        if _OWN_FILES[1] not in py_func.__code__.co_filename:
+            try:
+                self.enable_caching()
+            except RuntimeError:  # no place to cache a function that has no file
+                return
+
+    dispatcher.Dispatcher.__init__ = initialise
+    for name in ("vectorize", "guvectorize", "cfunc"):
+        setattr(numba, name, _with_cache(getattr(numba, name)))
+
+
+def _with_cache(decorator):
+    @functools.wraps(decorator)
+    def caching(*args, **kwargs):
+        inner = decorator(*args, **kwargs)
+        if not callable(inner) or (args and callable(args[0]) and not isinstance(args[0], (list, tuple))):
+            return inner
+
+        def apply(function):
+            try:
+                return decorator(*args, cache=True, **kwargs)(function)
+            except RuntimeError:
+                return inner(function)
+
+        return apply
+
+    return caching
+
+
+if "NBTEST_EVENTS" in os.environ:
+    _record_events(os.environ["NBTEST_EVENTS"])
+if "NBTEST_NUMBA_CACHE" in os.environ:
+    _force_numba_cache()
+sys.stdout.reconfigure(line_buffering=True)
