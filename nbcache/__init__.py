@@ -6,10 +6,11 @@ are for programs that would rather switch it on themselves. Importing this packa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # importing typing for it would cost every process milliseconds
 
 if TYPE_CHECKING:
     import os
+    from typing import Any
 
 __all__ = ["__version__", "disable", "enable", "stats"]
 

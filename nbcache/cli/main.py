@@ -1,0 +1,61 @@
+"""The command line: parses it, calls the command, turns what went wrong into one line and an exit status."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import nbcache
+from nbcache.cli import counts, doctor, entries, run, settings, upkeep, why
+from nbcache.cli.text import UsageError, printable
+from nbcache.errors import NbcacheError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GROUPS = (run, counts, entries, why, upkeep, doctor, settings)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser; each command's function is in ``command`` of what it parses."""
+    parser = argparse.ArgumentParser(
+        prog="nbcache",
+        description="A shared compile cache for Numba. Set NBCACHE_DIR and every process that uses Numba shares it.",
+        epilog="Exit status: 0 all is well, 1 something is wrong, 2 wrong usage.",
+    )
+    parser.add_argument("--version", action="version", version=f"nbcache {nbcache.__version__}")
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--dir", metavar="DIR", help="the cache directory (default: NBCACHE_DIR)")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for group in GROUPS:
+        group.register(functools.partial(commands.add_parser, parents=[shared]))
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status. Raises SystemExit where argparse does, nothing else."""
+    args = build_parser().parse_args(argv)
+    try:
+        status: int = args.command(args)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `nbcache ls | head`: the reader has what it wanted
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except UsageError as error:
+        return _complain(error, 2)
+    except NbcacheError as error:
+        return _complain(error, 1)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _complain(f"{where}{error.strerror or error}", 1)
+    return status
+
+
+def _complain(what: object, status: int) -> int:
+    print(f"nbcache: {printable(what)}", file=sys.stderr)
+    return status

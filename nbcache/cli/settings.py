@@ -1,0 +1,59 @@
+"""``nbcache config``: each setting, its value and where that came from."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from nbcache.cli.place import settings_of
+from nbcache.cli.text import print_json, printable, size, table
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from nbcache.config import Settings
+
+
+def register(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the command to the command line."""
+    parser = add("config", help="show each setting and where it came from")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(command=show_config)
+
+
+def show_config(args: argparse.Namespace) -> int:
+    """Print the settings; the status is 1 when one of them couldn't be read."""
+    settings = settings_of(args)
+    values = values_of(settings)
+    if args.json:
+        rows = {name: {"value": value, "source": source} for name, value, source in values}
+        print_json({"settings": rows, "problems": list(settings.problems)})
+    else:
+        for line in table([(f"NBCACHE_{name.upper()}", _words(name, value), source) for name, value, source in values]):
+            print(line)
+    for problem in settings.problems:
+        print(f"nbcache: {printable(problem)}", file=sys.stderr)
+    return 1 if settings.problems else 0
+
+
+def values_of(settings: Settings) -> list[tuple[str, Any, str]]:
+    """Return (name, value as JSON has it, source) of each setting, in the order of their declaration."""
+    rows = []
+    for field in fields(settings):
+        if field.name not in ("sources", "problems"):
+            value = getattr(settings, field.name)
+            plain = sorted(value) if isinstance(value, frozenset) else value
+            rows.append((field.name, plain, settings.sources.get(field.name, "default")))
+    return rows
+
+
+def _words(name: str, value: object) -> str:
+    if name == "max_size" and isinstance(value, int):
+        return size(value)
+    if value is None or value == []:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,122 @@
+"""How commands print: tables, sizes, times, progress. Plain text, the same on a terminal and in a pipe."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+from nbcache.errors import NbcacheError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+T = TypeVar("T")
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+class CommandError(NbcacheError):
+    """Something is wrong: the message is the one line to print, the exit status is 1."""
+
+
+class UsageError(CommandError):
+    """The command was asked for something that can't be: the exit status is 2."""
+
+
+def printable(text: object) -> str:
+    """Return `text` on one line and without control characters: names come from files that others wrote."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in str(text))
+
+
+def table(rows: Iterable[Sequence[object]], head: Sequence[str] = (), right: str = "") -> Iterator[str]:
+    """Yield the lines of a table with columns as wide as their widest cell.
+
+    `right` says which columns are right-aligned: one character a column, ``>`` for those.
+    """
+    cells = [[printable(cell) for cell in row] for row in rows]
+    if head:
+        cells.insert(0, list(head))
+    if not cells:
+        return
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    for row in cells:
+        parts = [
+            cell.rjust(width) if right[column : column + 1] == ">" else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(parts).rstrip()
+
+
+def size(count: float) -> str:
+    """Return `count` [bytes] in words: ``1.5 MiB``."""
+    for unit in _UNITS[:-1]:
+        if abs(count) < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} {_UNITS[-1]}"
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes that ``500M``, ``1.5 GiB`` or ``4096`` mean; prefixes are powers of 1024.
+
+    Raises ValueError, with a message for people.
+    """
+    digits = text.strip().rstrip("iIbB ")
+    power = "KMGT".find(digits[-1:].upper()) + 1 if digits[-1:].isalpha() else 0
+    number = digits[:-1] if power else digits
+    try:
+        value = float(number) * 1024**power
+        if not 0 <= value < float("inf"):
+            raise ValueError
+        return int(value)
+    except ValueError:
+        raise ValueError(f"not a size: {text!r} (write 4096, 500M or 5GiB)") from None
+
+
+def duration(seconds: float) -> str:
+    """Return `seconds` in words: ``45 ms``, ``3.2 s``, ``5 min``, ``2 h``, ``3 d``."""
+    if seconds < 1:
+        return f"{max(seconds, 0) * 1e3:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    if seconds < 3600:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 48 * 3600:
+        return f"{seconds / 3600:.0f} h"
+    return f"{seconds / 86400:.0f} d"
+
+
+def age(moment: float, now: float | None = None) -> str:
+    """Return how long ago `moment` (unix time [s]) was; another host's clock may be ahead, which is ``now``."""
+    passed = (time.time() if now is None else now) - moment
+    return "now" if passed < 1 else duration(passed)
+
+
+def print_json(value: Any) -> None:
+    """Print `value` as JSON for programs and people."""
+    print(json.dumps(value, indent=2, sort_keys=True, default=str))
+
+
+def progress(items: Iterable[T], label: str, total: int | None = None, stream: TextIO | None = None) -> Iterator[T]:
+    """Yield `items`, counting them on a terminal (standard error): nothing is written anywhere else.
+
+    Redrawn ten times a second at most, and erased at the end.
+    """
+    out = sys.stderr if stream is None else stream
+    if not out.isatty():
+        yield from items
+        return
+    drawn = 0.0
+    try:
+        for count, item in enumerate(items, 1):
+            yield item
+            if time.monotonic() - drawn > 0.1:
+                drawn = time.monotonic()
+                done = f"{count}/{total} [{'#' * (20 * count // total):20s}]" if total else str(count)
+                out.write(f"\r{label} {done}")
+                out.flush()
+    finally:
+        out.write("\r\x1b[K")
+        out.flush()

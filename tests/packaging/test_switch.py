@@ -1,0 +1,81 @@
+"""The .pth switch: free when off, light when on, and harmless when nbcache is broken."""
+
+import json
+import os
+import time
+
+import pytest
+from bare import ROOT, Environment
+
+MODULES = "import sys, json; print(json.dumps(sorted(sys.modules)))"
+LINE = (ROOT / "nbcache" / "nbcache.pth").read_text()
+
+# What a process that uses no Numba, or only hits, must not pay for.
+HEAVY = {"asyncio", "diskcache", "filelock", "http", "llvmlite", "numba", "numpy", "rich", "subprocess", "tempfile", "watchdog"}
+
+
+def modules(environment, **environ):
+    done = environment.run(MODULES, **environ)
+    assert (done.returncode, done.stderr) == (0, "")
+    return set(json.loads(done.stdout))
+
+
+def test_unset_imports_nothing(installed, tmp_path):
+    bare = Environment(tmp_path / "bare")
+    assert modules(installed) == modules(bare)
+    assert modules(installed, NBCACHE_DIR="") == modules(bare)
+
+
+def test_unset_takes_less_than_50_microseconds(monkeypatch):
+    monkeypatch.delenv("NBCACHE_DIR", raising=False)
+    best = 1.0
+    for _ in range(100):
+        started = time.perf_counter()
+        exec(LINE)
+        best = min(best, time.perf_counter() - started)
+    assert best < 50e-6
+
+
+def test_set_arms_the_hook_and_imports_nothing_heavy(installed, tmp_path):
+    loaded = modules(installed, NBCACHE_DIR=str(tmp_path / "store"))
+    assert "nbcache.client.hook" in loaded
+    assert not loaded & HEAVY
+
+
+@pytest.mark.parametrize(
+    "code", ["raise RuntimeError('broken')", "def (", "raise ImportError", "arm = None", "def arm():\n    1 / 0"]
+)
+def test_a_broken_nbcache_does_not_disturb_python(installed, tmp_path, code):
+    (installed.site / "nbcache" / "client" / "hook.py").write_text(code)
+    done = installed.run("print('fine')", NBCACHE_DIR=str(tmp_path / "store"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
+
+
+def test_a_missing_nbcache_does_not_disturb_python(installed, tmp_path):
+    os.rename(installed.site / "nbcache", installed.site / "gone")
+    done = installed.run("print('fine')", NBCACHE_DIR=str(tmp_path / "store"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
+
+
+def test_the_line_leaves_no_names_behind(monkeypatch):
+    monkeypatch.setenv("NBCACHE_DIR", "/nonexistent/nbcache")
+    names = {}
+    exec(LINE.replace("nbcache.client.hook", "os.path").replace("os.path.arm()", "pass"), names)
+    assert set(names) <= {"os", "__builtins__"}
+
+
+def test_an_editable_install_has_the_same_switch(environment, tmp_path):
+    pytest.importorskip("hatchling")
+    environment.borrow_packages()  # pip runs the build inside it
+    environment.install("--editable", ROOT)
+    assert (environment.site / "nbcache.pth").read_text() == LINE
+    assert "nbcache" not in modules(environment)
+    done = environment.run("import sys; print(sys.modules['nbcache'].__file__)", NBCACHE_DIR=str(tmp_path / "store"))
+    assert done.stdout.strip() == str(ROOT / "nbcache" / "__init__.py")
+
+
+def test_importing_the_package_imports_nothing_else(installed):
+    done = installed.run(
+        "import sys; before = set(sys.modules); import nbcache; print(sorted(set(sys.modules) - before))"
+    )
+    assert done.stdout.strip() == "['__future__', 'nbcache']"
