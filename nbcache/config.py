@@ -1,0 +1,288 @@
+"""Settings, and where each came from. The only reader of ``os.environ``.
+
+A value comes from the environment, else from ``$XDG_CONFIG_HOME/nbcache/nbcache.toml`` (``~/.config`` when unset), else from
+``/etc/nbcache/nbcache.toml``, else it is the default. In a file, a setting is written without its prefix and in lower case::
+
+    dir = "/shared/nbcache"
+    max_size = "20GiB"
+    trusted_uids = [1001, "build"]
+
+Reading never fails. What can't be read keeps its default and leaves one line in ``Settings.problems``, which names the
+setting, the value and what is accepted. An empty variable counts as unset.
+
+Values
+------
+- flags: ``1 true yes on`` and ``0 false no off``
+- sizes [bytes]: a number and a unit; ``k M G T`` are powers of 1000, ``Ki Mi Gi Ti`` of 1024, a ``B`` may follow; 0 is "no limit"
+- times [s]: a number and ``ms s m h``; without a unit, seconds
+- uids: numbers or user names, separated by commas
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+PREFIX: Final = "NBCACHE_"
+SYSTEM_FILE: Final = "/etc/nbcache/nbcache.toml"
+DEFAULT: Final = "default"
+DEFAULT_MAX_SIZE: Final = 5 << 30
+DEFAULT_WAIT_SECONDS: Final = 30.0
+MAX_WAIT_SECONDS: Final = 86400.0
+_MAX_FILE: Final = 1 << 20
+_LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+OnMiss = Literal["auto", "wait", "compile"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings of one process. Made by :func:`load`; the defaults are those of an empty environment."""
+
+    dir: str | None = None
+    """The store, absolute. None: nbcache is off."""
+    disable: bool = False
+    readonly: bool = False
+    """Never publish an entry."""
+    recache: bool = False
+    """Treat every look-up as a miss and replace what is there."""
+    on_miss: OnMiss = "auto"
+    wait_seconds: float = DEFAULT_WAIT_SECONDS
+    """The longest wait for somebody else's compile [s]."""
+    max_size: int = DEFAULT_MAX_SIZE
+    """[bytes]; 0 for no limit."""
+    trusted_uids: frozenset[int] = frozenset()
+    """Whose files are trusted besides one's own and root's."""
+    record: str | None = None
+    """A warm list to append to, absolute."""
+    log: str = "WARNING"
+    log_file: str | None = None
+    """Absolute."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Setting to ``"default"``, ``"environment NBCACHE_X"`` or ``"file /path"``."""
+    problems: tuple[str, ...] = ()
+    """One line for each value that couldn't be read."""
+
+
+def load(environ: Mapping[str, str] | None = None) -> Settings:
+    """Read the settings of this process, or those a given environment means. Never raises."""
+    env = os.environ if environ is None else environ
+    problems: list[str] = []
+    values: dict[str, Any] = {}
+    sources = dict.fromkeys(NAMES, DEFAULT)
+    # From the weakest source to the strongest.
+    for path in reversed(files(env)):
+        for name, value in _read_file(path, problems).items():
+            _take(values, sources, problems, name, value, f"file {path}")
+    for name in NAMES:
+        text = env.get(PREFIX + name.upper(), "")
+        if text.strip():
+            _take(values, sources, problems, name, text, f"environment {PREFIX}{name.upper()}")
+    return Settings(**values, sources=sources, problems=tuple(problems))
+
+
+def files(env: Mapping[str, str]) -> list[str]:
+    """Return the paths of the files that may hold settings, the strongest first."""
+    home, base = env.get("HOME", ""), env.get("XDG_CONFIG_HOME", "")
+    # The specification of XDG says to ignore a relative path.
+    if not os.path.isabs(base):
+        base = f"{home}/.config" if os.path.isabs(home) else ""
+    return [*([f"{base}/nbcache/nbcache.toml"] if base else []), SYSTEM_FILE]
+
+
+def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
+    """Return the variables that begin with NBCACHE_ and mean nothing: likely misspelt."""
+    env = os.environ if environ is None else environ
+    known = {PREFIX + name.upper() for name in NAMES}
+    return sorted(name for name in env if name.startswith(PREFIX) and name not in known)
+
+
+def _take(
+    values: dict[str, Any], sources: dict[str, str], problems: list[str], name: str, value: object, source: str
+) -> None:
+    reader, accepted = _READERS[name]
+    try:
+        values[name] = reader(value)
+    except (ValueError, TypeError, OverflowError):
+        shown = source.removeprefix("environment ")
+        where = shown if shown.startswith(PREFIX) else f"{name} in {shown.removeprefix('file ')}"
+        problems.append(f"{where}={value!r:.100} is not understood and ignored: {accepted} is accepted")
+    else:
+        sources[name] = source
+
+
+def _read_file(path: str, problems: list[str]) -> dict[str, object]:
+    """Return the known settings of a file. A missing file costs one failed ``open``."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError) as error:
+        # No permission for somebody else's home (a daemon that kept HOME) is no reason for a line in each process.
+        if not isinstance(error, PermissionError):
+            problems.append(f"{path} can't be read: {error}")
+        return {}
+    try:
+        data = os.read(fd, _MAX_FILE + 1)
+    except OSError as error:
+        problems.append(f"{path} can't be read: {error.strerror}")
+        return {}
+    finally:
+        os.close(fd)
+    return _parse_file(path, data, problems)
+
+
+def _parse_file(path: str, data: bytes, problems: list[str]) -> dict[str, object]:
+    parse = _toml_parser()
+    if parse is None:
+        problems.append(f"{path} is ignored: reading TOML needs Python 3.11, or the package tomli")
+        return {}
+    try:
+        if len(data) > _MAX_FILE:
+            msg = f"larger than {_MAX_FILE} bytes"
+            raise ValueError(msg)
+        found = parse(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        problems.append(f"{path} is ignored: {str(error) or 'nested too deeply'}")
+        return {}
+    problems.extend(
+        f"{path}: {name!r:.100} is not a setting; known are {', '.join(NAMES)}" for name in found if name not in _READERS
+    )
+    return {name: value for name, value in found.items() if name in _READERS}
+
+
+def _toml_parser() -> Callable[[str], dict[str, Any]] | None:
+    # Imported here: most processes have no such file, and the parser costs milliseconds.
+    try:
+        import tomllib  # noqa: PLC0415
+    except ImportError:
+        try:
+            import tomli as tomllib  # type: ignore[no-redef,import-not-found,unused-ignore]  # noqa: PLC0415
+        except ImportError:
+            return None
+    return tomllib.loads
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or "\0" in value:
+        raise ValueError(value)
+    return value.strip()
+
+
+def _path(value: object) -> str:
+    text = _text(value)
+    if not text:
+        raise ValueError(value)
+    # Made absolute now: a later chdir must not move the store.
+    return os.path.abspath(os.path.expanduser(text))
+
+
+def _flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    text = _text(value).lower()
+    if text in {"1", "true", "yes", "on"}:
+        return True
+    if text in {"0", "false", "no", "off"}:
+        return False
+    raise ValueError(value)
+
+
+def _on_miss(value: object) -> str:
+    text = _text(value).lower()
+    if text not in {"auto", "wait", "compile"}:
+        raise ValueError(value)
+    return text
+
+
+def _level(value: object) -> str:
+    text = _text(value).upper()
+    if text not in _LOG_LEVELS:
+        raise ValueError(value)
+    return text
+
+
+def _number(text: str, units: Mapping[str, float]) -> float:
+    """Read a decimal number and one of ``units`` after it."""
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+    unit = text[len(digits) :].strip().lower()
+    # float() takes "1_0", "inf" and "١" as well; nobody who writes those means a size.
+    if unit not in units or not digits.isascii() or not digits.replace(".", "", 1).isdigit():
+        raise ValueError(text)
+    return float(digits) * units[unit]
+
+
+_SECONDS: Final = {"": 1.0, "s": 1.0, "sec": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0}
+_BYTES: Final = {
+    f"{prefix}{binary}{suffix}": float((1024 if binary else 1000) ** power)
+    for power, prefix in enumerate(("", "k", "m", "g", "t"))
+    for binary in ("", "i")
+    for suffix in ("", "b")
+    if prefix or not binary
+}
+
+
+def _duration(value: object) -> float:
+    if isinstance(value, bool):
+        raise ValueError(value)  # noqa: TRY004  # one kind of error for every unreadable value
+    seconds = float(value) if isinstance(value, (int, float)) else _number(_text(value), _SECONDS)
+    if not 0 <= seconds <= MAX_WAIT_SECONDS:
+        raise ValueError(value)
+    return seconds
+
+
+def _size(value: object) -> int:
+    if isinstance(value, bool):
+        raise ValueError(value)  # noqa: TRY004
+    size = value if isinstance(value, int) else int(_number(_text(value), _BYTES))
+    if not 0 <= size < 1 << 63:
+        raise ValueError(value)
+    return size
+
+
+def _uids(value: object) -> frozenset[int]:
+    parts = value if isinstance(value, list) else _text(value).split(",")
+    return frozenset(_uid(part) for part in parts if part != "")
+
+
+def _uid(value: object) -> int:
+    if type(value) is int:
+        uid = value
+    else:
+        text = _text(value)
+        uid = int(text) if text.isascii() and text.isdigit() else _uid_of(text)
+    if not 0 <= uid < 1 << 32:
+        raise ValueError(value)
+    return uid
+
+
+def _uid_of(name: str) -> int:
+    import pwd  # noqa: PLC0415  # only needed for names
+
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except (KeyError, OSError) as error:
+        raise ValueError(name) from error
+
+
+_A_PATH: Final = "a path"
+_A_FLAG: Final = "1, true, yes, on or 0, false, no, off"
+_READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
+    "dir": (_path, _A_PATH),
+    "disable": (_flag, _A_FLAG),
+    "readonly": (_flag, _A_FLAG),
+    "recache": (_flag, _A_FLAG),
+    "on_miss": (_on_miss, "auto, wait or compile"),
+    "wait_seconds": (_duration, "a time up to one day, such as 30, 500ms or 2m,"),
+    "max_size": (_size, "a size such as 5GiB or 500M, or 0 for no limit,"),
+    "trusted_uids": (_uids, "a list of uids or user names, separated by commas,"),
+    "record": (_path, _A_PATH),
+    "log": (_level, "debug, info, warning, error or critical"),
+    "log_file": (_path, _A_PATH),
+}
+NAMES: Final = tuple(f.name for f in fields(Settings) if f.name in _READERS)
+"""The settings, in the order of :class:`Settings`."""

@@ -1,0 +1,192 @@
+"""Counters of one process, and what many processes' records add up to.
+
+A snapshot of :class:`Counters` is what goes into the process's usage record; its fields are described in :mod:`nbcache.store.usage`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from nbcache.store import usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class Counters:
+    """What one process hit, missed and built. Any thread may count at any time; a forked child starts from nothing."""
+
+    def __init__(self) -> None:
+        """Start counting now."""
+        self._lock = threading.Lock()
+        self._reset()
+        # Otherwise the child's record would tell everything the parent's tells once more.
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork)
+
+    def hit(self, key: str, function: str, saved_seconds: float) -> None:
+        """Count a use of an entry, and the compilation [s] it saved."""
+        del function  # the entry itself tells
+        with self._lock:
+            self._saved += saved_seconds
+            self._hit_count += 1
+            if key in self._hits or len(self._hits) < usage.MAX_KEYS:
+                self._hits[key] = self._hits.get(key, 0) + 1
+
+    def miss(self, reason: str) -> None:
+        """Count a look-up that found nothing to use."""
+        with self._lock:
+            _increase(self._misses, reason)
+
+    def uncacheable(self, reason: str, function: str) -> None:
+        """Count a function that can't be cached; the first few are kept by name."""
+        with self._lock:
+            item = self._uncacheable.get(reason)
+            if item is None:
+                if len(self._uncacheable) >= usage.MAX_REASONS:
+                    return
+                item = self._uncacheable[reason] = {"count": 0, "functions": []}
+            item["count"] += 1
+            if self._examples < usage.MAX_EXAMPLES and function not in item["functions"]:
+                item["functions"].append(function[: usage.MAX_TEXT])
+                self._examples += 1
+
+    def built(self, key: str, function: str, seconds: float) -> None:
+        """Count a compilation here and how long it took [s]."""
+        with self._lock:
+            self._builds_count += 1
+            self._built += seconds
+            if len(self._builds) < usage.MAX_KEYS:
+                self._builds.append({"key": key, "function": function[: usage.MAX_TEXT], "seconds": seconds})
+
+    def published(self, key: str) -> None:
+        """Count an entry that went into the store."""
+        del key  # among the builds
+        with self._lock:
+            self._published += 1
+
+    def error(self, what: str) -> None:
+        """Count a fault that was turned into a miss."""
+        with self._lock:
+            _increase(self._errors, what)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was counted, so that there is nothing to write down."""
+        return not (self._hit_count or self._misses or self._uncacheable or self._builds_count or self._errors)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return everything counted so far as JSON-able data: a usage record but for host and version."""
+        with self._lock:
+            return {
+                "pid": os.getpid(),
+                "start": self._start,
+                "end": time.time(),
+                "argv0": (sys.argv[0] if getattr(sys, "argv", None) else "")[: usage.MAX_TEXT],
+                "hits": dict(self._hits),
+                "hit_count": self._hit_count,
+                "saved_seconds": self._saved,
+                "builds": [dict(item) for item in self._builds],
+                "builds_count": self._builds_count,
+                "built_seconds": self._built,
+                "misses": dict(self._misses),
+                "uncacheable": {
+                    reason: {"count": item["count"], "functions": list(item["functions"])}
+                    for reason, item in self._uncacheable.items()
+                },
+                "errors": dict(self._errors),
+                "published": self._published,
+            }
+
+    def _reset(self) -> None:
+        self._start = time.time()
+        self._hits: dict[str, int] = {}
+        self._hit_count = 0
+        self._saved = 0.0
+        self._builds: list[dict[str, Any]] = []
+        self._builds_count = 0
+        self._built = 0.0
+        self._misses: dict[str, int] = {}
+        self._uncacheable: dict[str, dict[str, Any]] = {}
+        self._examples = 0
+        self._errors: dict[str, int] = {}
+        self._published = 0
+
+    def _after_fork(self) -> None:
+        # A new lock: another thread of the parent may have held the old one at the moment of the fork.
+        self._lock = threading.Lock()
+        self._reset()
+
+
+@dataclass(slots=True)
+class Summary:
+    """What many processes did, taken together."""
+
+    processes: int = 0
+    hits: int = 0
+    builds: int = 0
+    """Compilations."""
+    misses: dict[str, int] = field(default_factory=dict)
+    """By reason, the most frequent first."""
+    uncacheable: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By reason: ``count``, and ``functions`` as examples."""
+    errors: dict[str, int] = field(default_factory=dict)
+    published: int = 0
+    saved_seconds: float = 0.0
+    """Compilation that hits saved [s]."""
+    built_seconds: float = 0.0
+    """Compilation that took place [s]."""
+    start: float = 0.0
+    """When the first process began, Unix time [s]; 0 if unknown."""
+    end: float = 0.0
+    """When the last one ended."""
+
+    @property
+    def missed(self) -> int:
+        """Look-ups that found nothing to use."""
+        return sum(self.misses.values())
+
+    @property
+    def hit_rate(self) -> float | None:
+        """Hits among look-ups, 0 to 1; None if there were none."""
+        looked_up = self.hits + self.missed
+        return self.hits / looked_up if looked_up else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as JSON-able data."""
+        return {**asdict(self), "missed": self.missed, "hit_rate": self.hit_rate}
+
+
+def aggregate(records: Iterable[Mapping[str, Any]]) -> Summary:
+    """Add up usage records, or snapshots. What isn't a record is left out."""
+    cleaned = (usage.clean({"version": usage.VERSION, **record}) for record in records)
+    total = usage.merge(record for record in cleaned if record is not None)
+    reasons = sorted(total["uncacheable"].items(), key=lambda pair: -pair[1]["count"])
+    return Summary(
+        processes=total["processes"],
+        hits=total["hit_count"],
+        builds=total["builds_count"],
+        misses=_by_frequency(total["misses"]),
+        uncacheable=dict(reasons),
+        errors=_by_frequency(total["errors"]),
+        published=total["published"],
+        saved_seconds=total["saved_seconds"],
+        built_seconds=total["built_seconds"],
+        start=total["start"],
+        end=total["end"],
+    )
+
+
+def _increase(counts: dict[str, int], name: str) -> None:
+    name = name[: usage.MAX_TEXT]
+    if name in counts or len(counts) < usage.MAX_REASONS:
+        counts[name] = counts.get(name, 0) + 1
+
+
+def _by_frequency(counts: dict[str, int]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda pair: -pair[1]))

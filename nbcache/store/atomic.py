@@ -1,0 +1,150 @@
+"""Writing a file so that a reader sees the old one or the new one, never a part.
+
+The bytes go to a temporary name in the same directory (a rename across filesystems isn't atomic), are flushed to
+the disk, and only then get their name. A process killed at any point leaves at most a temporary behind, which
+:func:`nbcache.store.listing.stale_temporaries` finds later.
+
+The temporary's name holds host, pid and 64 random bits: on a shared filesystem a pid alone isn't unique, and neither is
+``O_EXCL`` on old NFS. Permissions are set with ``fchmod``: what others may do with a file that everyone executes isn't left to the umask
+of whoever happened to build it first.
+
+Every system call goes through :data:`SYS`, so that tests can make each of them fail or kill the process there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from typing import Final
+
+from nbcache.store.layout import TEMPORARY
+
+FILE_MODE: Final = 0o644
+DIR_MODE: Final = 0o755
+DROP_MODE: Final = 0o1777
+"""For ``usage/`` and ``requests/``: anybody may add a file, nobody may remove another's."""
+MAX_HOST: Final = 64
+
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# What link(2) answers where there are no hard links: EPERM on vfat and some FUSE, the others elsewhere.
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EXDEV, errno.EMLINK})
+# What fsync(2) answers for a directory on filesystems that can't: nothing is to be done about it there.
+_NO_FSYNC: Final = frozenset({errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.EOPNOTSUPP, errno.EACCES, errno.EIO})
+
+
+class Syscalls:
+    """The system calls of writing, one method each, in the order they are made."""
+
+    mkdir = staticmethod(os.mkdir)
+    open = staticmethod(os.open)
+    write = staticmethod(os.write)
+    fchmod = staticmethod(os.fchmod)
+    fsync = staticmethod(os.fsync)
+    close = staticmethod(os.close)
+    link = staticmethod(os.link)
+    replace = staticmethod(os.replace)
+    unlink = staticmethod(os.unlink)
+
+
+SYS: Syscalls = Syscalls()
+
+
+def host() -> str:
+    """Return this host's name, reduced to characters that are safe in a file name."""
+    # os.uname and not socket.gethostname: importing socket costs milliseconds.
+    name = "".join(c if c.isascii() and (c.isalnum() or c == "-") else "_" for c in os.uname().nodename)
+    return name[:MAX_HOST] or "unknown"
+
+
+def unique() -> str:
+    """Return a name no other process on any host will use: host, pid, random."""
+    return f"{host()}-{os.getpid()}-{os.urandom(8).hex()}"
+
+
+def write_file(path: str, data: bytes, *, exclusive: bool = False, mode: int = FILE_MODE, durable: bool = True) -> bool:
+    """Write ``data`` to ``path`` atomically; return False if ``exclusive`` and the name was taken meanwhile.
+
+    Raises OSError as the system calls do; nothing is left behind then, unless removing it fails too. With
+    ``durable``, file and directory are flushed to the disk.
+    """
+    directory, _, _name = path.rpartition("/")
+    temporary = f"{directory}/.{unique()}{TEMPORARY}"
+    placed = False
+    try:
+        _write_temporary(temporary, data, mode, durable=durable)
+        placed = _place(temporary, path, exclusive=exclusive)
+    finally:
+        # After a rename the name is gone already, and unlink says so.
+        with suppress(OSError):
+            SYS.unlink(temporary)
+    if placed and durable:
+        _flush_directory(directory)
+    return placed
+
+
+def make_directory(path: str, mode: int = DIR_MODE) -> bool:
+    """Make a directory with exactly these permissions; return False if something of that name exists.
+
+    A set-group-id bit inherited from the parent is kept. Raises OSError, FileNotFoundError when the parent is missing.
+    """
+    try:
+        SYS.mkdir(path, mode & 0o777)
+    except FileExistsError:
+        return False
+    fd = SYS.open(path, _DIRECTORY)
+    try:
+        SYS.fchmod(fd, mode | (os.fstat(fd).st_mode & stat.S_ISGID))
+    finally:
+        SYS.close(fd)
+    return True
+
+
+def _write_temporary(path: str, data: bytes, mode: int, *, durable: bool) -> None:
+    fd = SYS.open(path, _CREATE, 0o600)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[SYS.write(fd, rest) :]
+        SYS.fchmod(fd, mode)
+        if durable:
+            SYS.fsync(fd)
+    except BaseException:
+        with suppress(OSError):
+            SYS.close(fd)
+        raise
+    # Not suppressed: on NFS, a full disk or quota may show up only here.
+    SYS.close(fd)
+
+
+def _place(temporary: str, path: str, *, exclusive: bool) -> bool:
+    if not exclusive:
+        SYS.replace(temporary, path)
+        return True
+    try:
+        SYS.link(temporary, path)
+    except FileExistsError:
+        # An NFS server may have made the link and lost the answer; the retransmission then says EEXIST.
+        return os.stat(temporary, follow_symlinks=False).st_nlink > 1
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # No hard links here. Two writers of one slot may then overwrite each other: an entry is lost, none mixed up.
+        SYS.replace(temporary, path)
+    return True
+
+
+def _flush_directory(path: str) -> None:
+    try:
+        fd = SYS.open(path, _DIRECTORY)
+    except OSError:
+        return
+    try:
+        SYS.fsync(fd)
+    except OSError as error:
+        if error.errno not in _NO_FSYNC:
+            raise
+    finally:
+        SYS.close(fd)

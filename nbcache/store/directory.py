@@ -1,0 +1,471 @@
+"""The store: entries in a directory that many processes on many hosts share.
+
+What is guaranteed
+------------------
+- **Nothing here raises** for what the filesystem does: a fault is a refusal to open, something not found, or something not published, each with
+  a reason in one line.
+- What :meth:`Store.find` yields is trusted (:mod:`nbcache.store.trust`), of this format version, of this key, and every byte taken from
+  it was checked (:mod:`nbcache.store.entry`).
+- A reader sees an entry whole or not at all, and the old one or the new one (:mod:`nbcache.store.atomic`).
+- An entry is never changed, only replaced.
+
+Threads and forked children may use one Store.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import stat
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from nbcache.store import atomic, entry, layout
+from nbcache.store.entry import DAMAGED, OTHER_VERSION, UNREADABLE, examine_open, pread_exactly
+from nbcache.store.trust import OPEN_FLAGS, Trust
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from nbcache.config import Settings
+    from nbcache.store.entry import Header, ParsedEntry
+    from nbcache.store.evict import Plan
+    from nbcache.store.listing import EntryInfo
+    from nbcache.store.locks import Lease, Leases
+    from nbcache.store.publish import Published
+
+OTHER_KEY: Final = "other-key"
+UNTRUSTED: Final = "untrusted"
+REJECTIONS: Final = (DAMAGED, OTHER_VERSION, OTHER_KEY, UNTRUSTED, UNREADABLE)
+"""Why a file can be passed over, as :meth:`Store.find` tells it."""
+TIDY_SECONDS: Final = 3600.0
+"""How often some process tidies a store up [s]."""
+TIDY_BUDGET: Final = 0.5
+"""How long that may take when nobody asked for it [s]."""
+
+_GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
+_OBJECTS: Final = f"/{layout.OBJECTS}/"
+_TREE: Final = (
+    (layout.LAYOUT, atomic.DIR_MODE),
+    (layout.OBJECTS, atomic.DIR_MODE),
+    (layout.FAILED, atomic.DIR_MODE),
+    (layout.LEASES, atomic.DIR_MODE),
+    (layout.DAEMON, atomic.DIR_MODE),
+    # Open to everybody, and sticky: a client whose uid may not write entries still asks for them (requests/) and tells that it used
+    # them (usage/), or eviction would take what only such clients use. Nothing that lies there is trusted, only read as
+    # bounded data. Whoever wants it otherwise changes the mode: it is set only when the directory is made.
+    (layout.REQUESTS, atomic.DROP_MODE),
+    (layout.USAGE, atomic.DROP_MODE),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a store can't be used: one line for a person."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BadEntry:
+    """An entry that :meth:`Store.verify` found wanting."""
+
+    path: str
+    key: str
+    reason: str
+    """One of :data:`REJECTIONS`."""
+    removed: bool
+
+
+class FoundEntry:
+    """An entry that may be used. ``section(name)`` checks each section before it returns it."""
+
+    __slots__ = ("_parsed", "header", "path")
+
+    def __init__(self, path: str, parsed: ParsedEntry) -> None:
+        """Wrap an entry that was found trusted and valid."""
+        self.path = path
+        self.header = parsed.header
+        self._parsed = parsed
+
+    @property
+    def section_sizes(self) -> dict[str, int]:
+        """Name and size [bytes] of each section."""
+        return self._parsed.section_sizes
+
+    def section(self, name: str) -> bytes | None:
+        """Return a section; None when absent, damaged, or when it must be read now and the file is gone or replaced."""
+        return self._parsed.section(name)
+
+
+class Store:
+    """A store that was opened: see :meth:`open`."""
+
+    def __init__(self, path: str, trust: Trust, *, writable: bool, recache: bool = False, max_size: int = 0) -> None:
+        """Use :meth:`open`, which checks what this one takes for granted."""
+        self.path = path
+        """Absolute and without symlinks."""
+        self.writable = writable
+        self.trust = trust
+        self._recache = recache
+        self._max_size = max_size
+        self._stem = path + _OBJECTS
+        self._shards: set[str] = set()
+        self._leases: Leases | None = None
+
+    @classmethod
+    def open(cls, settings: Settings) -> Store | Refusal:
+        """Open the store that settings name, making it if it doesn't exist. Never raises.
+
+        Whoever may write objects gets ``writable``; with NBCACHE_READONLY, or without permission, the store is only read.
+        """
+        if settings.dir is None:
+            return Refusal("NBCACHE_DIR is not set")
+        trust = Trust(settings.trusted_uids)
+        try:
+            path = os.path.realpath(settings.dir)
+            reason = _prepare(path, settings.dir, trust, readonly=settings.readonly)
+        except (OSError, ValueError) as error:
+            reason = f"NBCACHE_DIR={settings.dir} can't be used: {_strerror(error)}"
+        if reason is not None:
+            return Refusal(reason)
+        writable = not settings.readonly and _may_write(path)
+        return cls(path, trust, writable=writable, recache=settings.recache, max_size=settings.max_size)
+
+    def find(self, key: str, reject: Callable[[str], None]) -> Iterator[FoundEntry]:
+        """Yield each variant of a key that may be used, base slot first.
+
+        ``reject`` is called with one of :data:`REJECTIONS` for each file that is passed over. A key that isn't there, or isn't a key,
+        yields nothing. Never raises.
+        """
+        if not layout.is_key(key):
+            return
+        stem = f"{self._stem}{key[:2]}/{key[2:]}"
+        for suffix in layout.SUFFIXES:
+            path = stem + suffix
+            try:
+                fd = os.open(path, OPEN_FLAGS)
+            except OSError as error:
+                if error.errno in _GONE:
+                    return
+                reject(UNTRUSTED if error.errno == errno.ELOOP else UNREADABLE)
+                continue
+            try:
+                found = self._check(fd, key)
+            finally:
+                os.close(fd)
+            if isinstance(found, str):
+                reject(found)
+                continue
+            found.refetch(_Later(path, self.trust, found.digest, found.size))
+            yield FoundEntry(path, found)
+
+    def exists(self, key: str) -> bool:
+        """Whether something lies under a key: one ``stat``, nothing is checked."""
+        try:
+            os.lstat(layout.slot_path(self.path, key))
+        except (OSError, ValueError):
+            return False
+        return True
+
+    def publish(self, header: Header, sections: Mapping[str, bytes], *, recache: bool | None = None) -> Published:
+        """Put an entry into the store; never raises.
+
+        If this variant (key and guard) is there and valid, it stays, unless ``recache`` (default: NBCACHE_RECACHE).
+        """
+        from nbcache.store import publish as publishing  # noqa: PLC0415  # a process that only hits never needs it
+
+        if not self.writable:
+            return publishing.Published(ok=False, reason="the store is read-only for this process", path=None)
+        again = self._recache if recache is None else recache
+        return publishing.publish(self.path, self.trust, header, sections, recache=again, repair=self._repair)
+
+    def lease(self, key: str) -> Lease | None:
+        """Return the right to compile a key, without blocking; None if somebody alive holds it. Never raises.
+
+        Where no lock can be had (a read-only store, say), a lease that holds nothing (``held`` is False).
+        """
+        from nbcache.store import locks  # noqa: PLC0415
+
+        if not self.writable or not layout.is_key(key):
+            return locks.Lease(key, None)
+        if self._leases is None:
+            self._leases = locks.Leases(f"{self.path}/{layout.LEASES}")
+        return self._leases.acquire(key)
+
+    def scan(self) -> Iterator[EntryInfo]:
+        """Yield every entry, in no particular order within a shard."""
+        from nbcache.store import listing  # noqa: PLC0415
+
+        return listing.scan(self.path)
+
+    def find_prefix(self, prefix: str) -> Iterator[EntryInfo]:
+        """Yield the entries whose key begins with ``prefix`` (two hex digits at least, or all are looked at)."""
+        from nbcache.store import listing  # noqa: PLC0415
+
+        only = [prefix[: layout.SHARD]] if layout.is_shard(prefix[: layout.SHARD]) else None
+        return (info for info in listing.scan(self.path, only) if info.key.startswith(prefix))
+
+    def verify(self, *, remove: bool = False, checked: Callable[[EntryInfo], None] | None = None) -> Iterator[BadEntry]:
+        """Check every section of every entry and yield those that are wrong; ``checked`` is called after each one.
+
+        With ``remove``, wrong ones are removed, where this process may. Entries of another format version are wrong here too.
+        """
+        from nbcache.store import evict  # noqa: PLC0415
+
+        for info in list(self.scan()):
+            reason = self._verify(info.path, info.key)
+            if reason is not None:
+                removed = remove and self.writable and evict.remove_slot(info.path)
+                yield BadEntry(info.path, info.key, reason, removed)
+            if checked is not None:
+                checked(info)
+
+    def remove(self, path: str) -> bool:
+        """Remove one entry by the path a listing gave; return whether it went."""
+        from nbcache.store import evict  # noqa: PLC0415
+
+        return self.writable and evict.remove_slot(path)
+
+    def clear(self) -> tuple[int, int]:
+        """Remove every entry, and leftovers of any age; return how many entries and how many bytes went.
+
+        Usage records, requests and leases stay.
+        """
+        from nbcache.store import listing  # noqa: PLC0415
+
+        count = size = 0
+        if self.writable:
+            for info in self.scan():
+                with suppress(OSError):
+                    os.unlink(info.path)
+                    count, size = count + 1, size + info.size
+            for path in listing.stale_temporaries(self.path, now=float("inf")):
+                if path.endswith(layout.TEMPORARY):
+                    with suppress(OSError):
+                        os.unlink(path)
+        return count, size
+
+    def gc(self, max_size: int | None = None, *, dry_run: bool = False) -> Plan:
+        """Evict the least recently used entries if the store is larger than ``max_size`` (default: NBCACHE_MAX_SIZE).
+
+        Also folds old usage records. Returns what was planned; with ``dry_run`` nothing is changed.
+        """
+        from nbcache.store import evict, usage  # noqa: PLC0415
+
+        limit = self._max_size if max_size is None else max_size
+        decided = evict.plan(self.scan(), limit, time.time(), usage.last_use(usage.read(self.path)))
+        if self.writable and not dry_run:
+            evict.apply(decided)
+            usage.fold(self.path, self.exists)
+        return decided
+
+    def sweep(self) -> int:
+        """Remove temporaries and leases that nobody touched for an hour; return how many."""
+        from nbcache.store import listing  # noqa: PLC0415
+
+        count = 0
+        if self.writable:
+            for path in listing.stale_temporaries(self.path):
+                with suppress(OSError):
+                    os.unlink(path)
+                    count += 1
+        return count
+
+    def tidy(self, budget: float = TIDY_BUDGET) -> bool:
+        """Sweep and evict, if nobody did within :data:`TIDY_SECONDS`; return whether it was this process's turn.
+
+        Meant for the end of a process that published. ``budget`` [s] bounds the time that listing takes: in a store too large for it, a
+        random part of the shards is brought down to its part of the limit. Never raises.
+        """
+        with suppress(OSError):
+            if self.writable and self._my_turn():
+                self._tidy(time.monotonic() + budget)
+                return True
+        return False
+
+    def write_usage(self, record: Mapping[str, object]) -> str | None:
+        """Write this process's usage record (:mod:`nbcache.store.usage`), wherever it may; never raises.
+
+        Also when the store is read-only otherwise: eviction would take what only such processes use.
+        """
+        from nbcache.store import usage  # noqa: PLC0415
+
+        return usage.write(self.path, record)
+
+    def _check(self, fd: int, key: str) -> ParsedEntry | str:
+        try:
+            status = os.fstat(fd)
+            if not self.trust.allows(status) or not self._trusts_shard(key[:2]):
+                return UNTRUSTED
+            found = examine_open(fd, status.st_size)
+        except (OSError, ValueError):
+            return UNREADABLE
+        if not isinstance(found, str) and found.header.key != key:
+            return OTHER_KEY
+        return found
+
+    def _trusts_shard(self, shard: str) -> bool:
+        # Once per process: nobody but a trusted owner can make a directory that passed any worse.
+        if shard in self._shards:
+            return True
+        if self.trust.directory_problem(self._stem + shard) is None:
+            self._shards.add(shard)
+            return True
+        return False
+
+    def _repair(self, key: str) -> None:
+        """Make the directories that a key needs. Raises OSError when it can't."""
+        if not os.path.isdir(self._stem):
+            os.makedirs(self.path, atomic.DIR_MODE, exist_ok=True)
+            _make_tree(self.path)
+        if self.trust.directory_problem(self.path) is not None:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        atomic.make_directory(self._stem + key[:2])
+
+    def _verify(self, path: str, key: str) -> str | None:
+        try:
+            fd = os.open(path, OPEN_FLAGS)
+        except OSError as error:
+            if error.errno in _GONE:
+                return None
+            return UNTRUSTED if error.errno == errno.ELOOP else UNREADABLE
+        try:
+            found = self._check(fd, key)
+            if isinstance(found, str):
+                return found
+            whole = all(found.section(name) is not None for name in found.section_sizes)
+            return None if whole else DAMAGED
+        finally:
+            os.close(fd)
+
+    def _my_turn(self) -> bool:
+        stamp = f"{self.path}/{layout.STAMP}"
+        try:
+            if time.time() - os.lstat(stamp).st_mtime < TIDY_SECONDS:
+                return False
+            os.utime(stamp, follow_symlinks=False)
+        except FileNotFoundError:
+            # The first process to publish: nothing to tidy up yet.
+            atomic.write_file(stamp, b"", durable=False)
+            return False
+        return True
+
+    def _tidy(self, deadline: float) -> None:
+        from nbcache.store import evict, listing, usage  # noqa: PLC0415
+
+        names = listing.shards(self.path)
+        random.shuffle(names)
+        entries: list[EntryInfo] = []
+        seen = 0
+        for name in names:
+            entries.extend(listing.scan(self.path, [name]))
+            seen += 1
+            if time.monotonic() > deadline:
+                break
+        if self._max_size > 0 and names:
+            limit = max(1, self._max_size * seen // len(names))
+            size = sum(info.size for info in entries)
+            # Reading usage takes time too; not worth it while there is room.
+            used = usage.last_use(usage.read(self.path)) if size > limit else {}
+            evict.apply(evict.plan(entries, limit, time.time(), used))
+        if time.monotonic() < deadline:
+            self.sweep()
+            usage.fold(self.path, self.exists)
+
+
+class _Later:
+    """Fetches bytes of an entry that weren't read along, from the file that the others came from or not at all."""
+
+    __slots__ = ("_digest", "_path", "_size", "_trust")
+
+    def __init__(self, path: str, trust: Trust, digest: bytes, size: int) -> None:
+        self._path = path
+        self._trust = trust
+        self._digest = digest
+        self._size = size
+
+    def __call__(self, offset: int, count: int) -> bytes | None:
+        try:
+            fd = os.open(self._path, OPEN_FLAGS)
+        except OSError:
+            return None
+        try:
+            status = os.fstat(fd)
+            # The header's digest tells the same entry from a replacement; it covers the digests of all sections. Better than an
+            # inode number, which can be used again, and an entry that moved to another slot isn't mistaken for one.
+            same = self._trust.allows(status) and status.st_size == self._size
+            same = same and os.pread(fd, entry.DIGEST_SIZE, entry.DIGEST_OFFSET) == self._digest
+            return pread_exactly(fd, offset, count) if same else None
+        except OSError:
+            return None
+        finally:
+            os.close(fd)
+
+
+def _prepare(path: str, given: str, trust: Trust, *, readonly: bool) -> str | None:
+    """Make the store if need be and look at what is there; return what is wrong. May raise OSError."""
+    name = f"NBCACHE_DIR={given}"
+    made = False
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        if readonly:
+            return f"{name} does not exist and NBCACHE_READONLY is set"
+        made = _make_root(path)
+        status = os.stat(path)
+    if not stat.S_ISDIR(status.st_mode):
+        return f"{name} is not a directory"
+    problem = trust.path_problem(path)
+    if problem is not None:
+        return f"{name} {problem}"
+    if not readonly:
+        # A full or read-only disk doesn't keep anybody from reading what is there.
+        with suppress(OSError):
+            _make_tree(path, tag_root=made)
+    return _inner_problem(path, trust, name)
+
+
+def _inner_problem(path: str, trust: Trust, name: str) -> str | None:
+    for inner in (layout.LAYOUT, layout.OBJECTS):
+        if os.path.lexists(f"{path}/{inner}"):
+            problem = trust.directory_problem(f"{path}/{inner}")
+            if problem is not None:
+                return f"{name}: {inner} {problem}"
+    return None
+
+
+def _make_root(path: str) -> bool:
+    """Make a directory and those above it; return whether it was this process that made it."""
+    parent = os.path.dirname(path)
+    if not os.path.isdir(parent):
+        _make_root(parent)
+    return atomic.make_directory(path)
+
+
+def _make_tree(path: str, *, tag_root: bool = False) -> None:
+    if os.path.isdir(f"{path}/{layout.OBJECTS}"):
+        return
+    # A directory that held other things before must not be left out of backups because a cache moved in.
+    tag_root = tag_root or not os.listdir(path)
+    for name, mode in _TREE:
+        with suppress(FileExistsError):
+            atomic.make_directory(f"{path}/{name}", mode)
+    tag = f"{path}/{layout.TAG}" if tag_root else f"{path}/{layout.LAYOUT}/{layout.TAG}"
+    atomic.write_file(tag, layout.TAG_TEXT, durable=False)
+
+
+def _may_write(path: str) -> bool:
+    """Whether entries may be written: asked of the nearest directory that exists."""
+    for name in (f"{path}/{layout.OBJECTS}", path):
+        if os.path.isdir(name):
+            effective = os.access in os.supports_effective_ids
+            return os.access(name, os.W_OK | os.X_OK, effective_ids=effective)
+    return False
+
+
+def _strerror(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

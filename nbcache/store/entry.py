@@ -1,0 +1,330 @@
+"""The format of an entry: one compiled unit as one file.
+
+::
+
+    FORMAT_VERSION = 1
+
+    entry     = preamble header section*         ; nothing before, between or after
+    preamble  = magic version length digest      ; 32 bytes, integers little-endian
+    magic     = 89 4E 42 4F 0D 0A 1A 0A          ; "\\x89NBO\\r\\n\\x1a\\n", broken by any text-mode transfer
+    version   = u32                              ; FORMAT_VERSION
+    length    = u32                              ; bytes of the header, at most 1 MiB
+    digest    = 16 bytes                         ; blake2b-128 over magic, version, length and header
+    header    = JSON object, UTF-8               ; the fields of Header, and "sections"
+    sections  = [[name, size, digest], ...]      ; in the order on disk; digest: 32 hex digits, blake2b-128
+    section   = size bytes
+
+Version log:
+
+1. First version.
+
+What is guaranteed
+------------------
+- **Every byte is covered.** Preamble and header by the header's digest, each section by its own; the section table
+  lies in the header; the file is as long as the table says, to the byte. So there are no slack bytes to differ in.
+- **Nothing is used before its digest was checked.** A section's digest is compared when the section is asked for.
+- **Parsing never raises and never blocks** on the bytes of a file, whatever they are: what isn't a valid entry of this
+  version is a reason (:data:`DAMAGED`, :data:`OTHER_VERSION`, :data:`UNREADABLE`), never an exception.
+- **Reading is lazy.** One ``read`` of :data:`FIRST_READ` bytes normally brings header, ``meta`` and ``object``; the other sections
+  are only read when asked for.
+
+A digest here notices damage. It is no proof of origin: who may write an entry is decided in :mod:`nbcache.store.trust`.
+
+Unknown fields of the header are ignored, so that a field can be added without a new version; a change in the meaning
+of a field, or a new field that a reader must heed, needs a new one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from nbcache.errors import EntryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+FORMAT_VERSION: Final = 1
+MAGIC: Final = b"\x89NBO\r\n\x1a\n"
+DIGEST_SIZE: Final = 16
+"""Bytes of a digest."""
+MAX_HEADER: Final = 1 << 20
+"""The longest header [bytes]. A longer one is refused by :func:`encode` and damage to :func:`examine`."""
+MAX_ENTRY: Final = 1 << 30
+"""The largest entry [bytes]: a bound on what a reader may be asked to hold, far above any object code."""
+FIRST_READ: Final = 1 << 16
+"""What a reader asks for in its first ``read`` [bytes]."""
+SECTION_ORDER: Final = ("meta", "object", "components", "bitcode")
+"""Sections in the order on disk: what every hit needs first, what only a new caller links last; unknown ones after."""
+EAGER: Final = frozenset({"meta", "object"})
+"""Sections brought along by the first read (or, where they are longer, by a second one)."""
+
+DAMAGED: Final = "damaged"
+OTHER_VERSION: Final = "other-version"
+UNREADABLE: Final = "unreadable"
+
+_FIXED: Final = Struct("<8sII")
+DIGEST_OFFSET: Final = _FIXED.size
+"""Where the header's digest lies [bytes from the start]. It stands for the whole entry: the header holds the others."""
+_PREAMBLE: Final = DIGEST_OFFSET + DIGEST_SIZE
+_TEXT_FIELDS: Final = ("key", "kind", "function", "signature", "toolchain", "build", "guard")
+_NUMBER_FIELDS: Final = ("compile_seconds", "created")
+_TABLE_ROW: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What is known about an entry without reading its sections."""
+
+    key: str
+    """64 lowercase hex digits; also the name of the file."""
+    kind: str
+    """``"dispatcher"``, ``"ufunc"``, ``"cfunc"``, ``"gufunc-wrapper"``…"""
+    function: str
+    """``"module:qualname"``."""
+    signature: str
+    """The signature, readable."""
+    toolchain: str
+    """Versions and target, readable, in one line."""
+    compile_seconds: float
+    """How long the compilation took [s]: what a hit saves."""
+    created: float
+    """When it was built, Unix time [s]."""
+    build: str
+    """Build id, part of every symbol of the object."""
+    guard: str
+    """Digest of what must also hold for this variant; ``""`` for nothing."""
+    extra: Mapping[str, object] = field(default_factory=dict)
+    """Small JSON; unknown fields are ignored."""
+
+
+class ParsedEntry:
+    """An entry whose preamble and header were checked. Sections are checked when asked for."""
+
+    __slots__ = ("_head", "_later", "_table", "digest", "header", "size")
+
+    def __init__(
+        self,
+        header: Header,
+        table: dict[str, tuple[int, int, str]],
+        head: bytes,
+        later: Callable[[int, int], bytes | None] | None,
+        digest: bytes,
+        size: int,
+    ) -> None:
+        """Hold the parsed parts. ``later(offset, size)`` fetches bytes that ``head`` doesn't reach, or None."""
+        self.header = header
+        self.digest = digest
+        self.size = size
+        self._table = table
+        self._head = head
+        self._later = later
+
+    @property
+    def section_sizes(self) -> dict[str, int]:
+        """Name and size [bytes] of each section, in the order on disk."""
+        return {name: size for name, (_, size, _) in self._table.items()}
+
+    def section(self, name: str) -> bytes | None:
+        """Return a section's bytes once its digest was found right; None when absent, damaged or no longer readable."""
+        row = self._table.get(name)
+        if row is None:
+            return None
+        offset, size, digest = row
+        if offset + size <= len(self._head):
+            data: bytes | None = self._head[offset : offset + size]
+        else:
+            data = self._later(offset, size) if self._later is not None else None
+        if data is None or len(data) != size or blake2b(data, digest_size=DIGEST_SIZE).hexdigest() != digest:
+            return None
+        return data
+
+    def refetch(self, later: Callable[[int, int], bytes | None]) -> None:
+        """Say where bytes beyond those already held come from, once the descriptor parsed from is closed."""
+        self._later = later
+
+
+def encode(header: Header, sections: Mapping[str, bytes]) -> bytes:
+    """Return the bytes of an entry.
+
+    Raises :class:`~nbcache.errors.EntryError` when the header isn't JSON, or it or the whole is too large.
+    """
+    names = ordered(sections)
+    table = [[name, len(sections[name]), _digest(sections[name]).hex()] for name in names]
+    fields = {name: getattr(header, name) for name in (*_TEXT_FIELDS, *_NUMBER_FIELDS)}
+    fields["extra"] = dict(header.extra)
+    fields["sections"] = table
+    try:
+        text = json.dumps(fields, separators=(",", ":"), allow_nan=False).encode("ascii")
+    except (TypeError, ValueError, RecursionError) as error:
+        msg = f"the header can't be written as JSON: {error}"
+        raise EntryError(msg) from error
+    if _read_header(text) is None:
+        msg = "a field of the header has the wrong type"
+        raise EntryError(msg)
+    if len(text) > MAX_HEADER:
+        msg = f"the header is too large: {len(text)} bytes"
+        raise EntryError(msg)
+    fixed = _FIXED.pack(MAGIC, FORMAT_VERSION, len(text))
+    data = b"".join([fixed, _digest(fixed, text), text, *(sections[name] for name in names)])
+    if len(data) > MAX_ENTRY:
+        msg = f"the entry is too large: {len(data)} bytes"
+        raise EntryError(msg)
+    return data
+
+
+def parse(source: int | bytes) -> ParsedEntry | None:
+    """Parse an entry from an open file descriptor or from bytes; None if it isn't a valid one of this version."""
+    entry = examine(source)
+    return None if isinstance(entry, str) else entry
+
+
+def examine(source: int | bytes, *, first: int = FIRST_READ, eager: bool = True) -> ParsedEntry | str:
+    """Like :func:`parse`, but say why not: :data:`DAMAGED`, :data:`OTHER_VERSION` or :data:`UNREADABLE`.
+
+    ``first`` is how much the first read asks for [bytes]; with ``eager`` false, no section is read along. The descriptor
+    stays open and is read with ``pread``, so that its offset doesn't matter; sections that weren't read along are
+    fetched from it when asked for, until :meth:`ParsedEntry.refetch` names another place.
+    """
+    if isinstance(source, bytes):
+        return _examine(len(source), source, None, eager=False)
+    try:
+        status = os.fstat(source)
+        if not stat.S_ISREG(status.st_mode):
+            return UNREADABLE
+        return examine_open(source, status.st_size, first=first, eager=eager)
+    except (OSError, ValueError):
+        return UNREADABLE
+
+
+def examine_open(fd: int, size: int, *, first: int = FIRST_READ, eager: bool = True) -> ParsedEntry | str:
+    """Like :func:`examine` for a descriptor already known to be a regular file of ``size`` bytes. May raise OSError."""
+    head = os.pread(fd, first, 0)
+    return _examine(size, head, lambda offset, count: pread_exactly(fd, offset, count), eager=eager)
+
+
+def pread_exactly(fd: int, offset: int, count: int) -> bytes | None:
+    """Return ``count`` bytes at ``offset``; None when the file is shorter or can't be read."""
+    if count > MAX_ENTRY:
+        return None
+    parts = []
+    try:
+        while count > 0:
+            part = os.pread(fd, count, offset)
+            if not part:
+                return None
+            parts.append(part)
+            offset += len(part)
+            count -= len(part)
+    except OSError:
+        return None
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def ordered(names: Iterable[str]) -> list[str]:
+    """Return section names in the order on disk: the known ones first."""
+    given = set(names)
+    return [name for name in SECTION_ORDER if name in given] + sorted(given.difference(SECTION_ORDER))
+
+
+def _digest(*parts: bytes) -> bytes:
+    hasher = blake2b(digest_size=DIGEST_SIZE)
+    for part in parts:
+        hasher.update(part)
+    return hasher.digest()
+
+
+def _examine(
+    size: int,
+    head: bytes,
+    more: Callable[[int, int], bytes | None] | None,
+    *,
+    eager: bool,
+) -> ParsedEntry | str:
+    if len(head) < _PREAMBLE or size > MAX_ENTRY:
+        return DAMAGED
+    magic, version, length = _FIXED.unpack_from(head)
+    if magic != MAGIC:
+        return DAMAGED
+    if version != FORMAT_VERSION:
+        return OTHER_VERSION
+    start = _PREAMBLE + length
+    if length > MAX_HEADER or start > size:
+        return DAMAGED
+    grown = _grow(head, start, more)
+    if grown is None:
+        return DAMAGED
+    head, text, digest = grown, grown[_PREAMBLE:start], grown[DIGEST_OFFSET:_PREAMBLE]
+    if _digest(head[: _FIXED.size], text) != digest:
+        return DAMAGED
+    read = _read_header(text)
+    if read is None:
+        return DAMAGED
+    header, rows = read
+    table, end = _place(rows, start)
+    if end != size:
+        return DAMAGED
+    if eager:
+        wanted = max((offset + count for name, (offset, count, _) in table.items() if name in EAGER), default=0)
+        grown = _grow(head, wanted, more)
+        if grown is None:
+            return DAMAGED
+        head = grown
+    return ParsedEntry(header, table, head, more, digest, size)
+
+
+def _grow(head: bytes, end: int, more: Callable[[int, int], bytes | None] | None) -> bytes | None:
+    """Return the bytes up to ``end`` at least; None when they can't be had."""
+    if len(head) >= end:
+        return head
+    rest = None if more is None else more(len(head), end - len(head))
+    return None if rest is None else head + rest
+
+
+def _place(rows: list[tuple[str, int, str]], start: int) -> tuple[dict[str, tuple[int, int, str]], int]:
+    """Give each section its offset. Offsets aren't stored, so that sections can't overlap or leave gaps."""
+    table = {}
+    for name, size, digest in rows:
+        table[name] = (start, size, digest)
+        start += size
+    return table, start
+
+
+def _read_header(text: bytes) -> tuple[Header, list[tuple[str, int, str]]] | None:
+    """Decode the header's JSON and check each type; None on anything unexpected."""
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, dict):
+        return None
+    values = [fields.get(name) for name in _TEXT_FIELDS]
+    numbers = [fields.get(name) for name in _NUMBER_FIELDS]
+    extra = fields.get("extra")
+    rows = _read_table(fields.get("sections"))
+    if rows is None or not isinstance(extra, dict):
+        return None
+    if not all(type(value) is str for value in values) or not all(type(number) in {int, float} for number in numbers):
+        return None
+    key, kind, function, signature, toolchain, build, guard = values
+    seconds, created = numbers
+    return Header(key, kind, function, signature, toolchain, seconds, created, build, guard, extra), rows  # type: ignore[arg-type]  # checked above
+
+
+def _read_table(rows: object) -> list[tuple[str, int, str]] | None:
+    if not isinstance(rows, list):
+        return None
+    table = []
+    for row in rows:
+        if not isinstance(row, list) or len(row) != _TABLE_ROW:
+            return None
+        name, size, digest = row
+        if type(name) is not str or type(size) is not int or size < 0 or type(digest) is not str:
+            return None
+        table.append((name, size, digest))
+    return table if len({name for name, _, _ in table}) == len(table) else None

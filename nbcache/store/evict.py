@@ -1,0 +1,112 @@
+"""Which entries go when the store is too large. :func:`plan` is pure and decides, :func:`apply` acts.
+
+The least recently used go first, down to :data:`LOW_WATER` of the limit, so that the next publication doesn't have to evict
+again. An entry's last use is the later of its modification time and the newest usage record that hit it: hits don't touch
+the file, so that they cost no write and clients that can't write count as well. A record from the future (a wrong
+clock, or somebody who wants to keep an entry for ever) counts as now.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from nbcache.store import layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+LOW_WATER: Final = 0.9
+"""The share of the limit that is left after evicting."""
+
+
+class Sized(Protocol):
+    """What is looked at of an entry; :class:`~nbcache.store.listing.EntryInfo` is one."""
+
+    @property
+    def path(self) -> str:
+        """The file."""
+    @property
+    def key(self) -> str:
+        """The key."""
+    @property
+    def size(self) -> int:
+        """[bytes]."""
+    @property
+    def mtime(self) -> float:
+        """Unix time [s]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to remove, least recently used first."""
+
+    remove: tuple[str, ...]
+    """Paths."""
+    freed: int
+    """Their size [bytes]."""
+    total: int
+    """The size of everything before [bytes]."""
+    entries: int
+    """The number of entries before."""
+
+
+def plan(entries: Iterable[Sized], max_size: int, now: float, last_use: Mapping[str, float]) -> Plan:
+    """Decide what to remove so that at most ``max_size`` [bytes] are left; 0 means no limit.
+
+    ``last_use`` maps keys to when they were last hit, Unix time [s].
+    """
+    found = list(entries)
+    total = sum(item.size for item in found)
+    if max_size <= 0 or total <= max_size:
+        return Plan((), 0, total, len(found))
+    target = int(max_size * LOW_WATER)
+    # Path as the last criterion, so that equal ages are removed in the same order everywhere.
+    found.sort(key=lambda item: (min(now, max(item.mtime, last_use.get(item.key, 0.0))), item.path))
+    remove, freed = [], 0
+    for item in found:
+        if total - freed <= target:
+            break
+        remove.append(item.path)
+        freed += item.size
+    return Plan(tuple(remove), freed, total, len(found))
+
+
+def apply(decided: Plan) -> int:
+    """Remove what was planned; return how many files went. What can't be removed stays, without an error."""
+    # From the last slot of a key to the first, since removing a slot moves the key's last one into its place.
+    return sum(remove_slot(path) for path in sorted(decided.remove, key=_slot_order, reverse=True))
+
+
+def remove_slot(path: str) -> bool:
+    """Remove the file in one slot, moving the key's last slot into its place; return whether it went.
+
+    Readers stop at the first slot that is missing, so slots have no gaps. The move is one rename: a reader sees the removed
+    entry or the moved one. (A writer that fills the next slot at this very moment leaves a gap behind; what lies
+    behind it is found again once the gap is filled.)
+    """
+    base, slot = split_slot(path)
+    last = slot
+    while last + 1 < layout.MAX_SLOTS and os.path.lexists(base + layout.SUFFIXES[last + 1]):
+        last += 1
+    try:
+        if last == slot:
+            os.unlink(path)
+        else:
+            os.replace(base + layout.SUFFIXES[last], path)
+    except OSError:
+        return False
+    return True
+
+
+def split_slot(path: str) -> tuple[str, int]:
+    """Return an entry's path without its suffix, and its slot."""
+    for slot in range(layout.MAX_SLOTS - 1, 0, -1):
+        if path.endswith(layout.SUFFIXES[slot]):
+            return path.removesuffix(layout.SUFFIXES[slot]), slot
+    return path.removesuffix(layout.SUFFIX), 0
+
+
+def _slot_order(path: str) -> tuple[str, int]:
+    return split_slot(path)

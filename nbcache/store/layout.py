@@ -1,0 +1,86 @@
+"""Names and paths in a store.
+
+::
+
+    $NBCACHE_DIR/CACHEDIR.TAG             "this is a cache": backup programs leave it out
+    $NBCACHE_DIR/v1/objects/ab/<62 hex>.nbo     an entry, base slot
+    $NBCACHE_DIR/v1/objects/ab/<62 hex>.1.nbo   further variants of the same key, .1 to .7
+    $NBCACHE_DIR/v1/objects/ab/.<name>.tmp      being written; swept when older than an hour
+    $NBCACHE_DIR/v1/requests  v1/failed  v1/leases  v1/usage  v1/daemon
+
+Slots of one key are filled without gaps (removing one moves the last into its place), so that a reader may stop at the first
+one that is missing.
+
+A key is checked once, here, where it becomes part of a path: what passed can't contain a separator or ``..``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from nbcache.errors import BadKeyError
+
+LAYOUT: Final = "v1"
+OBJECTS: Final = f"{LAYOUT}/objects"
+REQUESTS: Final = f"{LAYOUT}/requests"
+FAILED: Final = f"{LAYOUT}/failed"
+LEASES: Final = f"{LAYOUT}/leases"
+USAGE: Final = f"{LAYOUT}/usage"
+DAEMON: Final = f"{LAYOUT}/daemon"
+USAGE_TOTAL: Final = f"{LAYOUT}/usage.json"
+"""The sum of folded usage records: beside ``usage/`` and not in it, because that one may be writable by anybody."""
+STAMP: Final = f"{LAYOUT}/swept"
+"""Its modification time is when somebody last swept."""
+TAG: Final = "CACHEDIR.TAG"
+TAG_TEXT: Final = (
+    b"Signature: 8a477f597d28d172789f06886806bc55\n"
+    b"# This directory holds code compiled by nbcache, which makes it again when it is missing.\n"
+    b"# See https://bford.info/cachedir/\n"
+)
+MAX_SLOTS: Final = 8
+"""Variants of one key that are kept side by side."""
+SUFFIX: Final = ".nbo"
+SUFFIXES: Final = (SUFFIX, *(f".{slot}{SUFFIX}" for slot in range(1, MAX_SLOTS)))
+TEMPORARY: Final = ".tmp"
+SHARD: Final = 2
+"""Digits of a key that name its directory: 256 of them, so that none grows unwieldy on a network filesystem."""
+
+_KEY: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_SHARD: Final = re.compile(r"[0-9a-f]{2}", re.ASCII)
+_FILE: Final = re.compile(rf"([0-9a-f]{{62}})(?:\.([1-{MAX_SLOTS - 1}]))?\.nbo", re.ASCII)
+
+
+def is_key(name: object) -> bool:
+    """Whether ``name`` is a key: 64 lowercase hexadecimal digits."""
+    return isinstance(name, str) and _KEY.fullmatch(name) is not None
+
+
+def check_key(name: str) -> str:
+    """Return ``name`` if it is a key; otherwise raise :class:`~nbcache.errors.BadKeyError`."""
+    if not is_key(name):
+        raise BadKeyError(name)
+    return name
+
+
+def is_shard(name: str) -> bool:
+    """Whether ``name`` is that of a directory of entries."""
+    return _SHARD.fullmatch(name) is not None
+
+
+def stem(root: str, key: str) -> str:
+    """Return the path of a key's entries without :data:`SUFFIXES`. ``key`` must have been checked."""
+    return f"{root}/{OBJECTS}/{key[:SHARD]}/{key[SHARD:]}"
+
+
+def slot_path(root: str, key: str, slot: int = 0) -> str:
+    """Return the path of one slot of a key, which is checked here."""
+    return stem(root, check_key(key)) + SUFFIXES[slot]
+
+
+def read_name(shard: str, name: str) -> tuple[str, int] | None:
+    """Return the key and slot that a file name in a shard stands for; None for a name that isn't an entry's."""
+    match = _FILE.fullmatch(name)
+    if match is None or not is_shard(shard):
+        return None
+    return shard + match[1], int(match[2] or 0)

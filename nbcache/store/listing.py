@@ -1,0 +1,99 @@
+"""Looking through a whole store: what is in it, what was left over. Streams; holds one directory's names at a time."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from nbcache.store import entry as entry_format
+from nbcache.store import layout
+from nbcache.store.trust import OPEN_FLAGS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from nbcache.store.entry import Header
+
+STALE_SECONDS: Final = 3600.0
+"""From this age a temporary or a lease belongs to nobody [s]."""
+_HEADER_READ: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class EntryInfo:
+    """An entry as a listing shows it. Nothing but its name was looked at: it may be damaged."""
+
+    path: str
+    key: str
+    slot: int
+    size: int
+    """[bytes]"""
+    mtime: float
+    """Unix time [s]"""
+
+    @property
+    def header(self) -> Header | None:
+        """The header, read now; None when the entry is damaged, of another version or gone.
+
+        Fit to show, not to act upon: who owns the file isn't checked.
+        """
+        try:
+            fd = os.open(self.path, OPEN_FLAGS)
+        except OSError:
+            return None
+        try:
+            found = entry_format.examine(fd, first=_HEADER_READ, eager=False)
+        finally:
+            os.close(fd)
+        return None if isinstance(found, str) else found.header
+
+
+def shards(root: str) -> list[str]:
+    """Return the names of the directories of entries that exist, sorted."""
+    with suppress(OSError):
+        return sorted(name for name in os.listdir(f"{root}/{layout.OBJECTS}") if layout.is_shard(name))
+    return []
+
+
+def scan(root: str, only: Iterable[str] | None = None) -> Iterator[EntryInfo]:
+    """Yield the entries of a store, or of the shards ``only``. What vanishes meanwhile is left out; never raises."""
+    for shard in shards(root) if only is None else only:
+        for item in _files(f"{root}/{layout.OBJECTS}/{shard}"):
+            named = layout.read_name(shard, item.name)
+            if named is None:
+                continue
+            with suppress(OSError):
+                status = item.stat(follow_symlinks=False)
+                yield EntryInfo(item.path, *named, status.st_size, status.st_mtime)
+
+
+def stale_temporaries(root: str, now: float | None = None) -> Iterator[str]:
+    """Yield temporaries and leases that nobody touched for :data:`STALE_SECONDS`."""
+    limit = (time.time() if now is None else now) - STALE_SECONDS
+    for directory in _swept_directories(root):
+        leases = directory.endswith(layout.LEASES)
+        for item in _files(directory):
+            if not leases and not (item.name.startswith(".") and item.name.endswith(layout.TEMPORARY)):
+                continue
+            with suppress(OSError):
+                if not item.is_dir(follow_symlinks=False) and item.stat(follow_symlinks=False).st_mtime < limit:
+                    yield item.path
+
+
+def _swept_directories(root: str) -> Iterator[str]:
+    for shard in shards(root):
+        yield f"{root}/{layout.OBJECTS}/{shard}"
+    yield root
+    for name in (layout.LAYOUT, layout.LEASES, layout.USAGE, layout.REQUESTS, layout.FAILED, layout.DAEMON):
+        yield f"{root}/{name}"
+
+
+def _files(directory: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as items:
+            return list(items)
+    except OSError:
+        return []

@@ -1,0 +1,183 @@
+"""Leases: who is compiling a key now. The kind of lock is chosen by the filesystem it lies on.
+
+- On a **local** filesystem: ``flock`` (:class:`filelock.UnixFileLock`). The kernel drops it the moment its process is gone.
+- On a **network** filesystem, or one that isn't known to be local: :class:`filelock.SoftFileLease`. ``flock`` doesn't exclude
+  across NFS clients (filelock's own documentation; on some it succeeds everywhere). The lease is a file its holder touches every third
+  of :data:`LEASE_SECONDS`; a contender on the same host takes it over as soon as the holder's pid is gone, one on another host
+  once it saw no touch for that long, by its own monotonic clock.
+
+What is guaranteed
+------------------
+A lease keeps work from being done twice; it doesn't protect anything. Publishing is atomic without it. So whatever goes wrong
+with a lock, the answer is a lease that holds nothing: to compile twice is harmless, not to compile at all isn't. Acquiring never blocks,
+and a killed process never blocks others beyond the times above.
+
+The two kinds use different names, so that a file server that sees the directory as local and its clients that
+see it as NFS don't read each other's files; they may do work twice.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from filelock import BaseFileLock
+
+LEASE_SECONDS: Final = 30.0
+"""How long a lease on another host lives without a sign of life [s]. The same for every process that shares a store."""
+LOCAL: Final = frozenset(
+    "apfs bcachefs btrfs ext2 ext3 ext4 f2fs hfs jfs nilfs2 overlay ramfs reiserfs tmpfs ufs xfs zfs".split()
+)
+FLOCK: Final = "flock"
+LEASE: Final = "lease"
+_ATTEMPTS: Final = 2
+_MODE: Final = 0o644
+
+
+class Lease:
+    """The right to compile a key. Release it, or use it as a context manager; both may be done twice.
+
+    ``held`` is False when no lock could be had for a reason other than somebody else holding it.
+    """
+
+    __slots__ = ("_identity", "_lock", "_pid", "held", "key")
+
+    def __init__(self, key: str, lock: BaseFileLock | None) -> None:
+        """Take over an acquired lock; None stands for one that holds nothing."""
+        self.key = key
+        self.held = lock is not None
+        self._lock = lock
+        self._pid = os.getpid()
+        self._identity = None if lock is None else _identity(lock.lock_file)
+
+    def release(self) -> None:
+        """Give the key back and remove the file. Never raises. In a forked child: only forget it."""
+        lock, self._lock, self.held = self._lock, None, False
+        # A child's copy isn't its to give back: the parent still compiles.
+        if lock is None or self._pid != os.getpid():
+            return
+        # Removed while still held, or the next holder's file could be the one that goes. filelock notices a
+        # lock it got on a removed file (st_nlink == 0) and starts over.
+        path = lock.lock_file
+        if self._identity is not None and _identity(path) == self._identity:
+            with suppress(OSError):
+                os.unlink(path)
+        with suppress(Exception):
+            lock.release(force=True)
+
+    def __enter__(self) -> Lease:
+        """Return the lease."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Release it."""
+        self.release()
+
+
+class Leases:
+    """The leases in one directory, as one process sees them."""
+
+    def __init__(self, directory: str) -> None:
+        """``directory`` needn't exist yet. Nothing is looked at before the first lease is asked for."""
+        self._directory = directory
+        self._kind: str | None = None
+        self._guard = threading.Lock()
+        # Locks that somebody else held when asked. Kept, because a contender can only tell that a holder on
+        # another host is dead by having watched its file for LEASE_SECONDS.
+        self._watched: dict[str, BaseFileLock] = {}
+
+    def acquire(self, key: str) -> Lease | None:
+        """Return a lease on a (checked) key without blocking; None if somebody alive holds it. Never raises."""
+        try:
+            return self._acquire(key)
+        except Exception:  # noqa: BLE001  # whatever a lock does, compiling goes on without it
+            return Lease(key, None)
+
+    def _acquire(self, key: str) -> Lease | None:
+        if self._kind is None:
+            self._kind = lock_kind(self._directory)
+        with self._guard:
+            lock = self._watched.pop(key, None)
+        if lock is None:
+            lock = _make_lock(f"{self._directory}/{key}.{self._kind}", self._kind)
+        for _ in range(_ATTEMPTS):
+            # Twice, since a holder that releases just now removes the file under the first attempt.
+            if _try(lock):
+                return Lease(key, lock)
+        with self._guard:
+            self._watched.setdefault(key, lock)
+        return None
+
+
+def filesystem_kind(path: str) -> str:
+    """Return the kind of filesystem a path is on, as the kernel names it (``"ext4"``, ``"nfs4"``), or ``"unknown"``."""
+    try:
+        with open("/proc/self/mountinfo", "rb") as mounts:
+            lines = mounts.read().decode("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return "unknown"
+    return find_mount(lines, os.path.realpath(path))
+
+
+def find_mount(lines: list[str], path: str) -> str:
+    """Return the kind of filesystem of the mount that holds ``path``, from the lines of proc_pid_mountinfo(5)."""
+    best, kind = -1, "unknown"
+    for line in lines:
+        left, dash, right = line.partition(" - ")
+        fields = left.split(" ")
+        if not dash or len(fields) < 5:  # noqa: PLR2004  # the mount point is the fifth
+            continue
+        point = _unescape(fields[4])
+        inside = path == point or path.startswith(point.rstrip("/") + "/")
+        # At equal length the later line wins: it was mounted on top.
+        if inside and len(point) >= best:
+            best, kind = len(point), right.split(" ", 1)[0]
+    return kind
+
+
+def lock_kind(path: str) -> str:
+    """Return which lock will be used for leases in a directory: :data:`FLOCK` or :data:`LEASE`."""
+    return FLOCK if filesystem_kind(path) in LOCAL else LEASE
+
+
+def _make_lock(path: str, kind: str) -> BaseFileLock:
+    # Imported here: a process that only hits never needs it.
+    import filelock  # noqa: PLC0415
+
+    if kind == FLOCK:
+        return filelock.UnixFileLock(path, mode=_MODE, thread_local=False, fallback_to_soft=False)
+    return filelock.SoftFileLease(path, mode=_MODE, thread_local=False, lease_duration=LEASE_SECONDS)
+
+
+def _try(lock: BaseFileLock) -> bool:
+    import filelock  # noqa: PLC0415
+
+    try:
+        lock.acquire(blocking=False)
+    except filelock.Timeout:
+        return False
+    return True
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _unescape(text: str) -> str:
+    """Undo the kernel's octal escapes of space, tab, newline and backslash."""
+    if "\\" not in text:
+        return text
+    for code in ("040", "011", "012"):
+        text = text.replace(f"\\{code}", chr(int(code, 8)))
+    return text.replace("\\134", "\\")

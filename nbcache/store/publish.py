@@ -1,0 +1,151 @@
+"""Putting an entry into its key's slots.
+
+A slot is chosen by looking at what is there: the one that holds this variant (the same guard), else one that holds nothing usable, else the
+first empty one, else the oldest. An empty slot is taken with ``link``, which fails if somebody was faster; then everything is
+looked at again. So two writers of different variants can't overwrite each other, and two writers of one variant leave one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from nbcache.errors import EntryError
+from nbcache.store import atomic, entry, layout
+from nbcache.store.trust import OPEN_FLAGS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from nbcache.store.entry import Header
+    from nbcache.store.trust import Trust
+
+ALREADY_THERE: Final = "already there"
+PUBLISHED: Final = "published"
+_ATTEMPTS: Final = 4
+_REASONS: Final = {
+    errno.ENOSPC: "no space left in the store",
+    errno.EDQUOT: "the disk quota of the store is used up",
+    errno.EROFS: "the store is on a read-only filesystem",
+    errno.EACCES: "no permission to write to the store",
+    errno.EPERM: "no permission to write to the store",
+    errno.ENOENT: "the store is gone and can't be made again",
+    errno.ENOTDIR: "the store is gone and can't be made again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What became of an entry that was to be published."""
+
+    ok: bool
+    """Whether the entry is in the store now."""
+    reason: str
+    """:data:`PUBLISHED`, :data:`ALREADY_THERE`, or in one line why not."""
+    path: str | None
+    """Where it lies."""
+
+
+def publish(
+    root: str,
+    trust: Trust,
+    header: Header,
+    sections: Mapping[str, bytes],
+    *,
+    recache: bool,
+    repair: Callable[[str], None],
+) -> Published:
+    """Write an entry atomically; never raises. ``repair(key)`` makes the directories a key needs.
+
+    With ``recache``, a valid entry of this variant is replaced; otherwise it stays.
+    """
+    try:
+        layout.check_key(header.key)
+        data = entry.encode(header, sections)
+    except EntryError as error:
+        return Published(ok=False, reason=str(error), path=None)
+    except ValueError as error:
+        return Published(ok=False, reason=str(error), path=None)
+    for _ in range(_ATTEMPTS):
+        try:
+            done = _attempt(root, trust, header, data, recache=recache)
+        except OSError as error:
+            failure = _failed(error)
+            if error.errno not in {errno.ENOENT, errno.ENOTDIR}:
+                return failure
+            # The first of its shard, or the store was deleted while this process ran.
+            try:
+                repair(header.key)
+            except OSError as worse:
+                return _failed(worse)
+            continue
+        if done is not None:
+            return done
+        failure = Published(ok=False, reason="too many writers at once", path=None)
+    return failure
+
+
+def _attempt(root: str, trust: Trust, header: Header, data: bytes, *, recache: bool) -> Published | None:
+    """Publish into the best slot; None if somebody else took it meanwhile."""
+    slot = _choose(layout.stem(root, header.key), trust, header)
+    if slot.same and not recache:
+        return Published(ok=True, reason=ALREADY_THERE, path=slot.path)
+    if not atomic.write_file(slot.path, data, exclusive=slot.empty):
+        return None
+    return Published(ok=True, reason=PUBLISHED, path=slot.path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    path: str
+    empty: bool = False
+    same: bool = False
+
+
+def _choose(stem: str, trust: Trust, header: Header) -> _Slot:
+    unusable: _Slot | None = None
+    oldest: tuple[float, _Slot] | None = None
+    for suffix in layout.SUFFIXES:
+        path = stem + suffix
+        found = _look(path, trust, header)
+        if found is None:
+            return unusable or _Slot(path, empty=True)
+        valid, same, mtime = found
+        if same:
+            return _Slot(path, same=valid)
+        if not valid:
+            unusable = unusable or _Slot(path)
+        elif oldest is None or mtime < oldest[0]:
+            oldest = (mtime, _Slot(path))
+    if unusable is not None:
+        return unusable
+    assert oldest is not None  # noqa: S101  # every slot was valid
+    return oldest[1]
+
+
+def _look(path: str, trust: Trust, header: Header) -> tuple[bool, bool, float] | None:
+    """Return (valid, of this variant, mtime) for what lies in a slot; None if nothing does."""
+    try:
+        fd = os.open(path, OPEN_FLAGS)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return False, False, 0.0
+    try:
+        status = os.fstat(fd)
+        found = entry.examine(fd) if trust.allows(status) else entry.UNREADABLE
+        if isinstance(found, str) or found.header.key != header.key:
+            return False, False, status.st_mtime
+        same = found.header.guard == header.guard
+        # Only for this variant: others are left alone whatever they are like inside.
+        valid = not same or all(found.section(name) is not None for name in found.section_sizes)
+        return valid, same, status.st_mtime
+    finally:
+        os.close(fd)
+
+
+def _failed(error: OSError) -> Published:
+    reason = _REASONS.get(error.errno or 0) or f"the store can't be written: {error.strerror or error}"
+    return Published(ok=False, reason=reason, path=None)

@@ -1,0 +1,302 @@
+"""Usage records: what each process hit, missed and built, written when it ends.
+
+``v1/usage/<host>-<pid>-<random>.json``, one JSON object each::
+
+    version 1 · host · pid · start, end [Unix s] · argv0
+    hits {key: count} · saved_seconds [s]
+    builds [{key, function, seconds}] · builds_count · built_seconds [s]
+    misses {reason: count} · uncacheable {reason: {count, functions}} · errors {what: count}
+    published count
+
+They are for people (``nbcache stats``) and for eviction, which learns from them when an entry was last used.
+
+Anybody may write here (a client whose uid may not write entries uses them all the same), so a record is only ever *data*: JSON of bounded
+size from a regular file, every field type-checked, everything else dropped. A forged record can skew the statistics and
+keep an entry alive; it can't do more.
+
+So that the directory doesn't grow for ever, :func:`fold` sums up the records of processes long gone in ``v1/usage.json``, a
+record of the same shape with two fields more: ``processes`` and ``last_use {key: Unix s}``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from nbcache.store import atomic, layout
+from nbcache.store.trust import OPEN_FLAGS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+VERSION: Final = 1
+MAX_RECORD: Final = 1 << 20
+"""The largest record that is written or read [bytes]."""
+MAX_TOTAL: Final = 64 << 20
+"""The largest sum of records that is read [bytes]."""
+MAX_RECORDS: Final = 50_000
+"""How many records are read at most."""
+MAX_KEYS: Final = 8_000
+"""How many keys one record names at most, in ``hits`` and in ``builds`` each."""
+MAX_REASONS: Final = 200
+"""How many different reasons, errors… are kept."""
+MAX_EXAMPLES: Final = 50
+"""How many functions are named as examples under ``uncacheable``."""
+FOLD_SECONDS: Final = 3600.0
+"""From this age a record is folded [s]."""
+MAX_TEXT: Final = 300
+
+Record = dict[str, Any]
+
+
+def clean(raw: object) -> Record | None:
+    """Return a record with exactly the known fields, each of the right type; None if ``raw`` isn't a record at all."""
+    if not isinstance(raw, dict) or raw.get("version") != VERSION:
+        return None
+    builds = _builds(raw.get("builds"))
+    record: Record = {
+        "version": VERSION,
+        "host": _text(raw.get("host")),
+        "pid": _count(raw.get("pid")),
+        "start": _seconds(raw.get("start")),
+        "end": _seconds(raw.get("end")),
+        "argv0": _text(raw.get("argv0")),
+        "hits": _counts(raw.get("hits"), MAX_KEYS, layout.is_key),
+        "saved_seconds": _seconds(raw.get("saved_seconds")),
+        "builds": builds,
+        "builds_count": max(_count(raw.get("builds_count")), len(builds)),
+        "built_seconds": _seconds(raw.get("built_seconds")),
+        "misses": _counts(raw.get("misses"), MAX_REASONS),
+        "uncacheable": _uncacheable(raw.get("uncacheable")),
+        "errors": _counts(raw.get("errors"), MAX_REASONS),
+        "published": _count(raw.get("published")),
+        "processes": max(_count(raw.get("processes")), 1),
+        "hit_count": 0,
+        "last_use": {},
+    }
+    record["hit_count"] = max(_count(raw.get("hit_count")), sum(record["hits"].values()))
+    return record
+
+
+def write(root: str, record: Mapping[str, object]) -> str | None:
+    """Write one process's record; return its path, or None when it couldn't be written. Never raises.
+
+    ``version``, ``host`` and ``pid`` are filled in. A record that is too large loses its longest lists first.
+    """
+    full = {"argv0": "", **record, "version": VERSION, "host": atomic.host(), "pid": os.getpid()}
+    path = f"{root}/{layout.USAGE}/{atomic.unique()}.json"
+    try:
+        data = _encode(full)
+        # Not flushed to the disk: a record lost in a power failure isn't worth a wait at the end of each process.
+        if data is not None and atomic.write_file(path, data, durable=False):
+            return path
+    except (OSError, ValueError, TypeError):
+        pass
+    return None
+
+
+def read(root: str) -> Iterator[Record]:
+    """Yield the sum of folded records, if there is one, then every record. Garbage is skipped; never raises."""
+    total = read_total(root)
+    if total is not None:
+        yield total
+    for path in _paths(root):
+        loaded = load(path)
+        if loaded is not None:
+            yield loaded[0]
+
+
+def load(path: str, limit: int = MAX_RECORD) -> tuple[Record, float] | None:
+    """Return a record and its file's modification time [s]; None for anything but a record."""
+    try:
+        fd = os.open(path, OPEN_FLAGS)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
+            return None
+        raw = json.loads(os.read(fd, limit))
+        record = clean(raw)
+    except (OSError, ValueError, RecursionError, OverflowError):
+        return None
+    finally:
+        os.close(fd)
+    if record is None:
+        return None
+    _place_use(record, raw, status.st_mtime)
+    return record, status.st_mtime
+
+
+def read_total(root: str) -> Record | None:
+    """Return the sum of folded records; None if there is none."""
+    loaded = load(f"{root}/{layout.USAGE_TOTAL}", MAX_TOTAL)
+    return None if loaded is None else loaded[0]
+
+
+def last_use(records: Iterable[Record]) -> dict[str, float]:
+    """Return when each key was last hit, Unix time [s], as far as records say."""
+    latest: dict[str, float] = {}
+    for record in records:
+        for key, when in record["last_use"].items():
+            if when > latest.get(key, 0.0):
+                latest[key] = when
+    return latest
+
+
+def merge(records: Iterable[Record]) -> Record:
+    """Return the sum of records, with ``last_use`` of each key but without ``hits`` and ``builds`` of single processes."""
+    total = clean({"version": VERSION})
+    assert total is not None  # noqa: S101  # an empty record is one
+    total["processes"] = 0
+    for record in records:
+        for name in ("saved_seconds", "built_seconds", "builds_count", "published", "processes", "hit_count"):
+            total[name] += record[name]
+        for name in ("misses", "errors"):
+            _add_counts(total[name], record[name])
+        _add_uncacheable(total["uncacheable"], record["uncacheable"])
+        total["start"] = min(filter(None, (total["start"], record["start"])), default=0.0)
+        total["end"] = max(total["end"], record["end"])
+        for key, when in record["last_use"].items():
+            total["last_use"][key] = max(when, total["last_use"].get(key, 0.0))
+    return total
+
+
+def fold(root: str, keep: Callable[[str], bool], *, now: float | None = None, age: float = FOLD_SECONDS) -> int:
+    """Add records older than ``age`` [s] to the sum and remove them; return how many. Never raises.
+
+    ``keep(key)`` says of which keys the last use is still wanted. The sum is written before the records are removed: a process
+    killed in between makes them count twice, none gets lost.
+    """
+    limit = (time.time() if now is None else now) - age
+    old = []
+    for path in _paths(root):
+        loaded = load(path)
+        if loaded is not None and loaded[1] < limit:
+            old.append((path, loaded[0]))
+        elif loaded is None:
+            _discard_garbage(path, limit)
+    if not old:
+        return 0
+    before = read_total(root)
+    total = merge([*([before] if before else []), *(record for _, record in old)])
+    total["last_use"] = {key: when for key, when in total["last_use"].items() if keep(key)}
+    try:
+        data = json.dumps(total, separators=(",", ":")).encode("ascii")
+        if len(data) > MAX_TOTAL:
+            total["last_use"] = {}
+            data = json.dumps(total, separators=(",", ":")).encode("ascii")
+        atomic.write_file(f"{root}/{layout.USAGE_TOTAL}", data, durable=False)
+    except (OSError, ValueError):
+        return 0
+    return sum(_unlink(path) for path, _ in old)
+
+
+def _encode(record: Record) -> bytes | None:
+    for drop in (None, "builds", "hits"):
+        if drop is not None:
+            record[drop] = type(record.get(drop, {}))()
+        data = json.dumps(record, separators=(",", ":")).encode("ascii")
+        if len(data) <= MAX_RECORD:
+            return data
+    return None
+
+
+def _paths(root: str) -> list[str]:
+    directory = f"{root}/{layout.USAGE}"
+    paths = []
+    with suppress(OSError), os.scandir(directory) as items:
+        for item in items:
+            if item.name.endswith(".json") and not item.name.startswith("."):
+                paths.append(item.path)
+                if len(paths) >= MAX_RECORDS:
+                    break
+    return paths
+
+
+def _place_use(record: Record, raw: dict[str, Any], mtime: float) -> None:
+    """Say when the record's keys were last hit: a sum states it, a process's record was written when it ended."""
+    stated = raw.get("last_use")
+    if isinstance(stated, dict):
+        record["last_use"] = {k: _seconds(v) for k, v in stated.items() if layout.is_key(k)}
+    # The file's own time and not the "end" it states: the file server's clock is one clock for everybody.
+    for key in record["hits"]:
+        record["last_use"][key] = mtime
+
+
+def _discard_garbage(path: str, limit: float) -> None:
+    with suppress(OSError):
+        if os.lstat(path).st_mtime < limit:
+            os.unlink(path)
+
+
+def _unlink(path: str) -> bool:
+    try:
+        os.unlink(path)
+    except OSError:
+        return False
+    return True
+
+
+def _text(value: object) -> str:
+    return value[:MAX_TEXT] if isinstance(value, str) else ""
+
+
+def _count(value: object) -> int:
+    return value if type(value) is int and 0 <= value < 1 << 53 else 0
+
+
+def _seconds(value: object) -> float:
+    if type(value) is int and value < 1 << 53:
+        value = float(value)
+    return value if type(value) is float and math.isfinite(value) and value >= 0 else 0.0
+
+
+def _counts(value: object, limit: int, accept: Callable[[str], bool] = lambda _: True) -> dict[str, int]:
+    if not isinstance(value, dict):
+        return {}
+    pairs = ((key[:MAX_TEXT], _count(number)) for key, number in value.items() if accept(key))
+    return dict(pair for pair, _ in zip(pairs, range(limit), strict=False))
+
+
+def _builds(value: object) -> list[dict[str, object]]:
+    if not isinstance(value, list):
+        return []
+    return [
+        {"key": item["key"], "function": _text(item.get("function")), "seconds": _seconds(item.get("seconds"))}
+        for item in value[:MAX_KEYS]
+        if isinstance(item, dict) and layout.is_key(item.get("key"))
+    ]
+
+
+def _uncacheable(value: object) -> dict[str, dict[str, Any]]:
+    if not isinstance(value, dict):
+        return {}
+    cleaned = {}
+    for reason, item in list(value.items())[:MAX_REASONS]:
+        if isinstance(item, dict):
+            functions = item.get("functions")
+            names = [_text(name) for name in functions[:MAX_EXAMPLES]] if isinstance(functions, list) else []
+            cleaned[_text(reason)] = {"count": _count(item.get("count")), "functions": names}
+    return cleaned
+
+
+def _add_counts(total: dict[str, int], more: dict[str, int]) -> None:
+    for name, number in more.items():
+        if name in total or len(total) < MAX_REASONS:
+            total[name] = total.get(name, 0) + number
+
+
+def _add_uncacheable(total: dict[str, dict[str, Any]], more: dict[str, dict[str, Any]]) -> None:
+    for reason, item in more.items():
+        if reason not in total and len(total) >= MAX_REASONS:
+            continue
+        known = total.setdefault(reason, {"count": 0, "functions": []})
+        known["count"] += item["count"]
+        names = dict.fromkeys([*known["functions"], *item["functions"]])
+        known["functions"] = list(names)[:MAX_EXAMPLES]
