@@ -1,0 +1,68 @@
+"""What every child process of these suites runs first (its folder is on PYTHONPATH).
+
+Arms nbcache as the wheel's .pth does (twice is harmless), and adds the instrumentation a test asked for:
+
+NBTEST_FAKE_NUMBA=V   Numba claims to be version V, to its importers and to importlib.metadata.
+NBTEST_EVENTS=FILE    one JSON line at exit: the functions whose Dispatcher started a compilation.
+NBTEST_STATS=FILE     one JSON line at exit: nbcache.stats().
+"""
+
+import os
+
+
+def _fake_numba_version(version):
+    import importlib.metadata
+    import sys
+    import types
+
+    fake = types.ModuleType("numba._version")
+    fake.get_versions = lambda: {"version": version, "full-revisionid": "0" * 40, "dirty": False, "error": None}
+    sys.modules["numba._version"] = fake
+    real = importlib.metadata.version
+    importlib.metadata.version = lambda name: version if name == "numba" else real(name)
+
+
+def _append(path, record):
+    import json
+
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+
+
+def _watch_compilations(path):
+    import atexit
+
+    from numba.core import event
+
+    class Watch(event.Listener):
+        names = []
+
+        def on_start(self, event):
+            function = event.data["dispatcher"].py_func
+            self.names.append(f"{function.__module__}:{function.__qualname__}{event.data['args']}")
+
+        def on_end(self, event):
+            pass
+
+    event.register("numba:compile", Watch())
+    atexit.register(lambda: _append(path, {"pid": os.getpid(), "functions": Watch.names}))
+
+
+def _dump_stats(path):
+    import atexit
+
+    import nbcache
+
+    atexit.register(lambda: _append(path, nbcache.stats()))
+
+
+if os.environ.get("NBTEST_FAKE_NUMBA"):
+    _fake_numba_version(os.environ["NBTEST_FAKE_NUMBA"])
+if os.environ.get("NBCACHE_DIR"):
+    from nbcache.client import hook
+
+    hook.arm()
+    if os.environ.get("NBTEST_STATS"):
+        _dump_stats(os.environ["NBTEST_STATS"])
+if os.environ.get("NBTEST_EVENTS"):
+    _watch_compilations(os.environ["NBTEST_EVENTS"])

@@ -1,0 +1,1 @@
+"""What the random, fleet, benchmark and package suites share: child processes and usage records."""

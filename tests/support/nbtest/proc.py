@@ -1,0 +1,75 @@
+"""Child processes with a known environment.
+
+A child sees no NBCACHE_*, NUMBA_* or NBTEST_* of ours, only what a test passes. ``store`` switches nbcache on.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ROOT = Path(__file__).resolve().parents[3]
+INJECT = ROOT / "tests" / "support" / "inject"
+_DROPPED = ("NBCACHE_", "NUMBA_", "NBTEST_", "PYTHON", "COVERAGE_")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one child ended: ``status`` is its exit status (negative: killed by that signal)."""
+
+    status: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+    @property
+    def said(self) -> tuple[int, str]:
+        """What must equal plain Numba's."""
+        return self.status, self.stdout
+
+
+def environment(store: Path | str | None = None, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a child; with ``store``, nbcache is on and compiles on a miss by itself."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED)}
+    env["PYTHONPATH"] = os.pathsep.join([str(INJECT), str(ROOT)])
+    env["PYTHONDONTWRITEBYTECODE"] = "1"
+    env["NUMBA_NUM_THREADS"] = "2"
+    if store is not None:
+        env["NBCACHE_DIR"] = str(store)
+        env["NBCACHE_ON_MISS"] = "compile"
+    env.update(extra or {})
+    return env
+
+
+def start(argv: Sequence[str], store: Path | str | None = None, extra: Mapping[str, str] | None = None,
+          cwd: Path | str | None = None, python: str = sys.executable) -> subprocess.Popen[str]:
+    """Start ``python argv`` with its output in pipes."""
+    return subprocess.Popen([python, *map(str, argv)], env=environment(store, extra), cwd=cwd, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def finish(process: subprocess.Popen[str], timeout: float = 300, started: float | None = None) -> Outcome:
+    """Wait for ``process``; past ``timeout`` [s] it is killed and its status is -9."""
+    started = time.perf_counter() if started is None else started
+    try:
+        stdout, stderr = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        stdout, stderr = process.communicate()
+        stderr += f"\nkilled after {timeout} s"
+    return Outcome(process.returncode, stdout, stderr, time.perf_counter() - started)
+
+
+def run(argv: Sequence[str], store: Path | str | None = None, extra: Mapping[str, str] | None = None,
+        cwd: Path | str | None = None, timeout: float = 300, python: str = sys.executable) -> Outcome:
+    """Run ``python argv`` to its end."""
+    started = time.perf_counter()
+    return finish(start(argv, store, extra, cwd, python), timeout, started)
