@@ -1,7 +1,8 @@
 """Settings, and where each came from. The only reader of ``os.environ``.
 
-A value comes from the environment, else from ``$XDG_CONFIG_HOME/nbcache/nbcache.toml`` (``~/.config`` when unset), else from
-``/etc/nbcache/nbcache.toml``, else it is the default. In a file, a setting is written without its prefix and in lower case::
+A value comes from the environment, else from ``$XDG_CONFIG_HOME/nbcache/nbcache.toml`` (``~/.config`` when unset), else
+from ``/etc/nbcache/nbcache.toml``, else it is the default. In a file, a setting is written without its prefix and in
+lower case::
 
     dir = "/shared/nbcache"
     max_size = "20GiB"
@@ -13,7 +14,8 @@ setting, the value and what is accepted. An empty variable counts as unset.
 Values
 ------
 - flags: ``1 true yes on`` and ``0 false no off``
-- sizes [bytes]: a number and a unit; ``k M G T`` are powers of 1000, ``Ki Mi Gi Ti`` of 1024, a ``B`` may follow; 0 is "no limit"
+- sizes [bytes]: a number and a unit; ``k M G T`` are powers of 1000, ``Ki Mi Gi Ti`` of 1024, a ``B`` may follow; 0 is
+  "no limit"
 - times [s]: a number and ``ms s m h``; without a unit, seconds
 - uids: numbers or user names, separated by commas
 """
@@ -77,11 +79,12 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     # From the weakest source to the strongest.
     for path in reversed(files(env)):
         for name, value in _read_file(path, problems).items():
-            _take(values, sources, problems, name, value, f"file {path}")
+            _take(values, sources, problems, name=name, value=value, source=f"file {path}")
     for name in NAMES:
         text = env.get(PREFIX + name.upper(), "")
         if text.strip():
-            _take(values, sources, problems, name, text, f"environment {PREFIX}{name.upper()}")
+            source = f"environment {PREFIX}{name.upper()}"
+            _take(values, sources, problems, name=name, value=text, source=source)
     return Settings(**values, sources=sources, problems=tuple(problems))
 
 
@@ -102,12 +105,12 @@ def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
 
 
 def _take(
-    values: dict[str, Any], sources: dict[str, str], problems: list[str], name: str, value: object, source: str
+    values: dict[str, Any], sources: dict[str, str], problems: list[str], *, name: str, value: object, source: str
 ) -> None:
     reader, accepted = _READERS[name]
     try:
         values[name] = reader(value)
-    except (ValueError, TypeError, OverflowError):
+    except (ValueError, TypeError, OverflowError, OSError):
         shown = source.removeprefix("environment ")
         where = shown if shown.startswith(PREFIX) else f"{name} in {shown.removeprefix('file ')}"
         problems.append(f"{where}={value!r:.100} is not understood and ignored: {accepted} is accepted")
@@ -141,16 +144,18 @@ def _parse_file(path: str, data: bytes, problems: list[str]) -> dict[str, object
     if parse is None:
         problems.append(f"{path} is ignored: reading TOML needs Python 3.11, or the package tomli")
         return {}
+    if len(data) > _MAX_FILE:
+        problems.append(f"{path} is ignored: it is larger than {_MAX_FILE} bytes")
+        return {}
     try:
-        if len(data) > _MAX_FILE:
-            msg = f"larger than {_MAX_FILE} bytes"
-            raise ValueError(msg)
         found = parse(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         problems.append(f"{path} is ignored: {str(error) or 'nested too deeply'}")
         return {}
     problems.extend(
-        f"{path}: {name!r:.100} is not a setting; known are {', '.join(NAMES)}" for name in found if name not in _READERS
+        f"{path}: {name!r:.100} is not a setting; known are {', '.join(NAMES)}"
+        for name in found
+        if name not in _READERS
     )
     return {name: value for name, value in found.items() if name in _READERS}
 
@@ -158,10 +163,10 @@ def _parse_file(path: str, data: bytes, problems: list[str]) -> dict[str, object
 def _toml_parser() -> Callable[[str], dict[str, Any]] | None:
     # Imported here: most processes have no such file, and the parser costs milliseconds.
     try:
-        import tomllib  # noqa: PLC0415
+        import tomllib
     except ImportError:
         try:
-            import tomli as tomllib  # type: ignore[no-redef,import-not-found,unused-ignore]  # noqa: PLC0415
+            import tomli as tomllib  # type: ignore[no-redef,import-not-found,unused-ignore]
         except ImportError:
             return None
     return tomllib.loads
@@ -210,7 +215,7 @@ def _number(text: str, units: Mapping[str, float]) -> float:
     """Read a decimal number and one of ``units`` after it."""
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
     unit = text[len(digits) :].strip().lower()
-    # float() takes "1_0", "inf" and "١" as well; nobody who writes those means a size.
+    # float() takes "1_0", "inf" and other scripts' digits as well; nobody who writes those means a size.
     if unit not in units or not digits.isascii() or not digits.replace(".", "", 1).isdigit():
         raise ValueError(text)
     return float(digits) * units[unit]
@@ -261,7 +266,7 @@ def _uid(value: object) -> int:
 
 
 def _uid_of(name: str) -> int:
-    import pwd  # noqa: PLC0415  # only needed for names
+    import pwd  # only needed for names
 
     try:
         return pwd.getpwnam(name).pw_uid

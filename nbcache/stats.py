@@ -1,6 +1,7 @@
 """Counters of one process, and what many processes' records add up to.
 
-A snapshot of :class:`Counters` is what goes into the process's usage record; its fields are described in :mod:`nbcache.store.usage`.
+A snapshot of :class:`Counters` is what goes into the process's usage record; its fields are described in
+:mod:`nbcache.store.usage`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class Counters:
 
     def __init__(self) -> None:
         """Start counting now."""
-        self._lock = threading.Lock()
+        # Re-entrant: the garbage collector may run somebody's finalizer, which compiles, in the middle of counting.
+        self._lock = threading.RLock()
         self._reset()
         # Otherwise the child's record would tell everything the parent's tells once more.
         if hasattr(os, "register_at_fork"):
@@ -119,7 +121,7 @@ class Counters:
 
     def _after_fork(self) -> None:
         # A new lock: another thread of the parent may have held the old one at the moment of the fork.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._reset()
 
 

@@ -5,8 +5,8 @@ the disk, and only then get their name. A process killed at any point leaves at 
 :func:`nbcache.store.listing.stale_temporaries` finds later.
 
 The temporary's name holds host, pid and 64 random bits: on a shared filesystem a pid alone isn't unique, and neither is
-``O_EXCL`` on old NFS. Permissions are set with ``fchmod``: what others may do with a file that everyone executes isn't left to the umask
-of whoever happened to build it first.
+``O_EXCL`` on old NFS. Permissions are set with ``fchmod``: what others may do with a file that everyone executes isn't
+left to the umask of whoever happened to build it first.
 
 Every system call goes through :data:`SYS`, so that tests can make each of them fail or kill the process there.
 """

@@ -2,10 +2,10 @@
 
 What is guaranteed
 ------------------
-- **Nothing here raises** for what the filesystem does: a fault is a refusal to open, something not found, or something not published, each with
-  a reason in one line.
-- What :meth:`Store.find` yields is trusted (:mod:`nbcache.store.trust`), of this format version, of this key, and every byte taken from
-  it was checked (:mod:`nbcache.store.entry`).
+- **Nothing here raises** for what the filesystem does: a fault is a refusal to open, something not found, or something
+  not published, each with a reason in one line.
+- What :meth:`Store.find` yields is trusted (:mod:`nbcache.store.trust`), of this format version, of this key, and every
+  byte taken from it was checked (:mod:`nbcache.store.entry`).
 - A reader sees an entry whole or not at all, and the old one or the new one (:mod:`nbcache.store.atomic`).
 - An entry is never changed, only replaced.
 
@@ -54,9 +54,9 @@ _TREE: Final = (
     (layout.FAILED, atomic.DIR_MODE),
     (layout.LEASES, atomic.DIR_MODE),
     (layout.DAEMON, atomic.DIR_MODE),
-    # Open to everybody, and sticky: a client whose uid may not write entries still asks for them (requests/) and tells that it used
-    # them (usage/), or eviction would take what only such clients use. Nothing that lies there is trusted, only read as
-    # bounded data. Whoever wants it otherwise changes the mode: it is set only when the directory is made.
+    # Open to everybody, and sticky: a client whose uid may not write entries still asks for them (requests/) and tells
+    # that it used them (usage/), or eviction would take what only such clients use. Nothing that lies there is trusted,
+    # only read as bounded data. Whoever wants it otherwise changes the mode: it is set only when the directory is made.
     (layout.REQUESTS, atomic.DROP_MODE),
     (layout.USAGE, atomic.DROP_MODE),
 )
@@ -120,7 +120,8 @@ class Store:
     def open(cls, settings: Settings) -> Store | Refusal:
         """Open the store that settings name, making it if it doesn't exist. Never raises.
 
-        Whoever may write objects gets ``writable``; with NBCACHE_READONLY, or without permission, the store is only read.
+        Whoever may write objects gets ``writable``; with NBCACHE_READONLY, or without permission, the store is only
+        read.
         """
         if settings.dir is None:
             return Refusal("NBCACHE_DIR is not set")
@@ -138,8 +139,8 @@ class Store:
     def find(self, key: str, reject: Callable[[str], None]) -> Iterator[FoundEntry]:
         """Yield each variant of a key that may be used, base slot first.
 
-        ``reject`` is called with one of :data:`REJECTIONS` for each file that is passed over. A key that isn't there, or isn't a key,
-        yields nothing. Never raises.
+        ``reject`` is called with one of :data:`REJECTIONS` for each file that is passed over. A key that isn't there,
+        or isn't a key, yields nothing. Never raises.
         """
         if not layout.is_key(key):
             return
@@ -171,24 +172,30 @@ class Store:
             return False
         return True
 
-    def publish(self, header: Header, sections: Mapping[str, bytes], *, recache: bool | None = None) -> Published:
+    def publish(
+        self, header: Header, sections: Mapping[str, bytes], *, recache: bool | None = None, durable: bool = True
+    ) -> Published:
         """Put an entry into the store; never raises.
 
         If this variant (key and guard) is there and valid, it stays, unless ``recache`` (default: NBCACHE_RECACHE).
+        Without ``durable``, nothing waits for the disk: a power failure may leave a damaged entry, which is found out
+        when it is read.
         """
-        from nbcache.store import publish as publishing  # noqa: PLC0415  # a process that only hits never needs it
+        from nbcache.store import publish as publishing  # a process that only hits never needs it
 
         if not self.writable:
             return publishing.Published(ok=False, reason="the store is read-only for this process", path=None)
         again = self._recache if recache is None else recache
-        return publishing.publish(self.path, self.trust, header, sections, recache=again, repair=self._repair)
+        return publishing.publish(
+            self.path, self.trust, header, sections, recache=again, durable=durable, repair=self._repair
+        )
 
     def lease(self, key: str) -> Lease | None:
         """Return the right to compile a key, without blocking; None if somebody alive holds it. Never raises.
 
         Where no lock can be had (a read-only store, say), a lease that holds nothing (``held`` is False).
         """
-        from nbcache.store import locks  # noqa: PLC0415
+        from nbcache.store import locks
 
         if not self.writable or not layout.is_key(key):
             return locks.Lease(key, None)
@@ -198,13 +205,13 @@ class Store:
 
     def scan(self) -> Iterator[EntryInfo]:
         """Yield every entry, in no particular order within a shard."""
-        from nbcache.store import listing  # noqa: PLC0415
+        from nbcache.store import listing
 
         return listing.scan(self.path)
 
     def find_prefix(self, prefix: str) -> Iterator[EntryInfo]:
         """Yield the entries whose key begins with ``prefix`` (two hex digits at least, or all are looked at)."""
-        from nbcache.store import listing  # noqa: PLC0415
+        from nbcache.store import listing
 
         only = [prefix[: layout.SHARD]] if layout.is_shard(prefix[: layout.SHARD]) else None
         return (info for info in listing.scan(self.path, only) if info.key.startswith(prefix))
@@ -212,21 +219,25 @@ class Store:
     def verify(self, *, remove: bool = False, checked: Callable[[EntryInfo], None] | None = None) -> Iterator[BadEntry]:
         """Check every section of every entry and yield those that are wrong; ``checked`` is called after each one.
 
-        With ``remove``, wrong ones are removed, where this process may. Entries of another format version are wrong here too.
+        With ``remove``, wrong ones are removed, where this process may. Entries of another format version are wrong
+        here too.
         """
-        from nbcache.store import evict  # noqa: PLC0415
+        from nbcache.store import evict, listing
 
-        for info in list(self.scan()):
-            reason = self._verify(info.path, info.key)
-            if reason is not None:
-                removed = remove and self.writable and evict.remove_slot(info.path)
-                yield BadEntry(info.path, info.key, reason, removed)
-            if checked is not None:
-                checked(info)
+        for shard in listing.shards(self.path):
+            # A key's last slot first, because removing a slot moves the last one into its place, which by then was
+            # checked.
+            for info in sorted(listing.scan(self.path, [shard]), key=lambda info: (info.key, -info.slot)):
+                reason = self._verify(info.path, info.key)
+                if reason is not None:
+                    removed = remove and self.writable and evict.remove_slot(info.path)
+                    yield BadEntry(info.path, info.key, reason, removed)
+                if checked is not None:
+                    checked(info)
 
     def remove(self, path: str) -> bool:
         """Remove one entry by the path a listing gave; return whether it went."""
-        from nbcache.store import evict  # noqa: PLC0415
+        from nbcache.store import evict
 
         return self.writable and evict.remove_slot(path)
 
@@ -235,7 +246,7 @@ class Store:
 
         Usage records, requests and leases stay.
         """
-        from nbcache.store import listing  # noqa: PLC0415
+        from nbcache.store import listing
 
         count = size = 0
         if self.writable:
@@ -254,7 +265,7 @@ class Store:
 
         Also folds old usage records. Returns what was planned; with ``dry_run`` nothing is changed.
         """
-        from nbcache.store import evict, usage  # noqa: PLC0415
+        from nbcache.store import evict, usage
 
         limit = self._max_size if max_size is None else max_size
         decided = evict.plan(self.scan(), limit, time.time(), usage.last_use(usage.read(self.path)))
@@ -265,7 +276,7 @@ class Store:
 
     def sweep(self) -> int:
         """Remove temporaries and leases that nobody touched for an hour; return how many."""
-        from nbcache.store import listing  # noqa: PLC0415
+        from nbcache.store import listing
 
         count = 0
         if self.writable:
@@ -278,8 +289,8 @@ class Store:
     def tidy(self, budget: float = TIDY_BUDGET) -> bool:
         """Sweep and evict, if nobody did within :data:`TIDY_SECONDS`; return whether it was this process's turn.
 
-        Meant for the end of a process that published. ``budget`` [s] bounds the time that listing takes: in a store too large for it, a
-        random part of the shards is brought down to its part of the limit. Never raises.
+        Meant for the end of a process that published. ``budget`` [s] bounds the time that listing takes: in a store too
+        large for it, a random part of the shards is brought down to its part of the limit. Never raises.
         """
         with suppress(OSError):
             if self.writable and self._my_turn():
@@ -292,7 +303,7 @@ class Store:
 
         Also when the store is read-only otherwise: eviction would take what only such processes use.
         """
-        from nbcache.store import usage  # noqa: PLC0415
+        from nbcache.store import usage
 
         return usage.write(self.path, record)
 
@@ -312,19 +323,25 @@ class Store:
         # Once per process: nobody but a trusted owner can make a directory that passed any worse.
         if shard in self._shards:
             return True
-        if self.trust.directory_problem(self._stem + shard) is None:
-            self._shards.add(shard)
-            return True
-        return False
+        if _inner_problem(self.path, self.trust) or self.trust.directory_problem(self._stem + shard):
+            return False
+        self._shards.add(shard)
+        return True
 
     def _repair(self, key: str) -> None:
         """Make the directories that a key needs. Raises OSError when it can't."""
         if not os.path.isdir(self._stem):
-            os.makedirs(self.path, atomic.DIR_MODE, exist_ok=True)
-            _make_tree(self.path)
-        if self.trust.directory_problem(self.path) is not None:
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            made = not os.path.isdir(self.path) and _make_root(self.path)
+            # Whoever deleted it may have made it again, as theirs: /tmp lets everybody.
+            self._insist(self.trust.path_problem(self.path))
+            _make_tree(self.path, tag_root=made)
+        self._insist(self.trust.directory_problem(self.path) or _inner_problem(self.path, self.trust))
         atomic.make_directory(self._stem + key[:2])
+
+    @staticmethod
+    def _insist(problem: str | None) -> None:
+        if problem is not None:
+            raise PermissionError(errno.EACCES, f"it {problem}")
 
     def _verify(self, path: str, key: str) -> str | None:
         try:
@@ -355,7 +372,7 @@ class Store:
         return True
 
     def _tidy(self, deadline: float) -> None:
-        from nbcache.store import evict, listing, usage  # noqa: PLC0415
+        from nbcache.store import evict, listing, usage
 
         names = listing.shards(self.path)
         random.shuffle(names)
@@ -395,8 +412,9 @@ class _Later:
             return None
         try:
             status = os.fstat(fd)
-            # The header's digest tells the same entry from a replacement; it covers the digests of all sections. Better than an
-            # inode number, which can be used again, and an entry that moved to another slot isn't mistaken for one.
+            # The header's digest tells the same entry from a replacement; it covers the digests of all sections. Better
+            # than an inode number, which can be used again, and an entry that moved to another slot isn't mistaken for
+            # one.
             same = self._trust.allows(status) and status.st_size == self._size
             same = same and os.pread(fd, entry.DIGEST_SIZE, entry.DIGEST_OFFSET) == self._digest
             return pread_exactly(fd, offset, count) if same else None
@@ -426,15 +444,16 @@ def _prepare(path: str, given: str, trust: Trust, *, readonly: bool) -> str | No
         # A full or read-only disk doesn't keep anybody from reading what is there.
         with suppress(OSError):
             _make_tree(path, tag_root=made)
-    return _inner_problem(path, trust, name)
+    inner = _inner_problem(path, trust)
+    return inner and f"{name}: its {inner}"
 
 
-def _inner_problem(path: str, trust: Trust, name: str) -> str | None:
+def _inner_problem(path: str, trust: Trust) -> str | None:
     for inner in (layout.LAYOUT, layout.OBJECTS):
         if os.path.lexists(f"{path}/{inner}"):
             problem = trust.directory_problem(f"{path}/{inner}")
             if problem is not None:
-                return f"{name}: {inner} {problem}"
+                return f"{inner} {problem}"
     return None
 
 

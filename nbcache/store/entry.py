@@ -1,4 +1,4 @@
-"""The format of an entry: one compiled unit as one file.
+r"""The format of an entry: one compiled unit as one file.
 
 ::
 
@@ -25,8 +25,8 @@ What is guaranteed
 - **Nothing is used before its digest was checked.** A section's digest is compared when the section is asked for.
 - **Parsing never raises and never blocks** on the bytes of a file, whatever they are: what isn't a valid entry of this
   version is a reason (:data:`DAMAGED`, :data:`OTHER_VERSION`, :data:`UNREADABLE`), never an exception.
-- **Reading is lazy.** One ``read`` of :data:`FIRST_READ` bytes normally brings header, ``meta`` and ``object``; the other sections
-  are only read when asked for.
+- **Reading is lazy.** One ``read`` of :data:`FIRST_READ` bytes normally brings header, ``meta`` and ``object``; the
+  other sections are only read when asked for.
 
 A digest here notices damage. It is no proof of origin: who may write an entry is decided in :mod:`nbcache.store.trust`.
 
@@ -111,6 +111,7 @@ class ParsedEntry:
     def __init__(
         self,
         header: Header,
+        *,
         table: dict[str, tuple[int, int, str]],
         head: bytes,
         later: Callable[[int, int], bytes | None] | None,
@@ -187,9 +188,9 @@ def parse(source: int | bytes) -> ParsedEntry | None:
 def examine(source: int | bytes, *, first: int = FIRST_READ, eager: bool = True) -> ParsedEntry | str:
     """Like :func:`parse`, but say why not: :data:`DAMAGED`, :data:`OTHER_VERSION` or :data:`UNREADABLE`.
 
-    ``first`` is how much the first read asks for [bytes]; with ``eager`` false, no section is read along. The descriptor
-    stays open and is read with ``pread``, so that its offset doesn't matter; sections that weren't read along are
-    fetched from it when asked for, until :meth:`ParsedEntry.refetch` names another place.
+    ``first`` is how much the first read asks for [bytes]; with ``eager`` false, no section is read along. The
+    descriptor stays open and is read with ``pread``, so that its offset doesn't matter; sections that weren't read
+    along are fetched from it when asked for, until :meth:`ParsedEntry.refetch` names another place.
     """
     if isinstance(source, bytes):
         return _examine(len(source), source, None, eager=False)
@@ -275,7 +276,7 @@ def _examine(
         if grown is None:
             return DAMAGED
         head = grown
-    return ParsedEntry(header, table, head, more, digest, size)
+    return ParsedEntry(header, table=table, head=head, later=more, digest=digest, size=size)
 
 
 def _grow(head: bytes, end: int, more: Callable[[int, int], bytes | None] | None) -> bytes | None:

@@ -1,9 +1,9 @@
 """Which entries go when the store is too large. :func:`plan` is pure and decides, :func:`apply` acts.
 
-The least recently used go first, down to :data:`LOW_WATER` of the limit, so that the next publication doesn't have to evict
-again. An entry's last use is the later of its modification time and the newest usage record that hit it: hits don't touch
-the file, so that they cost no write and clients that can't write count as well. A record from the future (a wrong
-clock, or somebody who wants to keep an entry for ever) counts as now.
+The least recently used go first, down to :data:`LOW_WATER` of the limit, so that the next publication doesn't have to
+evict again. An entry's last use is the later of its modification time and the newest usage record that hit it: hits
+don't touch the file, so that they cost no write and clients that can't write count as well. A record from the future (a
+wrong clock, or somebody who wants to keep an entry for ever) counts as now.
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ class Sized(Protocol):
     @property
     def path(self) -> str:
         """The file."""
+
     @property
     def key(self) -> str:
         """The key."""
+
     @property
     def size(self) -> int:
         """[bytes]."""
+
     @property
     def mtime(self) -> float:
         """Unix time [s]."""
@@ -82,9 +85,9 @@ def apply(decided: Plan) -> int:
 def remove_slot(path: str) -> bool:
     """Remove the file in one slot, moving the key's last slot into its place; return whether it went.
 
-    Readers stop at the first slot that is missing, so slots have no gaps. The move is one rename: a reader sees the removed
-    entry or the moved one. (A writer that fills the next slot at this very moment leaves a gap behind; what lies
-    behind it is found again once the gap is filled.)
+    Readers stop at the first slot that is missing, so slots have no gaps. The move is one rename: a reader sees the
+    removed entry or the moved one. (A writer that fills the next slot at this very moment leaves a gap behind; what
+    lies behind it is found again once the gap is filled.)
     """
     base, slot = split_slot(path)
     last = slot

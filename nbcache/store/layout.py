@@ -8,8 +8,8 @@
     $NBCACHE_DIR/v1/objects/ab/.<name>.tmp      being written; swept when older than an hour
     $NBCACHE_DIR/v1/requests  v1/failed  v1/leases  v1/usage  v1/daemon
 
-Slots of one key are filled without gaps (removing one moves the last into its place), so that a reader may stop at the first
-one that is missing.
+Slots of one key are filled without gaps (removing one moves the last into its place), so that a reader may stop at the
+first one that is missing.
 
 A key is checked once, here, where it becomes part of a path: what passed can't contain a separator or ``..``.
 """

@@ -1,16 +1,17 @@
 """Leases: who is compiling a key now. The kind of lock is chosen by the filesystem it lies on.
 
-- On a **local** filesystem: ``flock`` (:class:`filelock.UnixFileLock`). The kernel drops it the moment its process is gone.
-- On a **network** filesystem, or one that isn't known to be local: :class:`filelock.SoftFileLease`. ``flock`` doesn't exclude
-  across NFS clients (filelock's own documentation; on some it succeeds everywhere). The lease is a file its holder touches every third
-  of :data:`LEASE_SECONDS`; a contender on the same host takes it over as soon as the holder's pid is gone, one on another host
-  once it saw no touch for that long, by its own monotonic clock.
+- On a **local** filesystem: ``flock`` (:class:`filelock.UnixFileLock`). The kernel drops it the moment its process is
+  gone.
+- On a **network** filesystem, or one that isn't known to be local: :class:`filelock.SoftFileLease`. ``flock`` doesn't
+  exclude across NFS clients (filelock's own documentation; on some it succeeds everywhere). The lease is a file its
+  holder touches every third of :data:`LEASE_SECONDS`; a contender on the same host takes it over as soon as the
+  holder's pid is gone, one on another host once it saw no touch for that long, by its own monotonic clock.
 
 What is guaranteed
 ------------------
-A lease keeps work from being done twice; it doesn't protect anything. Publishing is atomic without it. So whatever goes wrong
-with a lock, the answer is a lease that holds nothing: to compile twice is harmless, not to compile at all isn't. Acquiring never blocks,
-and a killed process never blocks others beyond the times above.
+A lease keeps work from being done twice; it doesn't protect anything. Publishing is atomic without it. So whatever goes
+wrong with a lock, the answer is a lease that holds nothing: to compile twice is harmless, not to compile at all isn't.
+Acquiring never blocks, and a killed process never blocks others beyond the times above.
 
 The two kinds use different names, so that a file server that sees the directory as local and its clients that
 see it as NFS don't read each other's files; they may do work twice.
@@ -31,7 +32,25 @@ if TYPE_CHECKING:
 LEASE_SECONDS: Final = 30.0
 """How long a lease on another host lives without a sign of life [s]. The same for every process that shares a store."""
 LOCAL: Final = frozenset(
-    "apfs bcachefs btrfs ext2 ext3 ext4 f2fs hfs jfs nilfs2 overlay ramfs reiserfs tmpfs ufs xfs zfs".split()
+    [
+        "apfs",
+        "bcachefs",
+        "btrfs",
+        "ext2",
+        "ext3",
+        "ext4",
+        "f2fs",
+        "hfs",
+        "jfs",
+        "nilfs2",
+        "overlay",
+        "ramfs",
+        "reiserfs",
+        "tmpfs",
+        "ufs",
+        "xfs",
+        "zfs",
+    ]
 )
 FLOCK: Final = "flock"
 LEASE: Final = "lease"
@@ -101,6 +120,9 @@ class Leases:
             return Lease(key, None)
 
     def _acquire(self, key: str) -> Lease | None:
+        if not os.path.isdir(self._directory):
+            # filelock would make it, and those above it, with whatever permissions the umask leaves.
+            return Lease(key, None)
         if self._kind is None:
             self._kind = lock_kind(self._directory)
         with self._guard:
@@ -132,7 +154,7 @@ def find_mount(lines: list[str], path: str) -> str:
     for line in lines:
         left, dash, right = line.partition(" - ")
         fields = left.split(" ")
-        if not dash or len(fields) < 5:  # noqa: PLR2004  # the mount point is the fifth
+        if not dash or len(fields) < 5:  # the mount point is the fifth
             continue
         point = _unescape(fields[4])
         inside = path == point or path.startswith(point.rstrip("/") + "/")
@@ -149,15 +171,16 @@ def lock_kind(path: str) -> str:
 
 def _make_lock(path: str, kind: str) -> BaseFileLock:
     # Imported here: a process that only hits never needs it.
-    import filelock  # noqa: PLC0415
+    import filelock
 
     if kind == FLOCK:
         return filelock.UnixFileLock(path, mode=_MODE, thread_local=False, fallback_to_soft=False)
+    # A filelock too old for either raises here, and then there is no lock.
     return filelock.SoftFileLease(path, mode=_MODE, thread_local=False, lease_duration=LEASE_SECONDS)
 
 
 def _try(lock: BaseFileLock) -> bool:
-    import filelock  # noqa: PLC0415
+    import filelock
 
     try:
         lock.acquire(blocking=False)

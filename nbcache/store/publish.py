@@ -1,8 +1,9 @@
 """Putting an entry into its key's slots.
 
-A slot is chosen by looking at what is there: the one that holds this variant (the same guard), else one that holds nothing usable, else the
-first empty one, else the oldest. An empty slot is taken with ``link``, which fails if somebody was faster; then everything is
-looked at again. So two writers of different variants can't overwrite each other, and two writers of one variant leave one.
+A slot is chosen by looking at what is there: the one that holds this variant (the same guard), else one that holds
+nothing usable, else the first empty one, else the oldest. An empty slot is taken with ``link``, which fails if somebody
+was faster; then everything is looked at again. So two writers of different variants can't overwrite each other, and two
+writers of one variant leave one.
 """
 
 from __future__ import annotations
@@ -55,22 +56,22 @@ def publish(
     sections: Mapping[str, bytes],
     *,
     recache: bool,
+    durable: bool,
     repair: Callable[[str], None],
 ) -> Published:
     """Write an entry atomically; never raises. ``repair(key)`` makes the directories a key needs.
 
-    With ``recache``, a valid entry of this variant is replaced; otherwise it stays.
+    With ``durable``, it is on the disk when this returns. With ``recache``, a valid entry of this variant is replaced;
+    otherwise it stays.
     """
     try:
         layout.check_key(header.key)
         data = entry.encode(header, sections)
-    except EntryError as error:
-        return Published(ok=False, reason=str(error), path=None)
-    except ValueError as error:
+    except (EntryError, ValueError, TypeError) as error:
         return Published(ok=False, reason=str(error), path=None)
     for _ in range(_ATTEMPTS):
         try:
-            done = _attempt(root, trust, header, data, recache=recache)
+            done = _attempt(root, trust, header, data, recache=recache, durable=durable)
         except OSError as error:
             failure = _failed(error)
             if error.errno not in {errno.ENOENT, errno.ENOTDIR}:
@@ -87,12 +88,12 @@ def publish(
     return failure
 
 
-def _attempt(root: str, trust: Trust, header: Header, data: bytes, *, recache: bool) -> Published | None:
+def _attempt(root: str, trust: Trust, header: Header, data: bytes, *, recache: bool, durable: bool) -> Published | None:
     """Publish into the best slot; None if somebody else took it meanwhile."""
     slot = _choose(layout.stem(root, header.key), trust, header)
     if slot.same and not recache:
         return Published(ok=True, reason=ALREADY_THERE, path=slot.path)
-    if not atomic.write_file(slot.path, data, exclusive=slot.empty):
+    if not atomic.write_file(slot.path, data, exclusive=slot.empty, durable=durable):
         return None
     return Published(ok=True, reason=PUBLISHED, path=slot.path)
 
@@ -121,7 +122,7 @@ def _choose(stem: str, trust: Trust, header: Header) -> _Slot:
             oldest = (mtime, _Slot(path))
     if unusable is not None:
         return unusable
-    assert oldest is not None  # noqa: S101  # every slot was valid
+    assert oldest is not None  # every slot was valid
     return oldest[1]
 
 

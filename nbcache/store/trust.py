@@ -1,19 +1,20 @@
 """The one rule of trust: whose files may be executed.
 
-Loading an entry is executing it, and so is importing a module in order to compile it. Code is only taken from a file that
+Loading an entry is executing it, and so is importing a module in order to compile it. Code is only taken from a file
+that
 
 - is a regular file, looked at through the **open** descriptor (what is checked is what is read);
 - is owned by this process's effective uid, by root, or by a uid in ``NBCACHE_TRUSTED_UIDS``;
 - neither group nor others may write;
 
 and that lies in directories with the same owners which neither group nor others may write. A directory *above* the
-store may be writable by others if it is sticky, as ``/tmp`` is: nobody can rename or replace what is not theirs there. The store's own
-directories get no such grace.
+store may be writable by others if it is sticky, as ``/tmp`` is: nobody can rename or replace what is not theirs there.
+The store's own directories get no such grace.
 
-*Group-writable counts as writable by others*, as in sshd's ``StrictModes``, with the one exception that sshd has on Debian and
-Fedora: a **user-private group**, which has the name of its trusted owner, is that user's primary group and has no other members. There,
-``umask 002`` is the default and group-writable directories are everywhere. An access control list that lets others write
-shows as group-writable and is refused with it.
+*Group-writable counts as writable by others*, as in sshd's ``StrictModes``, with the one exception that sshd has on
+Debian and Fedora: a **user-private group**, which has the name of its trusted owner, is that user's primary group and
+has no other members. There, ``umask 002`` is the default and group-writable directories are everywhere. An access
+control list that lets others write shows as group-writable and is refused with it.
 
 Root is trusted because root can do anything to this process anyway.
 """
@@ -110,8 +111,8 @@ class Trust:
 
 def _is_private_group(uid: int, gid: int) -> bool:
     # Imported here: only asked where something is group-writable, and a look-up may go over the network.
-    import grp  # noqa: PLC0415
-    import pwd  # noqa: PLC0415
+    import grp
+    import pwd
 
     try:
         user = pwd.getpwuid(uid)

@@ -10,12 +10,12 @@
 
 They are for people (``nbcache stats``) and for eviction, which learns from them when an entry was last used.
 
-Anybody may write here (a client whose uid may not write entries uses them all the same), so a record is only ever *data*: JSON of bounded
-size from a regular file, every field type-checked, everything else dropped. A forged record can skew the statistics and
-keep an entry alive; it can't do more.
+Anybody may write here (a client whose uid may not write entries uses them all the same), so a record is only ever
+*data*: JSON of bounded size from a regular file, every field type-checked, everything else dropped. A forged record can
+skew the statistics and keep an entry alive; it can't do more.
 
-So that the directory doesn't grow for ever, :func:`fold` sums up the records of processes long gone in ``v1/usage.json``, a
-record of the same shape with two fields more: ``processes`` and ``last_use {key: Unix s}``.
+So that the directory doesn't grow for ever, :func:`fold` sums up the records of processes long gone in
+``v1/usage.json``, a record of the same shape with two fields more: ``processes`` and ``last_use {key: Unix s}``.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def load(path: str, limit: int = MAX_RECORD) -> tuple[Record, float] | None:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
             return None
-        raw = json.loads(os.read(fd, limit))
+        raw = json.loads(os.read(fd, status.st_size))
         record = clean(raw)
     except (OSError, ValueError, RecursionError, OverflowError):
         return None
@@ -150,9 +150,11 @@ def last_use(records: Iterable[Record]) -> dict[str, float]:
 
 
 def merge(records: Iterable[Record]) -> Record:
-    """Return the sum of records, with ``last_use`` of each key but without ``hits`` and ``builds`` of single processes."""
+    """Return the sum of records, with ``last_use`` of each key but without ``hits`` and ``builds`` of single
+    processes.
+    """
     total = clean({"version": VERSION})
-    assert total is not None  # noqa: S101  # an empty record is one
+    assert total is not None  # an empty record is one
     total["processes"] = 0
     for record in records:
         for name in ("saved_seconds", "built_seconds", "builds_count", "published", "processes", "hit_count"):
@@ -170,8 +172,8 @@ def merge(records: Iterable[Record]) -> Record:
 def fold(root: str, keep: Callable[[str], bool], *, now: float | None = None, age: float = FOLD_SECONDS) -> int:
     """Add records older than ``age`` [s] to the sum and remove them; return how many. Never raises.
 
-    ``keep(key)`` says of which keys the last use is still wanted. The sum is written before the records are removed: a process
-    killed in between makes them count twice, none gets lost.
+    ``keep(key)`` says of which keys the last use is still wanted. The sum is written before the records are removed: a
+    process killed in between, or two that fold at once, makes them count twice; none gets lost.
     """
     limit = (time.time() if now is None else now) - age
     old = []
