@@ -91,7 +91,7 @@ def make_directory(path: str, mode: int = DIR_MODE) -> bool:
     A set-group-id bit inherited from the parent is kept. Raises OSError, FileNotFoundError when the parent is missing.
     """
     try:
-        SYS.mkdir(path, mode & 0o777)
+        SYS.mkdir(path, mode)
     except FileExistsError:
         return False
     fd = SYS.open(path, _DIRECTORY)

@@ -17,13 +17,12 @@ from __future__ import annotations
 import errno
 import os
 import random
-import stat
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from nbcache.store import atomic, entry, layout
+from nbcache.store import atomic, entry, layout, tree
 from nbcache.store.entry import DAMAGED, OTHER_VERSION, UNREADABLE, examine_open, pread_exactly
 from nbcache.store.trust import OPEN_FLAGS, Trust
 
@@ -48,18 +47,6 @@ TIDY_BUDGET: Final = 0.5
 
 _GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
 _OBJECTS: Final = f"/{layout.OBJECTS}/"
-_TREE: Final = (
-    (layout.LAYOUT, atomic.DIR_MODE),
-    (layout.OBJECTS, atomic.DIR_MODE),
-    (layout.FAILED, atomic.DIR_MODE),
-    (layout.LEASES, atomic.DIR_MODE),
-    (layout.DAEMON, atomic.DIR_MODE),
-    # Open to everybody, and sticky: a client whose uid may not write entries still asks for them (requests/) and tells
-    # that it used them (usage/), or eviction would take what only such clients use. Nothing that lies there is trusted,
-    # only read as bounded data. Whoever wants it otherwise changes the mode: it is set only when the directory is made.
-    (layout.REQUESTS, atomic.DROP_MODE),
-    (layout.USAGE, atomic.DROP_MODE),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +115,12 @@ class Store:
         trust = Trust(settings.trusted_uids)
         try:
             path = os.path.realpath(settings.dir)
-            reason = _prepare(path, settings.dir, trust, readonly=settings.readonly)
+            reason = tree.prepare(path, settings.dir, trust, readonly=settings.readonly)
         except (OSError, ValueError) as error:
-            reason = f"NBCACHE_DIR={settings.dir} can't be used: {_strerror(error)}"
+            reason = f"NBCACHE_DIR={settings.dir} can't be used: {tree.strerror(error)}"
         if reason is not None:
             return Refusal(reason)
-        writable = not settings.readonly and _may_write(path)
+        writable = not settings.readonly and tree.may_write(path)
         return cls(path, trust, writable=writable, recache=settings.recache, max_size=settings.max_size)
 
     def find(self, key: str, reject: Callable[[str], None]) -> Iterator[FoundEntry]:
@@ -323,7 +310,7 @@ class Store:
         # Once per process: nobody but a trusted owner can make a directory that passed any worse.
         if shard in self._shards:
             return True
-        if _inner_problem(self.path, self.trust) or self.trust.directory_problem(self._stem + shard):
+        if tree.inner_problem(self.path, self.trust) or self.trust.directory_problem(self._stem + shard):
             return False
         self._shards.add(shard)
         return True
@@ -331,11 +318,11 @@ class Store:
     def _repair(self, key: str) -> None:
         """Make the directories that a key needs. Raises OSError when it can't."""
         if not os.path.isdir(self._stem):
-            made = not os.path.isdir(self.path) and _make_root(self.path)
+            made = not os.path.isdir(self.path) and tree.make_root(self.path)
             # Whoever deleted it may have made it again, as theirs: /tmp lets everybody.
             self._insist(self.trust.path_problem(self.path))
-            _make_tree(self.path, tag_root=made)
-        self._insist(self.trust.directory_problem(self.path) or _inner_problem(self.path, self.trust))
+            tree.make_tree(self.path, tag_root=made)
+        self._insist(self.trust.directory_problem(self.path) or tree.inner_problem(self.path, self.trust))
         atomic.make_directory(self._stem + key[:2])
 
     @staticmethod
@@ -422,69 +409,3 @@ class _Later:
             return None
         finally:
             os.close(fd)
-
-
-def _prepare(path: str, given: str, trust: Trust, *, readonly: bool) -> str | None:
-    """Make the store if need be and look at what is there; return what is wrong. May raise OSError."""
-    name = f"NBCACHE_DIR={given}"
-    made = False
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        if readonly:
-            return f"{name} does not exist and NBCACHE_READONLY is set"
-        made = _make_root(path)
-        status = os.stat(path)
-    if not stat.S_ISDIR(status.st_mode):
-        return f"{name} is not a directory"
-    problem = trust.path_problem(path)
-    if problem is not None:
-        return f"{name} {problem}"
-    if not readonly:
-        # A full or read-only disk doesn't keep anybody from reading what is there.
-        with suppress(OSError):
-            _make_tree(path, tag_root=made)
-    inner = _inner_problem(path, trust)
-    return inner and f"{name}: its {inner}"
-
-
-def _inner_problem(path: str, trust: Trust) -> str | None:
-    for inner in (layout.LAYOUT, layout.OBJECTS):
-        if os.path.lexists(f"{path}/{inner}"):
-            problem = trust.directory_problem(f"{path}/{inner}")
-            if problem is not None:
-                return f"{inner} {problem}"
-    return None
-
-
-def _make_root(path: str) -> bool:
-    """Make a directory and those above it; return whether it was this process that made it."""
-    parent = os.path.dirname(path)
-    if not os.path.isdir(parent):
-        _make_root(parent)
-    return atomic.make_directory(path)
-
-
-def _make_tree(path: str, *, tag_root: bool = False) -> None:
-    if os.path.isdir(f"{path}/{layout.OBJECTS}"):
-        return
-    # A directory that held other things before must not be left out of backups because a cache moved in.
-    tag_root = tag_root or not os.listdir(path)
-    for name, mode in _TREE:
-        with suppress(FileExistsError):
-            atomic.make_directory(f"{path}/{name}", mode)
-    tag = f"{path}/{layout.TAG}" if tag_root else f"{path}/{layout.LAYOUT}/{layout.TAG}"
-    atomic.write_file(tag, layout.TAG_TEXT, durable=False)
-
-
-def _may_write(path: str) -> bool:
-    """Whether entries may be written: asked of the nearest directory that exists."""
-    for name in (f"{path}/{layout.OBJECTS}", path):
-        if os.path.isdir(name):
-            effective = os.access in os.supports_effective_ids
-            return os.access(name, os.W_OK | os.X_OK, effective_ids=effective)
-    return False
-
-
-def _strerror(error: OSError | ValueError) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -31,27 +31,12 @@ if TYPE_CHECKING:
 
 LEASE_SECONDS: Final = 30.0
 """How long a lease on another host lives without a sign of life [s]. The same for every process that shares a store."""
-LOCAL: Final = frozenset(
-    [
-        "apfs",
-        "bcachefs",
-        "btrfs",
-        "ext2",
-        "ext3",
-        "ext4",
-        "f2fs",
-        "hfs",
-        "jfs",
-        "nilfs2",
-        "overlay",
-        "ramfs",
-        "reiserfs",
-        "tmpfs",
-        "ufs",
-        "xfs",
-        "zfs",
-    ]
-)
+# fmt: off
+LOCAL: Final = frozenset({
+    "apfs", "bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "hfs", "jfs", "nilfs2",
+    "overlay", "ramfs", "reiserfs", "tmpfs", "ufs", "xfs", "zfs",
+})
+# fmt: on
 FLOCK: Final = "flock"
 LEASE: Final = "lease"
 _ATTEMPTS: Final = 2
@@ -80,16 +65,16 @@ class Lease:
         # A child's copy isn't its to give back: the parent still compiles.
         if lock is None or self._pid != os.getpid():
             return
-        # Removed while still held, or the next holder's file could be the one that goes. filelock notices a
-        # lock it got on a removed file (st_nlink == 0) and starts over.
+        # filelock leaves an flock's file behind. It is removed while still held, or it could be the next holder's
+        # that goes; filelock notices a lock it got on a removed file (st_nlink == 0) and starts over.
         path = lock.lock_file
-        if self._identity is not None and _identity(path) == self._identity:
+        if path.endswith(FLOCK) and self._identity is not None and _identity(path) == self._identity:
             with suppress(OSError):
                 os.unlink(path)
         with suppress(Exception):
             lock.release(force=True)
 
-    def __enter__(self) -> Lease:
+    def __enter__(self) -> Lease:  # noqa: PYI034  # Self is new in Python 3.11
         """Return the lease."""
         return self
 

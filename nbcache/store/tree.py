@@ -1,0 +1,96 @@
+"""The directories of a store: making them with the right permissions, and judging those that are there."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from typing import Final
+
+from nbcache.store import atomic, layout
+from nbcache.store.trust import Trust
+
+_TREE: Final = (
+    (layout.LAYOUT, atomic.DIR_MODE),
+    (layout.FAILED, atomic.DIR_MODE),
+    (layout.LEASES, atomic.DIR_MODE),
+    (layout.DAEMON, atomic.DIR_MODE),
+    # Open to everybody, and sticky: a client whose uid may not write entries still asks for them (requests/) and tells
+    # that it used them (usage/), or eviction would take what only such clients use. Nothing that lies there is trusted,
+    # only read as bounded data. Whoever wants it otherwise changes the mode: it is set only when the directory is made.
+    (layout.REQUESTS, atomic.DROP_MODE),
+    (layout.USAGE, atomic.DROP_MODE),
+    # Last: where this one is, the others are.
+    (layout.OBJECTS, atomic.DIR_MODE),
+)
+
+
+def prepare(path: str, given: str, trust: Trust, *, readonly: bool) -> str | None:
+    """Make the store if need be and look at what is there; return what is wrong. May raise OSError."""
+    name = f"NBCACHE_DIR={given}"
+    made = False
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        if readonly:
+            return f"{name} does not exist and NBCACHE_READONLY is set"
+        made = make_root(path)
+        status = os.stat(path)
+    if not stat.S_ISDIR(status.st_mode):
+        return f"{name} is not a directory"
+    problem = trust.path_problem(path)
+    if problem is not None:
+        return f"{name} {problem}"
+    if not readonly:
+        # A full or read-only disk doesn't keep anybody from reading what is there.
+        with suppress(OSError):
+            make_tree(path, tag_root=made)
+    inner = inner_problem(path, trust)
+    return inner and f"{name}: its {inner}"
+
+
+def inner_problem(path: str, trust: Trust) -> str | None:
+    """Say what is wrong with the directories between the root and the shards, those that exist."""
+    for inner in (layout.LAYOUT, layout.OBJECTS):
+        if os.path.lexists(f"{path}/{inner}"):
+            problem = trust.directory_problem(f"{path}/{inner}")
+            if problem is not None:
+                return f"{inner} {problem}"
+    return None
+
+
+def make_root(path: str) -> bool:
+    """Make a directory and those above it; return whether it was this process that made it."""
+    parent = os.path.dirname(path)
+    if not os.path.isdir(parent):
+        make_root(parent)
+    return atomic.make_directory(path)
+
+
+def make_tree(path: str, *, tag_root: bool = False) -> None:
+    """Make the directories inside an existing root, as far as they are missing, and mark them as a cache.
+
+    ``tag_root`` says that this process made the root. Any number of processes may do this at once. Raises OSError.
+    """
+    if os.path.isdir(f"{path}/{layout.OBJECTS}"):
+        return
+    # A directory that held other things before must not be left out of backups because a cache moved in.
+    tag_root = tag_root or set(os.listdir(path)) <= {layout.LAYOUT, layout.TAG}
+    for name, mode in _TREE:
+        atomic.make_directory(f"{path}/{name}", mode)
+    tag = f"{path}/{layout.TAG}" if tag_root else f"{path}/{layout.LAYOUT}/{layout.TAG}"
+    atomic.write_file(tag, layout.TAG_TEXT, durable=False)
+
+
+def may_write(path: str) -> bool:
+    """Whether entries may be written: asked of the nearest directory that exists."""
+    for name in (f"{path}/{layout.OBJECTS}", path):
+        if os.path.isdir(name):
+            effective = os.access in os.supports_effective_ids
+            return os.access(name, os.W_OK | os.X_OK, effective_ids=effective)
+    return False
+
+
+def strerror(error: OSError | ValueError) -> str:
+    """Return what an error says, without its number and path."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
