@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nbcache import config
 from nbcache.cli.text import CommandError, UsageError
-from nbcache.store.directory import Refusal, Store
+from nbcache.store import Refusal, Store, layout
 
 if TYPE_CHECKING:
     import argparse
@@ -24,35 +24,41 @@ DEFAULT = "~/.cache/nbcache"
 def settings_of(args: argparse.Namespace) -> Settings:
     """Return the settings as `args` changes them. `dir` is absolute, or None when nobody named one."""
     settings = config.load()
-    sources = dict(settings.sources)
-    directory = settings.dir
+    default = os.path.expanduser(DEFAULT)
     if args.dir is not None:
-        if not args.dir:
-            raise UsageError("--dir: an empty name")
-        directory, sources["dir"] = args.dir, "--dir"
-    elif directory is None and os.path.isdir(os.path.expanduser(DEFAULT)):
-        directory, sources["dir"] = os.path.expanduser(DEFAULT), f"found at {DEFAULT}"
-    return replace(settings, dir=directory and os.path.abspath(directory), sources=sources)
+        if not args.dir or "\0" in args.dir:
+            raise UsageError(f"--dir: not a path: {args.dir!r}")
+        directory, source = os.path.abspath(os.path.expanduser(args.dir)), "--dir"
+    elif settings.dir is None and os.path.isdir(default):
+        directory, source = default, f"{DEFAULT} exists"
+    else:
+        return settings
+    return replace(settings, dir=directory, sources={**settings.sources, "dir": source})
 
 
 def directory_of(settings: Settings) -> str:
-    """Return the store's directory, which exists; otherwise raise CommandError that says what to do."""
+    """Return the directory of a store that exists; otherwise raise CommandError, which says what to do."""
     if settings.dir is None:
-        raise CommandError("no cache directory: set NBCACHE_DIR, or pass --dir DIR")
-    if not os.path.lexists(settings.dir):
-        raise CommandError(f"no cache at {settings.dir} yet: run a program with NBCACHE_DIR={settings.dir}")
+        raise CommandError("no cache directory: set NBCACHE_DIR or pass --dir DIR")
+    if not os.path.lexists(settings.dir) or (
+        os.path.isdir(settings.dir) and not os.path.isdir(os.path.join(settings.dir, layout.OBJECTS))
+    ):
+        raise CommandError(f"no cache in {settings.dir} yet: run a program with NBCACHE_DIR={settings.dir}")
     return settings.dir
 
 
 def open_store(args: argparse.Namespace, *, write: bool = False) -> Store:
-    """Open the store for reading, or for changing it; raise CommandError with the reason if that can't be."""
+    """Open a store that exists, for reading or to change it; raise CommandError with the reason if that can't be.
+
+    Reading changes nothing, not even the directory's layout.
+    """
     settings = settings_of(args)
     directory = directory_of(settings)
     if write and settings.readonly:
-        raise CommandError(f"{directory} is read-only by NBCACHE_READONLY ({settings.sources.get('readonly', 'set')})")
+        raise CommandError(f"{directory}: NBCACHE_READONLY is set")
     store = Store.open(settings if write else replace(settings, readonly=True))
     if isinstance(store, Refusal):
         raise CommandError(store.reason)
     if write and not store.writable:
-        raise CommandError(f"{directory} is not writable for this user")
+        raise CommandError(f"{directory}: no permission to write")
     return store

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO
 
 from nbcache.errors import NbcacheError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-T = TypeVar("T")
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -58,23 +56,6 @@ def size(count: float) -> str:
     return f"{count:.1f} {_UNITS[-1]}"
 
 
-def parse_size(text: str) -> int:
-    """Return the bytes that ``500M``, ``1.5 GiB`` or ``4096`` mean; prefixes are powers of 1024.
-
-    Raises ValueError, with a message for people.
-    """
-    digits = text.strip().rstrip("iIbB ")
-    power = "KMGT".find(digits[-1:].upper()) + 1 if digits[-1:].isalpha() else 0
-    number = digits[:-1] if power else digits
-    try:
-        value = float(number) * 1024**power
-        if not 0 <= value < float("inf"):
-            raise ValueError
-        return int(value)
-    except ValueError:
-        raise ValueError(f"not a size: {text!r} (write 4096, 500M or 5GiB)") from None
-
-
 def duration(seconds: float) -> str:
     """Return `seconds` in words: ``45 ms``, ``3.2 s``, ``5 min``, ``2 h``, ``3 d``."""
     if seconds < 1:
@@ -99,24 +80,42 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, sort_keys=True, default=str))
 
 
-def progress(items: Iterable[T], label: str, total: int | None = None, stream: TextIO | None = None) -> Iterator[T]:
-    """Yield `items`, counting them on a terminal (standard error): nothing is written anywhere else.
+class Progress:
+    """Counts steps on standard error when that is a terminal, and writes nothing anywhere else.
 
-    Redrawn ten times a second at most, and erased at the end.
+    Redrawn ten times a second at most; erased at the end, and by `clear` before something else is printed.
     """
-    out = sys.stderr if stream is None else stream
-    if not out.isatty():
-        yield from items
-        return
-    drawn = 0.0
-    try:
-        for count, item in enumerate(items, 1):
-            yield item
-            if time.monotonic() - drawn > 0.1:
-                drawn = time.monotonic()
-                done = f"{count}/{total} [{'#' * (20 * count // total):20s}]" if total else str(count)
-                out.write(f"\r{label} {done}")
-                out.flush()
-    finally:
-        out.write("\r\x1b[K")
-        out.flush()
+
+    def __init__(self, total: int, label: str, stream: TextIO | None = None) -> None:
+        """Count up to `total`; `stream` stands in for standard error."""
+        self._total = total
+        self._label = label
+        self._out = sys.stderr if stream is None else stream
+        self._shown = self._out.isatty()
+        self._count = 0
+        self._drawn = 0.0
+
+    def step(self, _item: object = None) -> None:
+        """Count one; anything that is passed is ignored, so that this can be a callback."""
+        self._count += 1
+        if self._shown and time.monotonic() - self._drawn >= 0.1:
+            self._drawn = time.monotonic()
+            bar = "#" * (20 * self._count // max(self._total, self._count))
+            self._write(f"\r{self._label} [{bar:20s}] {self._count}/{self._total}")
+
+    def clear(self) -> None:
+        """Erase the line."""
+        if self._shown and self._drawn:
+            self._write("\r\x1b[K")
+
+    def __enter__(self) -> Progress:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Erase the line."""
+        self.clear()
+
+    def _write(self, text: str) -> None:
+        self._out.write(text)
+        self._out.flush()

@@ -1,0 +1,74 @@
+"""``nbcache stats``: what the processes of a store hit, missed and saved, from their usage records."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from nbcache.cli.place import open_store
+from nbcache.cli.text import age, duration, print_json, size, table
+from nbcache.stats import aggregate
+from nbcache.store import usage
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping
+
+    from nbcache.stats import Summary
+
+_EXAMPLES = 3
+
+
+def register(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the command to the command line."""
+    parser = add(
+        "stats",
+        help="hits, misses by reason, compilation saved, size of the store",
+        description="What the processes that ended since the store was made did, and what is in the store.",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(command=show_stats)
+
+
+def show_stats(args: argparse.Namespace) -> int:
+    """Print the statistics of a store."""
+    store = open_store(args)
+    sizes = [info.size for info in store.scan()]
+    summary = aggregate(usage.read(store.path))
+    if args.json:
+        print_json({"dir": store.path, "entries": len(sizes), "size": sum(sizes), **summary.to_json()})
+        return 0
+    print(f"{store.path}: {len(sizes)} entries, {size(sum(sizes))}")
+    for line in table(_rows(summary)):
+        print(line)
+    return 0
+
+
+def _rows(summary: Summary) -> list[tuple[str, str, str]]:
+    """Return (what, number, remark) for each line."""
+    rate = "" if summary.hit_rate is None else f"{summary.hit_rate:.1%} of look-ups"
+    since = f"since {age(summary.start, time.time())} ago" if summary.start else "none has ended yet"
+    uncacheable = {reason: item["count"] for reason, item in summary.uncacheable.items()}
+    return [
+        ("processes", str(summary.processes), since),
+        ("hits", str(summary.hits), rate),
+        ("compilation saved", duration(summary.saved_seconds), ""),
+        *_group("misses", summary.misses),
+        ("compiled", str(summary.builds), f"in {duration(summary.built_seconds)}" if summary.builds else ""),
+        ("published", str(summary.published), ""),
+        *_group("uncacheable", uncacheable, summary.uncacheable),
+        *_group("errors", summary.errors),
+    ]
+
+
+def _group(
+    name: str, counts: Mapping[str, int], details: Mapping[str, Mapping[str, Any]] | None = None
+) -> list[tuple[str, str, str]]:
+    """Return a line for the sum and one for each reason, the most frequent first."""
+    rows = [(name, str(sum(counts.values())), "")]
+    for reason, count in counts.items():
+        functions = details[reason]["functions"] if details else []
+        more = ", ..." if len(functions) > _EXAMPLES else ""
+        remark = f"such as {', '.join(functions[:_EXAMPLES])}{more}" if functions else ""
+        rows.append((f"  {reason}", str(count), remark))
+    return rows

@@ -1,0 +1,244 @@
+"""``nbcache doctor``: what is set up how, what is wrong, and what to do about it. Changes nothing.
+
+A finding is fine, a remark ("!": works, but not as well as it could; the status stays 0), or wrong ("x": nbcache is off or can't do its
+work; the status is 1).
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import site
+import subprocess
+import sys
+import sysconfig
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+import nbcache
+from nbcache import config
+from nbcache.cli.place import settings_of
+from nbcache.cli.text import print_json, printable, size
+from nbcache.stats import aggregate
+from nbcache.store import Refusal, Store, layout, locks, usage
+from nbcache.store.trust import Trust
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+
+    from nbcache.config import Settings
+
+OK, REMARK, WRONG = "ok", "remark", "wrong"
+_MARKS = {OK: " ", REMARK: "!", WRONG: "x"}
+PTH = "nbcache.pth"
+LITTLE_SPACE = 256 << 20
+"""Free space below this is worth a remark [bytes]."""
+_PROBE = "import sys; print('nbcache.client.hook' in sys.modules)"
+_PROBE_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. `advice` says what to do about it, where there is something to do."""
+
+    level: str
+    what: str
+    value: str
+    advice: str = ""
+
+
+def register(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the command to the command line."""
+    parser = add(
+        "doctor",
+        help="what is set up how, what is wrong and what to do",
+        description="Check versions, the switch, the settings and the store. Changes nothing.",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(command=examine)
+
+
+def examine(args: argparse.Namespace) -> int:
+    """Print the findings; the status is 1 when something is wrong."""
+    settings = settings_of(args)
+    findings = [*check_versions(), *check_settings(settings), *check_store(settings), *check_switch(settings)]
+    wrong = sum(finding.level == WRONG for finding in findings)
+    if args.json:
+        print_json([asdict(finding) for finding in findings])
+        return 1 if wrong else 0
+    width = max(len(finding.what) for finding in findings)
+    for finding in findings:
+        print(f"{_MARKS[finding.level]} {finding.what.ljust(width)}  {printable(finding.value)}".rstrip())
+        if finding.advice:
+            print(f"  {' ' * width}  -> {printable(finding.advice)}")
+    print(f"\n{wrong} wrong" if wrong else "\nNothing is wrong.")
+    return 1 if wrong else 0
+
+
+def check_versions() -> Iterator[Finding]:
+    """Look at this Python and its Numba."""
+    yield Finding(OK, "nbcache", nbcache.__version__)
+    yield Finding(OK, "python", f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}")
+    for name in ("numba", "llvmlite", "numpy"):
+        try:
+            yield Finding(OK, name, importlib.metadata.version(name))
+        except importlib.metadata.PackageNotFoundError:
+            yield Finding(
+                WRONG, name, "not installed", f"install {name} into this Python, or run another one's nbcache"
+            )
+    yield check_seams()
+
+
+def check_seams() -> Finding:
+    """Look whether this Numba is one that nbcache was verified on."""
+    what = "numba internals"
+    try:
+        from nbcache.glue import seams
+
+        problem = seams.check()
+    except Exception as error:  # noqa: BLE001 - whatever is broken is what is to be reported
+        return Finding(
+            WRONG, what, f"can't be examined: {type(error).__name__}: {error}", "reinstall numba and nbcache"
+        )
+    if problem:
+        return Finding(WRONG, what, str(problem), f"nbcache stays off; it was verified on Numba {seams.VERIFIED}")
+    return Finding(OK, what, "as verified")
+
+
+def check_settings(settings: Settings) -> Iterator[Finding]:
+    """Look for settings that can't be read, mean nothing, or switch nbcache off."""
+    for problem in settings.problems:
+        yield Finding(WRONG, "setting", problem, "correct it; until then the default holds")
+    for name in config.unknown_variables():
+        yield Finding(REMARK, "setting", f"{name} means nothing to nbcache", "see `nbcache config` for the names")
+    if settings.disable:
+        yield Finding(
+            REMARK,
+            "setting",
+            f"NBCACHE_DISABLE is set ({settings.sources.get('disable')})",
+            "unset it to use the cache",
+        )
+    if settings.recache:
+        yield Finding(REMARK, "setting", "NBCACHE_RECACHE is set: every look-up is a miss", "unset it for normal use")
+    trusted = ", ".join(map(str, sorted(Trust(settings.trusted_uids).uids)))
+    yield Finding(OK, "trusted uids", trusted)
+
+
+def check_store(settings: Settings) -> Iterator[Finding]:
+    """Look at the directory: where it is, on what, whether it may be trusted and written."""
+    if settings.dir is None:
+        yield Finding(
+            WRONG, "directory", "not set: nbcache is off", "set NBCACHE_DIR, in the environment of your programs"
+        )
+        return
+    yield Finding(OK, "directory", f"{settings.dir} ({settings.sources.get('dir', '')})")
+    path = os.path.realpath(settings.dir)
+    yield from _check_filesystem(path)
+    if not os.path.lexists(path):
+        yield _check_parent(path, Trust(settings.trusted_uids))
+        return
+    store = Store.open(replace(settings, readonly=True))
+    if isinstance(store, Refusal):
+        advice = f"it must be a directory of yours or of a trusted uid that nobody else can write: chmod go-w {path}"
+        yield Finding(WRONG, "trust", store.reason, advice)
+        return
+    yield Finding(OK, "trust", "owner and permissions as they should be, here and in the directories above")
+    yield _check_writing(settings, path)
+    yield from _check_contents(settings, store)
+
+
+def _check_filesystem(path: str) -> Iterator[Finding]:
+    there = _existing(path)
+    kind, lock = locks.filesystem_kind(there), locks.lock_kind(there)
+    yield Finding(
+        OK,
+        "filesystem",
+        f"{kind}, leases by {'flock' if lock == locks.FLOCK else 'lease files (strict, with a time limit)'}",
+    )
+    status = os.statvfs(there)
+    free = status.f_bavail * status.f_frsize
+    if free < LITTLE_SPACE:
+        yield Finding(REMARK, "free space", size(free), "make room: when the disk is full, nothing more is published")
+    else:
+        yield Finding(OK, "free space", size(free))
+
+
+def _check_parent(path: str, trust: Trust) -> Finding:
+    above = _existing(path)
+    problem = trust.parents_problem(os.path.join(above, os.path.basename(path)))
+    if problem is not None:
+        return Finding(
+            WRONG, "trust", f"{path} {problem}", "choose a place below directories that only you or root can write"
+        )
+    if os.access(above, os.W_OK | os.X_OK):
+        return Finding(OK, "store", "not there yet; the first process that uses Numba makes it")
+    return Finding(
+        WRONG, "store", f"not there, and {above} is not writable for this user", "make it, or choose another place"
+    )
+
+
+def _existing(path: str) -> str:
+    """Return the nearest directory at or above `path` that exists."""
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def _check_writing(settings: Settings, path: str) -> Finding:
+    if settings.readonly:
+        return Finding(REMARK, "writing", f"no: NBCACHE_READONLY is set ({settings.sources.get('readonly')})")
+    objects = os.path.join(path, layout.OBJECTS)
+    if os.access(objects if os.path.isdir(objects) else path, os.W_OK | os.X_OK):
+        return Finding(OK, "writing", "yes")
+    return Finding(
+        REMARK,
+        "writing",
+        "no permission: hits work, what is compiled here is not shared",
+        "run as the store's owner to publish",
+    )
+
+
+def _check_contents(settings: Settings, store: Store) -> Iterator[Finding]:
+    sizes = [info.size for info in store.scan()]
+    limit = size(settings.max_size) if settings.max_size else "no limit"
+    text = f"{len(sizes)} entries, {size(sum(sizes))} of {limit}"
+    if settings.max_size and sum(sizes) > settings.max_size:
+        yield Finding(REMARK, "entries", text, "over the limit: `nbcache gc` evicts what was not used for longest")
+    else:
+        yield Finding(OK, "entries", text)
+    summary = aggregate(usage.read(store.path))
+    for what, count in summary.errors.items():
+        yield Finding(
+            REMARK, "errors", f"{what}: {count}", "NBCACHE_LOG=debug says more; `nbcache verify` checks the entries"
+        )
+
+
+def check_switch(settings: Settings) -> Iterator[Finding]:
+    """Look whether a Python that starts with NBCACHE_DIR set is armed: the file first, then by starting one."""
+    places = [place for place in switch_places() if os.path.isfile(os.path.join(place, PTH))]
+    if not places:
+        advice = f"reinstall nbcache with pip into {sysconfig.get_paths()['purelib']}, or call nbcache.enable(dir) first thing"
+        yield Finding(WRONG, "switch", f"no {PTH} in this Python's site-packages", advice)
+        return
+    yield Finding(OK, "switch", os.path.join(places[0], PTH))
+    # `run` sets NBCACHE_DIR for the child and nothing else, so what is tried is what users do.
+    directory = settings.dir or os.path.join(places[0], "nowhere")
+    argv = [sys.executable, "-m", "nbcache", "run", "--dir", directory, "--", sys.executable, "-c", _PROBE]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False)  # noqa: S603
+        armed = done.stdout.strip() == "True"
+    except (OSError, subprocess.SubprocessError):
+        armed = False
+    if armed:
+        yield Finding(OK, "armed", "yes: a Python that starts with NBCACHE_DIR set uses the cache")
+    else:
+        advice = "try `python -c 'import nbcache.client.hook'`; reinstall nbcache if that fails"
+        yield Finding(WRONG, "armed", "no: a Python that starts with NBCACHE_DIR set does not load the hook", advice)
+
+
+def switch_places() -> list[str]:
+    """Return the directories whose .pth files this Python processes at start-up."""
+    user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    return [*dict.fromkeys([sysconfig.get_paths()["purelib"], *site.getsitepackages(), *user])]

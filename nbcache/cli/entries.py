@@ -1,0 +1,154 @@
+"""``nbcache ls`` and ``nbcache show``: what is in a store. Both only read, and only show: nothing is trusted or run."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from nbcache.cli.explain import components_of
+from nbcache.cli.place import open_store
+from nbcache.cli.text import CommandError, UsageError, age, duration, print_json, size, table
+from nbcache.store import usage
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping
+
+    from nbcache.store import FoundEntry, Header, Store
+    from nbcache.store.listing import EntryInfo
+
+SHORT = 12
+"""Digits of a key that a listing shows: enough to tell a million entries apart."""
+_NO_HEADER = "(damaged or of another version)"
+
+
+def register(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the commands to the command line."""
+    parser = add("ls", help="list entries", description="List entries, the most recently used last.")
+    parser.add_argument("text", nargs="?", default="", help="only those with this in their function, signature or kind")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(command=list_entries)
+
+    parser = add("show", help="show one entry", description="Show an entry's header, sections and components.")
+    parser.add_argument("key", metavar="KEY", help="a key, or the beginning of one")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(command=show_entry)
+
+
+def list_entries(args: argparse.Namespace) -> int:
+    """Print a line for each entry."""
+    store = open_store(args)
+    used = usage.last_use(usage.read(store.path))
+    rows = []
+    for info in store.scan():
+        header = info.header
+        if _matches(args.text, info, header):
+            rows.append((max(info.mtime, used.get(info.key, 0.0)), info, header))
+    rows.sort(key=lambda row: (row[0], row[1].path))
+    if args.json:
+        print_json([_as_json(info, header, last) for last, info, header in rows])
+        return 0
+    now = time.time()
+    cells = [_cells(info, header, last, now) for last, info, header in rows]
+    for line in table(cells, ("KEY", "KIND", "SIZE", "AGE", "USED", "FUNCTION", "SIGNATURE"), right="  >>>"):
+        print(line)
+    return 0
+
+
+def show_entry(args: argparse.Namespace) -> int:
+    """Print everything known about each variant of one key; the status is 1 when one of them can't be used."""
+    store = open_store(args)
+    key = find_key(store, args.key)
+    rejected: list[str] = []
+    found = list(store.find(key, rejected.append))
+    if args.json:
+        print_json({"key": key, "entries": [_details(entry) for entry in found], "rejected": rejected})
+    else:
+        print(f"key  {key}")
+        for entry in found:
+            print()
+            _print_entry(entry)
+        for reason in rejected:
+            print(f"\n(a variant that is not used: {reason})")
+    return 1 if rejected or not found else 0
+
+
+def find_key(store: Store, prefix: str) -> str:
+    """Return the one key that begins with `prefix`; raise UsageError or CommandError when there isn't exactly one."""
+    prefix = prefix.lower()
+    if not prefix or prefix.strip("0123456789abcdef"):
+        raise UsageError(f"not the beginning of a key (hexadecimal digits): {prefix!r}")
+    keys = sorted({info.key for info in store.find_prefix(prefix)})
+    if not keys:
+        raise CommandError(f"no entry with a key that begins with {prefix}")
+    if len(keys) > 1:
+        raise CommandError(f"{len(keys)} keys begin with {prefix}: {', '.join(key[:SHORT] for key in keys[:4])}, ...")
+    return keys[0]
+
+
+def read_components(entry: FoundEntry) -> dict[str, str]:
+    """Return the labels and values that went into an entry's key; empty when it doesn't tell."""
+    raw = entry.section("components")
+    try:
+        return components_of(json.loads(raw)) if raw else {}
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _matches(text: str, info: EntryInfo, header: Header | None) -> bool:
+    if header is None:
+        return info.key.startswith(text)
+    return info.key.startswith(text) or any(text in part for part in (header.function, header.signature, header.kind))
+
+
+def _cells(info: EntryInfo, header: Header | None, last: float, now: float) -> tuple[str, ...]:
+    kind, function, signature = (header.kind, header.function, header.signature) if header else ("?", _NO_HEADER, "")
+    return (info.key[:SHORT], kind, size(info.size), age(info.mtime, now), age(last, now), function, signature)
+
+
+def _as_json(info: EntryInfo, header: Header | None, last: float) -> dict[str, Any]:
+    row: dict[str, Any] = {"key": info.key, "slot": info.slot, "path": info.path, "size": info.size, "last_use": last}
+    for name in ("kind", "function", "signature", "toolchain", "compile_seconds", "created"):
+        row[name] = getattr(header, name, None)
+    return row
+
+
+def _details(entry: FoundEntry) -> dict[str, Any]:
+    header = entry.header
+    names = ("kind", "function", "signature", "toolchain", "compile_seconds", "created", "build", "guard")
+    return {
+        "path": entry.path,
+        **{name: getattr(header, name) for name in names},
+        "extra": dict(header.extra),
+        "sections": entry.section_sizes,
+        "components": read_components(entry),
+    }
+
+
+def _print_entry(entry: FoundEntry) -> None:
+    header = entry.header
+    _print_group(
+        "",
+        {
+            "function": header.function,
+            "signature": header.signature,
+            "kind": header.kind,
+            "toolchain": header.toolchain,
+            "compiled in": duration(header.compile_seconds),
+            "created": f"{age(header.created)} ago",
+            "build": header.build,
+            "guard": header.guard or "-",
+            "file": entry.path,
+            **{name: json.dumps(value) for name, value in header.extra.items()},
+        },
+    )
+    _print_group("sections", {name: size(count) for name, count in entry.section_sizes.items()})
+    _print_group("components", read_components(entry))
+
+
+def _print_group(title: str, rows: Mapping[str, str]) -> None:
+    if title and rows:
+        print(f"{title}:")
+    for line in table([(f"  {name}" if title else name, value) for name, value in rows.items()]):
+        print(line)

@@ -1,0 +1,157 @@
+"""``nbcache why FUNCTION``: why a function was compiled again.
+
+Each entry of the function is compared with the nearest earlier one of the same kind, and what differs is said in words. What
+made a function uncacheable is in the usage records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nbcache.cli.entries import SHORT, read_components
+from nbcache.cli.explain import differing, explain, nearest
+from nbcache.cli.place import open_store
+from nbcache.cli.text import CommandError, age, print_json, printable
+from nbcache.store import usage
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable
+
+    from nbcache.store import Header, Store
+
+SAME_KEY = (
+    "the same key, for another state of what only shows while compiling (see the guard of each in `nbcache show`)"
+)
+NO_REASON = "no component differs: another version of nbcache or of its key made one of them"
+
+
+def register(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the command to the command line."""
+    parser = add(
+        "why",
+        help="why a function was compiled again",
+        description="Compare the newest entry of a function with the nearest older one, and name what differs.",
+    )
+    parser.add_argument("function", metavar="FUNCTION", help="module:qualname, or the end of it, such as qualname")
+    parser.add_argument("--all", action="store_true", help="every entry, not only the newest")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(command=show_why)
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """One entry of a function: its header and the components of its key."""
+
+    header: Header
+    components: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One entry, the nearest one that is older (None: it is the first), and what differs, in words."""
+
+    new: Header
+    old: Header | None
+    lines: list[str]
+
+
+def show_why(args: argparse.Namespace) -> int:
+    """Print the comparisons of the functions that match."""
+    store = open_store(args)
+    functions = _collect(store, args.function)
+    reasons = _uncacheable(usage.read(store.path), args.function)
+    if not functions and not reasons:
+        raise CommandError(f"no entry, and no record, of a function {args.function}: see `nbcache ls`")
+    compared = {name: compare(built) for name, built in sorted(functions.items())}
+    if not args.all:
+        compared = {name: found[-1:] for name, found in compared.items()}
+    if args.json:
+        _print_as_json(compared, reasons)
+        return 0
+    for name, found in compared.items():
+        print(printable(name))
+        for comparison in found:
+            _print_comparison(comparison)
+    for name, reason in reasons:
+        print(printable(name))
+        print(printable(f"  not cached: {reason}"))
+    return 0
+
+
+def compare(built: Iterable[Built]) -> list[Comparison]:
+    """Compare each entry of one function with the nearest older one of its kind, the oldest entry first. Pure."""
+    ordered = sorted(built, key=lambda item: (item.header.created, item.header.key, item.header.guard))
+    found = []
+    for index, item in enumerate(ordered):
+        older = [other for other in ordered[:index] if other.header.kind == item.header.kind]
+        position = nearest(item.components, [other.components for other in older])
+        if position is None:
+            found.append(Comparison(item.header, None, []))
+        else:
+            found.append(Comparison(item.header, older[position].header, _lines(older[position], item)))
+    return found
+
+
+def _lines(old: Built, new: Built) -> list[str]:
+    if differing(old.components, new.components):
+        return explain(old.components, new.components, new.header.function)
+    return [SAME_KEY if old.header.key == new.header.key else NO_REASON]
+
+
+def matches(function: str, asked: str) -> bool:
+    """Whether `asked` names `function` ("module:qualname"): all of it, or its end after a dot or colon."""
+    return function == asked or function.endswith((f":{asked}", f".{asked}"))
+
+
+def _collect(store: Store, asked: str) -> dict[str, list[Built]]:
+    keys = set()
+    for info in store.scan():
+        header = info.header
+        if header is not None and matches(header.function, asked):
+            keys.add(info.key)
+    functions: dict[str, list[Built]] = {}
+    for key in keys:
+        for entry in store.find(key, lambda _reason: None):
+            functions.setdefault(entry.header.function, []).append(Built(entry.header, read_components(entry)))
+    return functions
+
+
+def _uncacheable(records: Iterable[dict[str, Any]], asked: str) -> list[tuple[str, str]]:
+    """Return (function, reason), each once."""
+    found = {
+        (function, reason)
+        for record in records
+        for reason, item in record["uncacheable"].items()
+        for function in item["functions"]
+        if matches(function, asked)
+    }
+    return sorted(found)
+
+
+def _print_comparison(comparison: Comparison) -> None:
+    new, old = comparison.new, comparison.old
+    print(printable(f"  {new.key[:SHORT]}  {new.signature}  built {age(new.created)} ago"))
+    if old is None:
+        print("    the first of its kind: nothing older to compare with")
+        return
+    print(printable(f"    differs from {old.key[:SHORT]}  {old.signature}  built {age(old.created)} ago, in:"))
+    for line in comparison.lines:
+        print(printable(f"      {line}"))
+
+
+def _print_as_json(compared: dict[str, list[Comparison]], reasons: list[tuple[str, str]]) -> None:
+    rows = [
+        {
+            "function": name,
+            "key": item.new.key,
+            "signature": item.new.signature,
+            "created": item.new.created,
+            "nearest": item.old and item.old.key,
+            "differs": item.lines,
+        }
+        for name, found in compared.items()
+        for item in found
+    ]
+    print_json({"entries": rows, "uncacheable": [{"function": name, "reason": reason} for name, reason in reasons]})

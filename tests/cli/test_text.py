@@ -1,0 +1,67 @@
+"""Tables, sizes, times, progress."""
+
+import io
+
+import pytest
+
+from nbcache.cli import text
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (1536 << 10, "1.5 MiB"),
+        (5 << 30, "5.0 GiB"),
+        (3 << 50, "3072.0 TiB"),
+    ],
+)
+def test_size(count, words):
+    assert text.size(count) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(-1, "0 ms"), (0.0451, "45 ms"), (3.21, "3.2 s"), (300, "5 min"), (7200, "2 h"), (3 * 86400, "3 d")],
+)
+def test_duration(seconds, words):
+    assert text.duration(seconds) == words
+
+
+def test_age_of_something_from_a_clock_ahead():
+    assert text.age(110, now=100) == "now"
+    assert text.age(90, now=100) == "10.0 s"
+
+
+def test_table_aligns_and_shows_control_characters_as_such():
+    assert list(text.table([("a", 1), ("long\x1b[31m", 100)], ("NAME", "N"), right=" >")) == [
+        "NAME         N",
+        "a            1",
+        "long�[31m  100",
+    ]
+    assert list(text.table([])) == []
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_writes_nothing_but_to_a_terminal():
+    pipe, terminal = io.StringIO(), Terminal()
+    for stream in (pipe, terminal):
+        with text.Progress(3, "verify", stream) as bar:
+            for _ in range(3):
+                bar.step()
+    assert pipe.getvalue() == ""
+    assert terminal.getvalue().startswith("\rverify [")
+    assert terminal.getvalue().endswith("\r\x1b[K")
+
+
+def test_progress_survives_more_steps_than_announced():
+    terminal = Terminal()
+    with text.Progress(0, "verify", terminal) as bar:
+        bar.step()
+    assert "1/0" in terminal.getvalue()
