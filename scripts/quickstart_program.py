@@ -1,7 +1,8 @@
 """A numeric program as people write them: no mention of nbcache, no ``cache=True``.
 
 Part one measures real text, the source of Python's standard library (a few hundred files, several megabytes): lengths
-of lines, their quantiles, histogram, kernel density and entropy. Part two prices an option in closed form and by Monte Carlo.
+of lines, their quantiles, histogram, kernel density and entropy. Part two prices an option in closed form and by
+Monte Carlo.
 Prints one result a line with all its digits, so that two runs can be compared as text.
 """
 

@@ -1,7 +1,7 @@
 """``nbcache doctor``: what is set up how, what is wrong, and what to do about it. Changes nothing.
 
-A finding is fine, a remark ("!": works, but not as well as it could; the status stays 0), or wrong ("x": nbcache is off or can't do its
-work; the status is 1).
+A finding is fine, a remark ("!": works, but not as well as it could; the status stays 0), or wrong ("x": nbcache is off
+or can't do its work; the status is 1).
 """
 
 from __future__ import annotations
@@ -81,14 +81,15 @@ def check_versions() -> Iterator[Finding]:
     """Look at this Python and its Numba."""
     yield Finding(OK, "nbcache", nbcache.__version__)
     yield Finding(OK, "python", f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}")
-    for name in ("numba", "llvmlite", "numpy"):
-        try:
-            yield Finding(OK, name, importlib.metadata.version(name))
-        except importlib.metadata.PackageNotFoundError:
-            yield Finding(
-                WRONG, name, "not installed", f"install {name} into this Python, or run another one's nbcache"
-            )
+    yield from map(_check_package, ("numba", "llvmlite", "numpy"))
     yield check_seams()
+
+
+def _check_package(name: str) -> Finding:
+    try:
+        return Finding(OK, name, importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(WRONG, name, "not installed", f"install {name} into this Python, or run another one's nbcache")
 
 
 def check_seams() -> Finding:
@@ -219,7 +220,8 @@ def check_switch(settings: Settings) -> Iterator[Finding]:
     """Look whether a Python that starts with NBCACHE_DIR set is armed: the file first, then by starting one."""
     places = [place for place in switch_places() if os.path.isfile(os.path.join(place, PTH))]
     if not places:
-        advice = f"reinstall nbcache with pip into {sysconfig.get_paths()['purelib']}, or call nbcache.enable(dir) first thing"
+        purelib = sysconfig.get_paths()["purelib"]
+        advice = f"reinstall nbcache with pip into {purelib}, or call nbcache.enable(dir) first thing"
         yield Finding(WRONG, "switch", f"no {PTH} in this Python's site-packages", advice)
         return
     yield Finding(OK, "switch", os.path.join(places[0], PTH))

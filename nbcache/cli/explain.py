@@ -1,8 +1,9 @@
 """Why two entries of one function are different entries: their components compared, in words.
 
-Pure. A component is a label and a short text (the table of the key is in ARCHITECTURE.md); labels
-are ``toolchain/numba``, ``target/cpu``, ``config/NUMBA_OPT``, ``options/fastmath``, ``signature``, ``code/<function>``, ``global <function>: <name>``,
-``closure …``, ``default …``, ``callee …``, ``dependency <file>``. Labels this module has never heard of are compared too.
+Pure. A component is a label and a short text (the table of the key is in ARCHITECTURE.md). Labels are
+``toolchain/numba``, ``target/cpu``, ``config/NUMBA_OPT``, ``options/fastmath``, ``signature``, ``code/<function>``,
+``global <function>: <name>``, ``closure ...``, ``default ...``, ``callee ...``, ``dependency <file>``. Labels this
+module has never heard of are compared too.
 """
 
 from __future__ import annotations

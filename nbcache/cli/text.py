@@ -108,14 +108,6 @@ class Progress:
         if self._shown and self._drawn:
             self._write("\r\x1b[K")
 
-    def __enter__(self) -> Progress:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        """Erase the line."""
-        self.clear()
-
     def _write(self, text: str) -> None:
         self._out.write(text)
         self._out.flush()

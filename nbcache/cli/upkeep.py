@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nbcache import config
 from nbcache.cli.entries import SHORT
 from nbcache.cli.place import open_store
-from nbcache.cli.text import CommandError, Progress, UsageError, size
+from nbcache.cli.text import CommandError, Progress, UsageError, printable, size
 
 if TYPE_CHECKING:
     import argparse
@@ -42,12 +42,13 @@ def verify(args: argparse.Namespace) -> int:
     store = open_store(args, write=args.remove)
     total = sum(1 for _ in store.scan())
     wrong = left = 0
-    with Progress(total, "verify") as bar:
-        for bad in store.verify(remove=args.remove, checked=bar.step):
-            wrong += 1
-            left += not bad.removed
-            bar.clear()
-            print(f"{bad.key[:SHORT]}  {bad.reason}{'  removed' if bad.removed else ''}  {bad.path}")
+    bar = Progress(total, "verify")
+    for bad in store.verify(remove=args.remove, checked=bar.step):
+        wrong += 1
+        left += not bad.removed
+        bar.clear()
+        print(f"{bad.key[:SHORT]}  {bad.reason}{'  removed' if bad.removed else ''}  {printable(bad.path)}")
+    bar.clear()
     print(f"{total} entries checked, {wrong} wrong" + (f", {wrong - left} removed" if args.remove else ""))
     if wrong and not args.remove:
         print("Wrong entries are never used. `nbcache verify --remove` removes them.")

@@ -1,7 +1,7 @@
 """``nbcache why FUNCTION``: why a function was compiled again.
 
-Each entry of the function is compared with the nearest earlier one of the same kind, and what differs is said in words. What
-made a function uncacheable is in the usage records.
+Each entry of the function is compared with the nearest earlier one of the same kind, and what differs is said in words.
+What made a function uncacheable is in the usage records.
 """
 
 from __future__ import annotations

@@ -11,7 +11,19 @@ MODULES = "import sys, json; print(json.dumps(sorted(sys.modules)))"
 LINE = (ROOT / "nbcache" / "nbcache.pth").read_text()
 
 # What a process that uses no Numba, or only hits, must not pay for.
-HEAVY = {"asyncio", "diskcache", "filelock", "http", "llvmlite", "numba", "numpy", "rich", "subprocess", "tempfile", "watchdog"}
+HEAVY = {
+    "asyncio",
+    "diskcache",
+    "filelock",
+    "http",
+    "llvmlite",
+    "numba",
+    "numpy",
+    "rich",
+    "subprocess",
+    "tempfile",
+    "watchdog",
+}
 
 
 def modules(environment, **environ):
