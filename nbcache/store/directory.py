@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import errno
 import os
-import random
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -359,6 +358,8 @@ class Store:
         return True
 
     def _tidy(self, deadline: float) -> None:
+        import random
+
         from nbcache.store import evict, listing, usage
 
         names = listing.shards(self.path)

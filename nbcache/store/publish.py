@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 ALREADY_THERE: Final = "already there"
 PUBLISHED: Final = "published"
-_ATTEMPTS: Final = 4
+# Each failed attempt means that somebody else filled a slot, and there are only so many.
+_ATTEMPTS: Final = 2 * layout.MAX_SLOTS
 _REASONS: Final = {
     errno.ENOSPC: "no space left in the store",
     errno.EDQUOT: "the disk quota of the store is used up",
