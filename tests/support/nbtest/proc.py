@@ -50,10 +50,11 @@ def environment(store: Path | str | None = None, extra: Mapping[str, str] | None
 
 
 def start(argv: Sequence[str], store: Path | str | None = None, extra: Mapping[str, str] | None = None,
-          cwd: Path | str | None = None, python: str = sys.executable) -> subprocess.Popen[str]:
-    """Start ``python argv`` with its output in pipes."""
+          cwd: Path | str | None = None, python: str = sys.executable, user: int | None = None) -> subprocess.Popen[str]:
+    """Start ``python argv`` with its output in pipes; as another ``user`` (a uid) when we are root."""
+    groups = None if user is None else []
     return subprocess.Popen([python, *map(str, argv)], env=environment(store, extra), cwd=cwd, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, user=user, group=user, extra_groups=groups)
 
 
 def finish(process: subprocess.Popen[str], timeout: float = 300, started: float | None = None) -> Outcome:
@@ -69,7 +70,7 @@ def finish(process: subprocess.Popen[str], timeout: float = 300, started: float 
 
 
 def run(argv: Sequence[str], store: Path | str | None = None, extra: Mapping[str, str] | None = None,
-        cwd: Path | str | None = None, timeout: float = 300, python: str = sys.executable) -> Outcome:
+        cwd: Path | str | None = None, timeout: float = 300, python: str = sys.executable, user: int | None = None) -> Outcome:
     """Run ``python argv`` to its end."""
     started = time.perf_counter()
-    return finish(start(argv, store, extra, cwd, python), timeout, started)
+    return finish(start(argv, store, extra, cwd, python, user), timeout, started)

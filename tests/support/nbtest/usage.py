@@ -31,11 +31,12 @@ class Usage:
 
 
 def _counts(value: object) -> Counter[str]:
-    """Accept ``{reason: count}`` and ``{reason: [functions]}`` and ``{reason: {function: count}}``."""
+    """Read ``{reason: count}`` or ``{reason: {"count": n, "functions": [...]}}``."""
     counts: Counter[str] = Counter()
     if isinstance(value, dict):
         for reason, entry in value.items():
-            counts[reason] += entry if isinstance(entry, int) else len(entry)
+            named = "" if isinstance(entry, int) else f" ({', '.join(entry['functions'][:3])})"
+            counts[reason + named] += entry if isinstance(entry, int) else entry["count"]
     return counts
 
 

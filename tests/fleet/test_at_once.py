@@ -1,0 +1,127 @@
+"""Many processes at once on one store: each signature is built once, killed ones leave nothing behind."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from nbtest import proc, programs, usage
+
+PROCESSES = 16
+SIGNATURES = 30
+BOUND = 240  # [s] nothing may take longer, on two busy cores
+
+
+def prepare(place: Path) -> Path:
+    """Write the program; return its main file."""
+    (place / "work.py").write_text(programs.functions(SIGNATURES))
+    main = place / "main.py"
+    main.write_text(programs.caller("work", gate=True))
+    return main
+
+
+def start_all(main: Path, store: Path, count: int = PROCESSES) -> list[subprocess.Popen[str]]:
+    """Start processes and let all of them go at the same moment, with Numba imported."""
+    go = main.with_name("go")
+    go.unlink(missing_ok=True)
+    processes = [proc.start([main, go], store) for _ in range(count)]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n", process.stderr.read()
+    go.touch()
+    return processes
+
+
+def oracle(main: Path) -> str:
+    """Return what plain Numba prints, without the line that says ready."""
+    main.with_name("go").touch()
+    outcome = proc.run([main, main.with_name("go")])
+    assert outcome.status == 0, outcome.stderr
+    return outcome.stdout.partition("\n")[2]
+
+
+def verified(store: Path) -> None:
+    """Assert that ``nbcache verify`` finds nothing wrong."""
+    outcome = proc.run(["-m", "nbcache", "verify"], store)
+    assert outcome.status == 0, outcome.stdout + outcome.stderr
+
+
+def warm_builds(main: Path, store: Path) -> list[str]:
+    """Run once more; return the functions it still had to build."""
+    before = usage.read(store)
+    outcome = proc.run([main, main.with_name("go")], store)
+    assert outcome.status == 0, outcome.stderr
+    after = usage.read(store).since(before)
+    assert sum(after.hits.values()) >= SIGNATURES
+    return [after.functions[key] for key in after.builds]
+
+
+def mine(built: usage.Usage) -> dict[str, int]:
+    """Builds of the program's own functions, by key. What Numba compiles inside them never waits for a lease."""
+    return {key: count for key, count in built.builds.items() if built.functions[key].startswith("work:")}
+
+
+def test_each_signature_is_built_once(place: Path) -> None:
+    main, store = prepare(place), place / "store"
+    expected = oracle(main)
+    outcomes = [proc.finish(process, BOUND) for process in start_all(main, store)]
+    assert [outcome.stdout for outcome in outcomes] == [expected] * PROCESSES
+    assert [outcome.stderr for outcome in outcomes] == [""] * PROCESSES
+    seen = usage.read(store)
+    assert seen.processes == PROCESSES
+    assert set(mine(seen).values()) == {1}, seen.built_twice
+    assert len(mine(seen)) == SIGNATURES
+    assert sum(seen.hits.values()) >= (PROCESSES - 1) * SIGNATURES
+    verified(store)
+
+
+def killing_round(place: Path, seed: int) -> None:
+    """Start all, kill most at random moments, look at who is left."""
+    rng = random.Random(seed)
+    main, store = prepare(place), place / f"store-{seed}"
+    expected = oracle(main)
+    processes = start_all(main, store)
+    started = time.monotonic()
+    victims = rng.sample(processes, 10)
+    for victim in victims:
+        time.sleep(rng.uniform(0, 0.4))
+        victim.send_signal(signal.SIGKILL)
+    survivors = [process for process in processes if process not in victims]
+    outcomes = [proc.finish(process, BOUND) for process in survivors]
+    assert time.monotonic() - started < BOUND
+    for victim in victims:
+        victim.communicate()
+    assert [outcome.stdout for outcome in outcomes] == [expected] * len(survivors)
+    assert {outcome.status for outcome in outcomes} == {0}
+    verified(store)
+    assert warm_builds(main, store) == []
+
+
+def test_killed_processes_leave_nothing_behind(place: Path) -> None:
+    killing_round(place, 1)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", range(2, 8))
+def test_killed_processes_leave_nothing_behind_again_and_again(place: Path, seed: int) -> None:
+    killing_round(place, seed)
+
+
+def test_a_process_stopped_while_it_compiles_is_not_waited_for_forever(place: Path) -> None:
+    """SIGSTOP, as a hung NFS mount or a debugger would: it keeps its lease and does nothing."""
+    main, store = prepare(place), place / "store"
+    expected = oracle(main)
+    processes = start_all(main, store, 4)
+    time.sleep(0.5)
+    processes[0].send_signal(signal.SIGSTOP)
+    try:
+        outcomes = [proc.finish(process, BOUND) for process in processes[1:]]
+    finally:
+        processes[0].send_signal(signal.SIGCONT)
+    assert [outcome.stdout for outcome in outcomes] == [expected] * 3
+    assert proc.finish(processes[0], BOUND).stdout == expected
+    verified(store)

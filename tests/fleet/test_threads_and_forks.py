@@ -1,0 +1,114 @@
+"""First calls from many threads, and forks while a thread is loading."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nbtest import proc, programs, usage
+
+THREADS = """
+import threading
+from work import ALL
+barrier = threading.Barrier(8)
+results = [None] * 8
+
+def call(number):
+    barrier.wait()
+    order = ALL[number:] + ALL[:number] if {different} else ALL
+    results[number] = sorted((function.__name__, repr(function(3))) for function in order)
+
+threads = [threading.Thread(target=call, args=(number,)) for number in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(all(result == results[0] for result in results))
+print(results[0])
+print([function.signatures for function in ALL])
+"""
+FORKS = """
+import os, signal, threading, warnings
+warnings.simplefilter('ignore')
+from work import ALL
+
+def load():
+    for function in ALL[:60]:
+        function(3)
+
+thread = threading.Thread(target=load)
+thread.start()
+children = []
+for number in range(6):
+    ALL[60 + number](2.5)
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(60)
+        right = all(abs(function(3) - function.py_func(3)) < 1e-9 for function in ALL[number:70])
+        os._exit(0 if right else 3)
+    children.append(pid)
+thread.join()
+print([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children])
+print([repr(function(3)) for function in ALL])
+"""
+
+
+def prepare(place: Path, text: str, functions: int = 24) -> Path:
+    """Write the program; return its main file."""
+    (place / "work.py").write_text(programs.functions(functions))
+    main = place / "main.py"
+    main.write_text(text)
+    return main
+
+
+def compare(main: Path, store: Path, rounds: int = 2) -> None:
+    """Run with no cache, then cold and warm: the same each time, no word on stderr."""
+    plain = proc.run([main])
+    assert plain.status == 0, plain.stderr
+    for _ in range(rounds):
+        outcome = proc.run([main], store, timeout=200)
+        assert outcome.said == plain.said, outcome.stderr
+        assert outcome.stderr == plain.stderr
+
+
+def test_eight_threads_call_the_same_functions_first(place: Path) -> None:
+    main, store = prepare(place, THREADS.format(different=False)), place / "store"
+    compare(main, store)
+    seen = usage.read(store)
+    assert sum(seen.hits.values()) > 0
+    assert not seen.built_twice
+
+
+def test_eight_threads_call_different_functions_first(place: Path) -> None:
+    main, store = prepare(place, THREADS.format(different=True)), place / "store"
+    compare(main, store)
+    assert not usage.read(store).built_twice
+
+
+def test_forks_while_a_thread_loads(place: Path) -> None:
+    main, store = prepare(place, FORKS, 70), place / "store"
+    filler = place / "fill.py"
+    filler.write_text("from work import ALL\n[function(3) for function in ALL]\n[function(2.5) for function in ALL]\n")
+    assert proc.run([filler], store).status == 0
+    for _ in range(5):
+        outcome = proc.run([main], store, timeout=200)
+        assert outcome.status == 0, outcome.stderr
+        assert outcome.stdout.startswith("[0, 0, 0, 0, 0, 0]\n"), outcome.stdout + outcome.stderr
+    before = usage.read(store)
+    assert not before.built_twice
+
+
+def test_workers_of_a_process_pool_hit_what_the_parent_built(place: Path) -> None:
+    text = ("import multiprocessing, sys\nfrom work import ALL\n"
+            "def call(index):\n    return repr(ALL[index](3))\n"
+            "if __name__ == '__main__':\n    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:\n"
+            "        print(pool.map(call, range(len(ALL))))\n")
+    main, store = prepare(place, text), place / "store"
+    plain = proc.run([main, "fork"])
+    assert plain.status == 0, plain.stderr
+    for method in ("fork", "spawn", "forkserver"):
+        outcome = proc.run([main, method], store)
+        assert outcome.said == plain.said, outcome.stderr
+    # A pool ends its workers with SIGTERM, so they leave no record: what is in the store shows that they published.
+    before = usage.read(store)
+    check = place / "check.py"
+    check.write_text("from work import ALL\n[function(3) for function in ALL]\n")
+    assert proc.run([check], store).status == 0
+    assert not usage.read(store).since(before).builds
