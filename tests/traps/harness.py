@@ -87,10 +87,9 @@ class Program:
     rerun: Rerun = "hit"
 
 
-def trap(name: str, family: int, files: Mapping[str, str], *changes: Step | Mapping[str, object], **options) -> Program:
-    """Return a program: `files` run as version 1, then one step for each change (a Step, or just its new files)."""
-    later = [c if isinstance(c, Step) else Step(files=c) for c in changes]
-    return Program(name, family, (Step(files=files), *later), **options)
+def trap(name: str, family: int, *steps: Step | Mapping[str, str | None], **options) -> Program:
+    """Return a program of these steps, the first one being version 1; a mapping is a step that writes its files."""
+    return Program(name, family, tuple(s if isinstance(s, Step) else Step(files=s) for s in steps), **options)
 
 
 def replaced(files: Mapping[str, str], path: str, *pairs: tuple[str, str]) -> dict[str, str]:

@@ -17,7 +17,9 @@ import numba
 import numpy as np
 from numba.core import dispatcher, errors, event
 
-_OWN_FILES = (__file__, os.path.dirname(numba.__file__), os.sep + "nbcache" + os.sep)
+_NUMBA = os.path.dirname(numba.__file__)
+_REPOSITORY = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
+_NOT_THE_PROGRAM = (__file__, _NUMBA, os.path.join(_REPOSITORY, "nbcache"))
 
 
 def describe(value):
@@ -43,7 +45,7 @@ def frames(exception):
     return [
         f"{frame.filename}:{frame.lineno} in {frame.name}"
         for frame in summary
-        if not any(own in frame.filename for own in _OWN_FILES)
+        if not frame.filename.startswith(_NOT_THE_PROGRAM)
     ]
 
 
@@ -91,7 +93,7 @@ def _force_numba_cache():
     @functools.wraps(original)
     def initialise(self, py_func, *args, **kwargs):
         original(self, py_func, *args, **kwargs)
-        if _OWN_FILES[1] not in py_func.__code__.co_filename:
+        if not py_func.__code__.co_filename.startswith(_NUMBA):
             try:
                 self.enable_caching()
             except RuntimeError:  # no place to cache a function that has no file

@@ -188,6 +188,7 @@ _ARGUMENT = _callee(
 _TUPLE = _callee(
     "in-a-tuple",
     """
+    from numba import literal_unroll
     import lib
 
     @njit
@@ -203,7 +204,7 @@ _TUPLE = _callee(
     @njit
     def each(x):
         total = 0
-        for step in numba.literal_unroll(CHAIN):
+        for step in literal_unroll(CHAIN):
             total += step(x)
         return total
 
@@ -214,15 +215,17 @@ _TUPLE = _callee(
 
 _TUPLE_ORDER_FILES = {
     "main.py": main("""
+        from numba import literal_unroll
         from lib import a, b
 
         CHAIN = (a, b)
 
         @njit
         def f(x):
-            for step in numba.literal_unroll(CHAIN):
-                x = step(x)
-            return x
+            total = 0
+            for step in literal_unroll(CHAIN):
+                total = total * 10 + step(x)
+            return total
 
         show("f", f, 5)
     """),

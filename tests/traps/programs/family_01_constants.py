@@ -238,15 +238,17 @@ _RECORD = _constant(
     """
     import cfg
 
+    ROW = numba.from_dtype(cfg.DTYPE)
+
     @njit
     def f(rows):
         return rows[0].a, rows[1].b
 
     @njit
     def make():
-        rows = np.zeros(2, cfg.DTYPE)
+        rows = np.zeros(2, ROW)
         rows[0].a = 7
-        return rows[0].a, rows.dtype.itemsize
+        return rows
 
     rows = np.zeros(2, cfg.DTYPE)
     rows["a"] = 1, 2
@@ -285,10 +287,11 @@ _ARRAY_VALUES = _constant(
     "array-values",
     """
     import cfg
+    from cfg import A
 
     @njit
     def f(i):
-        return cfg.A[i], cfg.A.sum()
+        return A[i], A.sum()
 
     def make(a):
         @njit
@@ -455,28 +458,6 @@ _INNER_FUNCTION = _constant(
     head="from numba import njit\n",
 )
 
-_NAMESPACE = _constant(
-    "class-as-namespace",
-    """
-    from cfg import Config
-
-    @njit
-    def f(x):
-        return x * Config.K
-
-    def run():
-        try:
-            return f(2)
-        except Exception as exc:
-            return type(exc).__name__ + str(Config.K)
-
-    show("f", run)
-    """,
-    "class Config:\n    K = 3",
-    "class Config:\n    K = 4",
-    rerun="same",
-)
-
 _TYPES_AS_VALUES = _constant(
     "numba-types",
     """
@@ -504,13 +485,13 @@ _TYPES_AS_VALUES = _constant(
 _NONE = _constant(
     "none-and-optional",
     """
-    import cfg
+    from cfg import LIMIT
 
     @njit
     def f(x):
-        if cfg.LIMIT is None:
+        if LIMIT is None:
             return x
-        return min(x, cfg.LIMIT)
+        return min(x, LIMIT)
 
     show("f", f, 10)
     """,
@@ -555,7 +536,6 @@ PROGRAMS = (
     _CELL_CHANGED,
     _CELL_FACTORY,
     _INNER_FUNCTION,
-    _NAMESPACE,
     _TYPES_AS_VALUES,
     _NONE,
     _BUILTIN_SHADOWED,

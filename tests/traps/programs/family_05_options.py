@@ -1,0 +1,268 @@
+"""Family 5: options of the decorator and settings of Numba change what is compiled."""
+
+from ..harness import Program, Step, main, replaced, trap
+
+_DIVIDE = {
+    "main.py": main("""
+        @njit(error_model="python")
+        def f(a, b):
+            return a / b
+
+        @njit
+        def caller(a, b):
+            return f(a, b)
+
+        show("f", f, 1.0, 0.0)
+        show("caller", caller, 1.0, 0.0)
+    """)
+}
+
+_FASTMATH = {
+    "main.py": main("""
+        @njit(fastmath=False)
+        def f(x):
+            return x != x
+
+        @njit(fastmath=False)
+        def g(a):
+            s = 0.0
+            for x in a:
+                s += x
+            return s
+
+        show("nan", f, np.nan)
+        show("sum", g, np.array([1e16, 1.0, -1e16, 1.0] * 8))
+    """)
+}
+
+_BOUNDSCHECK = {
+    "main.py": main("""
+        @njit(boundscheck=False)
+        def f(a, i):
+            return a[i]
+
+        whole = np.arange(8)
+        show("f", f, whole[:4], 5)
+    """)
+}
+
+_LOCALS = {
+    "main.py": main("""
+        @njit(locals={})
+        def f(a):
+            s = 0
+            for x in a:
+                s += x
+            return s
+
+        show("f", f, np.array([200, 100], np.uint8))
+        show("signatures", lambda: [str(s) for s in f.nopython_signatures])
+    """)
+}
+
+_PARALLEL = {
+    "main.py": main("""
+        from numba import prange
+
+        @njit
+        def f(n):
+            a = np.zeros(n)
+            for i in prange(n):
+                a[i] = i * 2
+            return a
+
+        show("f", f, 4)
+        show("option", lambda: f.targetoptions.get("parallel", False))
+        show("schedules", lambda: len(f.overloads[f.signatures[0]].metadata.get("parfors", {})) > 0)
+    """)
+}
+
+_EAGER = {
+    "main.py": main("""
+        @njit("int64(int64)")
+        def f(x):
+            return x / 2
+
+        show("int", f, 5)
+        show("float", f, 5.5)
+        show("signatures", lambda: [str(s) for s in f.nopython_signatures])
+    """)
+}
+
+_ENVIRONMENT_BOUNDS = {
+    "main.py": main("""
+        @njit
+        def f(a, i):
+            return a[i]
+
+        @njit
+        def caller(a, i):
+            return f(a, i)
+
+        whole = np.arange(8)
+        show("f", f, whole[:4], 5)
+        show("caller", caller, whole[:4], 5)
+    """)
+}
+
+_RUN_TIME = {
+    "main.py": main("""
+        import os
+
+        def make():
+            @njit
+            def f(a, i):
+                return a[i]
+            return f
+
+        whole = np.arange(8)
+        numba.config.BOUNDSCHECK = int(os.environ.get("APP_BOUNDS", "0")) or None
+        show("f", make(), whole[:4], 5)
+        numba.config.BOUNDSCHECK = None
+        show("g", make(), whole[:4], 6)
+    """)
+}
+
+_OPT = {
+    "main.py": main("""
+        from numba import vectorize
+
+        @njit
+        def f(a):
+            s = 0.0
+            for x in a:
+                s += x * x
+            return s
+
+        def vector_instructions():
+            f(np.arange(3.0))
+            text = f.inspect_llvm(f.signatures[0])
+            return text.count("<2 x double>") > 0, text.count("alloca") > 12
+
+        show("f", f, np.arange(4.0))
+        show("LLVM", vector_instructions)
+    """)
+}
+
+_DISABLE_JIT = {
+    "main.py": main("""
+        @njit
+        def f(x):
+            return x + 2**70 * 0 + 1
+
+        show("f", f, 1)
+        show("kind", lambda: type(f).__name__)
+    """)
+}
+
+_DEBUG = {
+    "main.py": main("""
+        @njit
+        def f(a, b):
+            c = a * 2
+            return c // b
+
+        def flagged():
+            f(6, 4)
+            return "DICompileUnit" in f.inspect_llvm(f.signatures[0])
+
+        show("f", f, 6, 4)
+        show("debug information", flagged)
+    """)
+}
+
+_CPU = {
+    "main.py": main("""
+        @njit
+        def f(a):
+            s = 0.0
+            for i in range(a.shape[0]):
+                s += a[i]
+            return s
+
+        def target():
+            f(np.arange(3.0))
+            asm = f.inspect_asm(f.signatures[0])
+            return "ymm" in asm or "zmm" in asm, "%xmm" in asm
+
+        show("f", f, np.arange(4.0))
+        show("registers", target)
+    """).replace("@njit", "@njit(fastmath=True)")
+}
+
+_INLINE = {
+    "main.py": main("""
+        @njit(inline="never")
+        def g(x):
+            return x + 1
+
+        @njit
+        def f(x):
+            return g(x)
+
+        show("f", f, 1)
+        show("option", lambda: g.targetoptions["inline"])
+    """)
+}
+
+_FORCEOBJ = {
+    "main.py": main("""
+        from numba import jit
+
+        @jit(nopython=True)
+        def f(x):
+            return x + 1
+
+        show("f", f, 1)
+        show("nopython", lambda: [str(s) for s in f.nopython_signatures])
+        show("big", f, 2**62 + 2**62 - 1)
+    """)
+}
+
+_UFUNC_OPTIONS = {
+    "main.py": main("""
+        from numba import vectorize
+
+        @vectorize(["float64(float64, float64)"], fastmath=False, identity=0)
+        def u(a, b):
+            return a + b if a == a else -1.0
+
+        @njit
+        def caller(x):
+            return u(x, 1.0)
+
+        show("u", u, np.array([np.nan, 1.0]), 1.0)
+        show("identity", lambda: u.identity)
+        show("caller", caller, np.nan)
+        show("types", lambda: u.types)
+    """)
+}
+
+
+def _edited(name: str, files: dict[str, str], *pairs: tuple[str, str], **options) -> Program:
+    return trap(f"option-{name}", 5, files, replaced(files, "main.py", *pairs), **options)
+
+
+def _setting(name: str, files: dict[str, str], **environment: str) -> Program:
+    return trap(f"setting-{name}", 5, files, Step(env=environment))
+
+
+PROGRAMS = (
+    _edited("error-model", _DIVIDE, ('"python"', '"numpy"')),
+    _edited("fastmath", _FASTMATH, ("fastmath=False", "fastmath=True")),
+    _edited("fastmath-sets", _FASTMATH, ("fastmath=False", "fastmath={'nnan'}")),
+    _edited("boundscheck", _BOUNDSCHECK, ("=False", "=True")),
+    _edited("locals", _LOCALS, ("locals={}", "locals={'s': numba.uint8}")),
+    _edited("parallel", _PARALLEL, ("@njit", "@njit(parallel=True)"), rerun="later"),
+    _edited("eager-return-type", _EAGER, ("int64(int64)", "float64(float64)")),
+    _edited("debug", _DEBUG, ("@njit", "@njit(debug=True)")),
+    _edited("inline", _INLINE, ('"never"', '"always"')),
+    _edited("forceobj", _FORCEOBJ, ("nopython=True", "forceobj=True"), rerun="later"),
+    _edited("ufunc-fastmath-identity", _UFUNC_OPTIONS, ("fastmath=False, identity=0", "fastmath={'nnan'}, identity=1")),
+    _setting("boundscheck", _ENVIRONMENT_BOUNDS, NUMBA_BOUNDSCHECK="1"),
+    _setting("boundscheck-at-run-time", _RUN_TIME, APP_BOUNDS="1"),
+    _setting("opt", _OPT, NUMBA_OPT="0"),
+    _setting("disable-jit", _DISABLE_JIT, NUMBA_DISABLE_JIT="1"),
+    _setting("cpu-name", _CPU, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES=""),
+    _setting("debuginfo", _DEBUG, NUMBA_DEBUGINFO="1"),
+)
