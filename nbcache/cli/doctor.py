@@ -98,14 +98,15 @@ def check_seams() -> Finding:
     try:
         from nbcache.glue import seams
 
-        problem = seams.check()
+        problem = seams.problem()
     except Exception as error:  # noqa: BLE001 - whatever is broken is what is to be reported
         return Finding(
             WRONG, what, f"can't be examined: {type(error).__name__}: {error}", "reinstall numba and nbcache"
         )
-    if problem:
-        return Finding(WRONG, what, str(problem), f"nbcache stays off; it was verified on Numba {seams.VERIFIED}")
-    return Finding(OK, what, "as verified")
+    low, high = (".".join(map(str, bound)) for bound in seams.VERIFIED)
+    if problem is not None:
+        return Finding(WRONG, what, problem, f"nbcache stays off; install a Numba from {low} to {high}")
+    return Finding(OK, what, f"as verified on {low} to {high}")
 
 
 def check_settings(settings: Settings) -> Iterator[Finding]:

@@ -104,7 +104,15 @@ def _matches(text: str, info: EntryInfo, header: Header | None) -> bool:
 
 def _cells(info: EntryInfo, header: Header | None, last: float, now: float) -> tuple[str, ...]:
     kind, function, signature = (header.kind, header.function, header.signature) if header else ("?", _NO_HEADER, "")
-    return (info.key[:SHORT], kind, size(info.size), age(info.mtime, now), age(last, now), function, signature)
+    return (
+        info.key[:SHORT],
+        kind,
+        size(info.size),
+        age(header.created if header else info.mtime, now),
+        age(last, now),
+        function,
+        signature,
+    )
 
 
 def _as_json(info: EntryInfo, header: Header | None, last: float) -> dict[str, Any]:

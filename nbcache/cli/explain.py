@@ -1,9 +1,9 @@
 """Why two entries of one function are different entries: their components compared, in words.
 
 Pure. A component is a label and a short text (the table of the key is in ARCHITECTURE.md). Labels are
-``toolchain/numba``, ``target/cpu``, ``config/NUMBA_OPT``, ``options/fastmath``, ``signature``, ``code/<function>``,
+``toolchain/numba``, ``target/cpu``, ``config/NUMBA_OPT``, ``options/fastmath``, ``signature``, ``code <function>``,
 ``global <function>: <name>``, ``closure ...``, ``default ...``, ``callee ...``, ``dependency <file>``. Labels this
-module has never heard of are compared too.
+module has never heard of are compared too, and shown as they are.
 """
 
 from __future__ import annotations
@@ -14,16 +14,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# Groups whose labels are "group/name", and how a person calls the group.
-_WORDS = {
+# Labels "group/name", and "group function: name" or "group name": what a person calls the group.
+_GROUPS = {
     "toolchain": "toolchain",
     "target": "target",
     "config": "setting",
     "options": "option",
     "code": "code of",
+    "global": "global",
+    "closure": "closure",
+    "default": "default",
+    "callee": "callee",
+    "dependency": "dependency",
+    "extension": "extension",
 }
 # A digest says that a value changed and nothing else: a reader gains nothing from its digits.
-_DIGEST = re.compile(r"(?:[a-z0-9_-]+:)?(?=[0-9]*[a-f])[0-9a-f]{32,}\Z")
+_DIGEST = re.compile(r"[0-9a-f]{12,}\Z")
 
 
 def components_of(raw: object) -> dict[str, str]:
@@ -69,25 +75,28 @@ def _line(label: str, old: str | None, new: str | None, function: str) -> str:
     name, where = _name(label)
     suffix = f" (in {where})" if where not in ("", function) else ""
     if old is None:
-        return f"{name}: new, {_value(new)}{suffix}"
+        return f"{name}: new{_value(new)}{suffix}"
     if new is None:
-        return f"{name}: gone, was {_value(old)}{suffix}"
-    if _DIGEST.match(old) and _DIGEST.match(new):
+        return f"{name}: gone{_value(old)}{suffix}"
+    if _are_digests(old, new):
         return f"{name}: changed{suffix}"
-    return f"{name}: {_value(old)} → {_value(new)}{suffix}"
+    return f"{name}: {old} → {new}{suffix}"
 
 
 def _name(label: str) -> tuple[str, str]:
     """Return what a label names, in words, and the function it was found in, or ""."""
-    group, slash, rest = label.partition("/")
-    if slash and group in _WORDS:
-        return f"{_WORDS[group]} `{rest}`", ""
-    kind, space, rest = label.partition(" ")
-    if not space:
+    label = label.removesuffix(" is")  # of what a name leads to, where that is described by itself
+    group, mark, rest = label.partition("/" if "/" in label.partition(" ")[0] else " ")
+    if not mark or group not in _GROUPS:
         return label, ""
     where, colon, what = rest.partition(": ")
-    return (f"{kind} `{what}`", where) if colon else (f"{kind} `{rest}`", "")
+    return f"{_GROUPS[group]} `{what if colon else rest}`", where if colon else ""
+
+
+def _are_digests(*values: str) -> bool:
+    # Decimal digits alone are rather a number; of several digests, hardly all are without a letter.
+    return all(map(_DIGEST.match, values)) and not all(map(str.isdigit, values))
 
 
 def _value(text: str | None) -> str:
-    return "a value" if text is None or _DIGEST.match(text) else text
+    return "" if text is None or _are_digests(text) else f", {text}"
