@@ -107,7 +107,9 @@ def test_a_strangers_parent_is_not_trusted_even_if_sticky(tmp_path):
     inner.parent.chmod(0o1777)
     os.chown(inner.parent, STRANGER, -1)
     problem = Trust().path_problem(str(inner))
-    assert problem == f"lies in {inner.parent}, which is owned by uid 4242, who isn't trusted (see NBCACHE_TRUSTED_UIDS)"
+    assert (
+        problem == f"lies in {inner.parent}, which is owned by uid 4242, who isn't trusted (see NBCACHE_TRUSTED_UIDS)"
+    )
     assert Trust(frozenset({STRANGER})).path_problem(str(inner)) is None
 
 

@@ -1,0 +1,168 @@
+"""Eviction: what the plan decides, what applying it leaves, and tidying up now and then."""
+
+import os
+import time
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from storekit import SECTIONS, find, header, key, open_store
+
+from nbcache.store import evict, layout
+
+
+@dataclass(frozen=True)
+class Item:
+    path: str
+    key: str
+    size: int
+    mtime: float
+
+
+def item(name, size=10, mtime=0.0):
+    return Item(f"/{name}", str(name), size, mtime)
+
+
+def test_nothing_goes_while_there_is_room():
+    plan = evict.plan([item("a"), item("b")], 20, 100.0, {})
+    assert plan == evict.Plan((), 0, 20, 2)
+
+
+def test_no_limit():
+    assert evict.plan([item("a", 10**12)], 0, 100.0, {}).remove == ()
+
+
+def test_the_least_recently_used_go_first_down_to_nine_tenths():
+    items = [item(number, 10, float(number)) for number in range(11)]
+    plan = evict.plan(items, 100, 100.0, {})
+    assert plan.remove == ("/0", "/1")
+    assert (plan.freed, plan.total, plan.entries) == (20, 110, 11)
+
+
+def test_usage_counts_as_use():
+    items = [item("a", mtime=1), item("b", mtime=2), item("c", mtime=3)]
+    assert evict.plan(items, 22, 100.0, {"a": 50.0}).remove == ("/b", "/c")
+    assert evict.plan(items, 22, 100.0, {"a": 0.5}).remove == ("/a", "/b")
+
+
+def test_the_future_counts_as_now():
+    items = [item("forged", mtime=1), item("fresh", mtime=99)]
+    assert evict.plan(items, 15, 100.0, {"forged": 1e12, "fresh": 1e15}).remove == ("/forged",)
+
+
+items = st.lists(
+    st.builds(item, st.integers(0, 50), st.integers(0, 1000), st.floats(0, 1000)), unique_by=lambda one: one.key
+)
+
+
+@given(items, st.integers(0, 20_000), st.dictionaries(st.integers(0, 50).map(str), st.floats(0, 2000)))
+def test_the_plan_is_small_and_in_order(found, limit, used):
+    plan = evict.plan(found, limit, 1500.0, used)
+    by_path = {one.path: one for one in found}
+    assert plan.freed == sum(by_path[path].size for path in plan.remove)
+    left = plan.total - plan.freed
+    if limit == 0 or plan.total <= limit:
+        assert plan.remove == ()
+        return
+    assert left <= int(limit * evict.LOW_WATER)
+    # The last one removed was needed.
+    assert left + by_path[plan.remove[-1]].size > int(limit * evict.LOW_WATER)
+
+    def use(path):
+        return min(1500.0, max(by_path[path].mtime, used.get(by_path[path].key, 0.0)))
+
+    kept = [use(path) for path in by_path if path not in plan.remove]
+    assert not kept or max(map(use, plan.remove)) <= min(kept)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return open_store(tmp_path)
+
+
+@given(st.sets(st.integers(0, 5)))
+def test_slots_stay_without_gaps(tmp_path_factory, gone):
+    store = open_store(tmp_path_factory.mktemp("slots"))
+    paths = [store.publish(header(guard=f"g{n}"), {"meta": b"m"}, durable=False).path for n in range(6)]
+    assert evict.apply(evict.Plan(tuple(paths[n] for n in gone), 0, 0, 6)) == len(gone)
+    assert sorted(one.header.guard for one in find(store)[0]) == [f"g{n}" for n in range(6) if n not in gone]
+
+
+def test_what_cannot_be_removed_stays(store):
+    assert evict.apply(evict.Plan(("/nonexistent/x.nbo", "/proc/version"), 0, 0, 0)) == 0
+
+
+def test_split_slot():
+    assert [evict.split_slot("/x/ab" + suffix) for suffix in layout.SUFFIXES] == [("/x/ab", n) for n in range(8)]
+
+
+def fill(store, count=10):
+    size = 0
+    for number in range(count):
+        path = store.publish(header(number), SECTIONS, durable=False).path
+        os.utime(path, (1000 + number, 1000 + number))
+        size = os.stat(path).st_size
+    return size
+
+
+def names(store, count=10):
+    return [number for number in range(count) if store.exists(key(number))]
+
+
+def test_gc(store):
+    size = fill(store)
+    limit = 5 * size + size // 2
+    plan = store.gc(limit, dry_run=True)
+    assert len(plan.remove) == 6
+    assert len(names(store)) == 10
+    # Used by a process, which tells so in its record.
+    assert store.write_usage({"hits": {key(0): 1}})
+    assert store.gc(limit).freed == 6 * size
+    assert names(store) == [0, 7, 8, 9]
+    assert store.gc(limit).remove == ()
+
+
+def test_gc_takes_the_setting(tmp_path):
+    store = open_store(tmp_path, max_size=1)
+    fill(store, 3)
+    assert len(store.gc().remove) == 3
+    assert names(store, 3) == []
+
+
+def test_tidy_is_rare_and_evicts(tmp_path):
+    store = open_store(tmp_path, max_size=1)
+    fill(store)
+    assert store.tidy() is False
+    stamp = tmp_path / layout.STAMP
+    assert stamp.exists()
+    assert store.tidy() is False
+    assert len(names(store)) == 10
+    os.utime(stamp, (1, 1))
+    assert store.tidy() is True
+    assert names(store) == []
+    assert time.time() - stamp.stat().st_mtime < 60
+    assert store.tidy() is False
+
+
+def test_tidy_without_time_takes_a_share(tmp_path):
+    store = open_store(tmp_path, max_size=1)
+    fill(store)
+    store.tidy()
+    os.utime(tmp_path / layout.STAMP, (1, 1))
+    assert store.tidy(budget=-1) is True
+    shards = {key(number)[:2] for number in range(10)}
+    assert len({key(number)[:2] for number in names(store)}) == len(shards) - 1
+
+
+def test_sweep_takes_only_old_leftovers(store):
+    path = store.publish(header(), SECTIONS).path
+    directory = os.path.dirname(path)
+    for name, age in ((".old.tmp", 4000), (".new.tmp", 10)):
+        with open(f"{directory}/{name}", "w"):
+            pass
+        when = time.time() - age
+        os.utime(f"{directory}/{name}", (when, when))
+    os.utime(path, (1, 1))
+    assert store.sweep() == 1
+    assert sorted(os.listdir(directory)) == [".new.tmp", os.path.basename(path)]
