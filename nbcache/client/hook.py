@@ -1,0 +1,98 @@
+"""The switch: arms a process so that Numba is hooked the moment it is imported.
+
+This module is imported by every Python that starts with ``NBCACHE_DIR`` set, so it imports nothing
+but ``sys``; whatever costs time waits until Numba is there.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False  # importing typing for it would cost every process milliseconds
+
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+    from nbcache.config import Settings
+
+_state: dict[str, Any] = {"armed": False, "settings": None}
+
+
+def arm(settings: Settings | None = None) -> None:
+    """Hook Numba now if it is imported, else when it is.  Idempotent; never raises."""
+    if settings is not None:
+        _state["settings"] = settings
+    numba = sys.modules.get("numba")
+    if numba is not None and not getattr(getattr(numba, "__spec__", None), "_initializing", False):
+        _activate()
+    elif not _state["armed"]:
+        sys.meta_path.insert(0, _finder)
+    _state["armed"] = True
+
+
+def disarm() -> None:
+    """Put Numba back as it was.  What is loaded stays loaded."""
+    if _finder in sys.meta_path:
+        sys.meta_path.remove(_finder)
+    _state.update(armed=False, settings=None)
+    session = sys.modules.get("nbcache.client.session")
+    if session is not None:
+        session.deactivate()
+
+
+def init_extension() -> None:
+    """Numba's own extension point (``numba_extensions``): the way in where no ``.pth`` is processed."""
+    import os
+
+    if os.environ.get("NBCACHE_DIR"):
+        arm()
+
+
+def _activate() -> None:
+    try:
+        from nbcache.client import session
+
+        session.activate(_state["settings"])
+    except Exception:  # the cache must never be the reason that a program fails
+        import logging
+
+        logging.getLogger("nbcache").warning("nbcache stays off: it failed to start", exc_info=True)
+
+
+class _NumbaFinder:
+    """Finds Numba the way it would be found without it, and activates the client after the import."""
+
+    def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> Any:
+        if name != "numba":
+            return None
+        for finder in sys.meta_path:
+            find_spec = getattr(finder, "find_spec", None)
+            if finder is self or find_spec is None:
+                continue
+            spec = find_spec(name, path, target)
+            if spec is not None:
+                _activate_after(spec.loader)
+                return spec
+        return None
+
+
+def _activate_after(loader: Any) -> None:
+    execute = getattr(loader, "exec_module", None)
+    if execute is None:
+        return
+
+    def exec_module(module: ModuleType) -> None:
+        del loader.exec_module
+        if _finder in sys.meta_path:
+            sys.meta_path.remove(_finder)
+        execute(module)
+        _activate()
+
+    try:
+        loader.exec_module = exec_module
+    except AttributeError:  # a loader with slots: the extension point is the second way in
+        return
+
+
+_finder = _NumbaFinder()

@@ -1,0 +1,37 @@
+"""What the client says, and where: ``logging`` under the name ``nbcache``, nothing else."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nbcache.config import Settings
+
+_said: set[str] = set()
+
+
+def configure(settings: Settings) -> None:
+    """Apply NBCACHE_LOG and NBCACHE_LOG_FILE.  A program that configures logging itself keeps its say."""
+    logger = logging.getLogger("nbcache")
+    if settings.sources.get("log", "default") != "default":
+        logger.setLevel(settings.log)
+        if logging.getLevelName(settings.log) < logging.WARNING and not logger.hasHandlers() and not settings.log_file:
+            _add(logger, logging.StreamHandler())
+    if settings.log_file:
+        try:
+            _add(logger, logging.FileHandler(settings.log_file, delay=True))
+        except OSError as exc:
+            logger.warning("NBCACHE_LOG_FILE=%s can't be used: %s", settings.log_file, exc.strerror)
+
+
+def _add(logger: logging.Logger, handler: logging.Handler) -> None:
+    handler.setFormatter(logging.Formatter("%(asctime)s nbcache[%(process)d] %(levelname)s %(message)s"))
+    logger.addHandler(handler)
+
+
+def once(logger: logging.Logger, level: int, message: str, *args: object) -> None:
+    """Log at *level* the first time, at DEBUG after that: a full disk is one line, not thousands."""
+    first = message not in _said
+    _said.add(message)
+    logger.log(level if first else logging.DEBUG, message, *args)

@@ -1,0 +1,413 @@
+"""Compile results as sections of an entry, and back.
+
+``meta`` is a pickle of plain data, made by Numba's own pickler: what is needed to rebuild a
+CompileResult around the object code.  Objects that only mean something in a process (dispatchers,
+classes from ``__main__``) stand in it as tokens, like those in the object code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import io
+import json
+import pickle
+import sys
+from typing import TYPE_CHECKING, Any
+
+import llvmlite.binding as llvm
+from numba.core import compiler, funcdesc, typing
+from numba.core.environment import Environment, lookup_environment
+from numba.core.runtime import _nrt_python, rtsys
+from numba.core.serialize import NumbaPickler
+
+from nbcache.glue import tokens
+from nbcache.glue.library import StoredLibrary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from nbcache.glue.frames import Frame
+    from nbcache.glue.units import Unit
+
+META_VERSION = 1
+_ENVIRONMENT_PREFIXES = ("_ZN08NumbaEnv", ".NumbaEnv")
+
+
+class Unstorable(Exception):  # noqa: N818  a verdict, not a malfunction
+    """A compile result that no other process could use; ``str()`` is the reason."""
+
+
+class Unloadable(Exception):  # noqa: N818  a verdict, not a malfunction
+    """An entry that can't be used in this process; ``str()`` is the reason."""
+
+
+class TokenPickler(NumbaPickler):
+    """Numba's pickler, with tokens for what must not come back as a copy."""
+
+    def __init__(self, file: io.BytesIO, frame: Frame) -> None:
+        super().__init__(file, protocol=4)
+        self._frame = frame
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, type) or callable(obj):
+            token = tokens.live_reference(self._frame, obj) if _has_home(obj) else None
+            if token is not None:
+                return tokens.recall, (token,)
+        return super().reducer_override(obj)
+
+
+def _has_home(obj: Any) -> bool:
+    """Whether *obj* is a definition (function, class, dispatcher), not merely something callable."""
+    return isinstance(getattr(obj, "__qualname__", None), str) and isinstance(getattr(obj, "__module__", None), str)
+
+
+def dumps(obj: object, frame: Frame) -> bytes:
+    """Pickle *obj* for use in any process that can resolve *frame*'s tokens."""
+    with io.BytesIO() as file:
+        TokenPickler(file, frame).dump(obj)
+        return file.getvalue()
+
+
+# -- packing -----------------------------------------------------------------------------------
+
+
+class Packed:
+    """Sections for an entry, what tells its variants apart, and what this process keeps of it."""
+
+    def __init__(self, sections: dict[str, bytes], guard: str, kept: tuple[Any, ...]) -> None:
+        self.sections = sections
+        self.guard = guard
+        self.kept = kept
+
+
+def pack(unit: Unit, frame: Frame, cres: Any) -> Packed:
+    """Turn a fresh result into an entry's sections.  Raises Unstorable."""
+    if any(not lifted.can_cache for lifted in cres.lifted or ()):
+        msg = "it uses lifted loops"
+        raise Unstorable(msg)
+    library = cres.library
+    library._ensure_finalized()
+    taint = frame.taint or taint_of(library)
+    if taint:
+        raise Unstorable(taint)
+    if library.has_dynamic_globals:
+        # Decided on the final module: most addresses that lowering puts in are optimised away.
+        what = _addresses.get(library._dynamic_globals[0], "something in this process")
+        msg = f"it has the address of {what} built in"
+        raise Unstorable(msg)
+    try:
+        fields = _pack_result(unit, cres)
+        fields["libraries"] = _pack_library(library)
+        meta = dumps(fields, frame)
+    except Unstorable:
+        raise
+    except Exception as exc:
+        msg = f"it can't be written down ({type(exc).__name__}: {exc})"
+        raise Unstorable(msg) from exc
+    if frame.taint:
+        raise Unstorable(frame.taint)
+    code = bytes(library._get_compiled_object())
+    definitions = _definitions_in(code, meta)
+    head = pickle.dumps((META_VERSION, definitions), protocol=4)
+    sections = {
+        "meta": len(head).to_bytes(8, "little") + head + meta,
+        "object": code,
+        "components": json.dumps(unit.components(), ensure_ascii=False).encode("utf-8", "surrogatepass"),
+        "bitcode": library._get_module_for_linking().as_bitcode(),
+    }
+    return Packed(sections, _guard(definitions), (fields, definitions, library))
+
+
+def _definitions_in(code: bytes, meta: bytes) -> dict[str, tokens.Definition]:
+    found = tokens.tokens_in(code) | tokens.tokens_in(meta)
+    if not found <= tokens.definitions.keys():
+        msg = "it refers to something whose definition is lost"
+        raise Unstorable(msg)
+    return {token: tokens.definitions[token] for token in sorted(found)}
+
+
+def _guard(definitions: dict[str, tokens.Definition]) -> str:
+    """The same for two builds that may stand in for one another wherever one of them may be used."""
+    if not definitions:
+        return ""
+    text = "\n".join(sorted(map(repr, definitions.values())))
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _pack_result(unit: Unit, cres: Any) -> dict[str, Any]:
+    fndesc = cres.fndesc
+    same_args = tuple(cres.signature.args) == tuple(unit.args)
+    return {
+        "name": cres.library.name,
+        "fndesc": {
+            "native": fndesc.native,
+            "unique_name": fndesc.unique_name,
+            "args": fndesc.args,
+            "kws": fndesc.kws,
+            "restype": fndesc.restype,
+            "argtypes": None if tuple(fndesc.argtypes) == tuple(unit.args) else fndesc.argtypes,
+            "mangled_name": fndesc.mangled_name,
+            "env_name": fndesc.env_name,
+            "inline": fndesc.inline,
+            "noalias": fndesc.noalias,
+            "abi_tags": fndesc.abi_tags,
+            "uid": getattr(fndesc, "uid", None),
+        },
+        "args": None if same_args else cres.signature.args,
+        "return_type": cres.signature.return_type,
+        "consts": list(cres.environment.consts) if cres.environment is not None else None,
+        "objectmode": cres.objectmode,
+        "lifted": bool(cres.lifted),
+        "annotation": str(cres.type_annotation),
+        "reload_init": tuple(dict.fromkeys((*(cres.reload_init or ()), *cres.library._reload_init))),
+        "environments": _pack_environments(cres),
+    }
+
+
+def _pack_environments(cres: Any) -> list[tuple[str, str, list[Any]]]:
+    """(name, module, constants) of the environments of functions linked into this one."""
+    found = []
+    for variable in cres.library._final_module.global_variables:
+        name = variable.name
+        if not name.startswith(_ENVIRONMENT_PREFIXES) or name == cres.fndesc.env_name:
+            continue
+        environment = lookup_environment(name)
+        if environment is None:
+            continue
+        scope = environment.globals
+        module = scope.get("__name__")
+        if not isinstance(module, str) or getattr(sys.modules.get(module), "__dict__", None) is not scope:
+            if environment.consts:
+                msg = "it is linked with a function whose module can't be found again"
+                raise Unstorable(msg)
+            module = "builtins"
+        found.append((name, module, list(environment.consts)))
+    return found
+
+
+def _pack_library(library: Any) -> dict[str, tuple[str, ...]]:
+    functions: list[str] = []
+    externals: list[str] = []
+    variables: list[str] = []
+    unresolved: list[str] = []
+    prefix = library.codegen._rtlinker.PREFIX
+    for function in library._final_module.functions:
+        name = function.name
+        if not function.is_declaration:
+            if function.linkage not in (llvm.Linkage.internal, llvm.Linkage.private):
+                functions.append(name)
+        elif not name.startswith("llvm."):
+            externals.append(name)
+    for variable in library._final_module.global_variables:
+        name = variable.name
+        if name.startswith(prefix):
+            unresolved.append(name)
+        elif variable.is_declaration:
+            externals.append(name)
+        elif variable.linkage not in (llvm.Linkage.internal, llvm.Linkage.private):
+            variables.append(name)
+    return {
+        "functions": tuple(functions),
+        "externals": tuple(externals),
+        "variables": tuple(variables),
+        "unresolved": tuple(unresolved),
+    }
+
+
+_addresses: dict[str, str] = {}
+
+
+def note_address(address: int, what: str) -> None:
+    """Remember what an address stands for, under the name that Numba gives its global variable."""
+    _addresses[f"numba.dynamic.globals.{address:x}"] = what
+
+
+def taint_of(library: Any) -> str:
+    """Why code linked into *library* can't leave this process, or ""."""
+    pending, seen = [library], set()
+    while pending:
+        each = pending.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        taint = getattr(each, "_nbcache_taint", "")
+        if taint:
+            return taint
+        pending += each._linking_libraries
+    return ""
+
+
+# -- unpacking ---------------------------------------------------------------------------------
+
+
+def unpack(
+    unit: Unit, target_context: Any, read: Callable[[str], bytes | None], build: str
+) -> tuple[Any, tuple[Any, ...]]:
+    """A CompileResult like the one a fresh compile would give, and what to keep for `share`.
+
+    Raises Unloadable.
+    """
+    meta, code = read("meta"), read("object")
+    if meta is None or code is None:
+        msg = "damaged"
+        raise Unloadable(msg)
+    size = int.from_bytes(meta[:8], "little")
+    version, definitions = pickle.loads(meta[8 : 8 + size])  # noqa: S301  of a trusted, checked entry
+    if version != META_VERSION:
+        msg = f"metadata of version {version}"
+        raise Unloadable(msg)
+    try:
+        tokens.bind(definitions, unit.reach)
+    except tokens.Unresolvable as exc:
+        raise Unloadable(str(exc)) from exc
+    fields = pickle.loads(meta[8 + size :])  # noqa: S301
+    library = load_library(target_context, fields, code, read, lambda: _rebuild_module(unit, build, fields))
+    return _assemble(unit, target_context, fields, library), (fields, definitions, library)
+
+
+def share(
+    unit: Unit, target_context: Any, fields: dict[str, Any], definitions: dict[str, Any], library: Any
+) -> Any | None:
+    """A CompileResult for code that this process has already, or None when it must not be shared.
+
+    Object-mode code looks up globals in its environment while it runs, and an exception blames the
+    lines of the function that the code was bound to first.
+    """
+    if fields["objectmode"] or fields["lifted"] or unit.flags.force_pyobject:
+        return None
+    try:
+        tokens.bind(definitions, unit.reach)
+    except tokens.Unresolvable:
+        return None
+    return _assemble(unit, target_context, fields, library)
+
+
+def _assemble(unit: Unit, target_context: Any, fields: dict[str, Any], library: Any) -> Any:
+    fndesc = _descriptor(unit, fields["fndesc"])
+    environment = _environment(fndesc, fields["consts"])
+    entry_point = target_context.get_executable(library, fndesc, environment)
+    _bind_environments(library, fields["environments"])
+    args = unit.args if fields["args"] is None else fields["args"]
+    return compiler.CompileResult(
+        typing_context=target_context.typing_context,
+        target_context=compiler._make_subtarget(target_context, unit.flags),
+        entry_point=entry_point,
+        typing_error=None,
+        type_annotation=fields["annotation"],
+        signature=typing.signature(fields["return_type"], *args),
+        objectmode=fields["objectmode"],
+        lifted=(),
+        fndesc=fndesc,
+        library=library,
+        call_helper=None,
+        environment=environment,
+        metadata=None,
+        reload_init=list(fields["reload_init"]),
+        referenced_envs=(),
+    )
+
+
+def _rebuild_module(unit: Unit, build: str, fields: dict[str, Any]) -> Any:
+    """Compile again what an entry held whose file is gone, under the names it had."""
+    raise NotImplementedError
+
+
+def load_library(
+    target_context: Any,
+    fields: Mapping[str, Any],
+    code: bytes,
+    read: Callable[[str], bytes | None],
+    rebuild: Callable[[], Any],
+) -> StoredLibrary:
+    """Put an object into the engine, once everything it needs is there.  Raises Unloadable."""
+    for initialise in fields["reload_init"]:
+        initialise()
+    symbols = fields["libraries"]
+    _provide(symbols["externals"], target_context)
+    library = StoredLibrary(target_context.codegen(), fields["name"], code, symbols, read, rebuild)
+    library._reload_init.update(fields["reload_init"])
+    return library
+
+
+def _descriptor(unit: Unit, fields: dict[str, Any]) -> Any:
+    """The function descriptor, as `FunctionDescriptor._get_function_info` would fill it here."""
+    function = unit.function
+    fndesc = funcdesc.PythonFunctionDescriptor.__new__(funcdesc.PythonFunctionDescriptor)
+    for name, value in fields.items():
+        if name in funcdesc.FunctionDescriptor.__slots__:
+            setattr(fndesc, name, value)
+    fndesc.modname = function.__module__
+    fndesc.qualname = function.__qualname__
+    fndesc.doc = function.__doc__ or ""
+    fndesc.global_dict = None
+    if fndesc.modname is None:
+        fndesc.modname = funcdesc._dynamic_modname
+        fndesc.global_dict = function.__globals__
+    if fndesc.argtypes is None:
+        fndesc.argtypes = tuple(unit.args)
+    fndesc.typemap = fndesc.calltypes = None
+    return fndesc
+
+
+def _environment(fndesc: Any, consts: list[Any] | None) -> Any:
+    environment = lookup_environment(fndesc.env_name)
+    if environment is None:
+        environment = Environment.from_fndesc(fndesc)
+        environment.consts[:] = consts or []
+    return environment
+
+
+def _bind_environments(library: StoredLibrary, environments: list[tuple[str, str, list[Any]]]) -> None:
+    kept = []
+    for name, module, consts in environments:
+        environment = lookup_environment(name)
+        if environment is None:
+            environment = Environment(importlib.import_module(module).__dict__)
+            environment.env_name = name
+            environment.consts[:] = consts
+            Environment._memo[name] = environment
+        library.codegen.set_env(name, environment)
+        kept.append(environment)
+    # The code holds bare pointers to these.
+    library._nbcache_environments = kept  # type: ignore[attr-defined]
+
+
+# -- symbols that must exist before an object is loaded ------------------------------------------
+
+_present: set[str] = set()
+
+
+def _provide(names: tuple[str, ...], target_context: Any) -> None:
+    """See that every external symbol resolves: MCJIT ends the process over one that doesn't."""
+    missing = _missing(names)
+    if missing and any(name.startswith("NRT_") for name in missing):
+        _add_runtime_symbols()
+        missing = _missing(names)
+    if missing:
+        # Whatever else registers symbols does so while Numba's registries are initialised.
+        target_context.refresh()
+        missing = _missing(names)
+    if missing:
+        msg = f"the symbol {missing[0]} does not exist in this process"
+        raise Unloadable(msg)
+
+
+def _missing(names: tuple[str, ...]) -> list[str]:
+    missing = []
+    for name in names:
+        if name in _present:
+            continue
+        if llvm.address_of_symbol(name):
+            _present.add(name)
+        else:
+            missing.append(name)
+    return missing
+
+
+def _add_runtime_symbols() -> None:
+    """The part of the NRT's initialisation that compiles nothing (see ``_Runtime.initialize``)."""
+    if rtsys._init:
+        return
+    for name, address in _nrt_python.c_helpers.items():
+        llvm.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)

@@ -1,0 +1,70 @@
+"""Exact bytes for immutable values.
+
+Two values get the same bytes only if compiled code cannot tell them apart: ``1``, ``1.0`` and
+``True`` differ, so do ``0.0`` and ``-0.0``, two NaNs with different payloads, ``"a"`` and ``b"a"``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import numpy as np
+
+
+def _framed(tag: bytes, payload: bytes) -> bytes:
+    return tag + len(payload).to_bytes(8, "little") + payload
+
+
+def _encode_complex(value: complex) -> bytes:
+    return _framed(b"c", struct.pack("<dd", value.real, value.imag))
+
+
+def _encode_generic(value: np.generic) -> bytes:
+    return _framed(b"g", encode_dtype(value.dtype) + value.tobytes())
+
+
+def encode_dtype(dtype: np.dtype) -> bytes:
+    """Byte order, layout, field names and offsets, alignment: all that typing reads."""
+    text = f"{dtype.str}|{dtype!r}|{dtype.itemsize}|{dtype.alignment}|{dtype.isalignedstruct}"
+    return _framed(b"d", text.encode())
+
+
+_ATOMS: dict[type, Callable[[object], bytes]] = {
+    type(None): lambda _value: b"N",
+    type(Ellipsis): lambda _value: b"E",
+    type(NotImplemented): lambda _value: b"I",
+    bool: lambda value: b"T" if value else b"F",
+    int: lambda value: _framed(b"i", b"%d" % value),
+    float: lambda value: _framed(b"f", struct.pack("<d", value)),
+    complex: _encode_complex,
+    str: lambda value: _framed(b"s", value.encode("utf-8", "surrogatepass")),
+    bytes: lambda value: _framed(b"b", value),
+    range: lambda value: _framed(b"r", repr(value).encode()),
+    slice: lambda value: _framed(b"l", repr(value).encode()),
+}
+
+
+def encode_atom(value: object) -> bytes | None:
+    """The bytes of *value*, or None when it is no atom.  Subclasses of atoms are no atoms."""
+    encoder = _ATOMS.get(type(value))
+    if encoder is not None:
+        return encoder(value)
+    if isinstance(value, np.generic) and type(value).__module__ == "numpy" and not value.dtype.hasobject:
+        return _encode_generic(value)
+    if isinstance(value, np.dtype):
+        return encode_dtype(value)
+    return None
+
+
+def encode_constant(value: object) -> bytes:
+    """The bytes of a constant the Python compiler can put into ``co_consts`` (no code objects)."""
+    atom = encode_atom(value)
+    if atom is not None:
+        return atom
+    if type(value) is tuple:
+        return _framed(b"(", b"".join(encode_constant(item) for item in value))
+    if type(value) is frozenset:
+        return _framed(b"{", b"".join(sorted(encode_constant(item) for item in value)))
+    msg = f"unknown constant of type {type(value).__name__}"
+    raise TypeError(msg)

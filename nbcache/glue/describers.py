@@ -1,0 +1,585 @@
+"""Descriptions of the objects a compilation can reach, one describer per kind.
+
+The table at the bottom maps types to describers; a class not listed is looked up along its MRO.
+What no describer knows is described by the pickle protocol's own reduction, which is how Python
+says what an object consists of; what refuses to be reduced is unidentifiable.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import ctypes
+import enum
+import functools
+import hashlib
+import os
+import re
+import sys
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+    WrapperDescriptorType,
+)
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba.core import types
+from numba.core.dispatcher import Dispatcher, LiftedCode
+from numba.core.extending import _Intrinsic
+from numba.core.types.abstract import Type
+from numba.np.ufunc.dufunc import DUFunc
+from numba.np.ufunc.gufunc import GUFunc
+from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
+
+from nbcache.glue.atoms import encode_atom, encode_dtype
+from nbcache.glue.codeplan import nested_codes, plan_of
+from nbcache.glue.identity import MISSING, Node, Unidentifiable
+from nbcache.glue.ownership import is_toolchain_module, module_name, toolchain_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nbcache.glue.extensions import ExtensionIndex
+
+_builtins = vars(sys.modules["builtins"])
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}|#[0-9a-fA-F]{4,}")
+
+
+class Describers:
+    """``describe(obj) -> Node``; *extensions* knows what is registered with Numba for an object."""
+
+    def __init__(self, extensions: ExtensionIndex) -> None:
+        self._extensions = extensions
+        self._by_type: dict[type, Callable[[Node, Any], None]] = {}
+
+    def describe(self, obj: object) -> Node:
+        """The node of *obj*, which is no atom.  Raises Unidentifiable."""
+        name = toolchain_name(obj) if not isinstance(obj, Type | np.ndarray) else None
+        if name is not None:
+            node = Node(obj, f"toolchain {name}")
+            self._add_registrations(node, obj)
+            return node
+        node = Node(obj, "")
+        describer = self._by_type.get(type(obj))
+        if describer is None:
+            describer = self._by_type[type(obj)] = _describer_for(type(obj))
+        describer(node, obj)
+        if not node.title:
+            node.title = type(obj).__name__
+        self._add_registrations(node, obj)
+        return node
+
+    def _add_registrations(self, node: Node, obj: object) -> None:
+        for label, registered in self._extensions.registered_for(obj):
+            node.edge(label, registered)
+
+
+def _describer_for(cls: type) -> Callable[[Node, Any], None]:
+    for base in cls.__mro__:
+        describer = _DESCRIBERS.get(base) or _DESCRIBERS_BY_NAME.get(f"{base.__module__}:{base.__qualname__}")
+        if describer is not None:
+            return describer
+    return _describe_by_reduction
+
+
+# -- functions -------------------------------------------------------------------------------
+
+
+def function_name(function: FunctionType) -> str:
+    """``module:qualname``, the way entries and ``nbcache why`` name a function."""
+    return f"{module_name(function.__module__) or '<dynamic>'}:{function.__qualname__}"
+
+
+def _describe_function(node: Node, function: FunctionType) -> None:
+    name = function_name(function)
+    node.title = f"function {name}"
+    code = function.__code__
+    plan = plan_of(code)
+    node.part(f"code {name}", plan.digest, plan.digest.hex()[:12])
+    node.watch_attribute(function, "__code__", code)
+    node.watch_attribute(function, "__defaults__", function.__defaults__)
+    node.watch_attribute(function, "__kwdefaults__", function.__kwdefaults__)
+    parameters = code.co_varnames[: code.co_argcount]
+    defaults = function.__defaults__ or ()
+    for parameter, default in zip(parameters[len(parameters) - len(defaults) :], defaults, strict=False):
+        node.value(f"default {name}: {parameter}", default)
+    for parameter, default in sorted((function.__kwdefaults__ or {}).items()):
+        node.value(f"default {name}: {parameter}", default)
+    for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
+        _describe_cell(node, f"closure {name}: {variable}", cell)
+    if is_toolchain_module(function.__globals__.get("__name__")):
+        return
+    for variable in plan.global_names:
+        _describe_global(node, name, function.__globals__, variable, plan.attribute_names)
+    for imported in plan.imports:
+        module = sys.modules.get(imported)
+        if isinstance(module, ModuleType) and not is_toolchain_module(imported):
+            _describe_module_attributes(node, f"import {name}: {imported}", module, plan.attribute_names, set())
+
+
+def _describe_cell(node: Node, label: str, cell: Any) -> None:
+    try:
+        value = cell.cell_contents
+    except ValueError:
+        node.part(label, b"empty", "empty")
+        node.volatile = True
+        return
+    node.watch_attribute(cell, "cell_contents", value)
+    node.value(label, value)
+
+
+def _describe_global(node: Node, name: str, scope: dict[str, Any], variable: str, attributes: frozenset[str]) -> None:
+    value = scope.get(variable, MISSING)
+    node.watch_item(scope, variable, value)
+    if value is MISSING:
+        value = _builtins.get(variable, MISSING)
+        node.watch_item(_builtins, variable, value)
+        if value is MISSING:
+            node.part(f"global {name}: {variable}", b"undefined", "undefined")
+            return
+    label = f"global {name}: {variable}"
+    if isinstance(value, ModuleType):
+        _describe_module_attributes(node, label, value, attributes, set())
+    else:
+        node.value(label, value)
+
+
+def _describe_module_attributes(node: Node, label: str, module: ModuleType, attributes: frozenset[str], seen: set[int]) -> None:
+    """A module counts for those of its attributes that the code could read off it."""
+    if id(module) in seen:
+        return
+    seen.add(id(module))
+    node.part(label, (module_name(module.__name__) or "").encode(), f"module {module.__name__}")
+    scope = vars(module)
+    toolchain = is_toolchain_module(module.__name__)
+    for attribute in sorted(attributes & scope.keys()):
+        value = scope[attribute]
+        node.watch_item(scope, attribute, value)
+        inner = f"{label}.{attribute}"
+        if isinstance(value, ModuleType):
+            if not (toolchain and is_toolchain_module(value.__name__)) or attribute in {"random", "linalg", "fft"}:
+                _describe_module_attributes(node, inner, value, attributes, seen)
+        elif toolchain and not _is_user_code(value):
+            own = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
+            atom = encode_atom(value)
+            node.part(inner, atom if atom is not None else str(own).encode(), repr(value) if atom is not None else str(own))
+        else:
+            node.value(inner, value)
+    for attribute in sorted(attributes - scope.keys()):
+        # A submodule imported later, or an attribute set later, changes what the code means.
+        node.watch_item(scope, attribute, MISSING)
+
+
+def _is_user_code(value: object) -> bool:
+    """Whether an attribute found on a toolchain module was put there by somebody else."""
+    if isinstance(value, FunctionType | Dispatcher | type | DUFunc | np.ndarray):
+        return not is_toolchain_module(getattr(value, "__module__", None))
+    return False
+
+
+# -- Numba's own kinds of function -------------------------------------------------------------
+
+
+def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
+    node.title = f"{type(dispatcher).__name__} {function_name(dispatcher.py_func)}"
+    node.watch_attribute(dispatcher, "py_func", dispatcher.py_func)
+    node.edge("py_func", dispatcher.py_func)
+    _describe_options(node, dispatcher)
+    node.edge("pipeline", dispatcher._compiler.pipeline_class)
+    can_compile = dispatcher._can_compile
+    node.watch_attribute(dispatcher, "_can_compile", can_compile)
+    node.part("can compile", b"%d" % can_compile, str(can_compile))
+    if not can_compile:
+        # Calls are resolved among what there is, with conversions: what there is decides.
+        node.check(_overload_count, dispatcher)
+        for i, cres in enumerate(dispatcher.overloads.values()):
+            node.value(f"overload {i}", (*cres.signature.args, cres.signature.return_type))
+
+
+def _describe_options(node: Node, dispatcher: Any) -> None:
+    for option, value in sorted(dispatcher.targetoptions.items()):
+        node.watch_item(dispatcher.targetoptions, option, value)
+        node.value(f"option {option}", value)
+    for variable, typ in sorted((dispatcher.locals or {}).items()):
+        node.value(f"locals {variable}", typ)
+    # Options that are dictionaries themselves (parallel={...}) are not edited in place.
+    node.volatile = False
+
+
+def _overload_count(dispatcher: Any) -> bytes:
+    return b"%d" % len(dispatcher.overloads)
+
+
+def _describe_ufunc_dispatcher(node: Node, dispatcher: UFuncDispatcher) -> None:
+    node.title = f"ufunc {function_name(dispatcher.py_func)}"
+    node.edge("py_func", dispatcher.py_func)
+    _describe_options(node, dispatcher)
+
+
+def _describe_dufunc(node: Node, dufunc: Any) -> None:
+    node.title = f"DUFunc {dufunc.__name__}"
+    node.edge("dispatcher", dufunc._dispatcher)
+    node.check(_dufunc_state, dufunc)
+    node.part("state", _dufunc_state(dufunc), " ".join(dufunc.types))
+
+
+def _dufunc_state(dufunc: Any) -> bytes:
+    # Which loops exist already decides whether a call casts or compiles.
+    return repr((dufunc.types, dufunc.identity, dufunc._frozen, dufunc.reorderable)).encode()
+
+
+def _describe_gufunc(node: Node, gufunc: Any) -> None:
+    node.title = f"GUFunc {gufunc.__name__}"
+    builder = gufunc.gufunc_builder
+    node.edge("py_func", builder.py_func)
+    for option, value in sorted(builder.targetoptions.items()):
+        node.value(f"option {option}", value)
+    node.volatile = False
+    node.check(_gufunc_state, gufunc)
+    node.part("state", _gufunc_state(gufunc), gufunc.signature)
+
+
+def _gufunc_state(gufunc: Any) -> bytes:
+    builder = gufunc.gufunc_builder
+    return repr(
+        (builder.signature, builder.writable_args, builder.identity, [str(s) for s in builder._sigs], gufunc._frozen)
+    ).encode()
+
+
+def _describe_cfunc(node: Node, cfunc: Any) -> None:
+    node.title = f"CFunc {function_name(cfunc._pyfunc)}"
+    node.edge("py_func", cfunc._pyfunc)
+    node.value("signature", (*cfunc._sig.args, cfunc._sig.return_type))
+    for option, value in sorted(cfunc._compiler.targetoptions.items()):
+        node.value(f"option {option}", value)
+    for variable, typ in sorted((cfunc._compiler.locals or {}).items()):
+        node.value(f"locals {variable}", typ)
+    node.edge("pipeline", cfunc._compiler.pipeline_class)
+    node.volatile = False
+
+
+def _describe_stencil(node: Node, stencil: Any) -> None:
+    function = stencil.kernel_ir.func_id.func
+    node.title = f"stencil {function_name(function)}"
+    node.edge("kernel", function)
+    node.value("mode", stencil.mode)
+    for option, value in sorted(stencil.options.items()):
+        node.value(f"option {option}", value)
+    node.value("kws", tuple(stencil.kws) if stencil.kws else ())
+    node.value("neighborhood", stencil.neighborhood)
+    node.volatile = False
+
+
+def _describe_jitclass(node: Node, cls: Any) -> None:
+    node.title = f"jitclass {module_name(cls.__module__)}:{cls.__qualname__}"
+    node.edge("class type", cls.class_type)
+
+
+def _describe_intrinsic(node: Node, intrinsic: _Intrinsic) -> None:
+    node.title = f"intrinsic {intrinsic._name}"
+    node.edge("definition", intrinsic._defn)
+    node.value("options", tuple(sorted(intrinsic._ctor_kwargs.items())))
+    node.value("prefer_literal", bool(getattr(intrinsic, "_prefer_literal", False)))
+
+
+def _refuse_lifted(_node: Node, obj: LiftedCode) -> None:
+    msg = f"{type(obj).__name__} is code lifted out of another function"
+    raise Unidentifiable(msg)
+
+
+# -- Numba types -------------------------------------------------------------------------------
+
+
+def _describe_type(node: Node, typ: Any) -> None:
+    """A Numba type is its class and its fields.
+
+    Some types name themselves by address; what the address stood for is among the fields then,
+    so the name counts without it.
+    """
+    node.title = f"type {_ADDRESS.sub('', typ.name)}"
+    if isinstance(typ, types.WeakType):
+        node.edge("object", typ._get_object())
+        node.edge("class", type(typ))
+        return
+    if isinstance(typ, types.ClassType):
+        _describe_class_type(node, typ)
+        return
+    cls = type(typ)
+    if toolchain_name(cls) is None:
+        node.edge("class", cls)
+    else:
+        node.part("class", f"{cls.__module__}:{cls.__qualname__}".encode(), cls.__qualname__)
+    fields = 0
+    for field, value in sorted(vars(typ).items()):
+        if field in {"_code", "name"} or isinstance(getattr(cls, field, None), functools.cached_property):
+            continue
+        if field.startswith("_impl_keys") or field == "_depth":
+            continue
+        fields += 1
+        node.value(f"field {field}", value)
+    node.volatile = isinstance(typ, types.DeferredType) and typ._define is None
+    if not fields and _ADDRESS.search(typ.name):
+        msg = f"type {typ.name} is known by a process address alone"
+        raise Unidentifiable(msg)
+
+
+def _describe_class_type(node: Node, typ: Any) -> None:
+    node.title = f"jitclass type {typ.class_name}"
+    for field, field_type in typ.struct.items():
+        node.value(f"field {field}", field_type)
+    for kind, members in (("method", typ.jit_methods), ("static method", typ.jit_static_methods)):
+        for name, dispatcher in sorted(members.items()):
+            node.edge(f"{kind} {name}", dispatcher)
+    for name, accessors in sorted(typ.jit_props.items()):
+        for accessor, dispatcher in sorted(accessors.items()):
+            node.edge(f"property {name} {accessor}", dispatcher)
+
+
+# -- NumPy -------------------------------------------------------------------------------------
+
+
+def array_bytes(array: np.ndarray) -> bytes:
+    """Everything compiled code can see of a captured array, content included."""
+    hasher = hashlib.blake2b(encode_dtype(array.dtype), digest_size=32)
+    flags = array.flags
+    hasher.update(
+        repr(
+            (array.shape, flags.c_contiguous, flags.f_contiguous, flags.aligned, flags.writeable)
+            + (() if flags.c_contiguous or flags.f_contiguous else (array.strides,))
+        ).encode()
+    )
+    hasher.update(array.tobytes(order="A"))
+    return hasher.digest()
+
+
+def _describe_array(node: Node, array: np.ndarray) -> None:
+    if array.dtype.hasobject:
+        msg = "an array of Python objects"
+        raise Unidentifiable(msg)
+    node.title = "array"
+    if type(array) is not np.ndarray:
+        node.edge("class", type(array))
+    content = node.check(array_bytes, array)
+    node.part("array", content, f"array {array.dtype} {array.shape} {content.hex()[:8]}")
+
+
+def _describe_ufunc(node: Node, ufunc: np.ufunc) -> None:
+    if getattr(np, ufunc.__name__, None) is not ufunc:
+        module = sys.modules.get("scipy.special")
+        if module is None or getattr(module, ufunc.__name__, None) is not ufunc:
+            msg = f"the ufunc {ufunc.__name__} has no source that can be seen"
+            raise Unidentifiable(msg)
+    node.title = f"ufunc {ufunc.__name__}"
+
+
+# -- classes and modules -----------------------------------------------------------------------
+
+_IGNORED_MEMBERS = frozenset(
+    {
+        "__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "__annotations__",
+        "__firstlineno__", "__static_attributes__", "__abstractmethods__", "_abc_impl", "__slots__",
+        "__annotate__", "__annotate_func__", "__annotations_cache__", "__orig_bases__", "__parameters__",
+        "__dataclass_fields__", "__dataclass_params__", "__match_args__", "__hash__", "class_type",
+    }
+)  # fmt: skip
+
+
+def _describe_class(node: Node, cls: type) -> None:
+    name = f"{module_name(cls.__module__)}:{cls.__qualname__}"
+    node.title = f"class {name}"
+    if toolchain_name(cls) is not None:
+        return
+    if issubclass(cls, BaseException):
+        # Compiled code only ever names an exception class; what it does is the live class's affair.
+        return
+    for base in cls.__bases__:
+        if base is not object:
+            node.edge("base", base)
+    if issubclass(cls, enum.Enum):
+        for member in cls:
+            node.value(f"member {name}: {member.name}", member.value)
+        return
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        node.value("fields", tuple(cls._fields))
+        return
+    for member, value in sorted(vars(cls).items(), key=lambda item: item[0]):
+        if member in _IGNORED_MEMBERS or isinstance(value, GetSetDescriptorType | MemberDescriptorType):
+            continue
+        node.value(f"member {name}: {member}", value)
+    node.volatile = True
+
+
+def _describe_enum_member(node: Node, member: enum.Enum) -> None:
+    node.title = f"enum member {member.name}"
+    node.edge("class", type(member))
+    node.value("value", member.value)
+
+
+def _describe_module(node: Node, module: ModuleType) -> None:
+    node.title = f"module {module_name(module.__name__)}"
+    if is_toolchain_module(module.__name__):
+        return
+    path = getattr(module, "__file__", None)
+    if path is None:
+        msg = f"the module {module.__name__} as a value"
+        raise Unidentifiable(msg)
+    node.part("file", node.check(file_digest, path), os.path.basename(path))
+
+
+@functools.lru_cache(maxsize=4096)
+def _digest_file(path: str, _mtime_ns: int, _size: int, _inode: int) -> bytes:
+    with open(path, "rb") as file:
+        return hashlib.blake2b(file.read(), digest_size=16).digest()
+
+
+def file_digest(path: str) -> bytes:
+    """Digest of a file's content; re-read when size, inode or time stamp changed."""
+    try:
+        status = os.stat(path)
+        return _digest_file(path, status.st_mtime_ns, status.st_size, status.st_ino)
+    except OSError:
+        return b"unreadable"
+
+
+# -- everything else ---------------------------------------------------------------------------
+
+
+def _describe_builtin(node: Node, function: Any) -> None:
+    owner = getattr(function, "__self__", None)
+    name = getattr(function, "__qualname__", None) or function.__name__
+    if owner is not None and not isinstance(owner, ModuleType | type) and is_toolchain_module(type(owner).__module__):
+        # e.g. np.random.random, a method of NumPy's hidden RandomState
+        node.title = f"method {type(owner).__module__}.{name}"
+        return
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    path = getattr(module, "__file__", None)
+    if path is None or not isinstance(owner, ModuleType | type | None):
+        msg = f"the native function {name} has no source that can be seen"
+        raise Unidentifiable(msg)
+    node.title = f"native function {module.__name__}:{name}"
+    node.part("file", node.check(file_digest, path), os.path.basename(path))
+
+
+def _describe_descriptor(node: Node, descriptor: Any) -> None:
+    owner = descriptor.__objclass__
+    node.title = f"descriptor {owner.__module__}:{descriptor.__qualname__}"
+
+
+def _describe_method(node: Node, method: MethodType) -> None:
+    node.title = "bound method"
+    node.edge("function", method.__func__)
+    node.value("self", method.__self__)
+
+
+def _describe_property(node: Node, prop: property) -> None:
+    for label in ("fget", "fset", "fdel"):
+        node.value(label, getattr(prop, label))
+
+
+def _describe_wrapped(node: Node, wrapper: Any) -> None:
+    node.edge("function", wrapper.__func__)
+
+
+def _describe_cached_property(node: Node, prop: Any) -> None:
+    node.edge("function", prop.func)
+
+
+def _describe_mapping(node: Node, mapping: Any) -> None:
+    node.value("items", dict(mapping))
+    node.volatile = True
+
+
+def _describe_code(node: Node, code: CodeType) -> None:
+    plan = plan_of(code)
+    node.part("code", plan.digest, plan.digest.hex()[:12])
+
+
+def _describe_pattern(node: Node, pattern: re.Pattern[Any]) -> None:
+    node.value("pattern", (pattern.pattern, pattern.flags))
+
+
+def _refuse_pointer(_node: Node, obj: object) -> None:
+    msg = f"a ctypes object ({type(obj).__name__}) is an address in this process"
+    raise Unidentifiable(msg)
+
+
+def _describe_tuple_instance(node: Node, value: tuple[Any, ...]) -> None:
+    node.title = "tuple"
+    if type(value) is not tuple:
+        node.edge("class", type(value))
+    node.value("items", tuple(value))
+
+
+def _describe_by_reduction(node: Node, obj: Any) -> None:
+    cls = type(obj)
+    name = f"{cls.__module__}.{cls.__qualname__}"
+    node.title = f"instance of {name}"
+    node.volatile = True
+    try:
+        reducer = copyreg.dispatch_table.get(cls)
+        reduced = reducer(obj) if reducer is not None else obj.__reduce_ex__(4)
+    except Exception as exc:
+        msg = f"an object of type {name} ({exc})"
+        raise Unidentifiable(msg) from exc
+    if isinstance(reduced, str):
+        node.part("global", f"{cls.__module__}:{reduced}".encode(), reduced)
+        return
+    function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
+    node.value("constructor", function)
+    node.value("arguments", arguments)
+    if isinstance(state, dict):
+        state = {k: v for k, v in state.items() if k != "_nbcache_identity"}
+    node.value("state", state)
+    node.value("items", list(items) if items is not None else None)
+    node.value("pairs", list(pairs) if pairs is not None else None)
+
+
+def all_codes(functions: list[FunctionType]) -> list[CodeType]:
+    """The code objects of *functions* with everything nested in them."""
+    return [code for function in functions for code in nested_codes(function.__code__)]
+
+
+# Kinds whose modules a process may never import are recognised by name.
+_DESCRIBERS_BY_NAME: dict[str, Callable[[Node, Any], None]] = {
+    "numba.core.ccallback:CFunc": _describe_cfunc,
+    "numba.stencils.stencil:StencilFunc": _describe_stencil,
+    "numba.experimental.jitclass.base:JitClassType": _describe_jitclass,
+}
+
+_DESCRIBERS: dict[type, Callable[[Node, Any], None]] = {
+    FunctionType: _describe_function,
+    Dispatcher: _describe_dispatcher,
+    LiftedCode: _refuse_lifted,
+    UFuncDispatcher: _describe_ufunc_dispatcher,
+    DUFunc: _describe_dufunc,
+    GUFunc: _describe_gufunc,
+    _Intrinsic: _describe_intrinsic,
+    Type: _describe_type,
+    np.ndarray: _describe_array,
+    np.ufunc: _describe_ufunc,
+    type: _describe_class,
+    enum.Enum: _describe_enum_member,
+    ModuleType: _describe_module,
+    BuiltinFunctionType: _describe_builtin,
+    WrapperDescriptorType: _describe_descriptor,
+    MethodDescriptorType: _describe_descriptor,
+    MethodType: _describe_method,
+    property: _describe_property,
+    staticmethod: _describe_wrapped,
+    classmethod: _describe_wrapped,
+    functools.cached_property: _describe_cached_property,
+    MappingProxyType: _describe_mapping,
+    CodeType: _describe_code,
+    re.Pattern: _describe_pattern,
+    ctypes._SimpleCData: _refuse_pointer,
+    ctypes._Pointer: _refuse_pointer,
+    ctypes._CFuncPtr: _refuse_pointer,
+    tuple: _describe_tuple_instance,
+}

@@ -1,0 +1,115 @@
+"""What is being compiled right now, and the names its symbols get.
+
+Numba mangles a process-wide counter into symbol names, so two processes give one name to two
+bodies, and whoever links objects of both gets the wrong one, silently (numba#10486).  While a
+frame is open the counter yields strings instead: the frame's *build id*, which starts with the key
+and goes on with random bytes, plus an ordinal.  The random part is deliberate: nested subroutines
+are cached by Numba across compilations, so what an ordinal stands for depends on the history of
+the process; a name that no other build can have needs no such argument.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from nbcache.glue.tokens import Reach
+    from nbcache.glue.units import Unit
+
+
+@dataclass
+class Frame:
+    """One compilation.  ``unit`` is None for code that cannot be cached and still needs names."""
+
+    unit: Unit | None
+    build: str
+    reason: str = ""
+    started: float = field(default_factory=time.perf_counter)
+    ordinals: Iterator[int] = field(default_factory=itertools.count)
+    taint: str = ""
+    release: Callable[[], None] | None = None
+    locations: dict[tuple[str, str, int], object] = field(default_factory=dict)
+    _reach: Reach | None = None
+
+    @property
+    def reach(self) -> Reach | None:
+        """What the unit reaches, walked when first asked for."""
+        if self._reach is None and self.unit is not None:
+            self._reach = self.unit.reach()
+        return self._reach
+
+
+def new_build(key: str) -> str:
+    """A build id for *key*: 24 hex digits, 48 random bits."""
+    return key[:12] + os.urandom(6).hex()
+
+
+class FrameStack:
+    """The open frames of this process, outermost first.
+
+    Numba compiles under one process-wide lock, so there is one stack and its top is whoever holds
+    that lock.
+    """
+
+    def __init__(self) -> None:
+        self._frames: list[Frame] = []
+        self._pending: Callable[[], None] | None = None
+        self._anonymous = _anonymous_names()
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    def top(self) -> Frame | None:
+        """The innermost open frame."""
+        return self._frames[-1] if self._frames else None
+
+    def push(self, frame: Frame) -> None:
+        """Open *frame*."""
+        frame.release, self._pending = self._pending, None
+        self._frames.append(frame)
+
+    def on_close(self, release: Callable[[], None]) -> None:
+        """Call *release* when the frame that is opened next has closed."""
+        self._pending = release
+
+    def pop_to(self, depth: int) -> None:
+        """Close whatever was opened above *depth*; a compilation that raised leaves frames behind."""
+        while len(self._frames) > depth:
+            release = self._frames.pop().release
+            if release is not None:
+                release()
+
+    def next_unique_id(self) -> str:
+        """What takes the place of Numba's counter."""
+        frame = self.top()
+        if frame is None:
+            return next(self._anonymous)
+        return f"{frame.build}n{next(frame.ordinals)}"
+
+    def restart_names(self) -> None:
+        """Give a forked child names of its own."""
+        self._anonymous = _anonymous_names()
+
+
+def _anonymous_names() -> Iterator[str]:
+    process = os.urandom(8).hex()
+    return (f"p{process}n{ordinal}" for ordinal in itertools.count())
+
+
+class UniqueIds:
+    """Stands in for ``FunctionIdentity._unique_ids``: an iterator of strings."""
+
+    def __init__(self, frames: FrameStack) -> None:
+        self._frames = frames
+
+    def __iter__(self) -> UniqueIds:
+        return self
+
+    def __next__(self) -> str:
+        return self._frames.next_unique_id()

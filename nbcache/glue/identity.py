@@ -1,0 +1,367 @@
+"""Content identity of live Python objects: equal digests mean interchangeable for the compiler.
+
+Theory of operation
+-------------------
+An object is described by a *node*: labelled parts (exact bytes) and labelled edges to other
+objects.  A function's edges lead to what its bytecode reads: globals, closure cells, attributes
+of modules; a Dispatcher's to its function; a class's to its members.  The graph may have cycles
+(recursion), so digests are computed per strongly connected component, in the order Tarjan's
+algorithm finishes them: a node outside a cycle hashes its parts and its children's digests; the
+nodes of a cycle are refined together, round by round, until as many rounds as nodes have passed,
+which tells apart exactly what can be told apart by following edges.
+
+Asking again must be cheap, so each component keeps a *scope*: what it read (dictionary items,
+attributes, array contents) with the values it saw.  Identity is unchanged while every value read
+is the same object; that comparison runs in C over flat lists.  Comparing by ``is`` and never by
+``==`` is what keeps ``1`` and ``True`` apart here.
+
+Objects whose identity cannot be established raise `Unidentifiable`.  Never guess.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import repeat
+from operator import is_
+from typing import TYPE_CHECKING, Any
+
+from nbcache.glue.atoms import encode_atom
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+MISSING = object()
+MAX_NODES = 20_000
+_MEMO = "_nbcache_identity"
+
+
+class Unidentifiable(Exception):  # noqa: N818  a verdict, not a malfunction
+    """No identity can be established; ``str()`` is the reason, fit for ``nbcache stats``."""
+
+
+class Node:
+    """One object's description.  ``parts``: (label, bytes, words); ``edges``: (label, object)."""
+
+    __slots__ = (
+        "checks", "children", "digest", "edges", "index", "lowlink", "obj", "parts",
+        "scope", "title", "volatile", "watched_attributes", "watched_items",
+    )  # fmt: skip
+
+    def __init__(self, obj: object, title: str) -> None:
+        self.obj = obj
+        self.title = title
+        self.parts: list[tuple[str, bytes, str]] = []
+        self.edges: list[tuple[str, object]] = []
+        self.children: list[Node] = []
+        self.watched_items: list[tuple[dict[str, Any], str, object]] = []
+        self.watched_attributes: list[tuple[object, str, object]] = []
+        self.checks: list[tuple[Callable[[Any], bytes], object, bytes]] = []
+        self.volatile = False
+        self.digest: bytes | None = None
+        self.scope: Scope | None = None
+        self.index = -1
+        self.lowlink = -1
+
+    def part(self, label: str, content: bytes, words: str = "") -> None:
+        """Add exact bytes."""
+        self.parts.append((label, content, words))
+
+    def edge(self, label: str, obj: object) -> None:
+        """Add another object's identity."""
+        self.edges.append((label, obj))
+
+    def value(self, label: str, value: object) -> None:
+        """Add a value: an atom by its bytes, a container by its items, the rest as an edge."""
+        content = self._encode(label, value, 0)
+        words = repr(value) if len(content) < 2000 else f"{type(value).__name__} {hashlib.blake2b(content, digest_size=6).hexdigest()}"
+        self.parts.append((label, content, words[:200] if self._is_plain(content) else type(value).__name__))
+
+    @staticmethod
+    def _is_plain(content: bytes) -> bool:
+        return b"@" not in content
+
+    def _encode(self, label: str, value: object, depth: int) -> bytes:
+        atom = encode_atom(value)
+        if atom is not None:
+            return atom
+        if depth > 50:
+            msg = f"{label} is nested too deeply"
+            raise Unidentifiable(msg)
+        kind = type(value)
+        if kind is tuple or kind is list:
+            self.volatile |= kind is list
+            items = [self._encode(f"{label}[{i}]", item, depth + 1) for i, item in enumerate(value)]  # type: ignore[arg-type,var-annotated]
+            return kind.__name__.encode() + b"%d(" % len(items) + b"".join(items) + b")"
+        if kind is dict:
+            self.volatile = True
+            pairs = [
+                self._encode(f"{label} key", k, depth + 1) + self._encode(f"{label}[{k!r}]", v, depth + 1)
+                for k, v in value.items()  # type: ignore[attr-defined]
+            ]
+            return b"dict%d(" % len(pairs) + b"".join(pairs) + b")"
+        if kind is frozenset or kind is set:
+            self.volatile |= kind is set
+            atoms = [encode_atom(item) for item in value]  # type: ignore[attr-defined]
+            if None not in atoms:
+                return kind.__name__.encode() + b"%d(" % len(atoms) + b"".join(sorted(atoms)) + b")"  # type: ignore[type-var,arg-type]
+            msg = f"{label} is a set of objects"
+            raise Unidentifiable(msg)
+        self.edge(label, value)
+        return b"@"
+
+    def watch_item(self, container: dict[str, Any], name: str, value: object) -> None:
+        """The identity holds while ``container.get(name)`` is *value* (MISSING: absent)."""
+        self.watched_items.append((container, name, value))
+
+    def watch_attribute(self, owner: object, name: str, value: object) -> None:
+        """The identity holds while ``getattr(owner, name)`` is *value*."""
+        self.watched_attributes.append((owner, name, value))
+
+    def check(self, function: Callable[[Any], bytes], obj: object) -> bytes:
+        """The identity holds while ``function(obj)`` returns what it returns now."""
+        seen = function(obj)
+        self.checks.append((function, obj, seen))
+        return seen
+
+    def local_digest(self) -> bytes:
+        """Digest of kind and parts alone."""
+        hasher = hashlib.blake2b(self.title.encode("utf-8", "surrogatepass"), digest_size=32, person=b"nbcache node")
+        for label, content, _words in self.parts:
+            name = label.encode("utf-8", "surrogatepass")
+            hasher.update(b"%d:%d:" % (len(name), len(content)))
+            hasher.update(name)
+            hasher.update(content)
+        return hasher.digest()
+
+
+class Scope:
+    """What one component read, and the scopes of the components it leads to."""
+
+    __slots__ = ("_flat", "checks", "children", "items", "attributes", "volatile")  # noqa: RUF023
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self.items: list[tuple[dict[str, Any], str, object]] = []
+        self.attributes: list[tuple[object, str, object]] = []
+        self.checks: list[tuple[Callable[[Any], bytes], object, bytes]] = []
+        self.children: list[Scope] = []
+        self.volatile = False
+        self._flat: tuple[list[Any], ...] | None = None
+        for node in nodes:
+            self.items += node.watched_items
+            self.attributes += node.watched_attributes
+            self.checks += node.checks
+            self.volatile |= node.volatile
+
+    def unchanged(self) -> bool:
+        """Whether everything read, here and below, is still the same object or content."""
+        flat = self._flat
+        if flat is None:
+            flat = self._flat = self._flatten()
+        containers, names, values, owners, attributes, seen, checks, volatile = flat
+        if volatile:
+            return False
+        try:
+            return (
+                all(map(is_, map(dict.get, containers, names, repeat(MISSING)), values))
+                and all(map(is_, map(getattr, owners, attributes, repeat(MISSING)), seen))
+                and all(function(obj) == expected for function, obj, expected in checks)
+            )
+        except Exception:  # noqa: BLE001  e.g. an emptied closure cell: then it did change
+            return False
+
+    def _flatten(self) -> tuple[list[Any], ...]:
+        found: dict[int, Scope] = {}
+        pending = [self]
+        while pending:
+            scope = pending.pop()
+            if id(scope) not in found:
+                found[id(scope)] = scope
+                pending += scope.children
+        scopes = list(found.values())
+        items = [item for scope in scopes for item in scope.items]
+        attributes = [item for scope in scopes for item in scope.attributes]
+        return (
+            [item[0] for item in items],
+            [item[1] for item in items],
+            [item[2] for item in items],
+            [item[0] for item in attributes],
+            [item[1] for item in attributes],
+            [item[2] for item in attributes],
+            [item for scope in scopes for item in scope.checks],
+            [scope for scope in scopes if scope.volatile],
+        )
+
+
+class Memo:
+    """A digest and the scope it holds in; kept on the object itself, so that it dies with it."""
+
+    __slots__ = ("digest", "generation", "scope")
+
+    def __init__(self, digest: bytes, scope: Scope, generation: object) -> None:
+        self.digest = digest
+        self.scope = scope
+        self.generation = generation
+
+
+class IdentityEngine:
+    """Computes digests with a given table of describers.
+
+    ``describe(obj)`` returns the Node of an object that is no atom, or raises Unidentifiable.
+    ``generation()`` returns a value that changes whenever descriptions may change for reasons
+    that no watch sees (a new registration with Numba).  ``keeps_memo(obj)`` says which objects
+    (those with a ``__dict__`` of their own that nobody pickles) carry their digest with them.
+    """
+
+    def __init__(
+        self,
+        describe: Callable[[object], Node],
+        generation: Callable[[], object],
+        keeps_memo: Callable[[object], bool],
+    ) -> None:
+        self._describe = describe
+        self._generation = generation
+        self._keeps_memo = keeps_memo
+
+    def digest(self, root: object) -> bytes:
+        """32 bytes that identify *root* and all it reaches.  Raises Unidentifiable."""
+        generation = self._generation()
+        memo = _memo_of(root)
+        if memo is not None and memo.generation == generation and memo.scope.unchanged():
+            return memo.digest
+        return self._walk(root, generation, use_memos=True)[0].digest  # type: ignore[return-value]
+
+    def nodes(self, root: object) -> list[Node]:
+        """Every node reached from *root*, the root first, in a stable order."""
+        return self._walk(root, self._generation(), use_memos=False)
+
+    def _walk(self, root: object, generation: object, *, use_memos: bool) -> list[Node]:
+        nodes: dict[int, Node] = {}
+
+        def visit(obj: object) -> Node:
+            if len(nodes) >= MAX_NODES:
+                msg = f"it reaches more than {MAX_NODES} objects"
+                raise Unidentifiable(msg)
+            if use_memos and obj is not root:
+                memo = _memo_of(obj)
+                if memo is not None and memo.generation == generation and memo.scope.unchanged():
+                    node = Node(obj, "")
+                    node.digest, node.scope = memo.digest, memo.scope
+                    nodes[id(obj)] = node
+                    return node
+            node = self._describe(obj)
+            nodes[id(obj)] = node
+            return node
+
+        counter = 0
+        component_stack: list[Node] = []
+        on_stack: set[int] = set()
+        first = visit(root)
+        work: list[tuple[Node, int]] = [(first, 0)]
+        while work:
+            node, position = work.pop()
+            if position == 0:
+                if node.digest is not None:
+                    continue
+                node.index = node.lowlink = counter
+                counter += 1
+                component_stack.append(node)
+                on_stack.add(id(node))
+            descended = False
+            edges = node.edges
+            while position < len(edges):
+                obj = edges[position][1]
+                child = nodes.get(id(obj))
+                if child is None:
+                    child = visit(obj)
+                    node.children.append(child)
+                    position += 1
+                    work.append((node, position))
+                    work.append((child, 0))
+                    descended = True
+                    break
+                if len(node.children) == position:
+                    node.children.append(child)
+                if id(child) in on_stack:
+                    node.lowlink = min(node.lowlink, child.index)
+                position += 1
+            if descended:
+                continue
+            for child in node.children:
+                if id(child) in on_stack:
+                    node.lowlink = min(node.lowlink, child.lowlink)
+            if node.lowlink == node.index:
+                component: list[Node] = []
+                while True:
+                    member = component_stack.pop()
+                    on_stack.discard(id(member))
+                    component.append(member)
+                    if member is node:
+                        break
+                self._finish(component, generation)
+        return list(nodes.values())
+
+    def _finish(self, component: list[Node], generation: object) -> None:
+        _digest_component(component)
+        scope = Scope(component)
+        inside = {id(member) for member in component}
+        seen: set[int] = set()
+        for member in component:
+            for child in member.children:
+                if id(child) not in inside and child.scope is not None and id(child.scope) not in seen:
+                    seen.add(id(child.scope))
+                    scope.children.append(child.scope)
+        for member in component:
+            member.scope = scope
+            if self._keeps_memo(member.obj):
+                vars(member.obj)[_MEMO] = Memo(member.digest, scope, generation)  # type: ignore[arg-type]
+
+
+def _digest_component(component: list[Node]) -> None:
+    """Give every node of one strongly connected component its digest.
+
+    Colours are refined by the colours of the children until no further node can be told apart.
+    The last colours alone would only depend on the neighbourhood that few rounds reach, so each
+    digest also covers the component's whole transition table: two nodes agree only if following
+    any path of labels from them reads the same parts.
+    """
+    inside = {id(member) for member in component}
+    colours = {id(member): member.local_digest() for member in component}
+    edges = {id(member): _edge_bytes(member, inside) for member in component}
+    distinct = 0
+    while len(set(colours.values())) > distinct:
+        distinct = len(set(colours.values()))
+        colours = {id(member): _refined(member, colours, edges[id(member)]) for member in component}
+    if len(component) == 1:
+        component[0].digest = colours[id(component[0])]
+        return
+    table = hashlib.blake2b(digest_size=32)
+    for row in sorted(_refined(member, colours, edges[id(member)]) for member in component):
+        table.update(row)
+    for member in component:
+        member.digest = hashlib.blake2b(colours[id(member)] + table.digest(), digest_size=32).digest()
+
+
+def _edge_bytes(node: Node, inside: set[int]) -> list[tuple[bytes, Node | None]]:
+    """For each edge its label and, unless the child is in the same component, the child's digest."""
+    found: list[tuple[bytes, Node | None]] = []
+    for (label, _obj), child in zip(node.edges, node.children, strict=True):
+        name = label.encode("utf-8", "surrogatepass")
+        prefix = b"%d:%s" % (len(name), name)
+        found.append((prefix, child) if id(child) in inside else (prefix + child.digest, None))  # type: ignore[operator]
+    return found
+
+
+def _refined(node: Node, colours: dict[int, bytes], edges: list[tuple[bytes, Node | None]]) -> bytes:
+    hasher = hashlib.blake2b(colours[id(node)], digest_size=32, person=b"nbcache edge")
+    for prefix, child in edges:
+        hasher.update(prefix)
+        if child is not None:
+            hasher.update(colours[id(child)])
+    return hasher.digest()
+
+
+def _memo_of(obj: object) -> Memo | None:
+    try:
+        return vars(obj).get(_MEMO)
+    except TypeError:
+        return None

@@ -1,0 +1,262 @@
+"""The places where nbcache takes part in Numba: one table, each attribute with its reason.
+
+Every seam is checked before any is replaced: an attribute that is missing or does not look as
+expected means another Numba than the verified ones, and then nothing is touched.
+
+Attributes replaced are put back by `remove`; Dispatchers created meanwhile keep working, since
+what they hold asks the session each time and a session that is off answers nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numba
+from numba.core import bytecode, callconv, compiler_lock, serialize
+from numba.core.base import BaseContext
+from numba.core.caching import NullCache, _Cache
+from numba.core.dispatcher import Dispatcher
+from numba.np.ufunc import ufuncbuilder
+
+from nbcache.glue import artifacts, tokens
+from nbcache.glue.frames import FrameStack, UniqueIds
+from nbcache.glue.units import unit_for
+
+if TYPE_CHECKING:
+    from nbcache.glue.units import KeyMaker
+
+VERIFIED = ((0, 61), (0, 68))
+"""First and last Numba release the table was verified on."""
+
+
+class Session(Protocol):
+    """What the seams need from the client: policy lives there, not here."""
+
+    frames: FrameStack
+    maker: KeyMaker
+
+    def load(self, owner: Any, sig: Any, target_context: Any) -> Any | None:
+        """A CompileResult, or None with a frame opened for the compilation that follows."""
+
+    def save(self, cres: Any) -> None:
+        """The compilation of the innermost frame succeeded."""
+
+    @property
+    def cache_path(self) -> str | None:
+        """Where entries lie."""
+
+
+@dataclass(frozen=True)
+class Seam:
+    """One attribute of Numba: *owner*.*name*, replaced by what *replace* makes of the original."""
+
+    owner: Any
+    name: str
+    why: str
+    replace: Callable[[Any, Session], Any]
+    parameters: tuple[str, ...] | None = None
+
+    def problem(self) -> str | None:
+        """What is wrong with this seam on the Numba at hand, or None."""
+        original = inspect.getattr_static(self.owner, self.name, None)
+        where = f"{getattr(self.owner, '__name__', self.owner)}.{self.name}"
+        if original is None:
+            return f"{where} does not exist"
+        if self.parameters is None:
+            return None
+        function = original.__func__ if isinstance(original, classmethod | staticmethod) else original
+        try:
+            found = tuple(inspect.signature(function).parameters)
+        except (TypeError, ValueError):
+            return f"{where} has no signature"
+        return None if found == self.parameters else f"{where} takes {found}, not {self.parameters}"
+
+
+class SessionCache(_Cache):
+    """Numba's own cache protocol, answered by the session.  One per Dispatcher."""
+
+    def __init__(self, owner: Any, session: Session) -> None:
+        self._owner = owner
+        self.session = session
+
+    @property
+    def cache_path(self) -> str | None:
+        return self.session.cache_path
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any | None:
+        return self.session.load(self._owner, sig, target_context)
+
+    def save_overload(self, _sig: Any, data: Any) -> None:
+        self.session.save(data)
+
+    def enable(self) -> None:
+        """Nothing to do: the environment decides."""
+
+    def disable(self) -> None:
+        """Nothing to do: the environment decides."""
+
+    def flush(self) -> None:
+        """A recompilation asks the store again, as Numba's own cache does after a flush."""
+
+
+def _scoped(attribute: str) -> Callable[[Any, Session], Any]:
+    """Attach a SessionCache, and close the frames a compilation leaves behind when it raises."""
+
+    def replace(original: Any, session: Session) -> Any:
+        @functools.wraps(original)
+        def compile_in_scope(self: Any, *args: Any, **kwargs: Any) -> Any:
+            with compiler_lock.global_compiler_lock:
+                cache = getattr(self, attribute)
+                if type(cache) is not SessionCache or cache.session is not session:
+                    setattr(self, attribute, SessionCache(self, session))
+                depth = len(session.frames)
+                try:
+                    return original(self, *args, **kwargs)
+                finally:
+                    session.frames.pop_to(depth)
+
+        return compile_in_scope
+
+    return replace
+
+
+def _keep_null_cache(_original: Any, _session: Session) -> Any:
+    def enable_caching(_self: Any) -> None:
+        """``cache=True``: there is one cache already, and it refuses no function for its file."""
+
+    return enable_caching
+
+
+def _unique_ids(_original: Any, session: Session) -> Any:
+    return UniqueIds(session.frames)
+
+
+def _pickling(original: Any, session: Session) -> Any:
+    def dumps(obj: Any) -> bytes:
+        frame = session.frames.top()
+        if frame is None or frame.unit is None:
+            return original(obj)
+        return artifacts.dumps(obj, frame)
+
+    return functools.wraps(original)(dumps)
+
+
+def _excinfo(original: Any, session: Session) -> Any:
+    @functools.wraps(original)
+    def build_excinfo_struct(self: Any, exc: Any, exc_args: Any, loc: Any, func_name: Any) -> Any:
+        exc, exc_args, location = original(self, exc, exc_args, loc, func_name)
+        frame = session.frames.top()
+        if location is not None and frame is not None and frame.unit is not None:
+            location = tokens.live_location(frame, location)
+        return exc, exc_args, location
+
+    return build_excinfo_struct
+
+
+def _dynamic_addresses(original: Any, _session: Session) -> Any:
+    @functools.wraps(original)
+    def add_dynamic_addr(self: Any, builder: Any, intaddr: int, info: Any) -> Any:
+        artifacts.note_address(intaddr, _ADDRESS.sub("", str(info)))
+        return original(self, builder, intaddr, info)
+
+    return add_dynamic_addr
+
+
+_ADDRESS = re.compile(r"\s*(at )?0x[0-9a-fA-F]+")
+
+
+def _cfunc_class() -> Any:
+    from numba.core.ccallback import CFunc  # noqa: PLC0415  not part of `import numba`
+
+    return CFunc
+
+
+def table() -> list[Seam]:
+    """All seams."""
+    return [
+        Seam(
+            Dispatcher, "compile",
+            "each @jit function, each callee and overload is looked up and published; frames end here",
+            _scoped("_cache"), ("self", "sig"),
+        ),
+        Seam(
+            Dispatcher, "enable_caching",
+            "cache=True must neither raise for functions without a file nor use Numba's own cache",
+            _keep_null_cache, ("self",),
+        ),
+        Seam(
+            ufuncbuilder.UFuncDispatcher, "_compile_core",
+            "kernels of @vectorize, DUFunc and @guvectorize", _scoped("cache"), ("self", "sig", "flags", "locals"),
+        ),
+        Seam(
+            ufuncbuilder.UFuncDispatcher, "enable_caching", "as for Dispatcher", _keep_null_cache, ("self",),
+        ),
+        Seam(_cfunc_class(), "compile", "@cfunc", _scoped("_cache")),
+        Seam(_cfunc_class(), "enable_caching", "as for Dispatcher", _keep_null_cache, ("self",)),
+        Seam(
+            bytecode.FunctionIdentity, "_unique_ids",
+            "symbol names come from a process-wide counter otherwise (numba#10486)", _unique_ids,
+        ),
+        Seam(
+            serialize, "dumps", "pickles inside compiled code must find live objects again", _pickling, ("obj",),
+        ),
+        Seam(
+            callconv.CPUCallConv, "build_excinfo_struct",
+            "file and line in compiled exceptions are looked up where the function stands",
+            _excinfo, ("self", "exc", "exc_args", "loc", "func_name"),
+        ),
+        Seam(
+            BaseContext, "add_dynamic_addr", "says what an address is that makes code uncacheable",
+            _dynamic_addresses, ("self", "builder", "intaddr", "info"),
+        ),
+    ]  # fmt: skip
+
+
+def problem(version: str | None = None) -> str | None:
+    """Why nbcache stays off with this Numba, in one line; None when all is well."""
+    version = numba.__version__ if version is None else version
+    match = re.match(r"(\d+)\.(\d+)", version)
+    if match is None:
+        return f"Numba {version} has a version that can't be read"
+    release = (int(match[1]), int(match[2]))
+    if not VERIFIED[0] <= release <= VERIFIED[1]:
+        low, high = (".".join(map(str, bound)) for bound in VERIFIED)
+        return f"Numba {version} is outside the verified range {low} to {high}"
+    return next((text for seam in table() if (text := seam.problem()) is not None), None)
+
+
+_installed: list[tuple[Seam, Any]] = []
+
+
+def install(session: Session) -> str | None:
+    """Replace every seam, or none: the return value says why not."""
+    if _installed:
+        return None
+    reason = problem()
+    if reason is not None:
+        return reason
+    for seam in table():
+        original = inspect.getattr_static(seam.owner, seam.name)
+        _installed.append((seam, original))
+        setattr(seam.owner, seam.name, seam.replace(original, session))
+    return None
+
+
+def remove() -> None:
+    """Put every original back."""
+    while _installed:
+        seam, original = _installed.pop()
+        setattr(seam.owner, seam.name, original)
+
+
+def is_null(cache: object) -> bool:
+    """Whether a Dispatcher has no cache of its own."""
+    return isinstance(cache, NullCache)
+
+
+__all__ = ["VERIFIED", "Seam", "Session", "SessionCache", "install", "problem", "remove", "table", "unit_for"]

@@ -1,0 +1,247 @@
+"""Things in compiled code that belong to a process: source locations and live Python objects.
+
+Numba bakes pickles into object code: the exception to raise with the file and line to blame, the
+dispatcher behind an ``objmode`` block.  Baked in as values, a file name lies after an edit or in
+another checkout, and a class from ``__main__`` comes back as a stranger that no ``except`` clause
+matches.  So while a frame is open such things are pickled as *tokens*: calls of `locate` or
+`recall` with a name that no other build uses.  Their definitions say how to find the thing again:
+
+* ``line``: in the code object with this digest, the line of these bytecode offsets.  Bytecode is
+  part of the key, lines are not; looking the line up in the live code's own table makes tracebacks
+  right after edits above, in other checkouts, for notebook cells.
+* ``toolchain``: a file of a toolchain package, relative to it; ``file``: a file with this content.
+* ``object``: the reachable object with this identity.
+
+Tokens are found in an object by their spelling, so an entry carries the definitions of exactly
+those that survived optimisation, whichever library they came from.  On a hit every definition is
+resolved before the object is loaded; one that can't be is a miss.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+from nbcache.glue.codeplan import nested_codes, plan_of
+from nbcache.glue.describers import file_digest
+from nbcache.glue.ownership import resolve as resolve_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nbcache.glue.frames import Frame
+    from nbcache.glue.identity import Node
+
+_SPELLING = re.compile(rb"nbcache![0-9a-z]{24}\.[0-9]+!")
+Definition = tuple[Any, ...]
+Location = tuple[str, str, int]
+
+definitions: dict[str, Definition] = {}
+_live: dict[str, Any] = {}
+
+
+class Unresolvable(Exception):  # noqa: N818  a verdict, not a malfunction
+    """A definition means nothing, or two things, in this process."""
+
+
+def locate(token: str) -> Location | None:
+    """Called by unpickling inside compiled code: (function name, file name, line), or None."""
+    return _live.get(token)
+
+
+def recall(token: str) -> Any:
+    """Called by unpickling inside compiled code: the live object."""
+    return _live[token]
+
+
+class LiveLocation:
+    """Pickles as a token; equal and hashed like one, so that Numba shares equal exceptions."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return locate, (self._token,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LiveLocation) and self._token == other._token
+
+    def __hash__(self) -> int:
+        return hash(self._token)
+
+
+class Reach:
+    """An index over all that a unit reaches: code objects by file and digest, objects by identity."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self.by_id: dict[int, Node] = {}
+        self._by_digest: dict[bytes, list[object]] = {}
+        self._codes: dict[str, list[CodeType]] = {}
+        self._codes_by_digest: dict[bytes, list[CodeType]] = {}
+        for node in nodes:
+            self.by_id[id(node.obj)] = node
+            self._by_digest.setdefault(node.digest or b"", []).append(node.obj)
+            if isinstance(node.obj, FunctionType):
+                self._add_code(node.obj.__code__)
+
+    def _add_code(self, code: CodeType) -> None:
+        for each in nested_codes(code):
+            known = self._codes.setdefault(each.co_filename, [])
+            if not any(each is other for other in known):
+                known.append(each)
+                self._codes_by_digest.setdefault(plan_of(each).digest, []).append(each)
+
+    def codes_at(self, filename: str, line: int) -> list[tuple[CodeType, tuple[int, ...]]]:
+        """Code objects with bytecode for this line, each with the offsets of that bytecode."""
+        found = []
+        for code in self._codes.get(filename, ()):
+            offsets = tuple(start for start, _end, at in code.co_lines() if at == line)
+            if offsets:
+                found.append((code, offsets))
+        return found
+
+    def line_of(self, digest: bytes, qualname: str, offsets: tuple[int, ...]) -> tuple[str, int]:
+        """Where the code with this digest stands now.  Raises Unresolvable."""
+        answers = set()
+        for code in self._codes_by_digest.get(digest, ()):
+            if getattr(code, "co_qualname", code.co_name) == qualname:
+                lines = {at for start, end, at in code.co_lines() for offset in offsets if start <= offset < end}
+                answers |= {(code.co_filename, at) for at in lines}
+        if len(answers) != 1:
+            msg = f"the lines of {qualname} are {'gone' if not answers else 'arranged differently'}"
+            raise Unresolvable(msg)
+        filename, line = answers.pop()
+        if line is None:
+            msg = f"{qualname} has no line there"
+            raise Unresolvable(msg)
+        return filename, line
+
+    def object_with(self, digest: bytes) -> object:
+        """The one reachable object with this identity.  Raises Unresolvable."""
+        found = self._by_digest.get(digest, [])
+        if len(found) != 1:
+            msg = "an object that the code refers to is not reachable" if not found else "two objects are alike"
+            raise Unresolvable(msg)
+        return found[0]
+
+
+# -- while compiling ---------------------------------------------------------------------------
+
+
+def _new_token(frame: Frame, definition: Definition, live: Any) -> str:
+    token = f"nbcache!{frame.build}.{next(frame.ordinals)}!"
+    definitions[token] = definition
+    _live[token] = live
+    return token
+
+
+def live_location(frame: Frame, location: Location) -> LiveLocation | Location:
+    """What to pickle for *location*.  Generated code (``<string>``) is the same everywhere: itself."""
+    known = frame.locations.get(location)
+    if known is None:
+        known = frame.locations[location] = _live_location(frame, location)
+    return known  # type: ignore[return-value]
+
+
+def _live_location(frame: Frame, location: Location) -> LiveLocation | Location:
+    name, filename, line = location
+    definition = _toolchain_file(name, filename, line) or _code_line(frame, name, filename, line)
+    if definition is None and os.path.exists(filename):
+        definition = ("file", name, filename, file_digest(filename), line)
+    if definition is None:
+        return location
+    return LiveLocation(_new_token(frame, definition, location))
+
+
+def _code_line(frame: Frame, name: str, filename: str, line: int) -> Definition | None:
+    codes = frame.reach.codes_at(filename, line) if frame.reach is not None else []
+    if not codes:
+        return None
+    places = ((plan_of(code).digest, getattr(code, "co_qualname", code.co_name), offsets) for code, offsets in codes)
+    return ("line", name, tuple(places))
+
+
+def _toolchain_file(name: str, filename: str, line: int) -> Definition | None:
+    for package in ("numba", "numpy", "llvmlite"):
+        for root in getattr(sys.modules.get(package), "__path__", ()):
+            if filename.startswith(root + os.sep):
+                return ("toolchain", name, package, filename[len(root) + 1 :], line)
+    return None
+
+
+def live_reference(frame: Frame, obj: object) -> str | None:
+    """The token to pickle for a function, class or Dispatcher that has no importable name.
+
+    None when its name will do.  What is neither importable nor reachable taints the frame: it
+    would come back as a copy, which is not what a fresh compile refers to.
+    """
+    module = getattr(obj, "__module__", None)
+    qualname = getattr(obj, "__qualname__", None)
+    if isinstance(module, str) and isinstance(qualname, str) and module not in {"__main__", "__mp_main__"}:
+        try:
+            if resolve_name(module, qualname) is obj:
+                return None
+        except Exception:  # noqa: BLE001  a module's __getattr__ may raise anything
+            pass
+    reach = frame.reach
+    node = reach.by_id.get(id(obj)) if reach is not None else None
+    if node is None or node.digest is None:
+        frame.taint = frame.taint or f"it refers to {qualname or type(obj).__name__}, which only this process has"
+        return None
+    return _new_token(frame, ("object", node.digest, node.title), obj)
+
+
+# -- in an entry -------------------------------------------------------------------------------
+
+
+def tokens_in(code: bytes) -> set[str]:
+    """The tokens spelled out in object code."""
+    return {match.decode() for match in _SPELLING.findall(code)}
+
+
+def bind(found: dict[str, Definition], reach: Any) -> None:
+    """Make every token of an entry about to be loaded mean something here, or raise Unresolvable.
+
+    *reach* is a callable returning the Reach of the function being loaded; it is only called when
+    something must be looked up.
+    """
+    fresh: dict[str, Any] = {}
+    for token, definition in found.items():
+        value = _resolve(definition, reach)
+        if token in _live and not _same(_live[token], value):
+            msg = "the same code is loaded already, for a function that stands elsewhere"
+            raise Unresolvable(msg)
+        fresh[token] = value
+    _live.update(fresh)
+    definitions.update(found)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other or (isinstance(one, tuple) and one == other)
+
+
+def _resolve(definition: Definition, reach: Any) -> Any:
+    kind = definition[0]
+    if kind == "line":
+        _, name, candidates = definition
+        places = {reach().line_of(digest, qualname, offsets) for digest, qualname, offsets in candidates}
+        if len(places) != 1:
+            msg = "lines that were one are two now"
+            raise Unresolvable(msg)
+        return (name, *places.pop())
+    if kind == "toolchain":
+        _, name, package, relative, line = definition
+        return (name, os.path.join(sys.modules[package].__path__[0], relative), line)
+    if kind == "file":
+        _, name, filename, digest, line = definition
+        if file_digest(filename) != digest:
+            msg = f"{filename} changed"
+            raise Unresolvable(msg)
+        return (name, filename, line)
+    if kind == "object":
+        return reach().object_with(definition[1])
+    msg = f"unknown kind of reference {kind!r}"
+    raise Unresolvable(msg)

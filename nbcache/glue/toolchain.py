@@ -1,0 +1,123 @@
+"""The conditions a compilation runs under: toolchain, target, Numba's configuration."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import platform
+import sys
+from operator import is_
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+import numba
+import numpy as np
+from numba.core import config
+from numba.core.registry import cpu_target
+
+# Settings that cannot change generated code.  Everything not listed here is in the key, so a
+# setting that a new Numba brings causes a miss, never a wrong hit.
+IRRELEVANT_SETTINGS: dict[str, str] = {
+    "CACHE_DIR": "where Numba's own cache lies",
+    "CACHE_LOCATOR_CLASSES": "how Numba's own cache finds its files",
+    "CAPTURED_ERRORS": "how errors inside the compiler are reported",
+    "COLOR_SCHEME": "colours of error messages",
+    "DEBUG_CACHE": "prints what Numba's own cache does",
+    "DEBUG_TYPEINFER": "prints during type inference",
+    "DEBUG_ARRAY_OPT_STATS": "prints statistics",
+    "DEVELOPER_MODE": "more words in error messages",
+    "DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "colours of error messages",
+    "DISABLE_PERFORMANCE_WARNINGS": "warnings only",
+    "DUMP_ASSEMBLY": "prints", "DUMP_BYTECODE": "prints", "DUMP_CFG": "prints", "DUMP_FUNC_OPT": "prints",
+    "DUMP_IR": "prints", "DUMP_LLVM": "prints", "DUMP_OPTIMIZED": "prints", "DUMP_SSA": "prints",
+    "EXPERIMENTAL_REDVAR": "not read by any release in range",
+    "FULL_TRACEBACKS": "how Python tracebacks of compile errors are cut",
+    "FUNCTION_CACHE_SIZE": "how many unpickled functions are kept alive",
+    "HIGHLIGHT_DUMPS": "colours of dumps", "HTML": "writes an annotated listing",
+    "LLVM_PASS_TIMINGS": "measures", "NUM_THREADS": "read when the threads are launched",
+    "NUMBA_NUM_THREADS": "read when the threads are launched",
+    "NUMBA_DEFAULT_NUM_THREADS": "read when the threads are launched",
+    "PARALLEL_DIAGNOSTICS": "prints", "PRINT_AFTER": "prints", "PROFILE_RATE": "measures",
+    "SHOW_HELP": "more words in error messages", "SSA_DUMP": "prints",
+    "THREADING_LAYER": "chosen when the threads are launched",
+    "THREADING_LAYER_PRIORITY": "chosen when the threads are launched",
+    "TRACE": "prints", "USE_RVSDG": "not read by any release in range", "WARNINGS": "warnings only",
+    "IS_32BITS": "constant of the platform", "OPT_NPY_DATETIME": "constant",
+}  # fmt: skip
+# Whole families: settings of targets that nbcache leaves alone, some of them paths of the host.
+IRRELEVANT_PREFIXES = ("CUDA_",)
+
+_Component = tuple[str, str]
+
+
+def toolchain_components() -> list[_Component]:
+    """Versions of everything that turns Python into machine code, and what codegen asks them for."""
+    return [
+        ("toolchain/python", f"{sys.implementation.name} {platform.python_version()} {sys.implementation.cache_tag}"),
+        ("toolchain/abi", f"{getattr(sys, 'abiflags', '')} {sys.maxsize.bit_length()} {sys.byteorder}"),
+        ("toolchain/numba", numba.__version__),
+        ("toolchain/llvmlite", llvmlite.__version__),
+        ("toolchain/llvm", ".".join(map(str, llvm.llvm_version_info))),
+        ("toolchain/numpy", np.__version__),
+        ("toolchain/svml", str(bool(getattr(config, "USING_SVML", False)))),
+        ("toolchain/scipy", str(importlib.util.find_spec("scipy") is not None)),
+    ]
+
+
+def target_components() -> list[_Component]:
+    """What Numba's code generator compiles for."""
+    triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
+    return [("target/triple", triple), ("target/cpu", cpu), ("target/features", features)]
+
+
+def config_components() -> list[_Component]:
+    """Every setting that could matter, as it is now."""
+    return [(f"config/NUMBA_{name}", repr(getattr(config, name))) for name in _relevant_settings()]
+
+
+def _relevant_settings() -> list[str]:
+    return sorted(
+        name
+        for name, value in vars(config).items()
+        if name.isupper()
+        and not name.startswith(("_", *IRRELEVANT_PREFIXES))
+        and not callable(value)
+        and name not in IRRELEVANT_SETTINGS
+    )
+
+
+class Conditions:
+    """Digest of all of the above, recomputed only when a setting is a different object than before."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._values: list[Any] = []
+        self._digest = b""
+
+    def digest(self) -> bytes:
+        """32 bytes; Numba re-reads its environment before each compilation, and so does this."""
+        config.reload_config()
+        scope = vars(config)
+        if not self._names or not all(map(is_, map(scope.get, self._names), self._values)):
+            self._recompute()
+        return self._digest
+
+    def components(self) -> list[_Component]:
+        """The labelled parts behind `digest`."""
+        return [*toolchain_components(), *target_components(), *config_components()]
+
+    def summary(self) -> str:
+        """One line for people."""
+        return f"numba {numba.__version__} python {platform.python_version()} {llvm.get_host_cpu_name()}"
+
+    def _recompute(self) -> None:
+        self._names = _relevant_settings()
+        self._values = [getattr(config, name) for name in self._names]
+        hasher = hashlib.blake2b(digest_size=32, person=b"nbcache conds")
+        for label, words in self.components():
+            for text in (label, words):
+                content = text.encode()
+                hasher.update(len(content).to_bytes(8, "little"))
+                hasher.update(content)
+        self._digest = hasher.digest()

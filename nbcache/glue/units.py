@@ -1,0 +1,228 @@
+"""Units: one thing to compile or to load, and its key.
+
+A unit's key is a digest over labelled, length-prefixed components; the same components in words
+are kept with the entry, so that a miss can be explained by comparing with the nearest entry.
+
+Not in the key: file names and lines (see tokens.py), time stamps, host, user, working directory,
+hash seed, object addresses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from numba.core import compiler, sigutils, types
+from numba.core.ccallback import CFunc
+from numba.core.cpu_options import FastMathOptions, InlineOptions
+from numba.core.dispatcher import Dispatcher
+from numba.core.targetconfig import ConfigStack
+from numba.core.types.abstract import Type
+from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
+
+from nbcache.glue.codeplan import nested_codes
+from nbcache.glue.describers import Describers, function_name
+from nbcache.glue.extensions import ExtensionIndex, package_digest
+from nbcache.glue.identity import IdentityEngine, Unidentifiable
+from nbcache.glue.tokens import Reach
+from nbcache.glue.toolchain import Conditions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FunctionType
+
+    from nbcache.glue.identity import Node
+
+KEY_VERSION = 1
+_MEMO_KEEPERS = (Dispatcher, UFuncDispatcher, CFunc)
+
+
+class KeyMaker:
+    """Everything a process needs to compute keys; one per process."""
+
+    def __init__(self) -> None:
+        self.conditions = Conditions()
+        self.extensions = ExtensionIndex()
+        describers = Describers(self.extensions)
+        self.engine = IdentityEngine(
+            describers.describe, self.extensions.refresh, lambda obj: isinstance(obj, _MEMO_KEEPERS)
+        )
+        self._types: dict[Type, bytes] = {}
+
+    def type_digest(self, typ: Any) -> bytes:
+        """Identity of a type in a signature; remembered unless it depends on code."""
+        known = self._types.get(typ)
+        if known is not None:
+            return known
+        digest = self.engine.digest(typ)
+        if not any(node.edges and node.title.startswith(("class ", "function ")) for node in self.engine.nodes(typ)) and not _depends_on_code(typ):
+            self._types[typ] = digest
+        return digest
+
+    def extension_digests(self) -> list[tuple[str, bytes]]:
+        """What is registered for the toolchain's own objects, each with its identity."""
+        self.extensions.refresh()
+        found = []
+        for label, registered in self.extensions.for_everything:
+            try:
+                digest = self.engine.digest(registered)
+            except Unidentifiable:
+                digest = package_digest(getattr(registered, "__module__", "") or "")
+            found.append((label, digest))
+        return found
+
+
+def _depends_on_code(typ: Any) -> bool:
+    return isinstance(typ, types.WeakType | types.ClassType | types.ClassInstanceType | types.DeferredType) or not type(
+        typ
+    ).__module__.startswith("numba.")
+
+
+class Unit:
+    """One function with one signature under one set of flags.
+
+    ``kind``: "dispatcher", "ufunc", "cfunc", or a wrapper's; ``owner``: the object whose identity
+    counts; ``function``: the Python function compiled.
+    """
+
+    def __init__(
+        self,
+        maker: KeyMaker,
+        kind: str,
+        owner: Any,
+        function: FunctionType,
+        args: tuple[Any, ...],
+        return_type: Any,
+        flags: compiler.Flags,
+        extra: tuple[tuple[str, str], ...] = (),
+    ) -> None:
+        self.maker = maker
+        self.kind = kind
+        self.owner = owner
+        self.function = function
+        self.args = args
+        self.return_type = return_type
+        self.flags = flags
+        self.extra = extra
+        self._key = ""
+        self._reach: Reach | None = None
+
+    @property
+    def name(self) -> str:
+        """``module:qualname``."""
+        return function_name(self.function)
+
+    @property
+    def signature_text(self) -> str:
+        """The signature for people."""
+        text = f"({', '.join(map(str, self.args))})"
+        return text if self.return_type is None else f"{text} -> {self.return_type}"
+
+    @property
+    def key(self) -> str:
+        """64 hex digits.  Raises Unidentifiable."""
+        if not self._key:
+            hasher = hashlib.blake2b(digest_size=32, person=b"nbcache key")
+            for part in self._key_parts():
+                hasher.update(len(part).to_bytes(8, "little"))
+                hasher.update(part)
+            self._key = hasher.hexdigest()
+        return self._key
+
+    def _key_parts(self) -> Iterator[bytes]:
+        maker = self.maker
+        yield b"key version %d" % KEY_VERSION
+        yield maker.conditions.digest()
+        yield self.kind.encode()
+        yield self.name.encode("utf-8", "surrogatepass")
+        for label, words in (*_flag_components(self.flags), *self.extra):
+            yield f"{label}={words}".encode()
+        for typ in self.args:
+            yield maker.type_digest(typ)
+        yield b"returns" if self.return_type is None else maker.type_digest(self.return_type)
+        yield maker.engine.digest(self.owner)
+        for label, digest in maker.extension_digests():
+            yield label.encode() + digest
+        if self.flags.debuginfo or self.flags.dbg_directives_only:
+            yield self._debug_lines()
+
+    def _debug_lines(self) -> bytes:
+        """Debug information holds every line of every function reached: then places are content."""
+        hasher = hashlib.blake2b(digest_size=32)
+        for node in self.maker.engine.nodes(self.owner):
+            code = getattr(node.obj, "__code__", None)
+            if code is not None and hasattr(code, "co_consts"):
+                for each in nested_codes(code):
+                    hasher.update(repr((each.co_filename, list(each.co_lines()))).encode())
+        return hasher.digest()
+
+    def reach(self) -> Reach:
+        """The index over all that this unit reaches; walked when first asked for."""
+        if self._reach is None:
+            nodes = {id(node.obj): node for node in self.maker.engine.nodes(self.owner)}
+            for typ in self.args:
+                nodes.update((id(node.obj), node) for node in self.maker.engine.nodes(typ))
+            for _label, registered in self.maker.extensions.for_everything:
+                try:
+                    nodes.update((id(node.obj), node) for node in self.maker.engine.nodes(registered))
+                except Unidentifiable:
+                    continue
+            self._reach = Reach(nodes.values())
+        return self._reach
+
+    def components(self) -> list[tuple[str, str]]:
+        """The key's components in words: (label, value)."""
+        maker = self.maker
+        found = [("key version", str(KEY_VERSION)), *maker.conditions.components(), ("kind", self.kind)]
+        found += [*_flag_components(self.flags), *self.extra]
+        found.append(("signature", self.signature_text))
+        for i, typ in enumerate(self.args):
+            found += _node_components(maker.engine.nodes(typ), f"argument {i} ")
+        found += _node_components(maker.engine.nodes(self.owner), "")
+        found += [(f"extension {label}", digest.hex()[:12]) for label, digest in maker.extension_digests()]
+        return found
+
+
+def _node_components(nodes: list[Node], prefix: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for node in nodes:
+        owner = "" if node.title.startswith("function ") else f"{node.title}: "
+        for label, content, words in node.parts:
+            found.append((f"{prefix}{owner}{label}", words or hashlib.blake2b(content, digest_size=6).hexdigest()))
+        for label, obj in node.edges:
+            found.append((f"{prefix}{owner}{label} is", type(obj).__name__ + " " + str(getattr(obj, "__qualname__", ""))))
+    return found
+
+
+def _flag_components(flags: compiler.Flags) -> list[tuple[str, str]]:
+    return [(f"options/{name}", _flag_text(value)) for name, value in flags.values().items()]
+
+
+def _flag_text(value: Any) -> str:
+    if isinstance(value, FastMathOptions):
+        return " ".join(sorted(value.flags)) or "no"
+    if isinstance(value, InlineOptions):
+        # A cost model is a function among the dispatcher's options, identified there.
+        return value.value if isinstance(value.value, str) else "cost model"
+    return str(value)
+
+
+# -- from what Numba is about to compile -------------------------------------------------------
+
+
+def _flags_of(function_compiler: Any) -> compiler.Flags:
+    """The flags as ``_FunctionCompiler`` will set them, inherited ones included."""
+    flags = compiler.Flags()
+    function_compiler.targetdescr.options.parse_as_flags(flags, function_compiler.targetoptions)
+    return function_compiler._customize_flags(flags)
+
+
+def unit_for(maker: KeyMaker, owner: Any, sig: Any) -> Unit:
+    """The unit that *owner* (a Dispatcher, UFuncDispatcher or CFunc) is asked to compile."""
+    args, return_type = sigutils.normalize_signature(sig)
+    if isinstance(owner, Dispatcher):
+        return Unit(maker, "dispatcher", owner, owner.py_func, tuple(args), return_type, _flags_of(owner._compiler))
+    if isinstance(owner, UFuncDispatcher):
+        # _compile_core has entered the flags it is going to use.
+        return Unit(maker, "ufunc", owner, owner.py_func, tuple(args), return_type, ConfigStack().top())
+    return Unit(maker, "cfunc", owner, owner._pyfunc, tuple(args), return_type, _flags_of(owner._compiler))
