@@ -1,0 +1,113 @@
+"""What is measured. Each measure runs its sides in turn, ``repeat`` times, so that a busy machine hits all alike."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from nbbench.sides import NBCACHE, PLAIN, SIDES
+from nbtest import proc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nbbench.sides import Bench
+
+Samples = dict[str, dict[str, list[float]]]  # row -> side -> values
+
+
+def _collect(rows: dict[str, str], samples: Samples, side: str, measured: dict[str, float]) -> None:
+    for name, row in rows.items():
+        if name in measured:
+            samples[row][side].append(measured[name])
+
+
+def _new() -> Samples:
+    return defaultdict(lambda: defaultdict(list))
+
+
+def _warm(bench: Bench, child: str, repeat: int, rows: dict[str, str], sides: Iterable[str] = SIDES) -> Samples:
+    """Fill every side's cache, then measure."""
+    samples = _new()
+    bench.empty()
+    for side in sides:
+        bench.run(side, child)
+    for _ in range(repeat):
+        for side in sides:
+            _collect(rows, samples, side, bench.run(side, child))
+    return samples
+
+
+def first_hit(bench: Bench, repeat: int) -> Samples:
+    """First hit of a process after ``import numba``."""
+    return _warm(bench, "first_hit", repeat, {"ms": "first hit [ms]"})
+
+
+def further_hits(bench: Bench, repeat: int) -> Samples:
+    """Each further hit, over 200 distinct small functions; and the memory of such a process."""
+    bench.generate(200)
+    rows = {"ms": "each further hit, median of 200 [ms]", "sum ms": "200 further hits [ms]", "rss MiB": "peak memory, 200 functions [MiB]"}
+    return _warm(bench, "further_hits", repeat, rows)
+
+
+def cold(bench: Bench, repeat: int) -> Samples:
+    """A run with an empty store, publishing included, against plain Numba."""
+    bench.generate(60)
+    samples = _new()
+    rows = {"ms": "cold, 60 functions [ms]", "process ms": "cold, the whole process [ms]"}
+    for _ in range(repeat):
+        for side in SIDES:
+            bench.empty()
+            _collect(rows, samples, side, bench.run(side, "cold"))
+    return samples
+
+
+def import_numba(bench: Bench, repeat: int) -> Samples:
+    """``import numba`` with and without the hook."""
+    return _warm(bench, "import_numba", repeat * 2, {"ms": "import numba [ms]"}, (NBCACHE, PLAIN))
+
+
+def start(bench: Bench, repeat: int) -> Samples:
+    """What the .pth line adds to a Python that never imports Numba: NBCACHE_DIR set (as nbcache) and unset (as plain)."""
+    samples = _new()
+    line = proc.ROOT / "nbcache" / "nbcache.pth"
+    for _ in range(repeat * 3):
+        for side in (NBCACHE, PLAIN):
+            env = proc.environment(bench.store if side == NBCACHE else None, {"PYTHONPATH": ""})
+            env.pop("PYTHONDONTWRITEBYTECODE")
+            argv = [sys.executable, "-S", bench.folder / "switch.py", line, proc.ROOT]
+            output = subprocess.run(argv, env=env, check=True, capture_output=True, text=True).stdout
+            samples["Python start, NBCACHE_DIR set / unset [ms]"][side].append(json.loads(output)["ms"])
+    return samples
+
+
+def kinds(bench: Bench, repeat: int) -> Samples:
+    """Eleven kinds in one process, warm."""
+    names = ["njit", "vectorize eager", "vectorize dynamic", "vectorize parallel", "guvectorize", "parallel", "cfunc", "typed List",
+             "typed Dict", "jitclass", "closures"]
+    rows = {**{name: f"  {name} [ms]" for name in names}, "ms": "eleven kinds, sum [ms]", "rss MiB": "peak memory, eleven kinds [MiB]"}
+    return _warm(bench, "kinds", repeat, rows)
+
+
+def calls(bench: Bench, repeat: int) -> Samples:
+    """A call of a loaded function."""
+    return _warm(bench, "calls", repeat, {"ns": "a call [ns]", "ns under cProfile": "a call under cProfile [ns]"})
+
+
+def new_code(bench: Bench, repeat: int) -> Samples:
+    """A miss on code whose library parts are in the store."""
+    samples = _new()
+    bench.empty()
+    bench.run(NBCACHE, "new_code", "0.5")
+    for number in range(repeat):
+        for side in (NBCACHE, PLAIN):
+            _collect({"ms": "new code, library parts known [ms]"}, samples, side, bench.run(side, "new_code", str(number + 1)))
+    return samples
+
+
+MEASURES = {"first-hit": first_hit, "further-hits": further_hits, "cold": cold, "import": import_numba, "start": start, "kinds": kinds,
+            "calls": calls, "new-code": new_code}
+

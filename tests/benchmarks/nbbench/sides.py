@@ -1,0 +1,43 @@
+"""The sides of a comparison: nbcache, Numba's own cache, plain Numba; each a way to run a child process."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from nbtest import proc, programs
+
+CHILDREN = Path(__file__).resolve().parents[1] / "children"
+NBCACHE, OWN, PLAIN = "nbcache", "Numba's cache", "plain Numba"
+SIDES = (NBCACHE, OWN, PLAIN)
+
+
+class Bench:
+    """A folder with the children, their generated modules and the caches of each side."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store, self.own = folder / "store", folder / "own"
+        shutil.copytree(CHILDREN, folder, dirs_exist_ok=True)
+
+    def generate(self, functions: int) -> None:
+        """Write module ``many`` with so many functions, and one more in ``first_one``."""
+        decorator = "@njit(cache=os.environ.get('BENCH_CACHE') == '1')"
+        (self.folder / "many.py").write_text("import os\n" + programs.functions(functions, decorator), encoding="utf-8")
+        (self.folder / "first_one.py").write_text(f"import os\nfrom numba import njit\n{decorator}\ndef first(x):\n    return x - 41\n",
+                                                  encoding="utf-8")
+
+    def empty(self) -> None:
+        """Forget what every side has cached."""
+        shutil.rmtree(self.store, ignore_errors=True)
+        shutil.rmtree(self.own, ignore_errors=True)
+
+    def run(self, side: str, child: str, *arguments: str) -> dict[str, float]:
+        """Run a child in a fresh process; return what it measured, and its whole time as ``process ms``."""
+        extra = {"NUMBA_CACHE_DIR": str(self.own), "BENCH_CACHE": "1"} if side == OWN else {}
+        outcome = proc.run([self.folder / f"{child}.py", *arguments], self.store if side == NBCACHE else None, extra, cwd=self.folder)
+        if outcome.status != 0 or outcome.stderr:
+            raise RuntimeError(f"{child} on the side of {side}: status {outcome.status}\n{outcome.stderr[-2000:]}")
+        measured = json.loads(outcome.stdout.splitlines()[-1])
+        return {**measured, "process ms": outcome.seconds * 1e3}

@@ -1,0 +1,23 @@
+"""The benchmarks run; nothing here looks at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from nbtest import proc
+
+RUN = Path(__file__).with_name("run.py")
+
+
+def test_one_benchmark_runs():
+    outcome = proc.run([RUN, "--repeat", "1", "--only", "first-hit"])
+    assert outcome.status == 0, outcome.stdout + outcome.stderr
+    assert "first hit [ms]" in outcome.stdout
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_all_benchmarks_run():
+    outcome = proc.run([RUN, "--repeat", "1"], timeout=1200)
+    assert outcome.status == 0, outcome.stdout + outcome.stderr
