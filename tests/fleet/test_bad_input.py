@@ -47,8 +47,16 @@ def write(place: Path, between: str = "") -> Path:
     return main
 
 
-def check(main: Path, store: Path | str, *, lines: int = 1, says: str | None = None, extra: dict[str, str] | None = None,
-          user: int | None = None, timeout: float = 120) -> proc.Outcome:
+def check(
+    main: Path,
+    store: Path | str,
+    *,
+    lines: int = 1,
+    says: str | None = None,
+    extra: dict[str, str] | None = None,
+    user: int | None = None,
+    timeout: float = 120,
+) -> proc.Outcome:
     """Assert that the program says what plain Numba says, with at most ``lines`` lines more on stderr.
 
     ``says``: what must stand in the first of them; without it, silence is accepted too.
@@ -136,7 +144,10 @@ class TestDirectory:
         assert not usage.read(store).since(before).hits
 
     def test_deleted_while_running(self, place):
-        main, store = write(place, "shutil.rmtree(os.environ.get('NBCACHE_DIR', '/nowhere'), ignore_errors=True)"), place / "store"
+        main, store = (
+            write(place, "shutil.rmtree(os.environ.get('NBCACHE_DIR', '/nowhere'), ignore_errors=True)"),
+            place / "store",
+        )
         check(main, store)
         check(main, store)
 
@@ -169,7 +180,9 @@ class TestDirectory:
 def small_disk(folder: Path, size: str):
     """Mount a tmpfs of ``size``; skip where that isn't allowed."""
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "tmpfs", folder], capture_output=True, text=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "tmpfs", folder], capture_output=True, text=True
+    )
     if mounted.returncode:
         pytest.skip(f"can't mount a tmpfs: {mounted.stderr.strip()}")
     try:
@@ -236,10 +249,20 @@ def folder(path: Path) -> None:
 
 
 DAMAGE = {
-    "truncated": truncate, "emptied": empty, "flipped in its head": lambda path: flip(path, 0.01), "flipped early": lambda path: flip(path, 0.15),
-    "flipped in the middle": lambda path: flip(path, 0.5), "flipped near the end": lambda path: flip(path, 0.9),
-    "flipped at the end": lambda path: flip(path, 1.0), "other version": version, "other key": foreign, "symlink": link, "fifo": fifo,
-    "enormous": enormous, "enormous zeros": enormous_zeros, "a folder": folder,
+    "truncated": truncate,
+    "emptied": empty,
+    "flipped in its head": lambda path: flip(path, 0.01),
+    "flipped early": lambda path: flip(path, 0.15),
+    "flipped in the middle": lambda path: flip(path, 0.5),
+    "flipped near the end": lambda path: flip(path, 0.9),
+    "flipped at the end": lambda path: flip(path, 1.0),
+    "other version": version,
+    "other key": foreign,
+    "symlink": link,
+    "fifo": fifo,
+    "enormous": enormous,
+    "enormous zeros": enormous_zeros,
+    "a folder": folder,
 }
 
 
@@ -289,7 +312,14 @@ class TestEntries:
     def test_garbage_beside_them(self, place, filled):
         shutil.copytree(filled / "store", place / "store")
         main, store = shutil.copy(filled / "main.py", place), place / "store"
-        for relative in ("v1/objects/zz", "v1/objects/ab/junk", "v1/leases/junk", "v1/usage/junk.json", "v1/usage/x.json", "v1/strange"):
+        for relative in (
+            "v1/objects/zz",
+            "v1/objects/ab/junk",
+            "v1/leases/junk",
+            "v1/usage/junk.json",
+            "v1/usage/x.json",
+            "v1/strange",
+        ):
             (store / relative).parent.mkdir(parents=True, exist_ok=True)
             (store / relative).write_bytes(b"\x00\xff{")
         check(main, store, lines=0)
@@ -300,10 +330,18 @@ class TestEntries:
 class TestSettings:
     """Values that can't be read keep their default, and the line says which one."""
 
-    @pytest.mark.parametrize(("name", "value"), [
-        ("NBCACHE_MAX_SIZE", "banana"), ("NBCACHE_WAIT_SECONDS", "soon"), ("NBCACHE_ON_MISS", "perhaps"), ("NBCACHE_READONLY", "maybe"),
-        ("NBCACHE_TRUSTED_UIDS", "no such user"), ("NBCACHE_LOG", "loud"), ("NBCACHE_RECACHE", "2"),
-    ])
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("NBCACHE_MAX_SIZE", "banana"),
+            ("NBCACHE_WAIT_SECONDS", "soon"),
+            ("NBCACHE_ON_MISS", "perhaps"),
+            ("NBCACHE_READONLY", "maybe"),
+            ("NBCACHE_TRUSTED_UIDS", "no such user"),
+            ("NBCACHE_LOG", "loud"),
+            ("NBCACHE_RECACHE", "2"),
+        ],
+    )
     def test_unreadable(self, place, name, value):
         main, store = write(place), place / "store"
         check(main, store, says=name, extra={name: value})

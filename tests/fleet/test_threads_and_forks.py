@@ -96,10 +96,12 @@ def test_forks_while_a_thread_loads(place: Path) -> None:
 
 
 def test_workers_of_a_process_pool_hit_what_the_parent_built(place: Path) -> None:
-    text = ("import multiprocessing, sys\nfrom work import ALL\n"
-            "def call(index):\n    return repr(ALL[index](3))\n"
-            "if __name__ == '__main__':\n    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:\n"
-            "        print(pool.map(call, range(len(ALL))))\n")
+    text = (
+        "import multiprocessing, sys\nfrom work import ALL\n"
+        "def call(index):\n    return repr(ALL[index](3))\n"
+        "if __name__ == '__main__':\n    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:\n"
+        "        print(pool.map(call, range(len(ALL))))\n"
+    )
     main, store = prepare(place, text), place / "store"
     plain = proc.run([main, "fork"])
     assert plain.status == 0, plain.stderr

@@ -29,9 +29,18 @@ from nbtest import proc, usage  # noqa: E402
 
 # Script -> what has to be installed for it.
 PACKAGES = {
-    "pynndescent": ["pynndescent"], "librosa": ["librosa"], "stumpy": ["stumpy"], "umap": ["umap-learn"], "sparse": ["sparse"],
-    "tslearn": ["tslearn"], "quantecon": ["quantecon"], "numba_stats": ["numba-stats"], "vector": ["vector"], "awkward": ["awkward"],
-    "datashader": ["datashader", "pandas"], "hdbscan": ["hdbscan", "umap-learn"],
+    "pynndescent": ["pynndescent"],
+    "librosa": ["librosa"],
+    "stumpy": ["stumpy"],
+    "umap": ["umap-learn"],
+    "sparse": ["sparse"],
+    "tslearn": ["tslearn"],
+    "quantecon": ["quantecon"],
+    "numba_stats": ["numba-stats"],
+    "vector": ["vector"],
+    "awkward": ["awkward"],
+    "datashader": ["datashader", "pandas"],
+    "hdbscan": ["hdbscan", "umap-learn"],
 }
 FIRST = ["pynndescent", "librosa", "stumpy"]
 
@@ -66,8 +75,13 @@ class Runner:
         Packages that ask for Numba's own cache get an empty one each time, so that plain means plain.
         """
         events = self.scratch / f"{label}.events"
-        extra = {"NBTEST_EVENTS": str(events), "NUMBA_CACHE_DIR": str(self.numba_cache / label), "PYTHONWARNINGS": "ignore",
-                 "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+        extra = {
+            "NBTEST_EVENTS": str(events),
+            "NUMBA_CACHE_DIR": str(self.numba_cache / label),
+            "PYTHONWARNINGS": "ignore",
+            "OMP_NUM_THREADS": "1",
+            "PYTHONHASHSEED": "0",
+        }
         outcome = proc.run([HERE / "scripts" / f"run_{self.name}.py"], store, extra, timeout=1800, python=self.python)
         (self.scratch / f"{label}.out").write_text(outcome.stdout + outcome.stderr, encoding="utf-8")
         return outcome, compiled(events)
@@ -77,7 +91,10 @@ class Runner:
         first, names = self.run("plain-1")
         second, _ = self.run("plain-2")
         same = first.said == second.said
-        print(f"{self.name:12} status {first.status}  deterministic {same}  compiled {len(names)}  plain {first.seconds:.1f} s", flush=True)
+        print(
+            f"{self.name:12} status {first.status}  deterministic {same}  compiled {len(names)}  plain {first.seconds:.1f} s",
+            flush=True,
+        )
         if first.status:
             print(first.stderr[-600:])
         return same and first.status == 0
@@ -90,10 +107,12 @@ class Runner:
         warm, by_warm = self.run("warm", self.store)
         after = usage.read(self.store).since(before)
         same = plain.said == cold.said == warm.said
-        print(f"{self.name:12} identical {same}  status {plain.status}/{cold.status}/{warm.status}  "
-              f"plain {plain.seconds:.1f} s  cold {cold.seconds:.1f} s  warm {warm.seconds:.1f} s  "
-              f"compiled by Dispatchers: plain {len(by_plain)}, warm {len(by_warm)}; hits {sum(after.hits.values())}, builds {sum(after.builds.values())}",
-              flush=True)
+        print(
+            f"{self.name:12} identical {same}  status {plain.status}/{cold.status}/{warm.status}  "
+            f"plain {plain.seconds:.1f} s  cold {cold.seconds:.1f} s  warm {warm.seconds:.1f} s  "
+            f"compiled by Dispatchers: plain {len(by_plain)}, warm {len(by_warm)}; hits {sum(after.hits.values())}, builds {sum(after.builds.values())}",
+            flush=True,
+        )
         for function, count in Counter(by_warm).most_common(8):
             print(f"    still compiled: {function} x{count}")
         for reason, count in after.uncacheable.most_common(8):

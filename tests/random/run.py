@@ -1,7 +1,7 @@
 """Edit random programs and compare nbcache with plain Numba after every step.
 
-    python tests/random/run.py --steps 1000 --seed 1
-    python tests/random/run.py --replay WORKDIR/difference-0.json
+python tests/random/run.py --steps 1000 --seed 1
+python tests/random/run.py --replay WORKDIR/difference-0.json
 """
 
 from __future__ import annotations

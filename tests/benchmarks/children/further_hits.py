@@ -14,4 +14,12 @@ for function in ALL:
     start = time.perf_counter()
     function(3)
     times.append((time.perf_counter() - start) * 1e3)
-print(json.dumps({"ms": statistics.median(times), "sum ms": sum(times), "rss MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+print(
+    json.dumps(
+        {
+            "ms": statistics.median(times),
+            "sum ms": sum(times),
+            "rss MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        }
+    )
+)

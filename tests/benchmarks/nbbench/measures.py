@@ -8,8 +8,9 @@ import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from nbbench.sides import NBCACHE, PLAIN, SIDES
 from nbtest import proc
+
+from nbbench.sides import NBCACHE, PLAIN, SIDES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +50,11 @@ def first_hit(bench: Bench, repeat: int) -> Samples:
 def further_hits(bench: Bench, repeat: int) -> Samples:
     """Each further hit, over 200 distinct small functions; and the memory of such a process."""
     bench.generate(200)
-    rows = {"ms": "each further hit, median of 200 [ms]", "sum ms": "200 further hits [ms]", "rss MiB": "peak memory, 200 functions [MiB]"}
+    rows = {
+        "ms": "each further hit, median of 200 [ms]",
+        "sum ms": "200 further hits [ms]",
+        "rss MiB": "peak memory, 200 functions [MiB]",
+    }
     return _warm(bench, "further_hits", repeat, rows)
 
 
@@ -86,9 +91,24 @@ def start(bench: Bench, repeat: int) -> Samples:
 
 def kinds(bench: Bench, repeat: int) -> Samples:
     """Eleven kinds in one process, warm."""
-    names = ["njit", "vectorize eager", "vectorize dynamic", "vectorize parallel", "guvectorize", "parallel", "cfunc", "typed List",
-             "typed Dict", "jitclass", "closures"]
-    rows = {**{name: f"  {name} [ms]" for name in names}, "ms": "eleven kinds, sum [ms]", "rss MiB": "peak memory, eleven kinds [MiB]"}
+    names = [
+        "njit",
+        "vectorize eager",
+        "vectorize dynamic",
+        "vectorize parallel",
+        "guvectorize",
+        "parallel",
+        "cfunc",
+        "typed List",
+        "typed Dict",
+        "jitclass",
+        "closures",
+    ]
+    rows = {
+        **{name: f"  {name} [ms]" for name in names},
+        "ms": "eleven kinds, sum [ms]",
+        "rss MiB": "peak memory, eleven kinds [MiB]",
+    }
     return _warm(bench, "kinds", repeat, rows)
 
 
@@ -104,10 +124,22 @@ def new_code(bench: Bench, repeat: int) -> Samples:
     bench.run(NBCACHE, "new_code", "0.5")
     for number in range(repeat):
         for side in (NBCACHE, PLAIN):
-            _collect({"ms": "new code, library parts known [ms]"}, samples, side, bench.run(side, "new_code", str(number + 1)))
+            _collect(
+                {"ms": "new code, library parts known [ms]"},
+                samples,
+                side,
+                bench.run(side, "new_code", str(number + 1)),
+            )
     return samples
 
 
-MEASURES = {"first-hit": first_hit, "further-hits": further_hits, "cold": cold, "import": import_numba, "start": start, "kinds": kinds,
-            "calls": calls, "new-code": new_code}
-
+MEASURES = {
+    "first-hit": first_hit,
+    "further-hits": further_hits,
+    "cold": cold,
+    "import": import_numba,
+    "start": start,
+    "kinds": kinds,
+    "calls": calls,
+    "new-code": new_code,
+}

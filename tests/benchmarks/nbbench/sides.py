@@ -25,8 +25,9 @@ class Bench:
         """Write module ``many`` with so many functions, and one more in ``first_one``."""
         decorator = "@njit(cache=os.environ.get('BENCH_CACHE') == '1')"
         (self.folder / "many.py").write_text("import os\n" + programs.functions(functions, decorator), encoding="utf-8")
-        (self.folder / "first_one.py").write_text(f"import os\nfrom numba import njit\n{decorator}\ndef first(x):\n    return x - 41\n",
-                                                  encoding="utf-8")
+        (self.folder / "first_one.py").write_text(
+            f"import os\nfrom numba import njit\n{decorator}\ndef first(x):\n    return x - 41\n", encoding="utf-8"
+        )
 
     def empty(self) -> None:
         """Forget what every side has cached."""
@@ -36,7 +37,9 @@ class Bench:
     def run(self, side: str, child: str, *arguments: str) -> dict[str, float]:
         """Run a child in a fresh process; return what it measured, and its whole time as ``process ms``."""
         extra = {"NUMBA_CACHE_DIR": str(self.own), "BENCH_CACHE": "1"} if side == OWN else {}
-        outcome = proc.run([self.folder / f"{child}.py", *arguments], self.store if side == NBCACHE else None, extra, cwd=self.folder)
+        outcome = proc.run(
+            [self.folder / f"{child}.py", *arguments], self.store if side == NBCACHE else None, extra, cwd=self.folder
+        )
         if outcome.status != 0 or outcome.stderr:
             raise RuntimeError(f"{child} on the side of {side}: status {outcome.status}\n{outcome.stderr[-2000:]}")
         measured = json.loads(outcome.stdout.splitlines()[-1])

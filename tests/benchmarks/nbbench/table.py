@@ -29,8 +29,10 @@ def machine() -> str:
         with_scipy = f"SciPy {scipy.__version__}"
     except ImportError:
         with_scipy = "no SciPy"
-    return (f"{cpu}, {len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}; Python {platform.python_version()}, "
-            f"Numba {numba.__version__}, {with_scipy}")
+    return (
+        f"{cpu}, {len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}; Python {platform.python_version()}, "
+        f"Numba {numba.__version__}, {with_scipy}"
+    )
 
 
 def _cell(values: list[float]) -> str:

@@ -1,13 +1,14 @@
 """Onsets, beats, pitch, alignment and constant-Q of a synthetic tone."""
 
+import librosa
 import numpy as np
 from _digest import show
 
-import librosa
-
 rate = 11025
 time = np.arange(4 * rate) / rate
-tone = (np.sin(2 * np.pi * 220 * time) * (np.sin(2 * np.pi * 2 * time) > 0) + 0.5 * np.sin(2 * np.pi * 330 * time)).astype(np.float32)
+tone = (
+    np.sin(2 * np.pi * 220 * time) * (np.sin(2 * np.pi * 2 * time) > 0) + 0.5 * np.sin(2 * np.pi * 330 * time)
+).astype(np.float32)
 show("onset", librosa.onset.onset_strength(y=tone, sr=rate))
 tempo, beats = librosa.beat.beat_track(y=tone, sr=rate)
 show("tempo", tempo)

@@ -1,9 +1,8 @@
 """Approximate neighbours: index, query and several metrics."""
 
 import numpy as np
-from _digest import show
-
 import pynndescent
+from _digest import show
 
 rng = np.random.RandomState(0)
 data = rng.normal(size=(600, 12)).astype(np.float32)

@@ -1,9 +1,8 @@
 """Sparse arrays: construction, reductions, products, slicing."""
 
 import numpy as np
-from _digest import show
-
 import sparse
+from _digest import show
 
 array = sparse.random((60, 70, 8), density=0.05, random_state=np.random.default_rng(0))
 matrix = sparse.random((70, 40), density=0.1, random_state=np.random.default_rng(1))

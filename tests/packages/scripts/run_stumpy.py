@@ -1,9 +1,8 @@
 """Matrix profiles: parallel kernels of many kinds."""
 
 import numpy as np
-from _digest import show
-
 import stumpy
+from _digest import show
 
 rng = np.random.RandomState(0)
 series = np.cumsum(rng.normal(size=600))

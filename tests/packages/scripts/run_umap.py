@@ -1,10 +1,8 @@
 """A small embedding with fixed seeds, and a transform of new points."""
 
-import numpy as np
+import umap
 from _digest import show
 from sklearn.datasets import load_digits
-
-import umap
 
 data = load_digits().data[:300]
 reducer = umap.UMAP(n_neighbors=8, n_epochs=30, random_state=42, init="random", n_jobs=1)

@@ -1,7 +1,6 @@
 """Lorentz vectors inside compiled code: an extension registered through numba_extensions."""
 
 import numba
-import numpy as np
 import vector
 from _digest import show
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nbtest import usage
+
 from randprog.edits import History, touch
 from randprog.render import render, write
 from randprog.runners import Job, Zygote, start_fresh
@@ -45,12 +46,14 @@ class Report:
 
     def summary(self) -> str:
         """Return the one line to read, and what follows from it."""
-        lines = [f"seed {self.seed}: {self.steps} steps ({self.fresh} in fresh processes, {self.failed} programs fail), "
-                 f"{self.hits} hits, {self.builds} builds, {len(self.differences)} differences, {self.seconds:.0f} s "
-                 f"(plain Numba alone {self.oracle_seconds:.0f} s)",
-                 f"after edits that change nothing: {self.unchanged_hits} hits, {sum(self.unchanged_builds.values())} builds "
-                 f"{dict(self.unchanged_builds.most_common(5))}",
-                 f"misses {dict(self.misses)}  uncacheable {dict(self.uncacheable)}"]
+        lines = [
+            f"seed {self.seed}: {self.steps} steps ({self.fresh} in fresh processes, {self.failed} programs fail), "
+            f"{self.hits} hits, {self.builds} builds, {len(self.differences)} differences, {self.seconds:.0f} s "
+            f"(plain Numba alone {self.oracle_seconds:.0f} s)",
+            f"after edits that change nothing: {self.unchanged_hits} hits, {sum(self.unchanged_builds.values())} builds "
+            f"{dict(self.unchanged_builds.most_common(5))}",
+            f"misses {dict(self.misses)}  uncacheable {dict(self.uncacheable)}",
+        ]
         lines += [f"noise: {line}" for line in sorted(set(self.noisy))[:5]]
         lines += [f"DIFFERENCE {text}" for text in self.differences]
         return "\n".join(lines)
@@ -73,8 +76,11 @@ class Drive:
         """Do ``steps`` steps, or fewer when ``stop_at`` differences were found."""
         started = time.perf_counter()
         self.workdir.mkdir(parents=True, exist_ok=True)
-        self.zygotes = {"plain": Zygote("plain", self.workdir, None, warm=True), "cold": Zygote("cold", self.workdir, self.store),
-                        "warm": Zygote("warm", self.workdir, self.store, warm=True)}
+        self.zygotes = {
+            "plain": Zygote("plain", self.workdir, None, warm=True),
+            "cold": Zygote("cold", self.workdir, self.store),
+            "warm": Zygote("warm", self.workdir, self.store, warm=True),
+        }
         try:
             for step in range(steps):
                 edit = self.history.step() if step else "first"
@@ -99,7 +105,15 @@ class Drive:
         write(program, folder)
         if edit == "all files touched":
             touch(folder)
-        self.versions.append({"edit": edit, "files": render(program), "env": dict(program.env), "cwd": program.cwd, "place": program.place})
+        self.versions.append(
+            {
+                "edit": edit,
+                "files": render(program),
+                "env": dict(program.env),
+                "cwd": program.cwd,
+                "place": program.place,
+            }
+        )
         job = Job(folder / "main.py", (folder / program.cwd).resolve(), program.env)
         fresh = any(name.startswith("NUMBA_") for name in program.env) or self.rng.random() < self.fresh_fraction
         names = self.rng.choice([["cold"], ["cold"], ["cold"], ["warm"], ["warm"], ["cold", "warm"]])
@@ -128,8 +142,13 @@ class Drive:
             kept = self.workdir / f"difference-{len(self.report.differences)}.json"
             kept.write_text(json.dumps(self.versions), encoding="utf-8")
             pairs = zip(oracle.stdout.splitlines(), outcome.stdout.splitlines(), strict=False)
-            first = next((f"{a!r} != {b!r}" for a, b in pairs if a != b), f"status {oracle.status} != {outcome.status}; {noise[-1:]}")
-            self.report.differences.append(f"step {self.report.steps} ({edit}): plain, nbcache: {first}; replay with --replay {kept}")
+            first = next(
+                (f"{a!r} != {b!r}" for a, b in pairs if a != b),
+                f"status {oracle.status} != {outcome.status}; {noise[-1:]}",
+            )
+            self.report.differences.append(
+                f"step {self.report.steps} ({edit}): plain, nbcache: {first}; replay with --replay {kept}"
+            )
 
     def _account(self, edit: str) -> None:
         for path in sorted(self.store.glob("v1/usage/*.json")) if self.store else []:

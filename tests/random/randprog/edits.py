@@ -6,7 +6,17 @@ import copy
 import os
 from typing import TYPE_CHECKING
 
-from randprog.grow import ARGUMENTS, OPERATORS, add_func, draw_const_ref, draw_func_ref, draw_options, draw_term, grow, weighted
+from randprog.grow import (
+    ARGUMENTS,
+    OPERATORS,
+    add_func,
+    draw_const_ref,
+    draw_func_ref,
+    draw_options,
+    draw_term,
+    grow,
+    weighted,
+)
 from randprog.model import ACCESS, draw_value
 
 if TYPE_CHECKING:
@@ -15,10 +25,31 @@ if TYPE_CHECKING:
 
     from randprog.model import Func, Program
 
-NUMBA_SETTINGS = [("NUMBA_BOUNDSCHECK", "1"), ("NUMBA_OPT", "1"), ("NUMBA_OPT", "0"), ("NUMBA_LOOP_VECTORIZE", "0"),
-                  ("NUMBA_SLP_VECTORIZE", "1"), ("NUMBA_DEBUGINFO", "1"), ("NUMBA_DISABLE_JIT", "1"), ("NUMBA_CPU_NAME", "generic")]
-_RETYPED = {"1": "1.0", "1.0": "True", "True": "1", "0.0": "-0.0", "-0.0": "0.0", "0": "0.0", "2": "2.0", "2.0": "np.float32(2.0)",
-            "np.float32(2.0)": "np.int64(2)", "np.int64(2)": "2", "False": "0", "3": "3.0", "3.0": "np.uint8(3)"}
+NUMBA_SETTINGS = [
+    ("NUMBA_BOUNDSCHECK", "1"),
+    ("NUMBA_OPT", "1"),
+    ("NUMBA_OPT", "0"),
+    ("NUMBA_LOOP_VECTORIZE", "0"),
+    ("NUMBA_SLP_VECTORIZE", "1"),
+    ("NUMBA_DEBUGINFO", "1"),
+    ("NUMBA_DISABLE_JIT", "1"),
+    ("NUMBA_CPU_NAME", "generic"),
+]
+_RETYPED = {
+    "1": "1.0",
+    "1.0": "True",
+    "True": "1",
+    "0.0": "-0.0",
+    "-0.0": "0.0",
+    "0": "0.0",
+    "2": "2.0",
+    "2.0": "np.float32(2.0)",
+    "np.float32(2.0)": "np.int64(2)",
+    "np.int64(2)": "2",
+    "False": "0",
+    "3": "3.0",
+    "3.0": "np.uint8(3)",
+}
 
 
 def _const_value(rng: random.Random, program: Program) -> str:
@@ -38,7 +69,14 @@ def _const_type(rng: random.Random, program: Program) -> str:
 
 def _array_type(rng: random.Random, program: Program) -> str:
     for const in program.consts.values():
-        for old, new in (("float64", "int64"), ("int64", "float64"), ("'C'", "'F'"), ("'F'", "'C'"), ("'a b'", "'b a'"), ("'b a'", "'a b'")):
+        for old, new in (
+            ("float64", "int64"),
+            ("int64", "float64"),
+            ("'C'", "'F'"),
+            ("'F'", "'C'"),
+            ("'a b'", "'b a'"),
+            ("'b a'", "'a b'"),
+        ):
             if old in const.value:
                 const.value = const.value.replace(old, new)
                 return f"{const.module}.{const.name}: {old} -> {new}"
@@ -80,7 +118,9 @@ def _kind(rng: random.Random, program: Program) -> str:
     func = _func(rng, program)
     if func.kind in {"apply", "functuple"}:
         return _option(rng, program)
-    func.kind = rng.choice(["njit", "closure", "lambda", "exec", "vectorize", "overload", "helper", "default", "twins", "recursion"])
+    func.kind = rng.choice(
+        ["njit", "closure", "lambda", "exec", "vectorize", "overload", "helper", "default", "twins", "recursion"]
+    )
     return f"{func.name} is now a {func.kind}"
 
 
@@ -203,9 +243,30 @@ def _nothing(rng: random.Random, program: Program) -> str:
 
 
 EDITS = {
-    _const_value: 6, _const_type: 5, _array_type: 2, _operator: 3, _shape: 3, _literal: 2, _option: 3, _kind: 2, _parameter: 3, _callee: 3,
-    _reference_form: 2, _swap: 2, _line_shift: 3, _comment: 2, _move: 2, _cwd: 1, _touch: 1, _environment: 2,
-    _numba_setting: 0.8, _patch: 3, _argument: 2, _more: 1, _retype_kind: 2, _nothing: 2,
+    _const_value: 6,
+    _const_type: 5,
+    _array_type: 2,
+    _operator: 3,
+    _shape: 3,
+    _literal: 2,
+    _option: 3,
+    _kind: 2,
+    _parameter: 3,
+    _callee: 3,
+    _reference_form: 2,
+    _swap: 2,
+    _line_shift: 3,
+    _comment: 2,
+    _move: 2,
+    _cwd: 1,
+    _touch: 1,
+    _environment: 2,
+    _numba_setting: 0.8,
+    _patch: 3,
+    _argument: 2,
+    _more: 1,
+    _retype_kind: 2,
+    _nothing: 2,
 }
 
 
@@ -228,7 +289,9 @@ class History:
             self.program = copy.deepcopy(self.rng.choice(self.past))
             return "back to an earlier version"
         if had_setting and self.rng.random() < 0.6:
-            self.program.env = {name: value for name, value in self.program.env.items() if not name.startswith("NUMBA_")}
+            self.program.env = {
+                name: value for name, value in self.program.env.items() if not name.startswith("NUMBA_")
+            }
             return "no NUMBA_ settings"
         names = {edit.__name__: weight for edit, weight in EDITS.items()}
         chosen = weighted(self.rng, names)
@@ -239,4 +302,3 @@ def touch(folder: Path) -> None:
     """Give every file a new time stamp."""
     for path in folder.rglob("*.py"):
         os.utime(path)
-

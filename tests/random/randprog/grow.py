@@ -10,15 +10,37 @@ if TYPE_CHECKING:
     import random
 
 FUNCTION_KINDS = {
-    "njit": 10, "closure": 4, "lambda": 3, "exec": 2, "vectorize": 3, "guvectorize": 1.2, "overload": 3, "helper": 2, "intrinsic": 2,
-    "recursion": 1.5, "mutual": 1, "generator": 1.5, "apply": 2, "functuple": 1, "default": 2, "twins": 2,
-    "parallel": 0.3, "stencil": 0.3, "jitclass": 0.4, "cfunc": 0.5, "method": 0.5,
+    "njit": 10,
+    "closure": 4,
+    "lambda": 3,
+    "exec": 2,
+    "vectorize": 3,
+    "guvectorize": 1.2,
+    "overload": 3,
+    "helper": 2,
+    "intrinsic": 2,
+    "recursion": 1.5,
+    "mutual": 1,
+    "generator": 1.5,
+    "apply": 2,
+    "functuple": 1,
+    "default": 2,
+    "twins": 2,
+    "parallel": 0.3,
+    "stencil": 0.3,
+    "jitclass": 0.4,
+    "cfunc": 0.5,
+    "method": 0.5,
 }
 OPERATORS = ["+", "-", "*", "+", "*"]
 ARGUMENTS = ["1", "2", "2.5", "3", "7", "0.5", "True", "np.float32(1.5)"]
 OPTIONS = {
-    "fastmath": ["True", "{'nnan', 'contract'}"], "error_model": ["'numpy'"], "boundscheck": ["True"], "inline": ["'always'"],
-    "nogil": ["True"], "no_cpython_wrapper": ["False"],
+    "fastmath": ["True", "{'nnan', 'contract'}"],
+    "error_model": ["'numpy'"],
+    "boundscheck": ["True"],
+    "inline": ["'always'"],
+    "nogil": ["True"],
+    "no_cpython_wrapper": ["False"],
 }
 
 
@@ -85,7 +107,9 @@ def grow(rng: random.Random, functions: int | None = None) -> Program:
         kind = weighted(rng, KINDS)
         home = rng.choice(["pkg.cfg", "pkg.cfg", "util", *inner])
         program.consts[f"K{index}"] = Const(f"K{index}", home, kind, draw_value(rng, kind))
-    homes = sorted(rng.choices(["util", *inner, *inner, "main"], k=functions or rng.randint(3, 6)), key=program.modules.index)
+    homes = sorted(
+        rng.choices(["util", *inner, *inner, "main"], k=functions or rng.randint(3, 6)), key=program.modules.index
+    )
     for home in homes:
         add_func(rng, program, home)
     draw_calls(rng, program)

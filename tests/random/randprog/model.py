@@ -24,15 +24,48 @@ ACCESS = {
     "enum": ["{r}.A.value", "(2 if {r}.A == {r}.B else 7)"],
     "record": ["{r}[0]['a']", "{r}[1]['b']"],
 }
-_SCALARS = ["0", "1", "2", "3", "5", "-1", "0.0", "-0.0", "1.0", "2.0", "3.0", "2.5", "True", "False", "np.float32(2.0)",
-            "np.float32(2.5)", "np.int64(2)", "np.int8(2)", "np.float64(2.0)", "np.uint8(3)", "np.bool_(True)"]
+_SCALARS = [
+    "0",
+    "1",
+    "2",
+    "3",
+    "5",
+    "-1",
+    "0.0",
+    "-0.0",
+    "1.0",
+    "2.0",
+    "3.0",
+    "2.5",
+    "True",
+    "False",
+    "np.float32(2.0)",
+    "np.float32(2.5)",
+    "np.int64(2)",
+    "np.int8(2)",
+    "np.float64(2.0)",
+    "np.uint8(3)",
+    "np.bool_(True)",
+]
 _ELEMENTS = ["0", "1", "2", "3", "1.0", "2.0", "0.0", "-0.0", "True", "2.5"]
-KINDS = {"scalar": 8, "env": 2, "tuple": 3, "nested": 2, "string": 2, "array": 3, "matrix": 1, "big": 0.3, "named": 2,
-         "enum": 2, "record": 1}
+KINDS = {
+    "scalar": 8,
+    "env": 2,
+    "tuple": 3,
+    "nested": 2,
+    "string": 2,
+    "array": 3,
+    "matrix": 1,
+    "big": 0.3,
+    "named": 2,
+    "enum": 2,
+    "record": 1,
+}
 
 
 def draw_value(rng: random.Random, kind: str) -> str:
     """Return source text for a random value of ``kind``."""
+
     def pick() -> str:
         return rng.choice(_ELEMENTS)
 
@@ -139,5 +172,8 @@ class Program:
         names = list(self.funcs)
         rank = self.modules.index(func.module)
         mine = names.index(func.name) if func.name in self.funcs else len(names)
-        return [other for index, other in enumerate(self.funcs.values())
-                if self.modules.index(other.module) < rank or (other.module == func.module and index < mine)]
+        return [
+            other
+            for index, other in enumerate(self.funcs.values())
+            if self.modules.index(other.module) < rank or (other.module == func.module and index < mine)
+        ]

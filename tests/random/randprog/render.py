@@ -101,7 +101,12 @@ def _step(module: _Module, func: Func, term: Term) -> str:
 
 
 def _body(module: _Module, func: Func, first: str = "x", indent: int = 4) -> str:
-    lines = [f"r = {first}", *["# comment"] * func.comment, *(_step(module, func, term) for term in func.terms), "return r"]
+    lines = [
+        f"r = {first}",
+        *["# comment"] * func.comment,
+        *(_step(module, func, term) for term in func.terms),
+        "return r",
+    ]
     return textwrap.indent("\n".join(lines), " " * indent)
 
 
@@ -123,12 +128,16 @@ def _block(module: _Module, func: Func) -> str:
             return f"{jit}\ndef {name}(x):\n{body}\n"
         case "closure":
             inner = _body(module, func, "x * k", 8)
-            return (f"def make_{name}(k):\n    {jit}\n    def inner(x):\n{inner}\n    return inner\n"
-                    f"{name}_1 = make_{name}({parameters[0]})\n{name}_2 = make_{name}({parameters[1]})\n"
-                    f"@njit\ndef {name}(x):\n    return {name}_1(x) - 10 * {name}_2(x)\n")
+            return (
+                f"def make_{name}(k):\n    {jit}\n    def inner(x):\n{inner}\n    return inner\n"
+                f"{name}_1 = make_{name}({parameters[0]})\n{name}_2 = make_{name}({parameters[1]})\n"
+                f"@njit\ndef {name}(x):\n    return {name}_1(x) - 10 * {name}_2(x)\n"
+            )
         case "lambda":
-            return (f"{name}_1, {name}_2 = njit(lambda x: x + {parameters[0]}), njit(lambda x: x + {parameters[1]})\n"
-                    f"{name} = njit(lambda x: {name}_1({_sum(module, func)}) * {name}_2(x))\n")
+            return (
+                f"{name}_1, {name}_2 = njit(lambda x: x + {parameters[0]}), njit(lambda x: x + {parameters[1]})\n"
+                f"{name} = njit(lambda x: {name}_1({_sum(module, func)}) * {name}_2(x))\n"
+            )
         case "exec":
             return f"exec('''def raw_{name}(x):\n{body}\n''')\n{name} = njit{_options(func) or '()'}(raw_{name})\n"
         case "vectorize":
@@ -136,64 +145,92 @@ def _block(module: _Module, func: Func) -> str:
             return f"@vectorize{eager}\ndef {name}(x):\n{body}\n"
         case "guvectorize":
             inner = body.replace("return r", "out[0] = r")
-            return (f"@guvectorize(['float64[:], float64[:]'], '(n)->()')\ndef {name}_g(a, out):\n    x = a.sum()\n{inner}\n"
-                    f"def {name}(x):\n    return {name}_g(np.array([x, 1.0]))\n")
+            return (
+                f"@guvectorize(['float64[:], float64[:]'], '(n)->()')\ndef {name}_g(a, out):\n    x = a.sum()\n{inner}\n"
+                f"def {name}(x):\n    return {name}_g(np.array([x, 1.0]))\n"
+            )
         case "overload":
             other = f"(x + {parameters[1]})"
             inline = ", inline='always'" if "inline" in func.options else ""
-            return (f"def {name}(x):\n    raise NotImplementedError\n@overload({name}{inline})\ndef ov_{name}(x):\n"
-                    f"    if {parameters[0]} > 1:\n        def impl(x):\n{_body(module, func, 'x', 12)}\n"
-                    f"    else:\n        def impl(x):\n{_body(module, func, other, 12)}\n    return impl\n")
+            return (
+                f"def {name}(x):\n    raise NotImplementedError\n@overload({name}{inline})\ndef ov_{name}(x):\n"
+                f"    if {parameters[0]} > 1:\n        def impl(x):\n{_body(module, func, 'x', 12)}\n"
+                f"    else:\n        def impl(x):\n{_body(module, func, other, 12)}\n    return impl\n"
+            )
         case "helper":
             return f"@register_jitable\ndef {name}(x):\n{body}\n"
         case "intrinsic":
             operation = {"+": "fadd", "-": "fsub", "*": "fmul"}[func.terms[0].op]
-            return (f"@intrinsic\ndef in_{name}(typingctx, x):\n    sig = double(double)\n"
-                    f"    def codegen(context, builder, signature, args):\n"
-                    f"        k = context.get_constant(double, float({parameters[0]}))\n"
-                    f"        return builder.{operation}(args[0], k)\n    return sig, codegen\n"
-                    f"{jit}\ndef {name}(x):\n    return in_{name}({_sum(module, func)})\n")
+            return (
+                f"@intrinsic\ndef in_{name}(typingctx, x):\n    sig = double(double)\n"
+                f"    def codegen(context, builder, signature, args):\n"
+                f"        k = context.get_constant(double, float({parameters[0]}))\n"
+                f"        return builder.{operation}(args[0], k)\n    return sig, codegen\n"
+                f"{jit}\ndef {name}(x):\n    return in_{name}({_sum(module, func)})\n"
+            )
         case "recursion":
-            return (f"{jit.replace('inline', 'nogil') if 'inline' in func.options else jit}\ndef {name}_r(x, n):\n"
-                    f"    if n <= 0:\n        return x * 1.0\n    return {_sum(module, func)} + {name}_r(x, n - 1)\n"
-                    f"@njit\ndef {name}(x):\n    return {name}_r(x, 3)\n")
+            return (
+                f"{jit.replace('inline', 'nogil') if 'inline' in func.options else jit}\ndef {name}_r(x, n):\n"
+                f"    if n <= 0:\n        return x * 1.0\n    return {_sum(module, func)} + {name}_r(x, n - 1)\n"
+                f"@njit\ndef {name}(x):\n    return {name}_r(x, 3)\n"
+            )
         case "mutual":
-            return (f"@njit\ndef {name}_a(x, n):\n    if n <= 0:\n        return x * 1.0\n    return {name}_b(x, n - 1) + 1\n"
-                    f"@njit\ndef {name}_b(x, n):\n    if n <= 0:\n        return x * 2.0\n"
-                    f"    return {name}_a(x, n - 1) * 2 + {_sum(module, func)}\n"
-                    f"@njit\ndef {name}(x):\n    return {name}_a(x, 4)\n")
+            return (
+                f"@njit\ndef {name}_a(x, n):\n    if n <= 0:\n        return x * 1.0\n    return {name}_b(x, n - 1) + 1\n"
+                f"@njit\ndef {name}_b(x, n):\n    if n <= 0:\n        return x * 2.0\n"
+                f"    return {name}_a(x, n - 1) * 2 + {_sum(module, func)}\n"
+                f"@njit\ndef {name}(x):\n    return {name}_a(x, 4)\n"
+            )
         case "generator":
-            return (f"@njit\ndef {name}_g(x):\n    for i in range(3):\n        yield i * ({_sum(module, func)})\n"
-                    f"{jit}\ndef {name}(x):\n    t = 0\n    for v in {name}_g(x):\n        t += v\n    return t\n")
+            return (
+                f"@njit\ndef {name}_g(x):\n    for i in range(3):\n        yield i * ({_sum(module, func)})\n"
+                f"{jit}\ndef {name}(x):\n    t = 0\n    for v in {name}_g(x):\n        t += v\n    return t\n"
+            )
         case "apply":
-            return (f"@njit\ndef {name}_ap(fn, x):\n    return fn(x) + {_sum(module, func)}\n"
-                    f"@njit\ndef {name}(x):\n    return {name}_ap({parameters[0]}, x) - {name}_ap({parameters[1]}, x)\n")
+            return (
+                f"@njit\ndef {name}_ap(fn, x):\n    return fn(x) + {_sum(module, func)}\n"
+                f"@njit\ndef {name}(x):\n    return {name}_ap({parameters[0]}, x) - {name}_ap({parameters[1]}, x)\n"
+            )
         case "functuple":
-            return (f"{name}_t = ({parameters[0]}, {parameters[1]})\n{jit}\ndef {name}(x):\n"
-                    f"    return {name}_t[0](x) - 3 * {name}_t[1](x)\n")
+            return (
+                f"{name}_t = ({parameters[0]}, {parameters[1]})\n{jit}\ndef {name}(x):\n"
+                f"    return {name}_t[0](x) - 3 * {name}_t[1](x)\n"
+            )
         case "default":
             return f"{jit}\ndef {name}(x, k={parameters[0]}):\n{_body(module, func, 'x + k')}\n"
         case "twins":
-            return (f"def raw_{name}(x):\n{body}\n{name}_1 = njit(fastmath=True)(raw_{name})\n"
-                    f"{name}_2 = njit(error_model='numpy')(raw_{name})\n{name} = njit{_options(func) or '()'}(raw_{name})\n")
+            return (
+                f"def raw_{name}(x):\n{body}\n{name}_1 = njit(fastmath=True)(raw_{name})\n"
+                f"{name}_2 = njit(error_model='numpy')(raw_{name})\n{name} = njit{_options(func) or '()'}(raw_{name})\n"
+            )
         case "parallel":
-            return (f"@njit(parallel=True)\ndef {name}(x):\n    out = np.zeros(8)\n    for i in prange(8):\n"
-                    f"        out[i] = i * {_sum(module, func)}\n    return out[3]\n")
+            return (
+                f"@njit(parallel=True)\ndef {name}(x):\n    out = np.zeros(8)\n    for i in prange(8):\n"
+                f"        out[i] = i * {_sum(module, func)}\n    return out[3]\n"
+            )
         case "stencil":
-            return (f"@stencil\ndef {name}_s(a):\n    return a[-1] + a[1] * {parameters[0]}\n"
-                    f"@njit\ndef {name}(x):\n    return {name}_s(np.arange(6.0) * x)[2]\n")
+            return (
+                f"@stencil\ndef {name}_s(a):\n    return a[-1] + a[1] * {parameters[0]}\n"
+                f"@njit\ndef {name}(x):\n    return {name}_s(np.arange(6.0) * x)[2]\n"
+            )
         case "jitclass":
             method = _body(module, func, "self.v", 8).replace("r = self.v", "x = self.v\n        r = x", 1)
-            return (f"@jitclass([('v', float64)])\nclass {name}_C:\n    def __init__(self, v):\n        self.v = v\n"
-                    f"    def get(self):\n{method}\n@njit\ndef {name}(x):\n    return {name}_C(x).get()\n")
+            return (
+                f"@jitclass([('v', float64)])\nclass {name}_C:\n    def __init__(self, v):\n        self.v = v\n"
+                f"    def get(self):\n{method}\n@njit\ndef {name}(x):\n    return {name}_C(x).get()\n"
+            )
         case "cfunc":
-            return (f"@cfunc('float64(float64)')\ndef {name}_c(x):\n    return x + {parameters[0]}\n"
-                    f"@njit\ndef {name}(x):\n    return {name}_c(x * 1.0)\n"
-                    f"if __name__ == '__main__':\n    print({name}_c.ctypes(2.0))\n")
+            return (
+                f"@cfunc('float64(float64)')\ndef {name}_c(x):\n    return x + {parameters[0]}\n"
+                f"@njit\ndef {name}(x):\n    return {name}_c(x * 1.0)\n"
+                f"if __name__ == '__main__':\n    print({name}_c.ctypes(2.0))\n"
+            )
         case "method":
-            return (f"@overload_method(types.Array, 'm_{name}')\ndef ov_{name}(a):\n"
-                    f"    def impl(a):\n        x = a[0]\n        return {_sum(module, func)}\n    return impl\n"
-                    f"@njit\ndef {name}(x):\n    return np.array([x, x]).m_{name}()\n")
+            return (
+                f"@overload_method(types.Array, 'm_{name}')\ndef ov_{name}(a):\n"
+                f"    def impl(a):\n        x = a[0]\n        return {_sum(module, func)}\n    return impl\n"
+                f"@njit\ndef {name}(x):\n    return np.array([x, x]).m_{name}()\n"
+            )
     raise AssertionError(func.kind)
 
 

@@ -43,6 +43,8 @@ def replay(kept: Path, workdir: Path) -> str:
                     path = workdir / f"version-{index}" / relative
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.write_text(text, encoding="utf-8")
-            return (f"differs after {len(sequence)} of {len(versions)} versions; the last two are in {workdir}/version-*, last edit: "
-                    f"{last['edit']}, env {last['env']}\n--- plain\n{oracle.stdout}\n--- nbcache\n{outcome.stdout}\n{outcome.stderr[-2000:]}")
+            return (
+                f"differs after {len(sequence)} of {len(versions)} versions; the last two are in {workdir}/version-*, last edit: "
+                f"{last['edit']}, env {last['env']}\n--- plain\n{oracle.stdout}\n--- nbcache\n{outcome.stdout}\n{outcome.stderr[-2000:]}"
+            )
     return "no sequence from an empty store shows it again"

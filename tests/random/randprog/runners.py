@@ -37,7 +37,9 @@ class Pending:
             return proc.finish(self._wait)
         status = json.loads(self._wait.readline())["status"]
         seconds = time.perf_counter() - self._started
-        return proc.Outcome(status, self._out.read_text(encoding="utf-8"), self._err.read_text(encoding="utf-8"), seconds)
+        return proc.Outcome(
+            status, self._out.read_text(encoding="utf-8"), self._err.read_text(encoding="utf-8"), seconds
+        )
 
 
 class Zygote:
@@ -46,12 +48,20 @@ class Zygote:
     def __init__(self, name: str, scratch: Path, store: Path | None, *, warm: bool = False) -> None:
         script = Path(__file__).with_name("zygote.py")
         argv = [sys.executable, str(script), *(["--warm"] if warm else [])]
-        self._process = subprocess.Popen(argv, env=proc.environment(store), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen(
+            argv, env=proc.environment(store), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         self._out, self._err = scratch / f"{name}.out", scratch / f"{name}.err"
 
     def start(self, job: Job) -> Pending:
         """Start ``job``."""
-        request = {"main": str(job.main), "cwd": str(job.cwd), "env": dict(job.env), "out": str(self._out), "err": str(self._err)}
+        request = {
+            "main": str(job.main),
+            "cwd": str(job.cwd),
+            "env": dict(job.env),
+            "out": str(self._out),
+            "err": str(self._err),
+        }
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         return Pending(self._process.stdout, self._out, self._err)

@@ -54,8 +54,6 @@ def execute(path):
 
 
 if __name__ == "__main__":
-    import numba
-
     if "--warm" in sys.argv:
         from numba.core.registry import cpu_target
 

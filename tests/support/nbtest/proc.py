@@ -49,12 +49,27 @@ def environment(store: Path | str | None = None, extra: Mapping[str, str] | None
     return env
 
 
-def start(argv: Sequence[str], store: Path | str | None = None, extra: Mapping[str, str] | None = None,
-          cwd: Path | str | None = None, python: str = sys.executable, user: int | None = None) -> subprocess.Popen[str]:
+def start(
+    argv: Sequence[str],
+    store: Path | str | None = None,
+    extra: Mapping[str, str] | None = None,
+    cwd: Path | str | None = None,
+    python: str = sys.executable,
+    user: int | None = None,
+) -> subprocess.Popen[str]:
     """Start ``python argv`` with its output in pipes; as another ``user`` (a uid) when we are root."""
     groups = None if user is None else []
-    return subprocess.Popen([python, *map(str, argv)], env=environment(store, extra), cwd=cwd, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, user=user, group=user, extra_groups=groups)
+    return subprocess.Popen(
+        [python, *map(str, argv)],
+        env=environment(store, extra),
+        cwd=cwd,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        user=user,
+        group=user,
+        extra_groups=groups,
+    )
 
 
 def finish(process: subprocess.Popen[str], timeout: float = 300, started: float | None = None) -> Outcome:
@@ -69,8 +84,15 @@ def finish(process: subprocess.Popen[str], timeout: float = 300, started: float 
     return Outcome(process.returncode, stdout, stderr, time.perf_counter() - started)
 
 
-def run(argv: Sequence[str], store: Path | str | None = None, extra: Mapping[str, str] | None = None,
-        cwd: Path | str | None = None, timeout: float = 300, python: str = sys.executable, user: int | None = None) -> Outcome:
+def run(
+    argv: Sequence[str],
+    store: Path | str | None = None,
+    extra: Mapping[str, str] | None = None,
+    cwd: Path | str | None = None,
+    timeout: float = 300,
+    python: str = sys.executable,
+    user: int | None = None,
+) -> Outcome:
     """Run ``python argv`` to its end."""
     started = time.perf_counter()
     return finish(start(argv, store, extra, cwd, python, user), timeout, started)

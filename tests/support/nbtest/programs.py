@@ -19,7 +19,9 @@ _SHAPES = [
 def functions(count: int, decorator: str = "@njit") -> str:
     """Return a module that defines ``f0``..``f<count-1>``, all different, and ``ALL``: each to be called with one number."""
     head = "import math\nfrom numba import njit, vectorize\nK = 7\n"
-    blocks = [f"{decorator}\n" + _SHAPES[index % len(_SHAPES)].format(n=f"f{index}", k=index + 2) for index in range(count)]
+    blocks = [
+        f"{decorator}\n" + _SHAPES[index % len(_SHAPES)].format(n=f"f{index}", k=index + 2) for index in range(count)
+    ]
     return head + "\n".join(blocks) + f"\nALL = [{', '.join(f'f{index}' for index in range(count))}]\n"
 
 
@@ -28,6 +30,10 @@ def caller(module: str, argument: str = "3", *, gate: bool = False) -> str:
 
     With ``gate`` it says "ready" once Numba is imported and waits for the file named by its first argument.
     """
-    wait = ("print('ready', flush=True)\nwhile not os.path.exists(sys.argv[1]):\n    time.sleep(0.002)\n") if gate else ""
-    return (f"import os, sys, time\nfrom {module} import ALL\n{wait}"
-            f"for function in ALL:\n    print(function.__name__, repr(function({argument})), flush=True)\n")
+    wait = (
+        ("print('ready', flush=True)\nwhile not os.path.exists(sys.argv[1]):\n    time.sleep(0.002)\n") if gate else ""
+    )
+    return (
+        f"import os, sys, time\nfrom {module} import ALL\n{wait}"
+        f"for function in ALL:\n    print(function.__name__, repr(function({argument})), flush=True)\n"
+    )

@@ -26,8 +26,14 @@ class Usage:
 
     def since(self, earlier: Usage) -> Usage:
         """What was added after ``earlier`` was read."""
-        return Usage(self.processes - earlier.processes, self.hits - earlier.hits, self.builds - earlier.builds,
-                     self.functions, self.misses - earlier.misses, self.uncacheable - earlier.uncacheable)
+        return Usage(
+            self.processes - earlier.processes,
+            self.hits - earlier.hits,
+            self.builds - earlier.builds,
+            self.functions,
+            self.misses - earlier.misses,
+            self.uncacheable - earlier.uncacheable,
+        )
 
 
 def _counts(value: object) -> Counter[str]:
