@@ -15,7 +15,9 @@ PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "quickstart_p
 def run(environ):
     """Run the program in a new process; return (wall time [s], its output)."""
     started = time.perf_counter()
-    done = subprocess.run([sys.executable, PROGRAM], env=environ, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run([sys.executable, PROGRAM], env=environ, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"quickstart: the program ended with status {done.returncode}")
     return time.perf_counter() - started, done.stdout
 
 

@@ -96,6 +96,10 @@ def check_seams() -> Finding:
     """Look whether this Numba is one that nbcache was verified on."""
     what = "numba internals"
     try:
+        from nbcache.client import hook
+
+        # Looking at Numba imports it. With NBCACHE_DIR set that would make this very process a client of the store.
+        hook.disarm()
         from nbcache.glue import seams
 
         problem = seams.problem()
