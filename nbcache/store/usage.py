@@ -21,7 +21,6 @@ So that the directory doesn't grow for ever, :func:`fold` sums up the records of
 from __future__ import annotations
 
 import json
-import math
 import os
 import stat
 import time
@@ -50,6 +49,7 @@ MAX_EXAMPLES: Final = 50
 FOLD_SECONDS: Final = 3600.0
 """From this age a record is folded [s]."""
 MAX_TEXT: Final = 300
+_MOST: Final = (1 << 53) - 1
 
 Record = dict[str, Any]
 
@@ -250,13 +250,14 @@ def _text(value: object) -> str:
 
 
 def _count(value: object) -> int:
-    return value if type(value) is int and 0 <= value < 1 << 53 else 0
+    # Cut and not dropped, so that a forged number can't wipe out the sum it was added to.
+    return min(value, _MOST) if type(value) is int and value >= 0 else 0
 
 
 def _seconds(value: object) -> float:
-    if type(value) is int and value < 1 << 53:
-        value = float(value)
-    return value if type(value) is float and math.isfinite(value) and value >= 0 else 0.0
+    if type(value) is int:
+        value = float(_count(value))
+    return min(value, float(_MOST)) if type(value) is float and value >= 0 else 0.0
 
 
 def _counts(value: object, limit: int, accept: Callable[[str], bool] = lambda _: True) -> dict[str, int]:

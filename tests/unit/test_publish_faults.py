@@ -3,10 +3,12 @@
 import contextlib
 import errno
 import os
+import random
 import resource
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 from storekit import SECTIONS, find, header, key, leftovers, open_store
@@ -175,6 +177,47 @@ def test_a_lasting_error_has_a_reason(tmp_path, monkeypatch, error):
     assert done.reason.startswith(("no ", "the "))
     assert leftovers(tmp_path) == []
     assert store.write_usage({"hits": {key(): 1}}) is None
+
+
+def churn(store, seed):
+    """Publish, look up and remove at random until killed; end with status 1 on anything wrong."""
+    rng = random.Random(seed)
+    while True:
+        name, guard = rng.randrange(5), f"g{rng.randrange(3)}"
+        done = store.publish(header(name, guard=guard), SECTIONS, recache=rng.random() < 0.3)
+        for item in store.find(key(name), lambda _: os._exit(1)):
+            # None is right too: what was found may be gone or replaced by now, but never something else.
+            if any(item.section(part) not in {SECTIONS[part], None} for part in SECTIONS):
+                os._exit(1)
+            if rng.random() < 0.05:
+                store.remove(item.path)
+        if not done.ok and done.reason != "too many writers at once":
+            os._exit(1)
+
+
+def test_many_processes_killed_at_random(tmp_path):
+    store = open_store(tmp_path)
+    rng = random.Random(7)
+    for round_number in range(4):
+        children = []
+        for number in range(8):
+            child = os.fork()
+            if child == 0:
+                try:
+                    churn(store, (round_number, number).__hash__())
+                finally:
+                    os._exit(1)
+            children.append(child)
+        for child in children:
+            time.sleep(rng.random() / 20)
+            os.kill(child, signal.SIGKILL)
+        statuses = [os.waitpid(child, 0)[1] for child in children]
+        assert all(os.WIFSIGNALED(status) for status in statuses)
+        assert list(store.verify()) == []
+    for number in range(5):
+        for guard in range(3):
+            assert store.publish(header(number, guard=f"g{guard}"), SECTIONS).ok
+    assert all({item.header.guard for item in find(store, number)[0]} >= {"g0", "g1", "g2"} for number in range(5))
 
 
 @pytest.mark.parametrize("error", [errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK])
