@@ -1,0 +1,140 @@
+"""Family 16: an installed package, never imported by the program, changes what plain NumPy calls compile to."""
+
+from ..harness import Step, main, py, trap
+
+_PROGRAM = main("""
+    @njit
+    def f(a):
+        return np.ptp(a) + 1
+
+    @njit
+    def caller(a):
+        return f(a) * 2
+
+    show("f", f, np.array([1.0, 5.0]))
+    show("caller", caller, np.array([1.0, 5.0]))
+""")
+
+
+def _package(version: str, body: str) -> dict[str, str]:
+    """Return an installed package `numba_plugin` with an entry point for Numba, below `site/`."""
+    info = f"site/numba_plugin-{version}.dist-info"
+    return {
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: numba-plugin\nVersion: {version}\n",
+        f"{info}/entry_points.txt": "[numba_extensions]\ninit = numba_plugin:init\n",
+        "site/numba_plugin/__init__.py": "def init():\n    from . import overloads\n",
+        "site/numba_plugin/flags.py": "SIGN = 1\n",
+        "site/numba_plugin/overloads.py": py(f"""
+            import numpy as np
+            from numba.extending import overload
+            from . import flags
+
+            @overload(np.ptp)
+            def plugin_ptp(a, axis=None):
+                sign = flags.SIGN
+
+                def implementation(a, axis=None):
+                    return {body} * sign
+                return implementation
+        """),
+    }
+
+
+_ONE = _package("1.0", "-100.0")
+_CHANGED = {"site/numba_plugin/overloads.py": _package("1.0", "-200.0")["site/numba_plugin/overloads.py"]}
+_PRESENT = {"PYTHONPATH": "{root}/site"}
+
+_STRUCTURE = {
+    "main.py": main("""
+        from numba import vectorize
+
+        @vectorize(["float64(float64)"])
+        def u(x):
+            return np.sinc(x) + 1
+
+        @njit
+        def f(x):
+            return np.sinc(x) * 2
+
+        show("u", u, np.array([0.5]))
+        show("f", f, np.array([0.5, 0.0]))
+    """),
+    **{
+        path: text.replace("np.ptp", "np.sinc")
+        .replace("plugin_ptp(a, axis=None)", "plugin_sinc(x)")
+        .replace("implementation(a, axis=None)", "implementation(x)")
+        for path, text in _ONE.items()
+    },
+}
+
+_SPECIAL = {
+    "main.py": main("""
+        @njit
+        def solve(a, b):
+            return np.linalg.solve(a, b).sum()
+
+        show("solve", solve, np.eye(2), np.ones(2))
+        show("roots", njit(lambda p: np.dot(p, p)), np.array([1.0, 2.0]))
+    """)
+}
+_NO_SCIPY = {
+    "hide/scipy/__init__.py": "raise ImportError('hidden by the test')\n",
+}
+
+_THREADING = {
+    "main.py": main("""
+        import os
+        from numba import prange
+
+        @njit(parallel=True)
+        def f(n):
+            a = np.zeros(n)
+            for i in prange(n):
+                a[i] = numba.get_num_threads() > 0
+            return a.sum()
+
+        show("f", f, 8)
+        show("threads", lambda: numba.get_num_threads())
+    """)
+}
+
+PROGRAMS = (
+    trap("plugin-appears", 16, {"main.py": _PROGRAM, **_ONE}, Step(env=_PRESENT)),
+    trap("plugin-disappears", 16, Step(files={"main.py": _PROGRAM, **_ONE}, env=_PRESENT), Step()),
+    trap(
+        "plugin-changes",
+        16,
+        Step(files={"main.py": _PROGRAM, **_ONE}, env=_PRESENT),
+        Step(files=_CHANGED, env=_PRESENT),
+    ),
+    trap(
+        "plugin-changes-a-module-it-reads",
+        16,
+        Step(files={"main.py": _PROGRAM, **_ONE}, env=_PRESENT),
+        Step(files={"site/numba_plugin/flags.py": "SIGN = -1\n"}, env=_PRESENT),
+    ),
+    trap(
+        "plugin-comes-and-goes",
+        16,
+        {"main.py": _PROGRAM, **_ONE},
+        Step(env=_PRESENT),
+        Step(),
+        Step(files=_CHANGED, env=_PRESENT),
+    ),
+    trap("plugin-behind-a-ufunc", 16, _STRUCTURE, Step(env=_PRESENT)),
+    trap(
+        "plugin-unchanged",
+        16,
+        Step(files={"main.py": _PROGRAM, **_ONE}, env=_PRESENT),
+        Step(env=_PRESENT),
+        differs=False,
+        hit=True,
+    ),
+    trap(
+        "scipy-hidden",
+        16,
+        {**_SPECIAL, **_NO_SCIPY},
+        Step(env={"PYTHONPATH": "{root}/hide"}),
+    ),
+    trap("threads-setting", 16, _THREADING, Step(env={"NUMBA_NUM_THREADS": "1"}), rerun="later"),
+)
