@@ -1,6 +1,7 @@
 """The store as its users see it: find, publish, slots, refusal, verify, clear, and a state machine against a dict."""
 
 import os
+import pickle
 import shutil
 import socket
 import subprocess
@@ -15,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from storekit import SECTIONS, find, header, key, leftovers, mode, open_store
 
 from nbcache.config import Settings
-from nbcache.errors import BadKeyError
+from nbcache.errors import BadKeyError, EntryError, NbcacheError, StoreRefusedError
 from nbcache.store import Refusal, Store, directory, entry, layout
 from nbcache.store.publish import ALREADY_THERE, PUBLISHED
 
@@ -121,7 +122,7 @@ def test_refusals(tmp_path):
     assert refusal(tmp_path / "file").endswith("file is not a directory")
     assert "Not a directory" in refusal(tmp_path / "file" / "below")
     assert "does not exist and NBCACHE_READONLY is set" in refusal(tmp_path / "none", readonly=True)
-    assert "null byte" in refusal("a\0b")
+    assert "null" in refusal("a\0b")
     assert "File name too long" in refusal(tmp_path / ("x" * 300))
     assert "can't be used" in refusal("/proc/nbcache")
     (tmp_path / "loop").symlink_to("loop")
@@ -194,6 +195,14 @@ def test_somebody_else_reads_but_does_not_write():
             return theirs.writable, reasons, done.ok, lease.held, bool(theirs.write_usage({"hits": {key(): 1}}))
 
         assert as_nobody(work) == repr((False, [], False, False, True))
+
+
+def test_exceptions_survive_pickling():
+    for error in (BadKeyError("x"), EntryError("x"), StoreRefusedError("/x", "is a file")):
+        copy = pickle.loads(pickle.dumps(error))
+        assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
+        assert isinstance(copy, NbcacheError)
+    assert str(StoreRefusedError("/x", "is a file")) == "is a file"
 
 
 # Finding and publishing
