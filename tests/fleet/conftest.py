@@ -25,3 +25,14 @@ def as_root():
     """Skip unless we may change owners and drop privileges."""
     if os.getuid() != 0:
         pytest.skip("needs root: changes owners")
+
+
+@pytest.fixture
+def nobody(as_root):
+    """Run keywords for a child without privileges."""
+    from nbtest import proc
+
+    python = proc.interpreter_for(65534)
+    if python is None:
+        pytest.skip("no interpreter that an unprivileged user may execute")
+    return {"user": 65534, "python": python, "extra": proc.packages()}

@@ -37,7 +37,6 @@ print(total(np.arange(5.0)), halve(np.arange(3.0)))
 print(scale(2.5))
 """
 OTHER_UID = 12345
-NOBODY = 65534
 
 
 def write(place: Path, between: str = "") -> Path:
@@ -53,17 +52,15 @@ def check(
     *,
     lines: int = 1,
     says: str | None = None,
-    extra: dict[str, str] | None = None,
-    user: int | None = None,
-    timeout: float = 120,
+    **how: object,
 ) -> proc.Outcome:
     """Assert that the program says what plain Numba says, with at most ``lines`` lines more on stderr.
 
-    ``says``: what must stand in the first of them; without it, silence is accepted too.
+    ``says``: what must stand in the first of them; without it, silence is accepted too. ``how``: as for ``proc.run``.
     """
     plain = proc.run([main])
     assert plain.status == 0, plain.stderr
-    outcome = proc.run([main], store, extra, user=user, timeout=timeout)
+    outcome = proc.run([main], store, **{"timeout": 120, **how})
     assert outcome.said == plain.said, outcome.stderr
     more = [line for line in outcome.stderr.splitlines() if line not in plain.stderr.splitlines()]
     assert "Traceback" not in outcome.stderr
@@ -101,20 +98,20 @@ class TestDirectory:
     def test_not_creatable(self, place):
         check(write(place), "/proc/nowhere/store", says="/proc/nowhere/store")
 
-    def test_not_creatable_by_this_user(self, place, as_root):
-        check(write(place), place / "store", user=NOBODY, says=str(place / "store"))
+    def test_not_creatable_by_this_user(self, place, nobody):
+        check(write(place), place / "store", **nobody, says=str(place / "store"))
 
-    def test_not_writable_and_empty(self, place, as_root):
+    def test_not_writable_and_empty(self, place, nobody):
         (place / "store").mkdir(mode=0o755)
-        check(write(place), place / "store", user=NOBODY)
+        check(write(place), place / "store", **nobody)
 
-    def test_not_writable_and_full_is_used(self, place, as_root):
-        main, store = write(place), place / "store"
-        fill(main, store)
-        events = place / "events"
+    def test_not_writable_and_full_is_used(self, place, nobody):
+        main, store, events = write(place), place / "store", place / "events"
+        check(main, store, lines=0, python=nobody["python"], extra=nobody["extra"])
         events.touch()
         events.chmod(0o666)
-        check(main, store, user=NOBODY, extra={"NBTEST_EVENTS": str(events)})
+        nobody["extra"]["NBTEST_EVENTS"] = str(events)
+        check(main, store, **nobody)
         assert '"functions": []' in events.read_text()
 
     def test_owned_by_someone_else(self, place, as_root):
@@ -292,12 +289,12 @@ class TestEntries:
             check(main, store, lines=len(damaged), timeout=60)
             assert not usage.read(store).since(before).builds, "the store did not heal"
 
-    def test_unreadable(self, place, filled, as_root):
+    def test_unreadable(self, place, filled, nobody):
         shutil.copytree(filled / "store", place / "store")
         main, store = shutil.copy(filled / "main.py", place), place / "store"
         for path in entries(store):
             path.chmod(0)
-        check(main, store, lines=len(entries(store)), user=NOBODY)
+        check(main, store, lines=len(entries(store)), **nobody)
 
     def test_owned_by_someone_else(self, place, filled, as_root):
         shutil.copytree(filled / "store", place / "store")

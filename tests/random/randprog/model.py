@@ -56,7 +56,7 @@ KINDS = {
     "string": 2,
     "array": 3,
     "matrix": 1,
-    "big": 0.3,
+    "big": 0.15,
     "named": 2,
     "enum": 2,
     "record": 1,
@@ -83,7 +83,7 @@ def draw_value(rng: random.Random, kind: str) -> str:
             return repr(rng.choice(["abc", "abd", "ab", "", "abcd", "é"]))
         case "array":
             values = [rng.choice("01234") for _ in range(rng.choice([3, 3, 4]))]
-            return f"np.array([{', '.join(values)}], dtype=np.{dtype})" + rng.choice(["", "", "[::-1]", "[::2]"])
+            return f"np.array([{', '.join(values)}], dtype=np.{dtype})" + rng.choice([""] * 14 + ["[::-1]", "[::2]"])
         case "matrix":
             values = ", ".join(rng.choice("0123") for _ in range(4))
             return f"np.array([{values}], dtype=np.{dtype}).reshape((2, 2), order='{rng.choice('CF')}')"

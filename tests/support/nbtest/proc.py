@@ -6,8 +6,10 @@ A child sees no NBCACHE_*, NUMBA_* or NBTEST_* of ours, only what a test passes.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +72,26 @@ def start(
         group=user,
         extra_groups=groups,
     )
+
+
+def interpreter_for(user: int) -> str | None:
+    """Return an interpreter of this version that ``user`` may execute, for us as root; None when there is none.
+
+    Ours may lie in root's home. Then the system's does, with our packages on its path (see ``packages``).
+    """
+    system = shutil.which(f"python{sys.version_info[0]}.{sys.version_info[1]}", path="/usr/local/bin:/usr/bin")
+    for python in filter(None, (sys.executable, system)):
+        try:
+            subprocess.run([python, "-c", "pass"], user=user, group=user, extra_groups=[], check=True, cwd="/")
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        return python
+    return None
+
+
+def packages() -> dict[str, str]:
+    """Return the environment that lets another interpreter of this version import our packages."""
+    return {"PYTHONPATH": os.pathsep.join([str(INJECT), str(ROOT), sysconfig.get_paths()["purelib"]])}
 
 
 def finish(process: subprocess.Popen[str], timeout: float = 300, started: float | None = None) -> Outcome:
