@@ -18,9 +18,14 @@ from nbcache.store.directory import Refusal, Store
 from nbcache.store.entry import Header
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nbcache.config import Settings
+    from nbcache.glue.artifacts import Packed
     from nbcache.glue.frames import Frame
     from nbcache.glue.units import Unit
+    from nbcache.glue.wrappers import WrapperUnit
+    from nbcache.store.directory import FoundEntry
 
 _log = logging.getLogger("nbcache")
 _POLL_SECONDS = (0.005, 0.1)
@@ -41,7 +46,7 @@ class ClientSession:
         self.counters = Counters()
         self.enabled = True
         self._loaded: dict[str, Any] = {}
-        self._leases: dict[int, Any] = {}
+        self._last_reason = "new"
 
     @property
     def cache_path(self) -> str | None:
@@ -87,13 +92,63 @@ class ClientSession:
             cres.library._nbcache_taint = "a fault of nbcache"
             self._fault("publishing", frame.unit)
 
+    def wrapper(self, kind: str, cres: Any, signature: Any, shape: object, build: Callable[[], Any]) -> Any:
+        """A ufunc wrapper: (library, environment, name), loaded, or built by *build* and published."""
+        from nbcache.glue.wrappers import WrapperUnit, prepare, wrappable, wrapper_info
+
+        if not self.enabled:
+            return build()
+        try:
+            unit = WrapperUnit(self.maker, kind, cres, signature, shape) if wrappable(cres) else None
+            found = self._find_wrapper(unit) if unit is not None else None
+            if found is not None:
+                return wrapper_info(cres, *found)
+        except Exception:
+            unit = None
+            self._fault("looking up", None)
+        started = time.perf_counter()
+        # The kernel may be a hit, which initialises nothing; building needs Numba's registries.
+        prepare(cres)
+        info = build()
+        try:
+            if unit is not None:
+                self._save_wrapper(unit, info, started)
+        except Exception:
+            self._fault("publishing", None)
+        return info
+
+    def _find_wrapper(self, unit: WrapperUnit) -> tuple[Any, str] | None:
+        from nbcache.glue import artifacts
+
+        def load(entry: FoundEntry) -> tuple[Any, str]:
+            found = artifacts.unpack_wrapper(unit, entry.section)
+            self.counters.hit(unit.key, unit.name, entry.header.compile_seconds)
+            return found
+
+        found = self._first(unit, load)
+        if found is None:
+            self.counters.miss(self._last_reason)
+        return found
+
+    def _save_wrapper(self, unit: WrapperUnit, info: Any, started: float) -> None:
+        from nbcache.glue import artifacts
+
+        library = info.library
+        if not library._finalized:
+            library.enable_object_caching()
+            library._ensure_finalized()
+        seconds = time.perf_counter() - started
+        packed = self._pack(unit, library, seconds, lambda: artifacts.pack_wrapper(unit, library, info.name))
+        if packed is not None:
+            self._publish(unit, "", seconds, packed)
+
     # -- finding ---------------------------------------------------------------------------------
 
     def _identify(self, owner: Any, sig: Any) -> Unit | str:
         from nbcache.glue.identity import Unidentifiable
         from nbcache.glue.units import unit_for
 
-        unit = unit_for(self.maker, owner, sig)
+        unit = unit_for(self.maker, self.frames, owner, sig)
         try:
             unit.key  # noqa: B018  computed here so that it is known to exist
         except Unidentifiable as exc:
@@ -110,24 +165,43 @@ class ClientSession:
         if known is not None:
             cres = artifacts.share(unit, target_context, *known)
             if cres is not None:
-                self.counters.hit(unit.key, unit.name, 0.0)
+                self._hit(unit, known[0], 0.0)
                 return cres
+
+        def load(entry: FoundEntry) -> Any:
+            cres, kept = artifacts.unpack(unit, target_context, entry.section, entry.header.build)
+            self._loaded.setdefault(unit.key, kept)
+            self._hit(unit, kept[0], entry.header.compile_seconds)
+            return cres
+
+        return self._first(unit, load)
+
+    def _hit(self, unit: Unit, fields: dict[str, Any], seconds: float) -> None:
+        from nbcache.glue import effects
+
+        recorded, reach, owner = fields["effects"], unit.reach, unit.owner
+        self.counters.hit(unit.key, unit.name, seconds)
+        _log.debug("hit: %s %s", unit.name, unit.signature_text)
+        effects.repeat(owner, reach, recorded)
+        if recorded:
+            effects.remember(owner, unit.args, lambda: effects.resolved(reach, recorded))
+
+    def _first(self, unit: Unit | WrapperUnit, load: Callable[[FoundEntry], Any]) -> Any | None:
+        """What *load* makes of the first variant of the unit's key that can be used here."""
+        from nbcache.glue.artifacts import Unloadable
+
+        self._last_reason = "recache" if self.settings.recache else "new"
         if self.settings.recache:
             return None
         reasons: list[str] = []
         for entry in self.store.find(unit.key, reasons.append):
             try:
-                cres, kept = artifacts.unpack(unit, target_context, entry.section, entry.header.build)
-            except artifacts.Unloadable as exc:
+                return load(entry)
+            except Unloadable as exc:
                 reasons.append(str(exc))
-                continue
-            self._loaded.setdefault(unit.key, kept)
-            self.counters.hit(unit.key, unit.name, entry.header.compile_seconds)
-            _log.debug("hit: %s %s", unit.name, unit.signature_text)
-            return cres
         for reason in reasons:
             _log.info("%s %s was passed over: %s", unit.name, unit.signature_text, reason)
-        self._last_reason = reasons[0] if reasons else "new"
+            self._last_reason = reason
         return None
 
     def _wait_for_others(self, unit: Unit, target_context: Any) -> Any | None:
@@ -165,19 +239,31 @@ class ClientSession:
     # -- publishing ------------------------------------------------------------------------------
 
     def _save(self, frame: Frame, unit: Unit, cres: Any) -> None:
-        from nbcache.glue import artifacts
+        from nbcache.glue import artifacts, effects
 
         seconds = time.perf_counter() - frame.started
+        done = list(frame.effects)
+        effects.remember(unit.owner, unit.args, lambda: done)
+        packed = self._pack(unit, cres.library, seconds, lambda: artifacts.pack(unit, frame, cres))
+        if packed is not None:
+            self._loaded.setdefault(unit.key, packed.kept)
+            cres.library._nbcache_unit = unit
+            self._publish(unit, frame.build, seconds, packed)
+
+    def _pack(self, unit: Unit | WrapperUnit, library: Any, seconds: float, pack: Callable[[], Packed]) -> Packed | None:
+        from nbcache.glue.artifacts import Unstorable
+
         self.counters.built(unit.key, f"{unit.name} {unit.signature_text}", seconds)
         try:
-            packed = artifacts.pack(unit, frame, cres)
-        except artifacts.Unstorable as exc:
+            return pack()
+        except Unstorable as exc:
             reason = str(exc)
-            cres.library._nbcache_taint = reason
+            library._nbcache_taint = reason
             self.counters.uncacheable(reason, unit.name)
             _log.debug("%s can't be cached: %s", unit.name, reason)
-            return
-        self._loaded.setdefault(unit.key, packed.kept)
+            return None
+
+    def _publish(self, unit: Unit | WrapperUnit, build: str, seconds: float, packed: Packed) -> None:
         if not self.store.writable:
             return
         header = Header(
@@ -188,11 +274,12 @@ class ClientSession:
             toolchain=self.maker.conditions.summary(),
             compile_seconds=seconds,
             created=time.time(),
-            build=frame.build,
+            build=build,
             guard=packed.guard,
             extra={},
         )
-        published = self.store.publish(header, packed.sections)
+        # Not waiting for the disk: what a power failure tears fails its checksums and is a miss.
+        published = self.store.publish(header, packed.sections, durable=False)
         if published.ok:
             self.counters.published(unit.key)
         else:

@@ -21,7 +21,7 @@ from numba.core.environment import Environment, lookup_environment
 from numba.core.runtime import _nrt_python, rtsys
 from numba.core.serialize import NumbaPickler
 
-from nbcache.glue import tokens
+from nbcache.glue import effects, tokens
 from nbcache.glue.library import StoredLibrary
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from nbcache.glue.frames import Frame
     from nbcache.glue.units import Unit
+    from nbcache.glue.wrappers import WrapperUnit
 
 META_VERSION = 1
 _ENVIRONMENT_PREFIXES = ("_ZN08NumbaEnv", ".NumbaEnv")
@@ -98,7 +99,8 @@ def pack(unit: Unit, frame: Frame, cres: Any) -> Packed:
         raise Unstorable(msg)
     try:
         fields = _pack_result(unit, cres)
-        fields["libraries"] = _pack_library(library)
+        fields["effects"] = effects.record(frame)
+        fields["symbols"] = _pack_symbols(library)
         meta = dumps(fields, frame)
     except Unstorable:
         raise
@@ -107,6 +109,25 @@ def pack(unit: Unit, frame: Frame, cres: Any) -> Packed:
         raise Unstorable(msg) from exc
     if frame.taint:
         raise Unstorable(frame.taint)
+    return _sections(unit, library, fields, meta)
+
+
+def pack_wrapper(unit: WrapperUnit, library: Any, name: str) -> Packed:
+    """Turn a ufunc wrapper's library into an entry's sections.  Raises Unstorable."""
+    library._ensure_finalized()
+    taint = taint_of(library)
+    if taint or library.has_dynamic_globals:
+        raise Unstorable(taint or "it has the address of something in this process built in")
+    fields = {
+        "name": library.name,
+        "wrapper": name,
+        "symbols": _pack_symbols(library),
+        "reload_init": tuple(library._reload_init),
+    }
+    return _sections(unit, library, fields, pickle.dumps(fields, protocol=4))
+
+
+def _sections(unit: Unit | WrapperUnit, library: Any, fields: dict[str, Any], meta: bytes) -> Packed:
     code = bytes(library._get_compiled_object())
     definitions = _definitions_in(code, meta)
     head = pickle.dumps((META_VERSION, definitions), protocol=4)
@@ -186,7 +207,7 @@ def _pack_environments(cres: Any) -> list[tuple[str, str, list[Any]]]:
     return found
 
 
-def _pack_library(library: Any) -> dict[str, tuple[str, ...]]:
+def _pack_symbols(library: Any) -> dict[str, tuple[str, ...]]:
     functions: list[str] = []
     externals: list[str] = []
     variables: list[str] = []
@@ -248,6 +269,24 @@ def unpack(
 
     Raises Unloadable.
     """
+    fields, definitions, code = _open(unit, read)
+    library = load_library(target_context, fields, code, read, lambda: _rebuild_module(unit, build, fields))
+    library._nbcache_unit = unit  # type: ignore[attr-defined]
+    return _assemble(unit, target_context, fields, library), (fields, definitions, library)
+
+
+def unpack_wrapper(unit: WrapperUnit, read: Callable[[str], bytes | None]) -> tuple[Any, str]:
+    """A ufunc wrapper's library and the name of the function in it.  Raises Unloadable."""
+    fields, _definitions, code = _open(unit, read)
+
+    def rebuild() -> Any:
+        msg = f"nothing links against the ufunc wrapper of {unit.name}"
+        raise RuntimeError(msg)
+
+    return load_library(unit.cres.target_context, fields, code, read, rebuild), fields["wrapper"]
+
+
+def _open(unit: Unit | WrapperUnit, read: Callable[[str], bytes | None]) -> tuple[dict[str, Any], dict[str, Any], bytes]:
     meta, code = read("meta"), read("object")
     if meta is None or code is None:
         msg = "damaged"
@@ -261,9 +300,7 @@ def unpack(
         tokens.bind(definitions, unit.reach)
     except tokens.Unresolvable as exc:
         raise Unloadable(str(exc)) from exc
-    fields = pickle.loads(meta[8 + size :])  # noqa: S301
-    library = load_library(target_context, fields, code, read, lambda: _rebuild_module(unit, build, fields))
-    return _assemble(unit, target_context, fields, library), (fields, definitions, library)
+    return pickle.loads(meta[8 + size :]), definitions, code  # noqa: S301
 
 
 def share(
@@ -310,7 +347,12 @@ def _assemble(unit: Unit, target_context: Any, fields: dict[str, Any], library: 
 
 def _rebuild_module(unit: Unit, build: str, fields: dict[str, Any]) -> Any:
     """Compile again what an entry held whose file is gone, under the names it had."""
-    raise NotImplementedError
+    cres = unit.compile_again(build)
+    symbol = fields["fndesc"]["mangled_name"]
+    if cres.fndesc.mangled_name != symbol:
+        msg = f"the entry of {unit.name} is gone, and compiling it again gave another name"
+        raise RuntimeError(msg)
+    return cres.library._get_module_for_linking()
 
 
 def load_library(
@@ -323,7 +365,7 @@ def load_library(
     """Put an object into the engine, once everything it needs is there.  Raises Unloadable."""
     for initialise in fields["reload_init"]:
         initialise()
-    symbols = fields["libraries"]
+    symbols = fields["symbols"]
     _provide(symbols["externals"], target_context)
     library = StoredLibrary(target_context.codegen(), fields["name"], code, symbols, read, rebuild)
     library._reload_init.update(fields["reload_init"])

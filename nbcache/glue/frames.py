@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from nbcache.glue.units import Unit
 
 
+Effect = tuple[str, object, tuple[object, ...], object]
+"""What else a compilation did: (kind, object that gained an overload or loop, argument types, return type)."""
+
+
 @dataclass
 class Frame:
     """One compilation.  ``unit`` is None for code that cannot be cached and still needs names."""
@@ -35,6 +39,7 @@ class Frame:
     taint: str = ""
     release: Callable[[], None] | None = None
     locations: dict[tuple[str, str, int], object] = field(default_factory=dict)
+    effects: list[Effect] = field(default_factory=list)
     _reach: Reach | None = None
 
     @property
@@ -84,6 +89,16 @@ class FrameStack:
             release = self._frames.pop().release
             if release is not None:
                 release()
+
+    def note(self, *effects: Effect) -> None:
+        """Remember for every open frame what is happening to somebody's dispatcher or ufunc."""
+        for frame in self._frames:
+            frame.effects += (effect for effect in effects if effect not in frame.effects)
+
+    def settle(self) -> None:
+        """Walk what the open frames reach, before something they reach changes."""
+        for frame in self._frames:
+            frame.reach  # noqa: B018  computed and kept
 
     def next_unique_id(self) -> str:
         """What takes the place of Numba's counter."""

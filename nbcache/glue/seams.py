@@ -17,17 +17,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numba
-from numba.core import bytecode, callconv, compiler_lock, serialize
+from numba.core import bytecode, callconv, compiler_lock, serialize, sigutils
 from numba.core.base import BaseContext
-from numba.core.caching import NullCache, _Cache
-from numba.core.dispatcher import Dispatcher
-from numba.np.ufunc import ufuncbuilder
+from numba.core.caching import _Cache
+from numba.core.dispatcher import Dispatcher, _DispatcherBase
+from numba.np.ufunc import parallel, ufuncbuilder
+from numba.np.ufunc.dufunc import DUFunc
+from numba.np.ufunc.gufunc import GUFunc
 
-from nbcache.glue import artifacts, tokens
+from nbcache.glue import artifacts, effects, tokens
 from nbcache.glue.frames import FrameStack, UniqueIds
-from nbcache.glue.units import unit_for
 
 if TYPE_CHECKING:
+    from nbcache.glue.frames import Effect
     from nbcache.glue.units import KeyMaker
 
 VERIFIED = ((0, 61), (0, 68))
@@ -46,6 +48,9 @@ class Session(Protocol):
     def save(self, cres: Any) -> None:
         """The compilation of the innermost frame succeeded."""
 
+    def wrapper(self, kind: str, cres: Any, signature: Any, shape: object, build: Callable[[], Any]) -> Any:
+        """What *build* returns (library, environment, name), loaded instead if it can be."""
+
     @property
     def cache_path(self) -> str | None:
         """Where entries lie."""
@@ -60,13 +65,15 @@ class Seam:
     why: str
     replace: Callable[[Any, Session], Any]
     parameters: tuple[str, ...] | None = None
+    optional: bool = False
+    """Not on the class, but on its instances."""
 
     def problem(self) -> str | None:
         """What is wrong with this seam on the Numba at hand, or None."""
         original = inspect.getattr_static(self.owner, self.name, None)
         where = f"{getattr(self.owner, '__name__', self.owner)}.{self.name}"
         if original is None:
-            return f"{where} does not exist"
+            return None if self.optional else f"{where} does not exist"
         if self.parameters is None:
             return None
         function = original.__func__ if isinstance(original, classmethod | staticmethod) else original
@@ -115,12 +122,69 @@ def _scoped(attribute: str) -> Callable[[Any, Session], Any]:
                 if type(cache) is not SessionCache or cache.session is not session:
                     setattr(self, attribute, SessionCache(self, session))
                 depth = len(session.frames)
+                if depth:
+                    session.frames.settle()
                 try:
-                    return original(self, *args, **kwargs)
+                    compiled = original(self, *args, **kwargs)
                 finally:
                     session.frames.pop_to(depth)
+                if depth and isinstance(self, Dispatcher):
+                    session.frames.note(*_dispatcher_effects(self, *args))
+                return compiled
 
         return compile_in_scope
+
+    return replace
+
+
+def _dispatcher_effects(dispatcher: Dispatcher, sig: Any) -> list[Effect]:
+    args, return_type = sigutils.normalize_signature(sig)
+    args = tuple(args)
+    return [*effects.remembered(dispatcher, args), ("dispatcher", dispatcher, args, return_type)]
+
+
+def _noting_loops(original: Any, session: Session) -> Any:
+    @functools.wraps(original)
+    def compile_for_argtys(self: Any, argtys: Any, return_type: Any = None) -> Any:
+        if len(session.frames):
+            session.frames.settle()
+            session.frames.note(("ufunc", self, tuple(argtys), return_type))
+        return original(self, argtys, return_type)
+
+    return compile_for_argtys
+
+
+def _complete_overloads(_original: Any, _session: Session) -> Any:
+    return effects.Overloads()
+
+
+def _wrapped_ufunc(kind: str) -> Callable[[Any, Session], Any]:
+    def replace(original: Any, session: Session) -> Any:
+        @functools.wraps(original)
+        def build_ufunc_wrapper(library: Any, context: Any, fname: Any, signature: Any, *rest: Any, **named: Any) -> Any:
+            cres = named["cres"] if "cres" in named else rest[-1]
+            return session.wrapper(
+                kind, cres, signature, None, lambda: original(library, context, fname, signature, *rest, **named)
+            )
+
+        return build_ufunc_wrapper
+
+    return replace
+
+
+def _wrapped_gufunc(kind: str) -> Callable[[Any, Session], Any]:
+    def replace(original: Any, session: Session) -> Any:
+        @functools.wraps(original)
+        def build_gufunc_wrapper(py_func: Any, cres: Any, sin: Any, sout: Any, cache: Any, is_parfors: Any) -> Any:
+            if is_parfors:
+                # Linked into the caller, and stored as part of it.
+                return original(py_func, cres, sin, sout, cache, is_parfors)
+            # Numba's own cache of wrappers, which knows nothing of builds, stays out.
+            return session.wrapper(
+                kind, cres, cres.signature, (sin, sout), lambda: original(py_func, cres, sin, sout, False, is_parfors)
+            )
+
+        return build_gufunc_wrapper
 
     return replace
 
@@ -199,6 +263,35 @@ def table() -> list[Seam]:
         Seam(_cfunc_class(), "compile", "@cfunc", _scoped("_cache")),
         Seam(_cfunc_class(), "enable_caching", "as for Dispatcher", _keep_null_cache, ("self",)),
         Seam(
+            _DispatcherBase, "overloads",
+            "a hit gives callees the overloads that compiling their caller would have given them",
+            _complete_overloads, optional=True,
+        ),
+        Seam(
+            DUFunc, "_compile_for_argtys", "loops that compiling a caller adds to a ufunc", _noting_loops,
+            ("self", "argtys", "return_type"),
+        ),
+        Seam(
+            GUFunc, "_compile_for_argtys", "loops that compiling a caller adds to a gufunc", _noting_loops,
+            ("self", "argtys", "return_type"),
+        ),
+        Seam(
+            ufuncbuilder, "build_ufunc_wrapper", "the loop around a ufunc's kernel", _wrapped_ufunc("ufunc wrapper"),
+            ("library", "context", "fname", "signature", "objmode", "cres"),
+        ),
+        Seam(
+            parallel, "build_ufunc_wrapper", "the same for target='parallel'", _wrapped_ufunc("parallel ufunc wrapper"),
+            ("library", "ctx", "fname", "signature", "cres"),
+        ),
+        Seam(
+            ufuncbuilder, "build_gufunc_wrapper", "the loop around a gufunc's kernel",
+            _wrapped_gufunc("gufunc wrapper"), ("py_func", "cres", "sin", "sout", "cache", "is_parfors"),
+        ),
+        Seam(
+            parallel, "build_gufunc_wrapper", "the same for target='parallel'",
+            _wrapped_gufunc("parallel gufunc wrapper"), ("py_func", "cres", "sin", "sout", "cache", "is_parfors"),
+        ),
+        Seam(
             bytecode.FunctionIdentity, "_unique_ids",
             "symbol names come from a process-wide counter otherwise (numba#10486)", _unique_ids,
         ),
@@ -230,6 +323,7 @@ def problem(version: str | None = None) -> str | None:
     return next((text for seam in table() if (text := seam.problem()) is not None), None)
 
 
+_ABSENT = object()
 _installed: list[tuple[Seam, Any]] = []
 
 
@@ -241,7 +335,7 @@ def install(session: Session) -> str | None:
     if reason is not None:
         return reason
     for seam in table():
-        original = inspect.getattr_static(seam.owner, seam.name)
+        original = inspect.getattr_static(seam.owner, seam.name, _ABSENT)
         _installed.append((seam, original))
         setattr(seam.owner, seam.name, seam.replace(original, session))
     return None
@@ -251,12 +345,7 @@ def remove() -> None:
     """Put every original back."""
     while _installed:
         seam, original = _installed.pop()
-        setattr(seam.owner, seam.name, original)
-
-
-def is_null(cache: object) -> bool:
-    """Whether a Dispatcher has no cache of its own."""
-    return isinstance(cache, NullCache)
-
-
-__all__ = ["VERIFIED", "Seam", "Session", "SessionCache", "install", "problem", "remove", "table", "unit_for"]
+        if original is _ABSENT:
+            delattr(seam.owner, seam.name)
+        else:
+            setattr(seam.owner, seam.name, original)

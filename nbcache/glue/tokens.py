@@ -77,13 +77,13 @@ class Reach:
     """An index over all that a unit reaches: code objects by file and digest, objects by identity."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
-        self.by_id: dict[int, Node] = {}
-        self._by_digest: dict[bytes, list[object]] = {}
+        self._positions: dict[int, int] = {}
+        self._objects: list[tuple[bytes, object]] = []
         self._codes: dict[str, list[CodeType]] = {}
         self._codes_by_digest: dict[bytes, list[CodeType]] = {}
         for node in nodes:
-            self.by_id[id(node.obj)] = node
-            self._by_digest.setdefault(node.digest or b"", []).append(node.obj)
+            self._positions[id(node.obj)] = len(self._objects)
+            self._objects.append((node.digest or b"", node.obj))
             if isinstance(node.obj, FunctionType):
                 self._add_code(node.obj.__code__)
 
@@ -119,11 +119,23 @@ class Reach:
             raise Unresolvable(msg)
         return filename, line
 
-    def object_with(self, digest: bytes) -> object:
-        """The one reachable object with this identity.  Raises Unresolvable."""
-        found = self._by_digest.get(digest, [])
+    def reference(self, obj: object) -> tuple[int, bytes] | None:
+        """Position and identity of a reachable object, from which `referent` finds its counterpart."""
+        position = self._positions.get(id(obj))
+        return None if position is None else (position, self._objects[position][0])
+
+    def referent(self, reference: tuple[int, bytes]) -> object:
+        """The object that *reference* means here.  Raises Unresolvable.
+
+        Walks of equal graphs visit in the same order, so the position tells apart even objects
+        that are alike; where it is off, because two objects there are one here, identity must do.
+        """
+        position, digest = reference
+        if position < len(self._objects) and self._objects[position][0] == digest:
+            return self._objects[position][1]
+        found = [obj for other, obj in self._objects if other == digest]
         if len(found) != 1:
-            msg = "an object that the code refers to is not reachable" if not found else "two objects are alike"
+            msg = "something that the code refers to is not reachable" if not found else "two objects are alike"
             raise Unresolvable(msg)
         return found[0]
 
@@ -186,12 +198,11 @@ def live_reference(frame: Frame, obj: object) -> str | None:
                 return None
         except Exception:  # noqa: BLE001  a module's __getattr__ may raise anything
             pass
-    reach = frame.reach
-    node = reach.by_id.get(id(obj)) if reach is not None else None
-    if node is None or node.digest is None:
+    reference = frame.reach.reference(obj) if frame.reach is not None else None
+    if reference is None:
         frame.taint = frame.taint or f"it refers to {qualname or type(obj).__name__}, which only this process has"
         return None
-    return _new_token(frame, ("object", node.digest, node.title), obj)
+    return _new_token(frame, ("object", reference), obj)
 
 
 # -- in an entry -------------------------------------------------------------------------------
@@ -242,6 +253,6 @@ def _resolve(definition: Definition, reach: Any) -> Any:
             raise Unresolvable(msg)
         return (name, filename, line)
     if kind == "object":
-        return reach().object_with(definition[1])
+        return reach().referent(definition[1])
     msg = f"unknown kind of reference {kind!r}"
     raise Unresolvable(msg)

@@ -16,19 +16,21 @@ from numba.core import compiler, sigutils, types
 from numba.core.ccallback import CFunc
 from numba.core.cpu_options import FastMathOptions, InlineOptions
 from numba.core.dispatcher import Dispatcher
+from numba.core.registry import cpu_target
 from numba.core.targetconfig import ConfigStack
 from numba.core.types.abstract import Type
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.codeplan import nested_codes
 from nbcache.glue.describers import Describers, function_name
+from nbcache.glue.frames import Frame, FrameStack
 from nbcache.glue.extensions import ExtensionIndex, package_digest
 from nbcache.glue.identity import IdentityEngine, Unidentifiable
 from nbcache.glue.tokens import Reach
 from nbcache.glue.toolchain import Conditions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import FunctionType
 
     from nbcache.glue.identity import Node
@@ -104,6 +106,7 @@ class Unit:
         self.return_type = return_type
         self.flags = flags
         self.extra = extra
+        self.compile_again: Callable[[str], Any] = _not_again
         self._key = ""
         self._reach: Reach | None = None
 
@@ -207,6 +210,11 @@ def _flag_text(value: Any) -> str:
     return str(value)
 
 
+def _not_again(_build: str) -> Any:
+    msg = "this unit can't be compiled again"
+    raise RuntimeError(msg)
+
+
 # -- from what Numba is about to compile -------------------------------------------------------
 
 
@@ -217,12 +225,35 @@ def _flags_of(function_compiler: Any) -> compiler.Flags:
     return function_compiler._customize_flags(flags)
 
 
-def unit_for(maker: KeyMaker, owner: Any, sig: Any) -> Unit:
+def unit_for(maker: KeyMaker, frames: FrameStack, owner: Any, sig: Any) -> Unit:
     """The unit that *owner* (a Dispatcher, UFuncDispatcher or CFunc) is asked to compile."""
     args, return_type = sigutils.normalize_signature(sig)
-    if isinstance(owner, Dispatcher):
-        return Unit(maker, "dispatcher", owner, owner.py_func, tuple(args), return_type, _flags_of(owner._compiler))
+    args = tuple(args)
     if isinstance(owner, UFuncDispatcher):
         # _compile_core has entered the flags it is going to use.
-        return Unit(maker, "ufunc", owner, owner.py_func, tuple(args), return_type, ConfigStack().top())
-    return Unit(maker, "cfunc", owner, owner._pyfunc, tuple(args), return_type, _flags_of(owner._compiler))
+        flags = ConfigStack().top().copy()
+        unit = Unit(maker, "ufunc", owner, owner.py_func, args, return_type, flags)
+    elif isinstance(owner, Dispatcher):
+        unit = Unit(maker, "dispatcher", owner, owner.py_func, args, return_type, _flags_of(owner._compiler))
+    else:
+        unit = Unit(maker, "cfunc", owner, owner._pyfunc, args, return_type, _flags_of(owner._compiler))
+
+    def compile_again(build: str) -> Any:
+        depth = len(frames)
+        frames.push(Frame(unit, build))
+        try:
+            return compiler.compile_extra(
+                cpu_target.typing_context, cpu_target.target_context, unit.function, args, return_type,
+                unit.flags.copy(), dict(owner.locals if hasattr(owner, "locals") else owner._compiler.locals),
+                pipeline_class=_pipeline_of(owner),
+            )  # fmt: skip
+        finally:
+            frames.pop_to(depth)
+
+    unit.compile_again = compile_again
+    return unit
+
+
+def _pipeline_of(owner: Any) -> Any:
+    function_compiler = getattr(owner, "_compiler", None)
+    return compiler.Compiler if function_compiler is None else function_compiler.pipeline_class
