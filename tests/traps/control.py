@@ -2,7 +2,7 @@
 
     cd tests && python -m traps.control [--only TEXT] [--no-table]
 
-Also checks each program without any cache: it must end the way it says it does (`differs`), the same way twice.
+Also checks each program without any cache: its versions must differ where it says so, and it must not fail.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import numba
 
 from . import programs
 from .harness import HERE, Outcome, Program, Run
+
 
 def verdict(expected: list[Outcome], got: list[Outcome], program: Program) -> str:
     """Return one word: right, wrong, exception (where there was none), crash, or recompiles (right but no hit)."""
@@ -43,13 +44,12 @@ def judge(program: Program) -> tuple[Program, str, str]:
             workdir.mkdir()
             run = Run(program, mode, workdir)
             outcomes[mode] = run.steps()
-            outcomes[mode].append(run.process(program.steps[-1]))
+            if not program.hit:
+                outcomes[mode].append(run.process(program.steps[-1]))
     expected = outcomes["oracle"]
     fault = ""
-    if program.differs and expected[0].visible == expected[-2].visible:
+    if program.differs and expected[0].visible == expected[len(program.steps) - 1].visible:
         fault = "its versions print the same"
-    elif expected[-1].visible != expected[-2].visible:
-        fault = "not deterministic"
     elif expected[-1].status != "exit 0" and not any(step.stderr for step in program.steps):
         fault = f"ends with {expected[-1].status}: {expected[-1].stderr[-600:]}"
     return program, verdict(expected, outcomes["numba"], program), fault

@@ -263,7 +263,9 @@ PROGRAMS = (
     ),
     trap("place-redefined-in-one-process", 4, _REDEFINED, replaced(_REDEFINED, "main.py", ("x * 50", "x * 60"))),
     trap("place-attribute-names", 4, _INNER, replaced(_INNER, "main.py", ("(True)", "(0)"), ("(False)", "(1)"))),
-    trap("place-one-name-in-two-modules", 4, _SAME_NAME_IN_MODULES, {"helper_a.py": "K = 2\n", "helper_b.py": "K = 1\n"}),
+    trap(
+        "place-one-name-in-two-modules", 4, _SAME_NAME_IN_MODULES, {"helper_a.py": "K = 2\n", "helper_b.py": "K = 1\n"}
+    ),
     trap(
         "place-nested-code-objects",
         4,

@@ -232,21 +232,57 @@ PROGRAMS = (
     _extension("overload-body", _OVERLOAD, ("x + 1", "x + 2")),
     _extension("overload-choice", _CHOICE, ("types.Integer", "types.Float")),
     _extension("overload-inlined", _OVERLOAD.replace("(thing)", "(thing, inline='always')"), ("x + 1", "x + 2")),
-    _extension("overload-options", _OVERLOAD.replace("x + 1", "1.0 / (x - x)"), ("(thing)", "(thing, jit_options={'error_model': 'numpy'})")),
+    _extension(
+        "overload-options",
+        _OVERLOAD.replace("x + 1", "1.0 / (x - x)"),
+        ("(thing)", "(thing, jit_options={'error_model': 'numpy'})"),
+    ),
     _extension("intrinsic-body", _INTRINSIC, ("type(1)", "type(2)")),
     _extension("lowering", _LOWERED, ("type(2)", "type(3)"), body=_CALL_INTEGER),
     _extension(
         "typing-of-a-callable",
-        _LOWERED.replace("return builder.mul(value, value.type(2))", "return context.cast(builder, value, types.int64, sig.return_type)"),
+        _LOWERED.replace(
+            "return builder.mul(value, value.type(2))",
+            "return context.cast(builder, value, types.int64, sig.return_type)",
+        ),
         ("lambda x: types.int64", "lambda x: types.float64"),
         body=_CALL_INTEGER,
     ),
     _extension("method", _USER_TYPE, ("self.cents * k", "self.cents - k"), body=_USE_TYPE),
     _extension("attribute", _USER_TYPE, ("self.cents / 100", "self.cents / 1000"), body=_USE_TYPE),
-    _extension("unboxing", _USER_TYPE, ('(obj, "cents")', '(obj, "other")'), ("self.cents = cents", "self.cents = cents; self.other = cents + 1"), body=_USE_TYPE),
-    _extension("boxing", _USER_TYPE, ("c.builder.add(native.cents, native.cents.type(0))", "c.builder.add(native.cents, native.cents.type(9))"), body=_USE_TYPE),
+    _extension(
+        "unboxing",
+        _USER_TYPE,
+        ('(obj, "cents")', '(obj, "other")'),
+        ("self.cents = cents", "self.cents = cents; self.other = cents + 1"),
+        body=_USE_TYPE,
+    ),
+    _extension(
+        "boxing",
+        _USER_TYPE,
+        ("c.builder.add(native.cents, native.cents.type(0))", "c.builder.add(native.cents, native.cents.type(9))"),
+        body=_USE_TYPE,
+    ),
     _extension("constructor-lowering", _USER_TYPE, ("args[0].type(0)", "args[0].type(7)"), body=_USE_TYPE),
-    _extension("data-model", _USER_TYPE, ('[("cents", types.int64)]', '[("pad", types.int64), ("cents", types.int16)]'), ("native.cents = builder.add(args[0], args[0].type(0))", "native.cents = builder.trunc(args[0], cgutils.ir.IntType(16))"), ("native.cents = c.pyapi.long_as_longlong(cents)", "native.cents = c.builder.trunc(c.pyapi.long_as_longlong(cents), cgutils.ir.IntType(16))"), ("c.pyapi.long_from_longlong(c.builder.add(native.cents, native.cents.type(0)))", "c.pyapi.long_from_longlong(c.builder.sext(native.cents, cgutils.ir.IntType(64)))"), ("self.cents * k", "self.cents + k"), body=_USE_TYPE),
+    _extension(
+        "data-model",
+        _USER_TYPE,
+        ('[("cents", types.int64)]', '[("pad", types.int64), ("cents", types.int16)]'),
+        (
+            "native.cents = builder.add(args[0], args[0].type(0))",
+            "native.cents = builder.trunc(args[0], cgutils.ir.IntType(16))",
+        ),
+        (
+            "native.cents = c.pyapi.long_as_longlong(cents)",
+            "native.cents = c.builder.trunc(c.pyapi.long_as_longlong(cents), cgutils.ir.IntType(16))",
+        ),
+        (
+            "c.pyapi.long_from_longlong(c.builder.add(native.cents, native.cents.type(0)))",
+            "c.pyapi.long_from_longlong(c.builder.sext(native.cents, cgutils.ir.IntType(64)))",
+        ),
+        ("self.cents * k", "self.cents + k"),
+        body=_USE_TYPE,
+    ),
     _elsewhere(
         "overload-chosen-by-a-flag-elsewhere",
         """
@@ -286,8 +322,15 @@ PROGRAMS = (
         "def compute():\n    return 1\n",
         "def compute():\n    return 2\n",
     ),
-    _elsewhere("intrinsic-helper-elsewhere", _INTRINSIC_HELPER, "def emit(builder, x):\n    return builder.add(x, x)\n", "def emit(builder, x):\n    return builder.mul(x, x)\n"),
-    trap("extension-overload-chosen-by-a-flag-set-at-run-time", 10, _FLAG_SET_AT_RUN_TIME, Step(env={"APP_MODE": "sub"})),
+    _elsewhere(
+        "intrinsic-helper-elsewhere",
+        _INTRINSIC_HELPER,
+        "def emit(builder, x):\n    return builder.add(x, x)\n",
+        "def emit(builder, x):\n    return builder.mul(x, x)\n",
+    ),
+    trap(
+        "extension-overload-chosen-by-a-flag-set-at-run-time", 10, _FLAG_SET_AT_RUN_TIME, Step(env={"APP_MODE": "sub"})
+    ),
     trap(
         "extension-new-overload-of-a-numpy-function",
         10,
@@ -304,5 +347,12 @@ PROGRAMS = (
         _LATE_OVERLOAD,
         replaced(_LATE_OVERLOAD, "ext.py", ("@overload(thing)", f"{_SPECIAL}\n@overload(thing)")),
     ),
-    trap("extension-user-type-twice", 10, {"main.py": main(_USE_TYPE), "ext.py": _HEAD + _THING + py(_USER_TYPE)}, {}, differs=False, hit=True),
+    trap(
+        "extension-user-type-twice",
+        10,
+        {"main.py": main(_USE_TYPE), "ext.py": _HEAD + _THING + py(_USER_TYPE)},
+        {},
+        differs=False,
+        hit=True,
+    ),
 )

@@ -144,12 +144,31 @@ _OVER_K = {
 
 PROGRAMS = (
     trap("recursion-self", 11, _SELF, replaced(_SELF, "main.py", ("return 1\n", "return 2\n"))),
-    trap("recursion-mutual", 11, _MUTUAL, replaced(_MUTUAL, "main.py", ("return False", "return n == 0"), ("return True", "return n != 0"))),
+    trap(
+        "recursion-mutual",
+        11,
+        _MUTUAL,
+        replaced(_MUTUAL, "main.py", ("return False", "return n == 0"), ("return True", "return n != 0")),
+    ),
     trap("recursion-mutual-unchanged", 11, _MUTUAL, {}, differs=False, hit=True),
     trap("recursion-mutual-entered-elsewhere", 11, _ONLY_THE_OTHER, _MUTUAL),
     trap("recursion-of-three", 11, _THREE, replaced(_THREE, "main.py", ("+ 100", "+ 500"))),
     trap("recursion-across-files", 11, _ACROSS, replaced(_ACROSS, "two.py", ("+ 10", "+ 20"))),
     trap("recursion-over-a-constant", 11, _OVER_K, {"cfg.py": "K = 3.5\n"}),
-    trap("recursion-typed", 11, _TYPED, replaced(_TYPED, "main.py", ("return n\n", "return n + 1\n"), ("return x\n", "return x * 2\n"))),
-    trap("recursion-programs-alternate", 11, Step(files=_SELF), Step(files=_MUTUAL), Step(files=_THREE), Step(files=_SELF), differs=False, hit=True),
+    trap(
+        "recursion-typed",
+        11,
+        _TYPED,
+        replaced(_TYPED, "main.py", ("return n\n", "return n + 1\n"), ("return x\n", "return x * 2\n")),
+    ),
+    trap(
+        "recursion-programs-alternate",
+        11,
+        Step(files=_SELF),
+        Step(files=_MUTUAL),
+        Step(files=_THREE),
+        Step(files=_SELF),
+        differs=False,
+        hit=True,
+    ),
 )

@@ -224,14 +224,30 @@ PROGRAMS = (
     trap("traceback-other-checkout", 13, _RAISES, Step(copy="another-checkout"), differs=False),
     trap("traceback-moved-tree", 13, _RAISES, Step(move="moved"), differs=False),
     trap("traceback-back-and-forth", 13, _RAISES, _ABOVE, _COMMENTED, _RAISES, _ABOVE),
-    trap("traceback-uncaught", 13, Step(files=_UNCAUGHT, stderr=True), Step(files={"main.py": "#\n" + _UNCAUGHT["main.py"]}, stderr=True)),
+    trap(
+        "traceback-uncaught",
+        13,
+        Step(files=_UNCAUGHT, stderr=True),
+        Step(files={"main.py": "#\n" + _UNCAUGHT["main.py"]}, stderr=True),
+    ),
     trap("traceback-callee-moves", 13, _CALLEE, {"lib.py": "#\n#\n" + _CALLEE["lib.py"]}),
-    trap("traceback-callee-renamed-file", 13, _CALLEE, {"lib.py": "from lib2 import g\n", "lib2.py": _CALLEE["lib.py"]}),
+    trap(
+        "traceback-callee-renamed-file", 13, _CALLEE, {"lib.py": "from lib2 import g\n", "lib2.py": _CALLEE["lib.py"]}
+    ),
     trap("traceback-inside-an-overload", 13, _OVERLOAD, {"ext.py": "#\n#\n" + _OVERLOAD["ext.py"]}),
-    trap("traceback-same-code-on-other-lines", 13, _SPLIT, replaced(_SPLIT, "main.py", ("; w", "\n    w"), (": raise", ":\n        raise"))),
-    trap("traceback-same-code-in-two-files", 13, _SAME_BYTES, {"a.py": _SAME_BYTES["b.py"], "b.py": _SAME_BYTES["a.py"]}),
+    trap(
+        "traceback-same-code-on-other-lines",
+        13,
+        _SPLIT,
+        replaced(_SPLIT, "main.py", ("; w", "\n    w"), (": raise", ":\n        raise")),
+    ),
+    trap(
+        "traceback-same-code-in-two-files", 13, _SAME_BYTES, {"a.py": _SAME_BYTES["b.py"], "b.py": _SAME_BYTES["a.py"]}
+    ),
     trap("traceback-exception-classes", 13, _KINDS, {"main.py": "#\n" + _KINDS["main.py"]}),
-    trap("traceback-exception-class-changes-base", 13, _KINDS, {"errors_here.py": "class Custom(KeyError):\n    pass\n"}),
+    trap(
+        "traceback-exception-class-changes-base", 13, _KINDS, {"errors_here.py": "class Custom(KeyError):\n    pass\n"}
+    ),
     trap("traceback-bounds", 13, _BOUNDS, {"main.py": "#\n" + _BOUNDS["main.py"]}, differs=False),
     trap(
         "traceback-generated-code",

@@ -192,8 +192,11 @@ _LIBRARY = {
         def dictionary(n):
             d = dict()
             for i in range(n):
-                d[i % 3] = d.get(i % 3, 0) + i
-            return sorted(d.values())
+                d[i % 3] = i
+            total = 0
+            for v in d.values():
+                total += v * v
+            return total, d[1]
 
         show("statistics", statistics, np.array([3.0, 1.0, 2.0]))
         show("text", text, "abc")
@@ -235,8 +238,8 @@ _ARGUMENTS = {
             return r.a + r["b"]
 
         @njit
-        def dates(d):
-            return d + np.timedelta64(1, "D")
+        def dates(d, days):
+            return d + days
 
         @njit
         def slices(a, s):
@@ -250,7 +253,7 @@ _ARGUMENTS = {
         show("none", optional, None)
         show("number", optional, 5)
         show("record", row, rows[0])
-        show("date", dates, np.datetime64("2020-01-01"))
+        show("date", dates, np.datetime64("2020-01-01"), np.timedelta64(1, "D"))
         show("slice", slices, np.arange(6), slice(1, 5, 2))
         show("keyword", defaults, x=1, y=5)
         show("fortran", slices, np.asfortranarray(np.arange(6.0)), slice(0, 2))
@@ -404,13 +407,21 @@ PROGRAMS = (
     _hits("touched-files", _BASIC, Step(touch=("main.py", "lib.py"))),
     _hits("edit-below", _BASIC, Step(files={"main.py": _BASIC["main.py"] + "\n# a line\nUNUSED = 1\n"})),
     _hits("edit-above", _BASIC, Step(files={name: "# a line\n\nUNUSED = 2\n" + text for name, text in _BASIC.items()})),
-    _hits("edit-of-an-unrelated-function", _BASIC, Step(files={"lib.py": _BASIC["lib.py"] + "\n\ndef other():\n    return 1\n"})),
+    _hits(
+        "edit-of-an-unrelated-function",
+        _BASIC,
+        Step(files={"lib.py": _BASIC["lib.py"] + "\n\ndef other():\n    return 1\n"}),
+    ),
     _hits("moved-tree", _BASIC, Step(move="elsewhere")),
     _hits("second-checkout", _BASIC, Step(copy="second")),
     _hits("other-cwd", _BASIC, Step(files={"sub/empty": ""}, cwd="sub", argv=("../main.py",))),
-    _hits("other-home-and-user", _BASIC, Step(env={"HOME": "{root}", "USER": "someone", "TMPDIR": "{home}", "LANG": "C"})),
+    _hits(
+        "other-home-and-user", _BASIC, Step(env={"HOME": "{root}", "USER": "someone", "TMPDIR": "{home}", "LANG": "C"})
+    ),
     _hits("other-hash-seeds", _BASIC, Step(env={"PYTHONHASHSEED": "1"}), Step(env={"PYTHONHASHSEED": "77"})),
-    _hits("unrelated-environment", _BASIC, Step(env={"APP_SETTING": "1", "OMP_NUM_THREADS": "2", "PYTHONUNBUFFERED": "1"})),
+    _hits(
+        "unrelated-environment", _BASIC, Step(env={"APP_SETTING": "1", "OMP_NUM_THREADS": "2", "PYTHONUNBUFFERED": "1"})
+    ),
     _hits("closures-over-dispatchers", _CLOSURES),
     _hits("generated-functions", _GENERATED),
     _hits("jitclass-argument", _JITCLASS, hit=False, rerun="later"),

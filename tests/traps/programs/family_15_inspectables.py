@@ -1,6 +1,6 @@
 """Family 15: what a user can look at and go on with after a hit is what it is after a compilation."""
 
-from ..harness import Program, Step, main, trap
+from ..harness import Program, main, trap
 
 _DISPATCHER = """
     @njit
@@ -22,7 +22,7 @@ _DISPATCHER = """
     show("entry", lambda: [c.entry_point is not None for c in f.overloads.values()])
     show("fndesc", lambda: [(c.fndesc.qualname, [str(t) for t in c.fndesc.argtypes]) for c in f.overloads.values()])
     show("metadata", lambda: [type(f.get_metadata(s)).__name__ for s in f.signatures])
-    show("compile result", lambda: [str(f.get_compile_result(s).signature) for s in f.signatures])
+    show("compile result", lambda: [str(f.get_compile_result(s).signature) for s in f.nopython_signatures])
     """
 
 _INSPECT = """
@@ -48,7 +48,7 @@ _INSPECT = """
     show("inspect_asm", lambda: ["mulsd" in text for text in f.inspect_asm().values()])
     show("inspect_cfg", lambda: [type(c).__name__ for c in f.inspect_cfg().values()])
     show("stats", lambda: type(f.stats).__name__ + str(len(f.stats)))
-    show("disassembly fails as without", lambda: f.parallel_diagnostics())
+    show("no parallel diagnostics", lambda: f.parallel_diagnostics())
     """
 
 _DUFUNC_GROWN = """
@@ -309,8 +309,8 @@ _LITERALLY = """
 
 
 def _same(name: str, body: str, **options) -> Program:
-    """Return a program that runs twice and shows the same."""
-    return trap(f"inspect-{name}", 15, {"main.py": main(body)}, Step(), differs=False, **options)
+    """Return a program that shows the same once its functions come from the cache (see `Program.rerun`)."""
+    return trap(f"inspect-{name}", 15, {"main.py": main(body)}, differs=False, **options)
 
 
 PROGRAMS = (
