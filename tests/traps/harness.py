@@ -165,7 +165,7 @@ class Run:
         self._events.write_text("")
         environment = self._environment(step)
         try:
-            done = subprocess.run(  # noqa: S603 - our own interpreter on our own files
+            done = subprocess.run(
                 [sys.executable, *step.argv],
                 cwd=self.tree / step.cwd,
                 env=environment,

@@ -55,7 +55,7 @@ def show(label, function, *args, **kwargs):
         text = describe(function(*args, **kwargs))
     except errors.NumbaError as exc:
         text = f"raised {type(exc).__name__} {str(exc).splitlines()[0]}"
-    except BaseException as exc:  # noqa: BLE001 - whatever it is, it is the result to compare
+    except BaseException as exc:
         text = f"raised {type(exc).__module__}.{type(exc).__qualname__}{exc.args!r} at {'; '.join(frames(exc))}"
     print(f"{label}: {text}", flush=True)
 

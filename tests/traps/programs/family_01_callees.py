@@ -12,13 +12,13 @@ LIB = py("""
 EDIT = ("x + 1", "x + 2")
 
 
-def _callee(name: str, body: str, lib: str = LIB, edit: tuple[str, str] = EDIT, **options) -> Program:
+def callee(name: str, body: str, lib: str = LIB, edit: tuple[str, str] = EDIT, **options) -> Program:
     """Return a program whose `main.py` reaches something in `lib.py`, which is edited."""
     files = {"main.py": main(body), "lib.py": lib}
     return trap(f"callee-{name}", 1, files, replaced(files, "lib.py", edit), **options)
 
 
-_DIRECT = _callee(
+_DIRECT = callee(
     "from-import",
     """
     from lib import g
@@ -32,7 +32,7 @@ _DIRECT = _callee(
     """,
 )
 
-_AS = _callee(
+_AS = callee(
     "import-as",
     """
     from lib import g as h
@@ -45,7 +45,7 @@ _AS = _callee(
     """,
 )
 
-_MODULE = _callee(
+_MODULE = callee(
     "module-attribute",
     """
     import lib
@@ -58,7 +58,7 @@ _MODULE = _callee(
     """,
 )
 
-_ALIAS = _callee(
+_ALIAS = callee(
     "module-alias-in-a-local",
     """
     import lib
@@ -127,7 +127,7 @@ _REEXPORT_FILES = {
 }
 _REEXPORT = trap("callee-package-exports-another", 1, _REEXPORT_FILES, {"pkg/__init__.py": "from .two import g\n"})
 
-_INLINE = _callee(
+_INLINE = callee(
     "inline-always",
     """
     from lib import g
@@ -141,7 +141,7 @@ _INLINE = _callee(
     LIB.replace("@njit", "@njit(inline='always')"),
 )
 
-_REGISTER = _callee(
+_REGISTER = callee(
     "register-jitable",
     """
     import lib
@@ -157,7 +157,7 @@ _REGISTER = _callee(
     ),
 )
 
-_CLOSURE = _callee(
+_CLOSURE = callee(
     "closure-over",
     """
     import lib
@@ -172,7 +172,7 @@ _CLOSURE = _callee(
     """,
 )
 
-_ARGUMENT = _callee(
+_ARGUMENT = callee(
     "passed-as-argument",
     """
     import lib
@@ -185,7 +185,7 @@ _ARGUMENT = _callee(
     """,
 )
 
-_TUPLE = _callee(
+_TUPLE = callee(
     "in-a-tuple",
     """
     from numba import literal_unroll
@@ -246,134 +246,6 @@ _TUPLE_ORDER = trap(
     1,
     _TUPLE_ORDER_FILES,
     replaced(_TUPLE_ORDER_FILES, "main.py", ("CHAIN = (a, b)", "CHAIN = (b, a)")),
-)
-
-_VECTORIZE = _callee(
-    "through-a-ufunc",
-    """
-    from numba import vectorize
-    import lib
-
-    @vectorize(["int64(int64)", "float64(float64)"])
-    def u(x):
-        return lib.g(x) * 10
-
-    show("u int", u, np.arange(3))
-    show("u float", u, np.arange(3) / 2)
-    """,
-)
-
-_DUFUNC = _callee(
-    "through-a-dufunc",
-    """
-    import lib
-
-    @njit
-    def f(a):
-        return lib.u(a)
-
-    show("f", f, np.arange(3.0))
-    show("u", lib.u, np.arange(3))
-    """,
-    py("""
-        from numba import vectorize
-
-        @vectorize
-        def u(x):
-            return x + 1
-    """),
-)
-
-_GUFUNC = _callee(
-    "through-a-gufunc",
-    """
-    import lib
-
-    show("g", lib.g, np.arange(6.0).reshape(2, 3), 3.0)
-    """,
-    py("""
-        from numba import guvectorize
-        import helper
-
-        @guvectorize(["void(float64[:], float64, float64[:])"], "(n),()->(n)")
-        def g(a, b, out):
-            for i in range(a.shape[0]):
-                out[i] = helper.h(a[i], b)  # x + 1
-    """),
-)
-_GUFUNC_FILES = dict(_GUFUNC.steps[0].files) | {
-    "helper.py": py("""
-        from numba import njit
-
-        @njit
-        def h(x, y):
-            return x + y
-    """)
-}
-_GUFUNC = trap("callee-through-a-gufunc", 1, _GUFUNC_FILES, replaced(_GUFUNC_FILES, "helper.py", ("x + y", "x - y")))
-
-_STENCIL = _callee(
-    "through-a-stencil",
-    """
-    import lib
-
-    @njit
-    def f(a):
-        return lib.s(a)
-
-    show("from jitted code", f, np.arange(5.0))
-    show("from Python", lib.s, np.arange(5.0))
-    """,
-    py("""
-        from numba import stencil
-
-        @stencil
-        def s(a):
-            return a[-1] + 2.0 * a[1]
-    """),
-    ("2.0", "3.0"),
-    rerun="later",
-)
-
-_JITCLASS_LIB = py("""
-    from numba import int64, float64
-    from numba.experimental import jitclass
-
-    @jitclass([("n", int64), ("x", float64)])
-    class Box:
-        def __init__(self, n):
-            self.n = n
-            self.x = 0.1 * n
-
-        def twice(self):
-            return self.n * 2
-""")
-_JITCLASS_BODY = """
-    import lib
-
-    @njit
-    def f(n):
-        box = lib.Box(n)
-        return box.twice(), box.x, box.n
-
-    show("f", f, 7)
-    """
-_JITCLASS = _callee("jitclass-method", _JITCLASS_BODY, _JITCLASS_LIB, ("self.n * 2", "self.n * 3"), rerun="later")
-_JITCLASS_SPEC = _callee(
-    "jitclass-spec", _JITCLASS_BODY, _JITCLASS_LIB, ('("x", float64)', '("x", int64)'), rerun="later"
-)
-_JITCLASS_PYTHON = _callee(
-    "jitclass-used-from-python",
-    """
-    import lib
-
-    box = lib.Box(7)
-    show("method", box.twice)
-    show("attribute", lambda: box.x)
-    """,
-    _JITCLASS_LIB,
-    ("self.n * 2", "self.n - 2"),
-    rerun="later",
 )
 
 _CHAIN_LENGTH = 12
@@ -448,13 +320,6 @@ PROGRAMS = (
     _ARGUMENT,
     _TUPLE,
     _TUPLE_ORDER,
-    _VECTORIZE,
-    _DUFUNC,
-    _GUFUNC,
-    _STENCIL,
-    _JITCLASS,
-    _JITCLASS_SPEC,
-    _JITCLASS_PYTHON,
     _CHAIN,
     _RETURN_TYPE,
     _SWAPPED,

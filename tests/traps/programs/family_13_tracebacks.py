@@ -132,6 +132,15 @@ _SPLIT = {
     """)
 }
 
+_NEGATIVE = py("""
+    from numba import njit
+    @njit
+    def f(x):
+        if x < 0:
+            raise ValueError("negative")
+        return x
+""")
+
 _SAME_BYTES = {
     "main.py": main("""
         import a, b
@@ -139,8 +148,8 @@ _SAME_BYTES = {
         show("a", a.f, -1)
         show("b", b.f, -1)
     """),
-    "a.py": "from numba import njit\n@njit\ndef f(x):\n    if x < 0:\n        raise ValueError('negative')\n    return x\n",
-    "b.py": "from numba import njit\n\n\n@njit\ndef f(x):\n    if x < 0:\n        raise ValueError('negative')\n    return x\n",
+    "a.py": _NEGATIVE,
+    "b.py": _NEGATIVE.replace("@njit", "\n\n@njit"),
 }
 
 _KINDS = {

@@ -1,4 +1,4 @@
-"""Family 14: what must hit and easily doesn't. The last step, in which nothing that matters has changed, compiles nothing."""
+"""Family 14: what must hit and easily doesn't: in the last step nothing that matters has changed."""
 
 from ..harness import Program, Step, main, py, trap
 
