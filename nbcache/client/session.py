@@ -250,7 +250,9 @@ class ClientSession:
             cres.library._nbcache_unit = unit
             self._publish(unit, frame.build, seconds, packed)
 
-    def _pack(self, unit: Unit | WrapperUnit, library: Any, seconds: float, pack: Callable[[], Packed]) -> Packed | None:
+    def _pack(
+        self, unit: Unit | WrapperUnit, library: Any, seconds: float, pack: Callable[[], Packed]
+    ) -> Packed | None:
         from nbcache.glue.artifacts import Unstorable
 
         self.counters.built(unit.key, f"{unit.name} {unit.signature_text}", seconds)

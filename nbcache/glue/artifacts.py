@@ -286,7 +286,9 @@ def unpack_wrapper(unit: WrapperUnit, read: Callable[[str], bytes | None]) -> tu
     return load_library(unit.cres.target_context, fields, code, read, rebuild), fields["wrapper"]
 
 
-def _open(unit: Unit | WrapperUnit, read: Callable[[str], bytes | None]) -> tuple[dict[str, Any], dict[str, Any], bytes]:
+def _open(
+    unit: Unit | WrapperUnit, read: Callable[[str], bytes | None]
+) -> tuple[dict[str, Any], dict[str, Any], bytes]:
     meta, code = read("meta"), read("object")
     if meta is None or code is None:
         msg = "damaged"

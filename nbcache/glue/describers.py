@@ -39,8 +39,8 @@ from numba.np.ufunc.gufunc import GUFunc
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.atoms import encode_atom, encode_dtype
-from nbcache.glue.codeplan import nested_codes, plan_of
-from nbcache.glue.identity import MISSING, Node, Unidentifiable
+from nbcache.glue.codeplan import plan_of
+from nbcache.glue.identity import MEMO, MISSING, Node, Unidentifiable
 from nbcache.glue.ownership import is_toolchain_module, module_name, toolchain_name
 
 if TYPE_CHECKING:
@@ -114,6 +114,11 @@ def _describe_function(node: Node, function: FunctionType) -> None:
         node.value(f"default {name}: {parameter}", default)
     for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
         _describe_cell(node, f"closure {name}: {variable}", cell)
+    # inspect.signature, and so Numba, follows these.
+    for attribute in ("__wrapped__", "__signature__"):
+        if attribute in function.__dict__:
+            node.value(f"{attribute} {name}", function.__dict__[attribute])
+            node.volatile = True
     if is_toolchain_module(function.__globals__.get("__name__")):
         return
     for variable in plan.global_names:
@@ -151,7 +156,9 @@ def _describe_global(node: Node, name: str, scope: dict[str, Any], variable: str
         node.value(label, value)
 
 
-def _describe_module_attributes(node: Node, label: str, module: ModuleType, attributes: frozenset[str], seen: set[int]) -> None:
+def _describe_module_attributes(
+    node: Node, label: str, module: ModuleType, attributes: frozenset[str], seen: set[int]
+) -> None:
     """A module counts for those of its attributes that the code could read off it."""
     if id(module) in seen:
         return
@@ -169,7 +176,9 @@ def _describe_module_attributes(node: Node, label: str, module: ModuleType, attr
         elif toolchain and not _is_user_code(value):
             own = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
             atom = encode_atom(value)
-            node.part(inner, atom if atom is not None else str(own).encode(), repr(value) if atom is not None else str(own))
+            node.part(
+                inner, atom if atom is not None else str(own).encode(), repr(value) if atom is not None else str(own)
+            )
         else:
             node.value(inner, value)
     for attribute in sorted(attributes - scope.keys()):
@@ -535,15 +544,10 @@ def _describe_by_reduction(node: Node, obj: Any) -> None:
     node.value("constructor", function)
     node.value("arguments", arguments)
     if isinstance(state, dict):
-        state = {k: v for k, v in state.items() if k != "_nbcache_identity"}
+        state = {k: v for k, v in state.items() if k != MEMO}
     node.value("state", state)
     node.value("items", list(items) if items is not None else None)
     node.value("pairs", list(pairs) if pairs is not None else None)
-
-
-def all_codes(functions: list[FunctionType]) -> list[CodeType]:
-    """The code objects of *functions* with everything nested in them."""
-    return [code for function in functions for code in nested_codes(function.__code__)]
 
 
 # Kinds whose modules a process may never import are recognised by name.

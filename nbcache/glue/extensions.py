@@ -182,7 +182,7 @@ def package_digest(module: str) -> bytes:
 
     Stands in for the identity of a registration that cannot be described.
     """
-    from nbcache.glue.describers import file_digest  # noqa: PLC0415  describers import this module
+    from nbcache.glue.describers import file_digest
 
     root = module.partition(".")[0]
     hasher = hashlib.blake2b(digest_size=32)

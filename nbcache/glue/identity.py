@@ -21,6 +21,8 @@ Objects whose identity cannot be established raise `Unidentifiable`.  Never gues
 from __future__ import annotations
 
 import hashlib
+import itertools
+import weakref
 from itertools import repeat
 from operator import is_
 from typing import TYPE_CHECKING, Any
@@ -28,11 +30,12 @@ from typing import TYPE_CHECKING, Any
 from nbcache.glue.atoms import encode_atom
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 MISSING = object()
 MAX_NODES = 20_000
-_MEMO = "_nbcache_identity"
+_LONG = 2000
+MEMO = "_nbcache_identity"
 
 
 class Unidentifiable(Exception):  # noqa: N818  a verdict, not a malfunction
@@ -72,13 +75,15 @@ class Node:
 
     def value(self, label: str, value: object) -> None:
         """Add a value: an atom by its bytes, a container by its items, the rest as an edge."""
+        before = len(self.edges)
         content = self._encode(label, value, 0)
-        words = repr(value) if len(content) < 2000 else f"{type(value).__name__} {hashlib.blake2b(content, digest_size=6).hexdigest()}"
-        self.parts.append((label, content, words[:200] if self._is_plain(content) else type(value).__name__))
-
-    @staticmethod
-    def _is_plain(content: bytes) -> bool:
-        return b"@" not in content
+        if len(self.edges) > before:
+            words = type(value).__name__
+        elif len(content) < _LONG:
+            words = repr(value)[:200]
+        else:
+            words = f"{type(value).__name__} {hashlib.blake2b(content, digest_size=6).hexdigest()}"
+        self.parts.append((label, content, words))
 
     def _encode(self, label: str, value: object, depth: int) -> bytes:
         atom = encode_atom(value)
@@ -195,12 +200,18 @@ class Scope:
 class Memo:
     """A digest and the scope it holds in; kept on the object itself, so that it dies with it."""
 
-    __slots__ = ("digest", "generation", "scope")
+    __slots__ = ("_owner", "_generation", "digest", "scope")  # noqa: RUF023  as they are set
 
-    def __init__(self, digest: bytes, scope: Scope, generation: object) -> None:
+    def __init__(self, owner: object, digest: bytes, scope: Scope, generation: object) -> None:
+        # functools.wraps copies an object's __dict__ onto another object, this memo included.
+        self._owner = weakref.ref(owner)
+        self._generation = generation
         self.digest = digest
         self.scope = scope
-        self.generation = generation
+
+    def holds(self, owner: object, generation: object) -> bool:
+        """Whether this is still *owner*'s identity."""
+        return self._owner() is owner and self._generation == generation and self.scope.unchanged()
 
 
 class IdentityEngine:
@@ -225,8 +236,8 @@ class IdentityEngine:
     def digest(self, root: object) -> bytes:
         """32 bytes that identify *root* and all it reaches.  Raises Unidentifiable."""
         generation = self._generation()
-        memo = _memo_of(root)
-        if memo is not None and memo.generation == generation and memo.scope.unchanged():
+        memo = self._memo_of(root)
+        if memo is not None and memo.holds(root, generation):
             return memo.digest
         return self._walk(root, generation, use_memos=True)[0].digest  # type: ignore[return-value]
 
@@ -241,63 +252,17 @@ class IdentityEngine:
             if len(nodes) >= MAX_NODES:
                 msg = f"it reaches more than {MAX_NODES} objects"
                 raise Unidentifiable(msg)
-            if use_memos and obj is not root:
-                memo = _memo_of(obj)
-                if memo is not None and memo.generation == generation and memo.scope.unchanged():
-                    node = Node(obj, "")
-                    node.digest, node.scope = memo.digest, memo.scope
-                    nodes[id(obj)] = node
-                    return node
-            node = self._describe(obj)
+            memo = self._memo_of(obj) if use_memos and obj is not root else None
+            if memo is not None and memo.holds(obj, generation):
+                node = Node(obj, "")
+                node.digest, node.scope = memo.digest, memo.scope
+            else:
+                node = self._describe(obj)
             nodes[id(obj)] = node
             return node
 
-        counter = 0
-        component_stack: list[Node] = []
-        on_stack: set[int] = set()
-        first = visit(root)
-        work: list[tuple[Node, int]] = [(first, 0)]
-        while work:
-            node, position = work.pop()
-            if position == 0:
-                if node.digest is not None:
-                    continue
-                node.index = node.lowlink = counter
-                counter += 1
-                component_stack.append(node)
-                on_stack.add(id(node))
-            descended = False
-            edges = node.edges
-            while position < len(edges):
-                obj = edges[position][1]
-                child = nodes.get(id(obj))
-                if child is None:
-                    child = visit(obj)
-                    node.children.append(child)
-                    position += 1
-                    work.append((node, position))
-                    work.append((child, 0))
-                    descended = True
-                    break
-                if len(node.children) == position:
-                    node.children.append(child)
-                if id(child) in on_stack:
-                    node.lowlink = min(node.lowlink, child.index)
-                position += 1
-            if descended:
-                continue
-            for child in node.children:
-                if id(child) in on_stack:
-                    node.lowlink = min(node.lowlink, child.lowlink)
-            if node.lowlink == node.index:
-                component: list[Node] = []
-                while True:
-                    member = component_stack.pop()
-                    on_stack.discard(id(member))
-                    component.append(member)
-                    if member is node:
-                        break
-                self._finish(component, generation)
+        for component in _components(visit(root), nodes, visit):
+            self._finish(component, generation)
         return list(nodes.values())
 
     def _finish(self, component: list[Node], generation: object) -> None:
@@ -313,7 +278,47 @@ class IdentityEngine:
         for member in component:
             member.scope = scope
             if self._keeps_memo(member.obj):
-                vars(member.obj)[_MEMO] = Memo(member.digest, scope, generation)  # type: ignore[arg-type]
+                vars(member.obj)[MEMO] = Memo(member.obj, member.digest, scope, generation)  # type: ignore[arg-type]
+
+    def _memo_of(self, obj: object) -> Memo | None:
+        return vars(obj).get(MEMO) if self._keeps_memo(obj) else None
+
+
+def _components(first: Node, nodes: dict[int, Node], visit: Callable[[object], Node]) -> Iterator[list[Node]]:
+    """Tarjan's algorithm, without recursion: a chain of callees may be longer than Python's stack."""
+    counter = itertools.count()
+    stack: list[Node] = []
+    on_stack: set[int] = set()
+    work = [first]
+    while work:
+        node = work[-1]
+        if node.digest is not None:
+            work.pop()
+            continue
+        if node.index < 0:
+            node.index = node.lowlink = next(counter)
+            stack.append(node)
+            on_stack.add(id(node))
+        if len(node.children) < len(node.edges):
+            obj = node.edges[len(node.children)][1]
+            child = nodes.get(id(obj))
+            if child is None:
+                child = visit(obj)
+                work.append(child)
+            elif id(child) in on_stack:
+                node.lowlink = min(node.lowlink, child.index)
+            node.children.append(child)
+            continue
+        work.pop()
+        for child in node.children:
+            if id(child) in on_stack:
+                node.lowlink = min(node.lowlink, child.lowlink)
+        if node.lowlink == node.index:
+            component: list[Node] = []
+            while not component or component[-1] is not node:
+                component.append(stack.pop())
+                on_stack.discard(id(component[-1]))
+            yield component
 
 
 def _digest_component(component: list[Node]) -> None:
@@ -358,10 +363,3 @@ def _refined(node: Node, colours: dict[int, bytes], edges: list[tuple[bytes, Nod
         if child is not None:
             hasher.update(colours[id(child)])
     return hasher.digest()
-
-
-def _memo_of(obj: object) -> Memo | None:
-    try:
-        return vars(obj).get(_MEMO)
-    except TypeError:
-        return None

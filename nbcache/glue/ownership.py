@@ -84,7 +84,5 @@ def is_toolchain_definition(obj: object) -> bool:
 
 def _toolchain_directories() -> tuple[str, ...]:
     return tuple(
-        path + "/"
-        for root in ("numba", "numpy", "llvmlite")
-        for path in getattr(sys.modules.get(root), "__path__", ())
+        path + "/" for root in ("numba", "numpy", "llvmlite") for path in getattr(sys.modules.get(root), "__path__", ())
     )

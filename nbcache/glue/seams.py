@@ -21,6 +21,7 @@ from numba.core import bytecode, callconv, compiler_lock, serialize, sigutils
 from numba.core.base import BaseContext
 from numba.core.caching import _Cache
 from numba.core.dispatcher import Dispatcher, _DispatcherBase
+from numba.core.registry import cpu_target
 from numba.np.ufunc import parallel, ufuncbuilder
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
@@ -111,13 +112,19 @@ class SessionCache(_Cache):
         """A recompilation asks the store again, as Numba's own cache does after a flush."""
 
 
-def _scoped(attribute: str) -> Callable[[Any, Session], Any]:
-    """Attach a SessionCache, and close the frames a compilation leaves behind when it raises."""
+def _scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Session], Any]:
+    """Attach a SessionCache, and close the frames a compilation leaves behind when it raises.
+
+    ``covers(self, *args)``: whether the compilation is one that keys describe in full.
+    """
 
     def replace(original: Any, session: Session) -> Any:
         @functools.wraps(original)
         def compile_in_scope(self: Any, *args: Any, **kwargs: Any) -> Any:
-            with compiler_lock.global_compiler_lock:
+            if not covers(self, *args, **kwargs):
+                return original(self, *args, **kwargs)
+            # The lock itself: going through its wrapper would trigger Numba's lock events twice.
+            with compiler_lock.global_compiler_lock._lock:
                 cache = getattr(self, attribute)
                 if type(cache) is not SessionCache or cache.session is not session:
                     setattr(self, attribute, SessionCache(self, session))
@@ -135,6 +142,18 @@ def _scoped(attribute: str) -> Callable[[Any, Session], Any]:
         return compile_in_scope
 
     return replace
+
+
+def _for_cpu(self: Any, *_args: Any) -> bool:
+    return self.targetdescr is cpu_target
+
+
+def _without_locals(_self: Any, _sig: Any, _flags: Any, locals: Any) -> bool:  # noqa: A002  Numba's name
+    return not locals
+
+
+def _always(_self: Any) -> bool:
+    return True
 
 
 def _dispatcher_effects(dispatcher: Dispatcher, sig: Any) -> list[Effect]:
@@ -161,7 +180,9 @@ def _complete_overloads(_original: Any, _session: Session) -> Any:
 def _wrapped_ufunc(kind: str) -> Callable[[Any, Session], Any]:
     def replace(original: Any, session: Session) -> Any:
         @functools.wraps(original)
-        def build_ufunc_wrapper(library: Any, context: Any, fname: Any, signature: Any, *rest: Any, **named: Any) -> Any:
+        def build_ufunc_wrapper(
+            library: Any, context: Any, fname: Any, signature: Any, *rest: Any, **named: Any
+        ) -> Any:
             cres = named["cres"] if "cres" in named else rest[-1]
             return session.wrapper(
                 kind, cres, signature, None, lambda: original(library, context, fname, signature, *rest, **named)
@@ -235,7 +256,7 @@ _ADDRESS = re.compile(r"\s*(at )?0x[0-9a-fA-F]+")
 
 
 def _cfunc_class() -> Any:
-    from numba.core.ccallback import CFunc  # noqa: PLC0415  not part of `import numba`
+    from numba.core.ccallback import CFunc
 
     return CFunc
 
@@ -246,7 +267,7 @@ def table() -> list[Seam]:
         Seam(
             Dispatcher, "compile",
             "each @jit function, each callee and overload is looked up and published; frames end here",
-            _scoped("_cache"), ("self", "sig"),
+            _scoped("_cache", _for_cpu), ("self", "sig"),
         ),
         Seam(
             Dispatcher, "enable_caching",
@@ -255,12 +276,13 @@ def table() -> list[Seam]:
         ),
         Seam(
             ufuncbuilder.UFuncDispatcher, "_compile_core",
-            "kernels of @vectorize, DUFunc and @guvectorize", _scoped("cache"), ("self", "sig", "flags", "locals"),
+            "kernels of @vectorize, DUFunc and @guvectorize",
+            _scoped("cache", _without_locals), ("self", "sig", "flags", "locals"),
         ),
         Seam(
             ufuncbuilder.UFuncDispatcher, "enable_caching", "as for Dispatcher", _keep_null_cache, ("self",),
         ),
-        Seam(_cfunc_class(), "compile", "@cfunc", _scoped("_cache")),
+        Seam(_cfunc_class(), "compile", "@cfunc", _scoped("_cache", _always)),
         Seam(_cfunc_class(), "enable_caching", "as for Dispatcher", _keep_null_cache, ("self",)),
         Seam(
             _DispatcherBase, "overloads",

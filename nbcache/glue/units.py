@@ -23,8 +23,8 @@ from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.codeplan import nested_codes
 from nbcache.glue.describers import Describers, function_name
-from nbcache.glue.frames import Frame, FrameStack
 from nbcache.glue.extensions import ExtensionIndex, package_digest
+from nbcache.glue.frames import Frame, FrameStack
 from nbcache.glue.identity import IdentityEngine, Unidentifiable
 from nbcache.glue.tokens import Reach
 from nbcache.glue.toolchain import Conditions
@@ -57,7 +57,7 @@ class KeyMaker:
         if known is not None:
             return known
         digest = self.engine.digest(typ)
-        if not any(node.edges and node.title.startswith(("class ", "function ")) for node in self.engine.nodes(typ)) and not _depends_on_code(typ):
+        if all(_is_fixed(node) for node in self.engine.nodes(typ)):
             self._types[typ] = digest
         return digest
 
@@ -74,10 +74,15 @@ class KeyMaker:
         return found
 
 
-def _depends_on_code(typ: Any) -> bool:
-    return isinstance(typ, types.WeakType | types.ClassType | types.ClassInstanceType | types.DeferredType) or not type(
-        typ
-    ).__module__.startswith("numba.")
+def _is_fixed(node: Node) -> bool:
+    """Whether nothing about a type (or what it holds) can change while the process lives."""
+    obj = node.obj
+    if node.title.startswith("toolchain "):
+        return True
+    return isinstance(obj, Type) and type(obj).__module__.startswith("numba.") and not isinstance(obj, _OPEN_TYPES)
+
+
+_OPEN_TYPES = (types.WeakType, types.ClassType, types.DeferredType)
 
 
 class Unit:
@@ -193,7 +198,9 @@ def _node_components(nodes: list[Node], prefix: str) -> list[tuple[str, str]]:
         for label, content, words in node.parts:
             found.append((f"{prefix}{owner}{label}", words or hashlib.blake2b(content, digest_size=6).hexdigest()))
         for label, obj in node.edges:
-            found.append((f"{prefix}{owner}{label} is", type(obj).__name__ + " " + str(getattr(obj, "__qualname__", ""))))
+            found.append(
+                (f"{prefix}{owner}{label} is", type(obj).__name__ + " " + str(getattr(obj, "__qualname__", "")))
+            )
     return found
 
 
