@@ -73,23 +73,25 @@ class ClientSession:
             if found is None:
                 self.frames.push(Frame(unit, new_build(unit.key)))
             return found
-        except Exception:
+        except Exception:  # noqa: BLE001  whatever it is, the program goes on
             self._fault("looking up", unit)
             self.frames.push(Frame(None, new_build("0" * 12), reason="a fault of nbcache"))
             return None
 
     def save(self, cres: Any) -> None:
         """The compilation of the innermost frame succeeded: publish it."""
+        from nbcache.glue import artifacts
+
         frame = self.frames.top()
         if not self.enabled or frame is None:
             return
         try:
             if frame.unit is None:
-                cres.library._nbcache_taint = frame.reason
+                artifacts.taint(cres.library, frame.reason)
             else:
                 self._save(frame, frame.unit, cres)
-        except Exception:
-            cres.library._nbcache_taint = "a fault of nbcache"
+        except Exception:  # noqa: BLE001  whatever it is, the program goes on
+            artifacts.taint(cres.library, "a fault of nbcache")
             self._fault("publishing", frame.unit)
 
     def wrapper(self, kind: str, cres: Any, signature: Any, shape: object, build: Callable[[], Any]) -> Any:
@@ -103,7 +105,7 @@ class ClientSession:
             found = self._find_wrapper(unit) if unit is not None else None
             if found is not None:
                 return wrapper_info(cres, *found)
-        except Exception:
+        except Exception:  # noqa: BLE001  whatever it is, the program goes on
             unit = None
             self._fault("looking up", None)
         started = time.perf_counter()
@@ -113,7 +115,7 @@ class ClientSession:
         try:
             if unit is not None:
                 self._save_wrapper(unit, info, started)
-        except Exception:
+        except Exception:  # noqa: BLE001  whatever it is, the program goes on
             self._fault("publishing", None)
         return info
 
@@ -132,11 +134,10 @@ class ClientSession:
 
     def _save_wrapper(self, unit: WrapperUnit, info: Any, started: float) -> None:
         from nbcache.glue import artifacts
+        from nbcache.glue.wrappers import finish
 
         library = info.library
-        if not library._finalized:
-            library.enable_object_caching()
-            library._ensure_finalized()
+        finish(library)
         seconds = time.perf_counter() - started
         packed = self._pack(unit, library, seconds, lambda: artifacts.pack_wrapper(unit, library, info.name))
         if packed is not None:
@@ -247,20 +248,20 @@ class ClientSession:
         packed = self._pack(unit, cres.library, seconds, lambda: artifacts.pack(unit, frame, cres))
         if packed is not None:
             self._loaded.setdefault(unit.key, packed.kept)
-            cres.library._nbcache_unit = unit
+            artifacts.belongs_to(cres.library, unit)
             self._publish(unit, frame.build, seconds, packed)
 
     def _pack(
         self, unit: Unit | WrapperUnit, library: Any, seconds: float, pack: Callable[[], Packed]
     ) -> Packed | None:
-        from nbcache.glue.artifacts import Unstorable
+        from nbcache.glue.artifacts import Unstorable, taint
 
         self.counters.built(unit.key, f"{unit.name} {unit.signature_text}", seconds)
         try:
             return pack()
         except Unstorable as exc:
             reason = str(exc)
-            library._nbcache_taint = reason
+            taint(library, reason)
             self.counters.uncacheable(reason, unit.name)
             _log.debug("%s can't be cached: %s", unit.name, reason)
             return None

@@ -89,9 +89,9 @@ def pack(unit: Unit, frame: Frame, cres: Any) -> Packed:
         raise Unstorable(msg)
     library = cres.library
     library._ensure_finalized()
-    taint = frame.taint or taint_of(library)
-    if taint:
-        raise Unstorable(taint)
+    reason = frame.taint or taint_of(library)
+    if reason:
+        raise Unstorable(reason)
     if library.has_dynamic_globals:
         # Decided on the final module: most addresses that lowering puts in are optimised away.
         what = _addresses.get(library._dynamic_globals[0], "something in this process")
@@ -115,9 +115,9 @@ def pack(unit: Unit, frame: Frame, cres: Any) -> Packed:
 def pack_wrapper(unit: WrapperUnit, library: Any, name: str) -> Packed:
     """Turn a ufunc wrapper's library into an entry's sections.  Raises Unstorable."""
     library._ensure_finalized()
-    taint = taint_of(library)
-    if taint or library.has_dynamic_globals:
-        raise Unstorable(taint or "it has the address of something in this process built in")
+    reason = taint_of(library)
+    if reason or library.has_dynamic_globals:
+        raise Unstorable(reason or "it has the address of something in this process built in")
     fields = {
         "name": library.name,
         "wrapper": name,
@@ -244,6 +244,16 @@ def note_address(address: int, what: str) -> None:
     _addresses[f"numba.dynamic.globals.{address:x}"] = what
 
 
+def taint(library: Any, reason: str) -> None:
+    """Note that *library*'s code can't leave this process, nor anything linked with it."""
+    library._nbcache_taint = reason
+
+
+def belongs_to(library: Any, unit: Unit) -> None:
+    """Note whose code *library* is, for the wrappers around it."""
+    library._nbcache_unit = unit
+
+
 def taint_of(library: Any) -> str:
     """Why code linked into *library* can't leave this process, or ""."""
     pending, seen = [library], set()
@@ -252,9 +262,9 @@ def taint_of(library: Any) -> str:
         if id(each) in seen:
             continue
         seen.add(id(each))
-        taint = getattr(each, "_nbcache_taint", "")
-        if taint:
-            return taint
+        reason = getattr(each, "_nbcache_taint", "")
+        if reason:
+            return reason
         pending += each._linking_libraries
     return ""
 
@@ -271,7 +281,7 @@ def unpack(
     """
     fields, definitions, code = _open(unit, read)
     library = load_library(target_context, fields, code, read, lambda: _rebuild_module(unit, build, fields))
-    library._nbcache_unit = unit  # type: ignore[attr-defined]
+    belongs_to(library, unit)
     return _assemble(unit, target_context, fields, library), (fields, definitions, library)
 
 
@@ -414,7 +424,7 @@ def _bind_environments(library: StoredLibrary, environments: list[tuple[str, str
         library.codegen.set_env(name, environment)
         kept.append(environment)
     # The code holds bare pointers to these.
-    library._nbcache_environments = kept  # type: ignore[attr-defined]
+    library._nbcache_environments = kept
 
 
 # -- symbols that must exist before an object is loaded ------------------------------------------

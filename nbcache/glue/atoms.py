@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ def encode_dtype(dtype: np.dtype) -> bytes:
     return _framed(b"d", text.encode())
 
 
-_ATOMS: dict[type, Callable[[object], bytes]] = {
+_ATOMS: dict[type, Callable[[Any], bytes]] = {
     type(None): lambda _value: b"N",
     type(Ellipsis): lambda _value: b"E",
     type(NotImplemented): lambda _value: b"I",

@@ -412,8 +412,8 @@ def _describe_class(node: Node, cls: type) -> None:
         if base is not object:
             node.edge("base", base)
     if issubclass(cls, enum.Enum):
-        for member in cls:
-            node.value(f"member {name}: {member.name}", member.value)
+        for option in cls:
+            node.value(f"member {name}: {option.name}", option.value)
         return
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         node.value("fields", tuple(cls._fields))
@@ -469,7 +469,7 @@ def _describe_builtin(node: Node, function: Any) -> None:
         return
     module = sys.modules.get(getattr(function, "__module__", None) or "")
     path = getattr(module, "__file__", None)
-    if path is None or not isinstance(owner, ModuleType | type | None):
+    if module is None or path is None or not isinstance(owner, ModuleType | type | None):
         msg = f"the native function {name} has no source that can be seen"
         raise Unidentifiable(msg)
     node.title = f"native function {module.__name__}:{name}"
@@ -584,6 +584,6 @@ _DESCRIBERS: dict[type, Callable[[Node, Any], None]] = {
     re.Pattern: _describe_pattern,
     ctypes._SimpleCData: _refuse_pointer,
     ctypes._Pointer: _refuse_pointer,
-    ctypes._CFuncPtr: _refuse_pointer,
+    ctypes._CFuncPtr: _refuse_pointer,  # type: ignore[attr-defined]
     tuple: _describe_tuple_instance,
 }

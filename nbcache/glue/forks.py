@@ -27,7 +27,7 @@ def protect(in_child: Callable[[], None], at_exit: Callable[[], None]) -> None:
 
     Children of multiprocessing end without ``atexit``; they run multiprocessing's own finalizers.
     """
-    global _protected  # noqa: PLW0603  forks are a property of the process
+    global _protected
     if _protected or not hasattr(os, "register_at_fork"):
         return
     _protected = True

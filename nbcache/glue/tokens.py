@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from contextlib import suppress
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -193,11 +194,9 @@ def live_reference(frame: Frame, obj: object) -> str | None:
     module = getattr(obj, "__module__", None)
     qualname = getattr(obj, "__qualname__", None)
     if isinstance(module, str) and isinstance(qualname, str) and module not in {"__main__", "__mp_main__"}:
-        try:
+        with suppress(Exception):  # a module's __getattr__ may raise anything
             if resolve_name(module, qualname) is obj:
                 return None
-        except Exception:  # noqa: BLE001  a module's __getattr__ may raise anything
-            pass
     reference = frame.reach.reference(obj) if frame.reach is not None else None
     if reference is None:
         frame.taint = frame.taint or f"it refers to {qualname or type(obj).__name__}, which only this process has"

@@ -58,6 +58,13 @@ def prepare(cres: Any) -> None:
     cres.target_context.refresh()
 
 
+def finish(library: Any) -> None:
+    """Compile a wrapper's library so that its object code can be had."""
+    if not library._finalized:
+        library.enable_object_caching()
+        library._ensure_finalized()
+
+
 def wrapper_info(cres: Any, library: Any, name: str) -> Any:
     """Numba's ``_wrapper_info`` around a loaded wrapper."""
     return wrappers._wrapper_info(library=library, env=cres.environment, name=name)
