@@ -396,6 +396,8 @@ _IGNORED_MEMBERS = frozenset(
         "__firstlineno__", "__static_attributes__", "__abstractmethods__", "_abc_impl", "__slots__",
         "__annotate__", "__annotate_func__", "__annotations_cache__", "__orig_bases__", "__parameters__",
         "__dataclass_fields__", "__dataclass_params__", "__match_args__", "__hash__", "class_type",
+        # what Numba's templates remember between uses
+        "_impl_cache", "_compiled_overloads", "_inline_overloads", "_overload_cache",
     }
 )  # fmt: skip
 
@@ -422,7 +424,8 @@ def _describe_class(node: Node, cls: type) -> None:
         if member in _IGNORED_MEMBERS or isinstance(value, GetSetDescriptorType | MemberDescriptorType):
             continue
         node.value(f"member {name}: {member}", value)
-    node.volatile = True
+    # Templates that Numba made around somebody's function are nobody's to edit.
+    node.volatile = not is_toolchain_module(cls.__module__)
 
 
 def _describe_enum_member(node: Node, member: enum.Enum) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from numba.core import imputils, pythonapi
@@ -121,35 +122,50 @@ class ExtensionIndex:
                 self._file(f"rewrite {kind}", None, cls)
 
     def _file(self, label: str, key: object, registered: object, signature: tuple[Any, ...] = ()) -> None:
-        source = _source_of(registered)
-        if is_toolchain_definition(source):
+        if not _is_foreign_registration(registered):
             return
         owner = key if _is_foreign(key) else None
         if owner is None and isinstance(key, Type) and _is_foreign(type(key)):
             owner = type(key)
-        name = f"{label} {getattr(source, '__qualname__', source)!s}"
-        entry = (name, (source, *(t for t in signature if isinstance(t, type | Type))) if signature else source)
+        name = f"{label} {getattr(registered, '__qualname__', registered)!s}"
+        formal = tuple(t for t in signature if isinstance(t, type | Type))
+        entry = (name, (registered, *formal) if formal else registered)
         if owner is None:
             self.for_everything.append(entry)
         else:
             self._by_key.setdefault(id(owner), (owner, []))[1].append(entry)
 
 
-def _source_of(registered: Any) -> Any:
-    """The Python code behind a registration: an overload's chooser rather than its template."""
+def _is_foreign_registration(registered: Any) -> bool:
+    """Whether somebody else's code is behind a function or template that is registered.
+
+    Templates are often made by Numba around somebody's function: an overload's chooser, the typing
+    function of ``@type_callable``.
+    """
+    if not isinstance(registered, type):
+        return not is_toolchain_definition(registered)
+    members = vars(registered)
     for field in ("_overload_func", "_definition_func"):
-        found = vars(registered).get(field) if isinstance(registered, type) else None
-        if found is not None:
-            return found.__func__ if isinstance(found, staticmethod) else found
-    return registered
+        if field in members:
+            return not is_toolchain_definition(members[field].__func__)
+    if not is_toolchain_definition(registered):
+        return True
+    if getattr(sys.modules[registered.__module__], registered.__name__, None) is registered:
+        return False
+    return any(
+        not is_toolchain_definition(part) for member in members.values() for part in (member, *_enclosed(member))
+        if isinstance(part, FunctionType)
+    )  # fmt: skip
+
+
+def _enclosed(function: Any) -> list[Any]:
+    """The values of a closure's cells."""
+    return [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
 
 
 def _undecorated(implementation: Any) -> Any:
     """The user's function inside the closure that ``lower_getattr`` makes around it."""
-    for cell in getattr(implementation, "__closure__", None) or ():
-        if callable(cell.cell_contents):
-            return cell.cell_contents
-    return implementation
+    return next((value for value in _enclosed(implementation) if callable(value)), implementation)
 
 
 def _is_foreign(key: object) -> bool:
