@@ -46,7 +46,13 @@ class ClientSession:
         self.counters = Counters()
         self.enabled = True
         self._loaded: dict[str, Any] = {}
+        self._twins: dict[str, int] = {}
         self._last_reason = "new"
+
+    @property
+    def has_hits(self) -> bool:
+        """Whether anything was loaded, and so possibly nothing of Numba's registries was."""
+        return bool(self._loaded)
 
     @property
     def cache_path(self) -> str | None:
@@ -189,17 +195,20 @@ class ClientSession:
 
     def _first(self, unit: Unit | WrapperUnit, load: Callable[[FoundEntry], Any]) -> Any | None:
         """What *load* makes of the first variant of the unit's key that can be used here."""
-        from nbcache.glue.artifacts import Unloadable
+        from nbcache.glue.artifacts import InUse, Unloadable
 
         self._last_reason = "recache" if self.settings.recache else "new"
         if self.settings.recache:
             return None
         reasons: list[str] = []
+        self._twins.pop(unit.key, None)
         for entry in self.store.find(unit.key, reasons.append):
             try:
                 return load(entry)
             except Unloadable as exc:
                 reasons.append(str(exc))
+                if isinstance(exc, InUse):
+                    self._twins[unit.key] = self._twins.get(unit.key, 0) + 1
         for reason in reasons:
             _log.info("%s %s was passed over: %s", unit.name, unit.signature_text, reason)
             self._last_reason = reason
@@ -278,7 +287,8 @@ class ClientSession:
             compile_seconds=seconds,
             created=time.time(),
             build=build,
-            guard=packed.guard,
+            # A twin gets a variant of its own, so that the next process can load both.
+            guard=packed.guard + (f"#{self._twins[unit.key]}" if unit.key in self._twins else ""),
             extra={},
         )
         # Not waiting for the disk: what a power failure tears fails its checksums and is a miss.

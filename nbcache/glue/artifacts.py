@@ -43,6 +43,10 @@ class Unloadable(Exception):  # noqa: N818  a verdict, not a malfunction
     """An entry that can't be used in this process; ``str()`` is the reason."""
 
 
+class InUse(Unloadable):
+    """An entry that this process uses already, for a twin of the function: one more variant is needed."""
+
+
 class TokenPickler(NumbaPickler):
     """Numba's pickler, with tokens for what must not come back as a copy."""
 
@@ -310,6 +314,8 @@ def _open(
         raise Unloadable(msg)
     try:
         tokens.bind(definitions, unit.reach)
+    except tokens.Taken as exc:
+        raise InUse(str(exc)) from exc
     except tokens.Unresolvable as exc:
         raise Unloadable(str(exc)) from exc
     return pickle.loads(meta[8 + size :]), definitions, code  # noqa: S301
@@ -351,7 +357,8 @@ def _assemble(unit: Unit, target_context: Any, fields: dict[str, Any], library: 
         library=library,
         call_helper=None,
         environment=environment,
-        metadata=None,
+        # Numba's own notes on the compilation; a fresh result has some too.
+        metadata={},
         reload_init=list(fields["reload_init"]),
         referenced_envs=(),
     )

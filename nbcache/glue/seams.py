@@ -10,6 +10,7 @@ what they hold asks the session each time and a session that is off answers noth
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import re
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numba
-from numba.core import bytecode, callconv, compiler_lock, serialize, sigutils
+from numba.core import bytecode, callconv, compiler_lock, serialize, sigutils, types
 from numba.core.base import BaseContext
 from numba.core.caching import _Cache
 from numba.core.dispatcher import Dispatcher, _DispatcherBase
@@ -55,6 +56,10 @@ class Session(Protocol):
     @property
     def cache_path(self) -> str | None:
         """Where entries lie."""
+
+    @property
+    def has_hits(self) -> bool:
+        """Whether anything was loaded, and so possibly nothing of Numba's registries was."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +178,19 @@ def _noting_loops(original: Any, session: Session) -> Any:
     return compile_for_argtys
 
 
+def _typing_after_hits(original: Any, session: Session) -> Any:
+    @functools.wraps(original)
+    def typeof_pyval(self: Any, val: Any) -> Any:
+        typ = original(self, val)
+        if typ is types.pyobject and session.has_hits:
+            # A compilation would have imported this by now; it says what type a CFunc has.
+            importlib.import_module("numba.experimental.function_type")
+            typ = original(self, val)
+        return typ
+
+    return typeof_pyval
+
+
 def _complete_overloads(_original: Any, _session: Session) -> Any:
     return effects.Overloads()
 
@@ -288,6 +306,10 @@ def table() -> list[Seam]:
             _DispatcherBase, "overloads",
             "a hit gives callees the overloads that compiling their caller would have given them",
             _complete_overloads, optional=True,
+        ),
+        Seam(
+            _DispatcherBase, "typeof_pyval", "a hit initialises nothing, but some values get their type from it",
+            _typing_after_hits, ("self", "val"),
         ),
         Seam(
             DUFunc, "_compile_for_argtys", "loops that compiling a caller adds to a ufunc", _noting_loops,

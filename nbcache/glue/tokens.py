@@ -48,6 +48,10 @@ class Unresolvable(Exception):  # noqa: N818  a verdict, not a malfunction
     """A definition means nothing, or two things, in this process."""
 
 
+class Taken(Unresolvable):
+    """The tokens are bound already, to a twin of the function: same code, standing elsewhere."""
+
+
 def locate(token: str) -> Location | None:
     """Called by unpickling inside compiled code: (function name, file name, line), or None."""
     return _live.get(token)
@@ -223,7 +227,7 @@ def bind(found: dict[str, Definition], reach: Any) -> None:
         value = _resolve(definition, reach)
         if token in _live and not _same(_live[token], value):
             msg = "the same code is loaded already, for a function that stands elsewhere"
-            raise Unresolvable(msg)
+            raise Taken(msg)
         fresh[token] = value
     _live.update(fresh)
     definitions.update(found)
