@@ -22,6 +22,7 @@ from numba.core.runtime import _nrt_python, rtsys
 from numba.core.serialize import NumbaPickler
 
 from nbcache.glue import effects, tokens
+from nbcache.glue.inspection import Annotation, Inspection
 from nbcache.glue.library import StoredLibrary
 
 if TYPE_CHECKING:
@@ -184,7 +185,6 @@ def _pack_result(unit: Unit, cres: Any) -> dict[str, Any]:
         "consts": list(cres.environment.consts) if cres.environment is not None else None,
         "objectmode": cres.objectmode,
         "lifted": bool(cres.lifted),
-        "annotation": str(cres.type_annotation),
         "reload_init": tuple(dict.fromkeys((*(cres.reload_init or ()), *cres.library._reload_init))),
         "environments": _pack_environments(cres),
     }
@@ -349,7 +349,7 @@ def _assemble(unit: Unit, target_context: Any, fields: dict[str, Any], library: 
         target_context=compiler._make_subtarget(target_context, unit.flags),
         entry_point=entry_point,
         typing_error=None,
-        type_annotation=fields["annotation"],
+        type_annotation=Annotation(Inspection(unit)),
         signature=typing.signature(fields["return_type"], *args),
         objectmode=fields["objectmode"],
         lifted=(),
@@ -357,7 +357,6 @@ def _assemble(unit: Unit, target_context: Any, fields: dict[str, Any], library: 
         library=library,
         call_helper=None,
         environment=environment,
-        # Numba's own notes on the compilation; a fresh result has some too.
         metadata={},
         reload_init=list(fields["reload_init"]),
         referenced_envs=(),

@@ -29,6 +29,7 @@ from numba.np.ufunc.gufunc import GUFunc
 
 from nbcache.glue import artifacts, effects, tokens
 from nbcache.glue.frames import FrameStack, UniqueIds
+from nbcache.glue.inspection import complete_metadata
 
 if TYPE_CHECKING:
     from nbcache.glue.frames import Effect
@@ -191,6 +192,16 @@ def _typing_after_hits(original: Any, session: Session) -> Any:
     return typeof_pyval
 
 
+def _with_metadata(original: Any, _session: Session) -> Any:
+    @functools.wraps(original)
+    def look(self: Any, signature: Any = None, *args: Any, **kwargs: Any) -> Any:
+        for cres in self.overloads.values() if signature is None else [self.overloads[signature]]:
+            complete_metadata(cres)
+        return original(self, signature, *args, **kwargs)
+
+    return look
+
+
 def _complete_overloads(_original: Any, _session: Session) -> Any:
     return effects.Overloads()
 
@@ -310,6 +321,13 @@ def table() -> list[Seam]:
         Seam(
             _DispatcherBase, "typeof_pyval", "a hit initialises nothing, but some values get their type from it",
             _typing_after_hits, ("self", "val"),
+        ),
+        Seam(
+            Dispatcher, "get_metadata", "a compiler's notes are not stored but made again", _with_metadata,
+            ("self", "signature"),
+        ),
+        Seam(
+            Dispatcher, "parallel_diagnostics", "as get_metadata", _with_metadata, ("self", "signature", "level"),
         ),
         Seam(
             DUFunc, "_compile_for_argtys", "loops that compiling a caller adds to a ufunc", _noting_loops,
