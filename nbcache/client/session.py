@@ -155,6 +155,7 @@ class ClientSession:
         from nbcache.glue.identity import Unidentifiable
         from nbcache.glue.units import unit_for
 
+        self.maker.prepare()
         unit = unit_for(self.maker, self.frames, owner, sig)
         try:
             unit.key  # noqa: B018  computed here so that it is known to exist
@@ -251,10 +252,10 @@ class ClientSession:
     def _save(self, frame: Frame, unit: Unit, cres: Any) -> None:
         from nbcache.glue import artifacts, effects
 
-        seconds = time.perf_counter() - frame.started
+        seconds, own = self.frames.finished()
         done = list(frame.effects)
         effects.remember(unit.owner, unit.args, lambda: done)
-        packed = self._pack(unit, cres.library, seconds, lambda: artifacts.pack(unit, frame, cres))
+        packed = self._pack(unit, cres.library, own, lambda: artifacts.pack(unit, frame, cres))
         if packed is not None:
             self._loaded.setdefault(unit.key, packed.kept)
             artifacts.belongs_to(cres.library, unit)
@@ -322,7 +323,9 @@ def activate(settings: Settings | None) -> None:
     global _active  # noqa: PLW0603  one process, one session
     settings = config.load() if settings is None else settings
     if _active is not None and _active.enabled:
-        return
+        if _active.settings.dir == settings.dir:
+            return
+        deactivate()
     logs.configure(settings)
     for problem in settings.problems:
         _log.warning("%s", problem)

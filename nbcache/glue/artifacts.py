@@ -92,6 +92,9 @@ def pack(unit: Unit, frame: Frame, cres: Any) -> Packed:
     if any(not lifted.can_cache for lifted in cres.lifted or ()):
         msg = "it uses lifted loops"
         raise Unstorable(msg)
+    if unit.outdated:
+        msg = "compiling it registered something new with Numba"
+        raise Unstorable(msg)
     library = cres.library
     library._ensure_finalized()
     reason = frame.taint or taint_of(library)

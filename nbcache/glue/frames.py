@@ -35,6 +35,8 @@ class Frame:
     build: str
     reason: str = ""
     started: float = field(default_factory=time.perf_counter)
+    nested: float = 0.0
+    """What the compilations inside this one took [s]."""
     ordinals: Iterator[int] = field(default_factory=itertools.count)
     taint: str = ""
     release: Callable[[], None] | None = None
@@ -99,6 +101,14 @@ class FrameStack:
         """Walk what the open frames reach, before something they reach changes."""
         for frame in self._frames:
             frame.reach  # noqa: B018  computed and kept
+
+    def finished(self) -> tuple[float, float]:
+        """How long the innermost frame took so far [s]: all in all, and without what it called for."""
+        frame = self._frames[-1]
+        seconds = time.perf_counter() - frame.started
+        if len(self._frames) > 1:
+            self._frames[-2].nested += seconds
+        return seconds, max(0.0, seconds - frame.nested)
 
     def next_unique_id(self) -> str:
         """What takes the place of Numba's counter."""

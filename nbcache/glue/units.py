@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from numba.core import compiler, sigutils, types
+from numba.core import compiler, entrypoints, sigutils, types
 from numba.core.ccallback import CFunc
 from numba.core.cpu_options import FastMathOptions, InlineOptions
 from numba.core.dispatcher import Dispatcher
@@ -50,6 +50,11 @@ class KeyMaker:
             describers.describe, self.extensions.refresh, lambda obj: isinstance(obj, _MEMO_KEEPERS)
         )
         self._types: dict[Type, bytes] = {}
+
+    @staticmethod
+    def prepare() -> None:
+        """Load Numba's extensions, as the first compilation would: they count for every key."""
+        entrypoints.init_all()
 
     def type_digest(self, typ: Any) -> bytes:
         """Identity of a type in a signature; remembered unless it depends on code."""
@@ -113,6 +118,7 @@ class Unit:
         self.extra = extra
         self.compile_again: Callable[[str], Any] = _not_again
         self._key = ""
+        self._extensions: list[tuple[str, bytes]] = []
         self._reach: Reach | None = None
 
     @property
@@ -149,10 +155,16 @@ class Unit:
             yield maker.type_digest(typ)
         yield b"returns" if self.return_type is None else maker.type_digest(self.return_type)
         yield maker.engine.digest(self.owner)
-        for label, digest in maker.extension_digests():
+        self._extensions = maker.extension_digests()
+        for label, digest in self._extensions:
             yield label.encode() + digest
         if self.flags.debuginfo or self.flags.dbg_directives_only:
             yield self._debug_lines()
+
+    @property
+    def outdated(self) -> bool:
+        """Whether something was registered with Numba since the key was made that the key should have."""
+        return self._extensions != self.maker.extension_digests()
 
     def _debug_lines(self) -> bytes:
         """Debug information holds every line of every function reached: then places are content."""
@@ -185,23 +197,33 @@ class Unit:
         found += [*_flag_components(self.flags), *self.extra]
         found.append(("signature", self.signature_text))
         for i, typ in enumerate(self.args):
-            found += _node_components(maker.engine.nodes(typ), f"argument {i} ")
+            nodes = maker.engine.nodes(typ)
+            if not all(map(_is_fixed, nodes)):
+                found += _node_components(nodes, f"argument {i} ")
         found += _node_components(maker.engine.nodes(self.owner), "")
         found += [(f"extension {label}", digest.hex()[:12]) for label, digest in maker.extension_digests()]
         return found
 
 
 def _node_components(nodes: list[Node], prefix: str) -> list[tuple[str, str]]:
+    """Parts in words, under the label of whoever holds them: an array under the global's name."""
     found: list[tuple[str, str]] = []
     for node in nodes:
+        if node is not nodes[0] and _is_leaf(node):
+            continue
         owner = "" if node.title.startswith("function ") else f"{node.title}: "
         for label, content, words in node.parts:
+            if content == b"@":
+                continue  # nothing but the edge of this label
             found.append((f"{prefix}{owner}{label}", words or hashlib.blake2b(content, digest_size=6).hexdigest()))
-        for label, obj in node.edges:
-            found.append(
-                (f"{prefix}{owner}{label} is", type(obj).__name__ + " " + str(getattr(obj, "__qualname__", "")))
-            )
+        for (label, _obj), child in zip(node.edges, node.children, strict=True):
+            words = ", ".join([child.title, *(part[2] for part in child.parts)]) if _is_leaf(child) else child.title
+            found.append((f"{prefix}{owner}{label}", words))
     return found
+
+
+def _is_leaf(node: Node) -> bool:
+    return not node.edges and not node.title.startswith("function ")
 
 
 def _flag_components(flags: compiler.Flags) -> list[tuple[str, str]]:
