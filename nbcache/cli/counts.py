@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.cli.place import open_store
 from nbcache.cli.text import age, duration, print_json, size, table
-from nbcache.stats import aggregate
+from nbcache.counting import aggregate
 from nbcache.store import usage
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Mapping
 
-    from nbcache.stats import Summary
+    from nbcache.counting import Summary
 
 _EXAMPLES = 3
 

@@ -20,7 +20,7 @@ import nbcache
 from nbcache import config
 from nbcache.cli.place import settings_of
 from nbcache.cli.text import print_json, printable, size
-from nbcache.stats import aggregate
+from nbcache.counting import aggregate
 from nbcache.store import Refusal, Store, layout, locks, usage
 from nbcache.store.trust import Trust
 

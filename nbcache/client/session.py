@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache import config
 from nbcache.client import logs
-from nbcache.stats import Counters
+from nbcache.counting import Counters
 from nbcache.store.directory import Refusal, Store
 from nbcache.store.entry import Header
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from storekit import key, open_store
 
-from nbcache.stats import Counters, aggregate
+from nbcache.counting import Counters, aggregate
 from nbcache.store import usage
 
 

@@ -1,0 +1,208 @@
+"""What only shows across processes: one program, run again over the store it filled."""
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+HEAD = """
+import nbcache
+nbcache.enable(STORE)
+import numba, numpy as np
+from numba import njit
+from numba.core import compiler, event
+
+class Events(event.Listener):
+    seen = []
+    def on_start(self, e):
+        self.seen.append(e.data["dispatcher"].py_func.__qualname__)
+    def on_end(self, e):
+        pass
+
+event.register("numba:compile", Events())
+
+def forbid():
+    def refuse(*args, **kwargs):
+        raise AssertionError("the compiler was asked")
+    compiler.compile_extra = compiler.compile_internal = compiler.compile_ir = refuse
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """`run(body)` runs a program over the test's store and returns what it printed."""
+
+    def start(body, **environment):
+        program = tmp_path / "program.py"
+        program.write_text(HEAD.replace("STORE", repr(str(tmp_path / "store"))) + textwrap.dedent(body))
+        result = subprocess.run(
+            [sys.executable, str(program)],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
+        )
+        assert result.returncode == 0, result.stderr
+        return result.stdout, result.stderr
+
+    start.store = tmp_path / "store"
+    return start
+
+
+def test_a_hit_needs_no_compiler(run):
+    body = """
+        @njit
+        def g(x):
+            return x / 2
+        @njit
+        def f(x):
+            return g(x) + 1
+        {forbid}
+        print(f(3), f(3.5))
+        """
+    assert run(body.format(forbid=""))[0] == run(body.format(forbid="forbid()"))[0] == "2.5 2.75\n"
+
+
+def test_registries_stay_uninitialised_on_a_hit(run):
+    body = """
+        from numba.core.registry import cpu_target
+        from numba.core.runtime import rtsys
+        @njit
+        def f(x):
+            return [x, x / 2]
+        print(f(3.0), rtsys._init, len(cpu_target.target_context._defns) < 50)
+        """
+    assert run(body)[0] == "[3.0, 1.5] True False\n"
+    assert run(body)[0] == "[3.0, 1.5] False True\n"
+
+
+def test_an_entry_removed_after_it_was_loaded_can_still_be_linked(run):
+    loads = """
+        import shutil
+        @njit
+        def g(x):
+            return x / 2
+        print(g(3))
+        """
+    run(loads)
+    out, _ = run(
+        loads
+        + """
+        shutil.rmtree(nbcache.client.session._active.store.path + "/v1/objects")
+        @njit
+        def f(x):
+            return g(x) + g(x + 1)
+        print(f(3), Events.seen)
+        """
+    )
+    assert out == "1.5\n3.5 ['f']\n"
+
+
+@pytest.mark.parametrize(
+    "decorator",
+    [
+        "vectorize",
+        "vectorize(['f8(f8)'])",
+        "vectorize(['f8(f8)'], target='parallel')",
+        "guvectorize(['void(f8[:], f8[:])'], '(n)->(n)')",
+        "guvectorize('(n)->(n)')",
+        "guvectorize(['void(f8[:], f8[:])'], '(n)->(n)', target='parallel')",
+    ],
+)
+def test_ufuncs_and_their_wrappers(run, decorator):
+    scalar = "def k(x):\n    return x // 2"
+    array = "def k(x, out):\n    for i in range(len(x)):\n        out[i] = x[i] // 2"
+    body = f"""
+from numba import vectorize, guvectorize
+FORBID
+@{decorator}
+{array if decorator.startswith("gu") else scalar}
+a, out = np.arange(5.0), np.zeros(5)
+print(k(a, out))
+print(out)
+"""
+    cold = run(body.replace("FORBID", ""))[0]
+    shutil.copytree(run.store, f"{run.store}-copy")
+    assert run(body.replace("FORBID", "forbid()"))[0] == cold
+
+
+def test_a_wrapper_is_built_when_only_its_kernel_is_found(run):
+    body = """
+        from numba import vectorize, guvectorize
+        @vectorize(["f8(f8)"])
+        def u(x):
+            return x // 2
+        @guvectorize(["void(f8[:], f8[:])"], "(n)->(n)")
+        def k(x, out):
+            for i in range(len(x)):
+                out[i] = x[i] // 2
+        print(u(np.arange(5.0)), k(np.arange(5.0)))
+        """
+    cold = run(body)[0]
+    for path in (run.store / "v1/objects").rglob("*.nbo"):
+        if b"ufunc wrapper" in path.read_bytes()[:4096]:
+            path.unlink()
+    assert run(body)[0] == cold
+
+
+def test_cfunc(run):
+    body = """
+        from numba import cfunc
+        {forbid}
+        @cfunc("f8(f8)")
+        def c(x):
+            return x * 3
+        print(c.ctypes(2.0))
+        """
+    assert run(body.format(forbid=""))[0] == run(body.format(forbid="forbid()"))[0] == "6.0\n"
+
+
+def test_the_hook_never_raises_into_the_program(run):
+    body = """
+        from nbcache.client import session
+        from nbcache.glue import artifacts, units
+        def broken(*args, **kwargs):
+            raise RuntimeError("a fault")
+        {fault} = broken
+        @njit
+        def f(x):
+            return x + 1
+        print(f(1), nbcache.stats()["errors"])
+        """
+    for fault, doing in (("session.ClientSession._identify", "looking up"), ("artifacts.pack", "publishing")):
+        out, err = run(body.format(fault=fault))
+        assert out == f"2 {{'fault while {doing}': 1}}\n"
+        assert err.count("a fault of nbcache") == 1
+
+
+def test_readonly_recache_and_disable(run):
+    body = """
+        import os
+        K = int(os.environ.get("K", "1"))
+        @njit
+        def f(x):
+            return x + K
+        print(f(1), len(Events.seen), nbcache.stats()["published"])
+        """
+    assert run(body)[0] == "2 1 1\n"
+    assert run(body, NBCACHE_READONLY="1")[0] == "2 0 0\n"
+    assert run(body, NBCACHE_READONLY="1", K="5")[0] == "6 1 0\n"
+    assert run(body, NBCACHE_RECACHE="1")[0] == "2 1 1\n"
+    assert run(body, NBCACHE_DISABLE="1")[0] == "2 1 0\n"
+
+
+def test_a_signature_declared_after_a_hit_builds_nothing_twice(run):
+    body = """
+        @njit("i8(i8)")
+        def f(x):
+            return x + 1
+        print(f(1), f.signatures, len(Events.seen))
+        """
+    assert run(body)[0] == "2 [(int64,)] 1\n"
+    assert run(body)[0] == "2 [(int64,)] 0\n"

@@ -1,0 +1,219 @@
+"""`nbcache why` names the component that changed, for each component of the key."""
+
+import enum
+import warnings
+from collections import namedtuple
+
+import numba
+import numpy as np
+import pytest
+from numba.core import config
+
+from nbcache.cli.main import main
+from nbcache.client import session
+
+PLAIN = """
+from numba import njit
+@njit
+def f(x):
+    return x + 1
+"""
+GLOBAL = """
+from numba import njit
+@njit
+def f(x):
+    return x + K
+"""
+
+
+def why(capsys, store, name="case:f"):
+    assert main(["why", "--dir", store, name]) == 0
+    return capsys.readouterr().out
+
+
+def run(module, source, arg=1, **names):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module("case", source, **names).f(arg)
+
+
+Point, Tniop = namedtuple("Point", "x y"), namedtuple("Point", "y x")
+
+
+Red, AlsoRed = enum.IntEnum("Red", {"A": 1}), enum.IntEnum("Red", {"A": 2})
+
+VALUES = {
+    "int": (3, 4, "global `K`: 3 → 4"),
+    "type of an equal number": (1, 1.0, "global `K`: 1 → 1.0"),
+    "bool": (1, True, "global `K`: 1 → True"),
+    "numpy scalar": (np.float32(1), np.float64(1), "global `K`: np.float32(1.0) → np.float64(1.0)"),
+    "array content": (np.arange(3), np.arange(3) + 1, "global `K`"),
+    "array dtype": (np.zeros(3, "i8"), np.zeros(3, "f8"), "global `K`"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "line"), VALUES.values(), ids=VALUES)
+def test_a_global(store, module, capsys, old, new, line):
+    run(module, GLOBAL, K=old)
+    run(module, GLOBAL, K=new)
+    assert line in why(capsys, store)
+
+
+ITEM = GLOBAL.replace("x + K", "x + K[0]")
+ENUM = GLOBAL.replace("x + K", "x + K.A")
+FIELD = GLOBAL.replace("x + K", "x + K.x")
+CONTAINERS = {
+    "tuple": (ITEM, (1, 2), (2, 2), "global `K`: (1, 2) → (2, 2)"),
+    "nested tuple": (ITEM.replace("K[0]", "K[0][0]"), ((1, 2), 3), ((2, 2), 3), "global `K`: ((1, 2), 3) → ((2, 2), 3)"),
+    "enum": (ENUM, Red, AlsoRed, "A: 1 → 2"),
+    "namedtuple fields": (FIELD, Point(1, 2), Tniop(1, 2), "('x', 'y') → ('y', 'x')"),
+    "string": (GLOBAL.replace("x + K", "len(K) + x"), "ab", "abc", "global `K`: 'ab' → 'abc'"),
+}
+
+
+@pytest.mark.parametrize(("source", "old", "new", "line"), CONTAINERS.values(), ids=CONTAINERS)
+def test_a_global_container(store, module, capsys, source, old, new, line):
+    run(module, source, K=old)
+    run(module, source, K=new)
+    assert line in why(capsys, store)
+
+
+def test_an_attribute_of_a_module(store, module, capsys):
+    source = "import outer\n" + GLOBAL.replace("K", "outer.inner.K")
+    inner = module("outer.inner", "K = 3")
+    module("outer", "", inner=inner)
+    run(module, source)
+    inner.K = 4
+    run(module, source)
+    assert "global `outer.inner.K`: 3 → 4" in why(capsys, store)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        (PLAIN, PLAIN.replace("+ 1", "+ 2"), "code"),
+        (PLAIN, PLAIN.replace("(x)", "(x, y=1)", 1), "code"),
+        (PLAIN.replace("(x)", "(x, y=1)", 1), PLAIN.replace("(x)", "(x, y=2)", 1), "default `y`: 1 → 2"),
+        (PLAIN, PLAIN.replace("@njit", "@njit(fastmath=True)"), "option `fastmath`: no → fast"),
+        (PLAIN, PLAIN.replace("@njit", "@njit(boundscheck=True)"), "option `boundscheck`: False → True"),
+        (PLAIN, PLAIN.replace("@njit", "@njit(error_model='numpy')"), "option `error_model`: python → numpy"),
+        (PLAIN, PLAIN.replace("@njit", "@njit(nogil=True)"), "option `release_gil`: False → True"),
+        (PLAIN, PLAIN.replace("@njit", "@njit(locals={'x': numba.int32})").replace("import njit", "import njit; import numba"),
+         "locals x"),
+    ],
+    ids=["code", "parameters", "default", "fastmath", "boundscheck", "error_model", "nogil", "locals"],
+)  # fmt: skip
+def test_the_function_itself(store, module, capsys, old, new, line):
+    run(module, old)
+    run(module, new)
+    assert line in why(capsys, store)
+
+
+def test_the_signature(store, module, capsys):
+    run(module, PLAIN, 1)
+    run(module, PLAIN, 1.0)
+    assert "signature: (int64) → (float64)" in why(capsys, store)
+
+
+def test_a_closure(store, module, capsys):
+    source = """
+from numba import njit
+def make(k):
+    @njit
+    def f(x):
+        return x + k
+    return f
+f = make(K)
+"""
+    run(module, source, K=3)
+    run(module, source, K=4)
+    assert "closure `k`: 3 → 4" in why(capsys, store, "case:make.<locals>.f")
+
+
+def test_a_callee(store, module, capsys):
+    source = PLAIN.replace("def f", "def g") + "@njit\ndef f(x):\n    return g(x)\n"
+    run(module, source)
+    run(module, source.replace("+ 1", "+ 2"))
+    text = why(capsys, store)
+    assert "code" in text and "case:g" in text
+
+
+def test_a_setting(store, module, capsys, monkeypatch):
+    run(module, PLAIN)
+    monkeypatch.setattr(config, "BOUNDSCHECK", 1)
+    run(module, PLAIN)
+    assert "setting `NUMBA_BOUNDSCHECK`: None → 1" in why(capsys, store)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "value", "line"),
+    [
+        (numba, "__version__", "0.99.0", "toolchain `numba`"),
+        (np, "__version__", "9.9.9", "toolchain `numpy`: "),
+    ],
+)
+def test_the_toolchain(store, module, capsys, monkeypatch, owner, name, value, line):
+    run(module, PLAIN)
+    monkeypatch.setattr(owner, name, value)
+    session._active.maker.conditions._names.clear()
+    run(module, PLAIN)
+    assert line in why(capsys, store)
+
+
+def test_the_target(store, module, capsys, monkeypatch):
+    run(module, PLAIN)
+    monkeypatch.setattr("nbcache.glue.toolchain.target_components", lambda: [("target/cpu", "pentium")])
+    session._active.maker.conditions._names.clear()
+    run(module, PLAIN)
+    assert "target `cpu`" in why(capsys, store)
+
+
+def test_an_overload(store, module, capsys):
+    source = """
+from numba import njit
+from numba.extending import overload
+def helper(x):
+    return x
+@overload(helper)
+def ol_helper(x):
+    return lambda x: x + 1
+@njit
+def f(x):
+    return helper(x)
+"""
+    run(module, source)
+    run(module, source.replace("x + 1", "x + 2"))
+    text = why(capsys, store)
+    assert "code" in text and "ol_helper" in text
+
+
+def test_an_extension_of_the_toolchain(store, module, capsys):
+    run(module, PLAIN)
+    module(
+        "extension",
+        """
+from numba import types
+from numba.extending import overload_method
+@overload_method(types.Float, "nbcache_test_only")
+def ol(x):
+    return lambda x: x
+""",
+    )
+    run(module, PLAIN)
+    assert "extension" in why(capsys, store)
+
+
+def test_a_dufunc(store, module, capsys):
+    source = """
+from numba import njit, vectorize
+@vectorize
+def u(x):
+    return x + 1
+@njit
+def f(x):
+    return u(x)
+"""
+    run(module, source)
+    run(module, source.replace("x + 1", "x + 2"))
+    text = why(capsys, store)
+    assert "case:u" in text
