@@ -92,8 +92,10 @@ class ClientSession:
         if not self.enabled or frame is None:
             return
         try:
-            if frame.unit is None:
-                artifacts.taint(cres.library, frame.reason)
+            if not frame.portable or (frame.unit is None and frame.taint):
+                artifacts.taint(cres.library, frame.taint or frame.reason)
+            elif frame.unit is None:
+                return
             else:
                 self._save(frame, frame.unit, cres)
         except Exception:  # noqa: BLE001  whatever it is, the program goes on
@@ -271,7 +273,8 @@ class ClientSession:
             return pack()
         except Unstorable as exc:
             reason = str(exc)
-            taint(library, reason)
+            if not exc.linkable:
+                taint(library, reason)
             self.counters.uncacheable(reason, unit.name)
             _log.debug("%s can't be cached: %s", unit.name, reason)
             return None

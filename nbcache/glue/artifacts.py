@@ -13,13 +13,18 @@ import io
 import json
 import pickle
 import sys
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
 from numba.core import compiler, funcdesc, typing
+from numba.core.dispatcher import Dispatcher
 from numba.core.environment import Environment, lookup_environment
+from numba.core.extending import _Intrinsic
 from numba.core.runtime import _nrt_python, rtsys
 from numba.core.serialize import NumbaPickler
+from numba.np.ufunc.dufunc import DUFunc
+from numba.np.ufunc.gufunc import GUFunc
 
 from nbcache.glue import effects, tokens
 from nbcache.glue.inspection import Annotation, Inspection
@@ -37,7 +42,14 @@ _ENVIRONMENT_PREFIXES = ("_ZN08NumbaEnv", ".NumbaEnv")
 
 
 class Unstorable(Exception):  # noqa: N818  a verdict, not a malfunction
-    """A compile result that no other process could use; ``str()`` is the reason."""
+    """A compile result that can't be an entry; ``str()`` is the reason.
+
+    ``linkable``: its code may still go into the entries of its callers.
+    """
+
+    def __init__(self, reason: str, *, linkable: bool = False) -> None:
+        super().__init__(reason)
+        self.linkable = linkable
 
 
 class Unloadable(Exception):  # noqa: N818  a verdict, not a malfunction
@@ -56,16 +68,15 @@ class TokenPickler(NumbaPickler):
         self._frame = frame
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, type) or callable(obj):
-            token = tokens.live_reference(self._frame, obj) if _has_home(obj) else None
+        if isinstance(obj, _DEFINITIONS):
+            token = tokens.live_reference(self._frame, obj)
             if token is not None:
                 return tokens.recall, (token,)
         return super().reducer_override(obj)
 
 
-def _has_home(obj: Any) -> bool:
-    """Whether *obj* is a definition (function, class, dispatcher), not merely something callable."""
-    return isinstance(getattr(obj, "__qualname__", None), str) and isinstance(getattr(obj, "__module__", None), str)
+_DEFINITIONS = (type, FunctionType, Dispatcher, DUFunc, GUFunc, _Intrinsic)
+"""What a compiled function means as this very object, never as a copy."""
 
 
 def dumps(obj: object, frame: Frame) -> bytes:
@@ -101,10 +112,10 @@ def pack(unit: Unit, frame: Frame, cres: Any) -> Packed:
     if reason:
         raise Unstorable(reason)
     if library.has_dynamic_globals:
-        # Decided on the final module: most addresses that lowering puts in are optimised away.
+        # Decided on the final module, a caller's as well: most addresses that lowering puts in are optimised away.
         what = _addresses.get(library._dynamic_globals[0], "something in this process")
         msg = f"it has the address of {what} built in"
-        raise Unstorable(msg)
+        raise Unstorable(msg, linkable=True)
     try:
         fields = _pack_result(unit, cres)
         fields["effects"] = effects.record(frame)
@@ -114,7 +125,7 @@ def pack(unit: Unit, frame: Frame, cres: Any) -> Packed:
         raise
     except Exception as exc:
         msg = f"it can't be written down ({type(exc).__name__}: {exc})"
-        raise Unstorable(msg) from exc
+        raise Unstorable(msg, linkable=not frame.taint) from exc
     if frame.taint:
         raise Unstorable(frame.taint)
     return _sections(unit, library, fields, meta)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from numba.core.typing import signature
 
+from nbcache.glue.ownership import is_toolchain_definition
 from nbcache.glue.tokens import Unresolvable
 
 if TYPE_CHECKING:
@@ -30,10 +31,15 @@ _KEPT = "_nbcache_effects"
 
 
 def record(frame: Frame) -> list[Recorded]:
-    """The frame's effects in terms of what its unit reaches; others are nobody's to see."""
+    """The frame's effects in terms of what its unit reaches; others are nobody's to see.
+
+    Nor are the toolchain's own dispatchers: nobody asks for the signatures of Numba's internals.
+    """
     reach = frame.reach
     found: list[Recorded] = []
     for kind, obj, args, return_type in frame.effects:
+        if is_toolchain_definition(getattr(obj, "py_func", obj)):
+            continue
         reference = reach.reference(obj) if reach is not None else None
         if reference is not None and obj is not getattr(frame.unit, "owner", None):
             found.append((kind, reference, args, return_type))

@@ -29,11 +29,17 @@ Effect = tuple[str, object, tuple[object, ...], object]
 
 @dataclass
 class Frame:
-    """One compilation.  ``unit`` is None for code that cannot be cached and still needs names."""
+    """One compilation.
+
+    ``unit`` is None for a function without an identity of its own.  Inside an identified caller
+    (``outer``) it still is a consequence of the caller's key, like the subroutines that Numba
+    compiles without a dispatcher, and its code may become part of the caller's entry.
+    """
 
     unit: Unit | None
     build: str
     reason: str = ""
+    outer: Frame | None = None
     started: float = field(default_factory=time.perf_counter)
     nested: float = 0.0
     """What the compilations inside this one took [s]."""
@@ -47,9 +53,17 @@ class Frame:
     @property
     def reach(self) -> Reach | None:
         """What the unit reaches, walked when first asked for."""
-        if self._reach is None and self.unit is not None:
-            self._reach = self.unit.reach()
+        if self._reach is None:
+            if self.unit is not None:
+                self._reach = self.unit.reach()
+            elif self.outer is not None:
+                return self.outer.reach
         return self._reach
+
+    @property
+    def portable(self) -> bool:
+        """Whether code compiled here may end up in an entry."""
+        return self.unit is not None or (self.outer is not None and self.outer.portable)
 
 
 def new_build(key: str) -> str:
@@ -79,6 +93,7 @@ class FrameStack:
     def push(self, frame: Frame) -> None:
         """Open *frame*."""
         frame.release, self._pending = self._pending, None
+        frame.outer = self.top()
         self._frames.append(frame)
 
     def on_close(self, release: Callable[[], None]) -> None:

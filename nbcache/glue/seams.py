@@ -253,7 +253,7 @@ def _unique_ids(_original: Any, session: Session) -> Any:
 def _pickling(original: Any, session: Session) -> Any:
     def dumps(obj: Any) -> bytes:
         frame = session.frames.top()
-        if frame is None or frame.unit is None:
+        if frame is None or not frame.portable:
             return original(obj)
         return artifacts.dumps(obj, frame)
 
@@ -265,7 +265,7 @@ def _excinfo(original: Any, session: Session) -> Any:
     def build_excinfo_struct(self: Any, exc: Any, exc_args: Any, loc: Any, func_name: Any) -> Any:
         exc, exc_args, location = original(self, exc, exc_args, loc, func_name)
         frame = session.frames.top()
-        if location is not None and frame is not None and frame.unit is not None:
+        if location is not None and frame is not None and frame.portable:
             location = tokens.live_location(frame, location)
         return exc, exc_args, location
 

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.glue.codeplan import nested_codes, plan_of
 from nbcache.glue.describers import file_digest
+from nbcache.glue.ownership import is_toolchain_definition
 from nbcache.glue.ownership import resolve as resolve_name
 
 if TYPE_CHECKING:
@@ -197,6 +198,8 @@ def live_reference(frame: Frame, obj: object) -> str | None:
     """
     module = getattr(obj, "__module__", None)
     qualname = getattr(obj, "__qualname__", None)
+    if is_toolchain_definition(obj):
+        return None
     if isinstance(module, str) and isinstance(qualname, str) and module not in {"__main__", "__mp_main__"}:
         with suppress(Exception):  # a module's __getattr__ may raise anything
             if resolve_name(module, qualname) is obj:

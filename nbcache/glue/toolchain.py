@@ -93,6 +93,7 @@ class Conditions:
     def __init__(self) -> None:
         self._names: list[str] = []
         self._values: list[Any] = []
+        self._components: list[_Component] = []
         self._digest = b""
 
     def digest(self) -> bytes:
@@ -105,7 +106,7 @@ class Conditions:
 
     def components(self) -> list[_Component]:
         """The labelled parts behind `digest`."""
-        return [*toolchain_components(), *target_components(), *config_components()]
+        return self._components
 
     def summary(self) -> str:
         """One line for people."""
@@ -114,8 +115,9 @@ class Conditions:
     def _recompute(self) -> None:
         self._names = _relevant_settings()
         self._values = [getattr(config, name) for name in self._names]
+        self._components = [*toolchain_components(), *target_components(), *config_components()]
         hasher = hashlib.blake2b(digest_size=32, person=b"nbcache conds")
-        for label, words in self.components():
+        for label, words in self._components:
             for text in (label, words):
                 content = text.encode()
                 hasher.update(len(content).to_bytes(8, "little"))
