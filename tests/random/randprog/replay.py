@@ -32,7 +32,7 @@ def replay(kept: Path, workdir: Path) -> str:
     versions = json.loads(kept.read_text(encoding="utf-8"))
     last = versions[-1]
     oracle = _run(last, workdir, None)
-    candidates = [[last], *([earlier, last] for earlier in reversed(versions[:-1])), versions]
+    candidates = [[last], [last, last], *([earlier, last] for earlier in reversed(versions[:-1])), versions]
     for sequence in candidates:
         shutil.rmtree(workdir / "store", ignore_errors=True)
         for version in sequence:
