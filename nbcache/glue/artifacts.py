@@ -17,17 +17,20 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
-from numba.core import compiler, funcdesc, typing
+from numba.core import compiler, funcdesc, types, typing
 from numba.core.dispatcher import Dispatcher
 from numba.core.environment import Environment, lookup_environment
 from numba.core.extending import _Intrinsic
+from numba.core.generators import GeneratorDescriptor
 from numba.core.runtime import _nrt_python, rtsys
 from numba.core.serialize import NumbaPickler
+from numba.core.types.abstract import Type
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 
 from nbcache.glue import effects, tokens
-from nbcache.glue.inspection import Annotation, Inspection
+from nbcache.glue.describers import ADDRESS
+from nbcache.glue.inspection import Annotation, Inspection, Metadata
 from nbcache.glue.library import StoredLibrary
 
 if TYPE_CHECKING:
@@ -72,7 +75,23 @@ class TokenPickler(NumbaPickler):
             token = tokens.live_reference(self._frame, obj)
             if token is not None:
                 return tokens.recall, (token,)
+        elif isinstance(obj, Type) and ADDRESS.search(obj.name):
+            return self._addressed_type(obj)
         return super().reducer_override(obj)
+
+    def _addressed_type(self, obj: Any) -> Any:
+        """A type that is named by an address must be made again, around what it stands for here."""
+        if isinstance(obj, types.Generator):
+            return types.Generator, (obj.gen_func, obj.yield_type, obj.arg_types, obj.state_types, obj.has_finalizer)
+        if isinstance(obj, types.Dispatcher):
+            return type(obj), (obj.dispatcher,)
+        if isinstance(obj, types.ClassInstanceType):
+            return type(obj), (obj.class_type,)
+        token = tokens.live_reference(self._frame, obj)
+        if token is None:
+            msg = f"the type {ADDRESS.sub('', obj.name)} is named by an address"
+            raise pickle.PicklingError(msg)
+        return tokens.recall, (token,)
 
 
 _DEFINITIONS = (type, FunctionType, Dispatcher, DUFunc, GUFunc, _Intrinsic)
@@ -197,11 +216,19 @@ def _pack_result(unit: Unit, cres: Any) -> dict[str, Any]:
         "args": None if same_args else cres.signature.args,
         "return_type": cres.signature.return_type,
         "consts": list(cres.environment.consts) if cres.environment is not None else None,
+        "generator": _generator_symbol(cres),
         "objectmode": cres.objectmode,
         "lifted": bool(cres.lifted),
         "reload_init": tuple(dict.fromkeys((*(cres.reload_init or ()), *cres.library._reload_init))),
         "environments": _pack_environments(cres),
     }
+
+
+def _generator_symbol(cres: Any) -> str | None:
+    """The name of the function that resumes the generator which this function returns."""
+    if not isinstance(cres.fndesc.restype, types.Generator):
+        return None
+    return cres.target_context.get_generator_desc(cres.fndesc.restype).mangled_name
 
 
 def _pack_environments(cres: Any) -> list[tuple[str, str, list[Any]]]:
@@ -358,12 +385,15 @@ def _assemble(unit: Unit, target_context: Any, fields: dict[str, Any], library: 
     entry_point = target_context.get_executable(library, fndesc, environment)
     _bind_environments(library, fields["environments"])
     args = unit.args if fields["args"] is None else fields["args"]
+    if fields["generator"] is not None:
+        _insert_generator(target_context, fndesc, fields["generator"], library)
+    inspection = Inspection(unit)
     return compiler.CompileResult(
         typing_context=target_context.typing_context,
         target_context=compiler._make_subtarget(target_context, unit.flags),
         entry_point=entry_point,
         typing_error=None,
-        type_annotation=Annotation(Inspection(unit)),
+        type_annotation=Annotation(inspection),
         signature=typing.signature(fields["return_type"], *args),
         objectmode=fields["objectmode"],
         lifted=(),
@@ -371,7 +401,7 @@ def _assemble(unit: Unit, target_context: Any, fields: dict[str, Any], library: 
         library=library,
         call_helper=None,
         environment=environment,
-        metadata={},
+        metadata=Metadata(inspection),
         reload_init=list(fields["reload_init"]),
         referenced_envs=(),
     )
@@ -422,6 +452,13 @@ def _descriptor(unit: Unit, fields: dict[str, Any]) -> Any:
         fndesc.argtypes = tuple(unit.args)
     fndesc.typemap = fndesc.calltypes = None
     return fndesc
+
+
+def _insert_generator(target_context: Any, fndesc: Any, symbol: str, library: Any) -> None:
+    """Tell Numba how to resume the generator; lowering would have."""
+    descriptor = GeneratorDescriptor.from_generator_fndesc(None, fndesc, fndesc.restype, target_context.mangler)
+    descriptor.mangled_name = symbol
+    target_context.insert_generator(fndesc.restype, descriptor, [library])
 
 
 def _environment(fndesc: Any, consts: list[Any] | None) -> Any:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from nbcache.glue.extensions import ExtensionIndex
 
 _builtins = vars(sys.modules["builtins"])
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}|#[0-9a-fA-F]{4,}")
+ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}|#[0-9a-fA-F]{4,}")
 
 
 class Describers:
@@ -312,7 +312,7 @@ def _describe_type(node: Node, typ: Any) -> None:
     Some types name themselves by address; what the address stood for is among the fields then,
     so the name counts without it.
     """
-    node.title = f"type {_ADDRESS.sub('', typ.name)}"
+    node.title = f"type {ADDRESS.sub('', typ.name)}"
     if isinstance(typ, types.WeakType):
         node.edge("object", typ._get_object())
         node.edge("class", type(typ))
@@ -334,7 +334,7 @@ def _describe_type(node: Node, typ: Any) -> None:
         fields += 1
         node.value(f"field {field}", value)
     node.volatile = isinstance(typ, types.DeferredType) and typ._define is None
-    if not fields and _ADDRESS.search(typ.name):
+    if not fields and ADDRESS.search(typ.name):
         msg = f"type {typ.name} is known by a process address alone"
         raise Unidentifiable(msg)
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from nbcache.glue.frames import new_build
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from nbcache.glue.units import Unit
 
 
@@ -40,7 +42,47 @@ class Annotation:
         return getattr(self._inspection.result.type_annotation, name)
 
 
-def complete_metadata(cres: Any) -> None:
-    """Fill in the metadata of a loaded result; a compiled one has it already."""
-    if isinstance(cres.type_annotation, Annotation) and "parfors" not in cres.metadata:
-        cres.metadata.update(cres.type_annotation._inspection.result.metadata)
+class Metadata(dict[str, Any]):
+    """Stands in for a CompileResult's metadata: filled when somebody reads it.
+
+    What Numba itself adds (timers) goes in without.
+    """
+
+    def __init__(self, inspection: Inspection) -> None:
+        super().__init__()
+        self._inspection: Inspection | None = inspection
+
+    def _completed(self) -> dict[str, Any]:
+        inspection, self._inspection = self._inspection, None
+        if inspection is not None:
+            own = dict.copy(self)
+            self.update(inspection.result.metadata)
+            self.update(own)
+        return super()  # type: ignore[return-value]  # the plain methods of this very dict
+
+    def __getitem__(self, key: str) -> Any:
+        return self._completed().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._completed().get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        return self._completed().__contains__(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return self._completed().__iter__()
+
+    def __len__(self) -> int:
+        return self._completed().__len__()
+
+    def keys(self) -> Any:
+        return self._completed().keys()
+
+    def values(self) -> Any:
+        return self._completed().values()
+
+    def items(self) -> Any:
+        return self._completed().items()
+
+    def __repr__(self) -> str:
+        return self._completed().__repr__()

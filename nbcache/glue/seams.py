@@ -22,6 +22,7 @@ from numba.core import bytecode, callconv, compiler_lock, serialize, sigutils, t
 from numba.core.base import BaseContext
 from numba.core.caching import _Cache
 from numba.core.dispatcher import Dispatcher, _DispatcherBase
+from numba.core.generators import GeneratorDescriptor
 from numba.core.registry import cpu_target
 from numba.np.ufunc import parallel, ufuncbuilder
 from numba.np.ufunc.dufunc import DUFunc
@@ -29,7 +30,6 @@ from numba.np.ufunc.gufunc import GUFunc
 
 from nbcache.glue import artifacts, effects, tokens
 from nbcache.glue.frames import FrameStack, UniqueIds
-from nbcache.glue.inspection import complete_metadata
 
 if TYPE_CHECKING:
     from nbcache.glue.frames import Effect
@@ -192,14 +192,15 @@ def _typing_after_hits(original: Any, session: Session) -> Any:
     return typeof_pyval
 
 
-def _with_metadata(original: Any, _session: Session) -> Any:
-    @functools.wraps(original)
-    def look(self: Any, signature: Any = None, *args: Any, **kwargs: Any) -> Any:
-        for cres in self.overloads.values() if signature is None else [self.overloads[signature]]:
-            complete_metadata(cres)
-        return original(self, signature, *args, **kwargs)
+def _generator_names(original: Any, _session: Session) -> Any:
+    @functools.wraps(original.__func__)
+    def from_generator_fndesc(cls: Any, func_ir: Any, fndesc: Any, gentype: Any, mangler: Any) -> Any:
+        descriptor = original.__func__(cls, func_ir, fndesc, gentype, mangler)
+        # Numba leaves the unique id out, and the generator's type is named by its function's address.
+        descriptor.mangled_name = f"{descriptor.mangled_name}.{fndesc.uid}"
+        return descriptor
 
-    return look
+    return classmethod(from_generator_fndesc)
 
 
 def _complete_overloads(_original: Any, _session: Session) -> Any:
@@ -323,13 +324,6 @@ def table() -> list[Seam]:
             _typing_after_hits, ("self", "val"),
         ),
         Seam(
-            Dispatcher, "get_metadata", "a compiler's notes are not stored but made again", _with_metadata,
-            ("self", "signature"),
-        ),
-        Seam(
-            Dispatcher, "parallel_diagnostics", "as get_metadata", _with_metadata, ("self", "signature", "level"),
-        ),
-        Seam(
             DUFunc, "_compile_for_argtys", "loops that compiling a caller adds to a ufunc", _noting_loops,
             ("self", "argtys", "return_type"),
         ),
@@ -356,6 +350,10 @@ def table() -> list[Seam]:
         Seam(
             bytecode.FunctionIdentity, "_unique_ids",
             "symbol names come from a process-wide counter otherwise (numba#10486)", _unique_ids,
+        ),
+        Seam(
+            GeneratorDescriptor, "from_generator_fndesc", "a generator's next function has no unique id in its name",
+            _generator_names, ("cls", "func_ir", "fndesc", "gentype", "mangler"),
         ),
         Seam(
             serialize, "dumps", "pickles inside compiled code must find live objects again", _pickling, ("obj",),

@@ -198,7 +198,7 @@ def live_reference(frame: Frame, obj: object) -> str | None:
     """
     module = getattr(obj, "__module__", None)
     qualname = getattr(obj, "__qualname__", None)
-    if is_toolchain_definition(obj):
+    if isinstance(qualname, str) and is_toolchain_definition(obj):
         return None
     if isinstance(module, str) and isinstance(qualname, str) and module not in {"__main__", "__mp_main__"}:
         with suppress(Exception):  # a module's __getattr__ may raise anything
@@ -206,7 +206,7 @@ def live_reference(frame: Frame, obj: object) -> str | None:
                 return None
     reference = frame.reach.reference(obj) if frame.reach is not None else None
     if reference is None:
-        frame.taint = frame.taint or f"it refers to {qualname or type(obj).__name__}, which only this process has"
+        frame.taint = frame.taint or f"it refers to {qualname or obj}, which only this process has"
         return None
     return _new_token(frame, ("object", reference), obj)
 
