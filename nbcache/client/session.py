@@ -225,7 +225,8 @@ class ClientSession:
         self.counters.miss(self._last_reason)
         if len(self.frames) or not self.store.writable:
             return None
-        deadline = time.monotonic() + self.settings.wait_seconds
+        patience = 0.0 if self.settings.on_miss == "compile" else self.settings.wait_seconds
+        deadline = time.monotonic() + patience
         pause, longest = _POLL_SECONDS
         lease = self.store.lease(unit.key)
         waited = False
