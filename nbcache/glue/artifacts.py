@@ -30,6 +30,7 @@ from numba.np.ufunc.gufunc import GUFunc
 
 from nbcache.glue import effects, tokens
 from nbcache.glue.describers import ADDRESS
+from nbcache.glue.elf import undefined_symbols
 from nbcache.glue.inspection import Annotation, Inspection, Metadata
 from nbcache.glue.library import StoredLibrary
 
@@ -273,6 +274,9 @@ def _pack_symbols(library: Any) -> dict[str, tuple[str, ...]]:
             externals.append(name)
         elif variable.linkage not in (llvm.Linkage.internal, llvm.Linkage.private):
             variables.append(name)
+    undefined = undefined_symbols(bytes(library._get_compiled_object()))
+    if undefined is not None:
+        externals = [name for name in undefined if name not in unresolved]
     return {
         "functions": tuple(functions),
         "externals": tuple(externals),

@@ -34,6 +34,7 @@ from numba.core import types
 from numba.core.dispatcher import Dispatcher, LiftedCode
 from numba.core.extending import _Intrinsic
 from numba.core.types.abstract import Type
+from numba.np.ufunc import parallel
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
@@ -64,6 +65,9 @@ class Describers:
         name = toolchain_name(obj) if not isinstance(obj, Type | np.ndarray) else None
         if name is not None:
             node = Node(obj, f"toolchain {name}")
+            if name == "numba.np.ufunc.parallel:set_num_threads":
+                # It checks its argument against the number of threads, which is compiled in.
+                node.part("threads", b"%d" % parallel.NUM_THREADS, str(parallel.NUM_THREADS))
             self._add_registrations(node, obj)
             return node
         node = Node(obj, "")
@@ -109,11 +113,11 @@ def _describe_function(node: Node, function: FunctionType) -> None:
     parameters = code.co_varnames[: code.co_argcount]
     defaults = function.__defaults__ or ()
     for parameter, default in zip(parameters[len(parameters) - len(defaults) :], defaults, strict=False):
-        node.value(f"default {name}: {parameter}", default)
+        _describe_value(node, f"default {name}: {parameter}", default, plan.attribute_names)
     for parameter, default in sorted((function.__kwdefaults__ or {}).items()):
-        node.value(f"default {name}: {parameter}", default)
+        _describe_value(node, f"default {name}: {parameter}", default, plan.attribute_names)
     for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
-        _describe_cell(node, f"closure {name}: {variable}", cell)
+        _describe_cell(node, f"closure {name}: {variable}", cell, plan.attribute_names)
     # inspect.signature, and so Numba, follows these.
     for attribute in ("__wrapped__", "__signature__"):
         if attribute in function.__dict__:
@@ -129,7 +133,14 @@ def _describe_function(node: Node, function: FunctionType) -> None:
             _describe_module_attributes(node, f"import {name}: {imported}", module, plan.attribute_names, set())
 
 
-def _describe_cell(node: Node, label: str, cell: Any) -> None:
+def _describe_value(node: Node, label: str, value: object, attributes: frozenset[str]) -> None:
+    if isinstance(value, ModuleType):
+        _describe_module_attributes(node, label, value, attributes, set())
+    else:
+        node.value(label, value)
+
+
+def _describe_cell(node: Node, label: str, cell: Any, attributes: frozenset[str]) -> None:
     try:
         value = cell.cell_contents
     except ValueError:
@@ -137,7 +148,7 @@ def _describe_cell(node: Node, label: str, cell: Any) -> None:
         node.volatile = True
         return
     node.watch_attribute(cell, "cell_contents", value)
-    node.value(label, value)
+    _describe_value(node, label, value, attributes)
 
 
 def _describe_global(node: Node, name: str, scope: dict[str, Any], variable: str, attributes: frozenset[str]) -> None:
@@ -149,11 +160,7 @@ def _describe_global(node: Node, name: str, scope: dict[str, Any], variable: str
         if value is MISSING:
             node.part(f"global {name}: {variable}", b"undefined", "undefined")
             return
-    label = f"global {name}: {variable}"
-    if isinstance(value, ModuleType):
-        _describe_module_attributes(node, label, value, attributes, set())
-    else:
-        node.value(label, value)
+    _describe_value(node, f"global {name}: {variable}", value, attributes)
 
 
 def _describe_module_attributes(
@@ -163,6 +170,8 @@ def _describe_module_attributes(
     if id(module) in seen:
         return
     seen.add(id(module))
+    if module is os and not attributes.isdisjoint({"environ", "getenv"}):
+        _describe_environment(node, label, attributes)
     node.part(label, (module_name(module.__name__) or "").encode(), f"module {module.__name__}")
     scope = vars(module)
     toolchain = is_toolchain_module(module.__name__)
@@ -173,7 +182,7 @@ def _describe_module_attributes(
         if isinstance(value, ModuleType):
             if not (toolchain and is_toolchain_module(value.__name__)) or attribute in {"random", "linalg", "fft"}:
                 _describe_module_attributes(node, inner, value, attributes, seen)
-        elif toolchain and not _is_user_code(value):
+        elif toolchain and not _is_user_code(value) and value is not parallel.set_num_threads:
             own = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
             atom = encode_atom(value)
             node.part(
@@ -184,6 +193,17 @@ def _describe_module_attributes(
     for attribute in sorted(attributes - scope.keys()):
         # A submodule imported later, or an attribute set later, changes what the code means.
         node.watch_item(scope, attribute, MISSING)
+
+
+def _describe_environment(node: Node, label: str, names: frozenset[str]) -> None:
+    """Code that runs while compiling may read environment variables, of which it must know the names."""
+    store = os.environ._data  # type: ignore[attr-defined]
+    for name in sorted(names):
+        key = os.environ.encodekey(name)
+        value = store.get(key, MISSING)
+        node.watch_item(store, key, value)
+        if value is not MISSING:
+            node.value(f"{label}.environ[{name!r}]", os.environ[name])
 
 
 def _is_user_code(value: object) -> bool:

@@ -56,6 +56,8 @@ def toolchain_components() -> list[_Component]:
     return [
         ("toolchain/python", f"{sys.implementation.name} {platform.python_version()} {sys.implementation.cache_tag}"),
         ("toolchain/abi", f"{getattr(sys, 'abiflags', '')} {sys.maxsize.bit_length()} {sys.byteorder}"),
+        # Numba compiles the hash function that this Python was built with.
+        ("toolchain/hash", f"{sys.hash_info.algorithm} {sys.hash_info.hash_bits} {sys.hash_info.cutoff}"),
         ("toolchain/numba", numba.__version__),
         ("toolchain/llvmlite", llvmlite.__version__),
         ("toolchain/llvm", ".".join(map(str, llvm.llvm_version_info))),

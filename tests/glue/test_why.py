@@ -217,3 +217,40 @@ def f(x):
     run(module, source.replace("x + 1", "x + 2"))
     text = why(capsys, store)
     assert "case:u" in text
+
+
+def test_an_environment_variable_that_a_chooser_reads(store, module, capsys, monkeypatch):
+    source = """
+import os
+from numba import njit
+from numba.extending import overload
+def helper(x):
+    return x
+@overload(helper)
+def ol_helper(x):
+    if os.environ.get("NBTEST_FLAG") == "on":
+        return lambda x: x + 1
+    return lambda x: x + 2
+@njit
+def f(x):
+    return helper(x)
+"""
+    assert module("case", source).f(1) == 3
+    monkeypatch.setenv("NBTEST_FLAG", "on")
+    assert module("case", source).f(1) == 2
+    assert "environ['NBTEST_FLAG']" in why(capsys, store)
+
+
+def test_the_number_of_threads_where_it_is_compiled_in(store, module, monkeypatch):
+    source = """
+import numba
+from numba import njit
+@njit
+def f(x):
+    numba.set_num_threads(x)
+    return x
+"""
+    digest = session._active.maker.engine.digest
+    before = digest(module("case", source).f)
+    monkeypatch.setattr("numba.np.ufunc.parallel.NUM_THREADS", 1000)
+    assert digest(module("case", source).f) != before
