@@ -274,6 +274,11 @@ def _pack_symbols(library: Any) -> dict[str, tuple[str, ...]]:
             externals.append(name)
         elif variable.linkage not in (llvm.Linkage.internal, llvm.Linkage.private):
             variables.append(name)
+    open_calls = {name[len(prefix) :] for name in unresolved} - set(functions)
+    if open_calls:
+        # The function that closes the circle is an entry with everything in it.
+        msg = "it is the inner part of a mutual recursion"
+        raise Unstorable(msg, linkable=True)
     undefined = undefined_symbols(bytes(library._get_compiled_object()))
     if undefined is not None:
         externals = [name for name in undefined if name not in unresolved]

@@ -7,6 +7,7 @@ the function into a new caller or to look at it; it is read and parsed then.
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
@@ -14,6 +15,9 @@ from numba.core.codegen import CodeLibrary, JITCodeLibrary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+
+_half_loaded: list[Any] = []
 
 
 class StoredLibrary(JITCodeLibrary):
@@ -44,8 +48,31 @@ class StoredLibrary(JITCodeLibrary):
         self._set_compiled_object(code)
         self._disable_inspection = False
         codegen._rtlinker._defined.update(symbols["functions"])
-        self._finalize_final_module()
+        try:
+            self._finalize_final_module()
+        except BaseException:
+            # The engine has the module and will ask its library for the object again.
+            _half_loaded.append(self)
+            raise
         codegen._engine._defined_symbols.update(symbols["functions"], symbols["variables"])
+
+    def _finalize_specific(self) -> None:
+        """Put the code into the engine, and the addresses of recursive functions where they are looked up.
+
+        Unlike Numba's own linker this needs no runtime for a placeholder: an entry that leaves such
+        a function undefined is never stored.
+        """
+        engine, linker = self._codegen._engine, self._codegen._rtlinker
+        cells = []
+        for variable in self._final_module.global_variables:
+            if not engine.is_symbol_defined(variable.name):
+                cell = ctypes.c_void_p(0)
+                engine.add_global_mapping(variable, ctypes.addressof(cell))
+                cells.append((variable.name[len(linker.PREFIX) :], cell))
+        engine.finalize_object()
+        for name, cell in cells:
+            cell.value = engine.get_function_address(name)
+        linker._resolved += cells
 
     def _get_module_for_linking(self) -> Any:
         if self._shared_module is None:
