@@ -229,7 +229,14 @@ _ABOVE = {"main.py": "# a line above\n\n" + _RAISES["main.py"]}
 PROGRAMS = (
     trap("traceback-edit-above", 13, _RAISES, _ABOVE),
     trap("traceback-comment-inside", 13, _RAISES, _COMMENTED),
-    trap("traceback-edit-below", 13, _RAISES, replaced(_RAISES, "main.py", ("def caught", "X = 1\n\ndef caught"))),
+    trap(
+        "traceback-edit-below",
+        13,
+        _RAISES,
+        replaced(_RAISES, "main.py", ("def caught", "X = 1\n\ndef caught")),
+        differs=False,
+        hit=True,
+    ),
     trap("traceback-other-checkout", 13, _RAISES, Step(copy="another-checkout"), differs=False),
     trap("traceback-moved-tree", 13, _RAISES, Step(move="moved"), differs=False),
     trap("traceback-back-and-forth", 13, _RAISES, _ABOVE, _COMMENTED, _RAISES, _ABOVE),
