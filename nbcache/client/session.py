@@ -212,6 +212,9 @@ class ClientSession:
                 reasons.append(str(exc))
                 if isinstance(exc, InUse):
                     self._twins[unit.key] = self._twins.get(unit.key, 0) + 1
+            except Exception:  # noqa: BLE001  an entry that can't be loaded is a miss, whatever the reason
+                self._fault("loading", unit)
+                reasons.append("a fault of nbcache")
         for reason in reasons:
             _log.info("%s %s was passed over: %s", unit.name, unit.signature_text, reason)
             self._last_reason = reason
