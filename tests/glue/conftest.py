@@ -31,7 +31,7 @@ def module():
             made.append(name)
         sys.modules[name] = found
         vars(found).update(names)
-        exec(compile(source, f"<{name}>", "exec"), vars(found))  # noqa: S102
+        exec(compile(source, f"<{name}>", "exec"), vars(found))
         return found
 
     yield make

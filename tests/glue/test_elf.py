@@ -24,7 +24,11 @@ define double @f(double %x, i32 %n) {
 def compiled():
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    source = SOURCE if "i64*" in str(llvm.parse_assembly("define void @g(i64* %p) { ret void }")) else SOURCE.replace("i64*", "ptr")
+    source = (
+        SOURCE
+        if "i64*" in str(llvm.parse_assembly("define void @g(i64* %p) { ret void }"))
+        else SOURCE.replace("i64*", "ptr")
+    )
     machine = llvm.Target.from_default_triple().create_target_machine()
     return machine.emit_object(llvm.parse_assembly(source))
 

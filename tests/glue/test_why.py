@@ -64,7 +64,12 @@ ENUM = GLOBAL.replace("x + K", "x + K.A")
 FIELD = GLOBAL.replace("x + K", "x + K.x")
 CONTAINERS = {
     "tuple": (ITEM, (1, 2), (2, 2), "global `K`: (1, 2) → (2, 2)"),
-    "nested tuple": (ITEM.replace("K[0]", "K[0][0]"), ((1, 2), 3), ((2, 2), 3), "global `K`: ((1, 2), 3) → ((2, 2), 3)"),
+    "nested tuple": (
+        ITEM.replace("K[0]", "K[0][0]"),
+        ((1, 2), 3),
+        ((2, 2), 3),
+        "global `K`: ((1, 2), 3) → ((2, 2), 3)",
+    ),
     "enum": (ENUM, Red, AlsoRed, "A: 1 → 2"),
     "namedtuple fields": (FIELD, Point(1, 2), Tniop(1, 2), "('x', 'y') → ('y', 'x')"),
     "string": (GLOBAL.replace("x + K", "len(K) + x"), "ab", "abc", "global `K`: 'ab' → 'abc'"),

@@ -47,11 +47,15 @@ class Report:
     def summary(self) -> str:
         """Return the one line to read, and what follows from it."""
         lines = [
-            f"seed {self.seed}: {self.steps} steps ({self.fresh} in fresh processes, {self.failed} programs fail), "
-            f"{self.hits} hits, {self.builds} builds, {len(self.differences)} differences, {self.seconds:.0f} s "
-            f"(plain Numba alone {self.oracle_seconds:.0f} s)",
-            f"after edits that change nothing: {self.unchanged_hits} hits, {sum(self.unchanged_builds.values())} builds "
-            f"{dict(self.unchanged_builds.most_common(5))}",
+            (
+                f"seed {self.seed}: {self.steps} steps ({self.fresh} in fresh processes, {self.failed} programs fail), "
+                f"{self.hits} hits, {self.builds} builds, {len(self.differences)} differences, {self.seconds:.0f} s "
+                f"(plain Numba alone {self.oracle_seconds:.0f} s)"
+            ),
+            (
+                f"after edits that change nothing: {self.unchanged_hits} hits, "
+                f"{sum(self.unchanged_builds.values())} builds {dict(self.unchanged_builds.most_common(5))}"
+            ),
             f"misses {dict(self.misses)}  uncacheable {dict(self.uncacheable)}",
         ]
         lines += [f"noise: {line}" for line in sorted(set(self.noisy))[:5]]

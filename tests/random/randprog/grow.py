@@ -75,7 +75,7 @@ def draw_func_ref(rng: random.Random, program: Program, func: Func) -> Ref:
 
 def draw_term(rng: random.Random, program: Program, func: Func) -> Term:
     """Draw one step of a body."""
-    call = rng.random() < 0.45 and func.kind not in {"intrinsic"}
+    call = rng.random() < 0.45 and func.kind != "intrinsic"
     ref = draw_func_ref(rng, program, func) if call else draw_const_ref(rng, program, func.module)
     shape = rng.choices(["plain", "loop", "branch", "raise", "divide"], [10, 2, 2, 1, 1])[0]
     if shape in {"raise", "divide"} and ref.func:
