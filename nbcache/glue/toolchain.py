@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import platform
 import sys
+from contextlib import suppress
 from operator import is_
 from typing import Any
 
@@ -63,8 +65,21 @@ def toolchain_components() -> list[_Component]:
         ("toolchain/llvm", ".".join(map(str, llvm.llvm_version_info))),
         ("toolchain/numpy", np.__version__),
         ("toolchain/svml", str(bool(getattr(config, "USING_SVML", False)))),
-        ("toolchain/scipy", str(importlib.util.find_spec("scipy") is not None)),
+        ("toolchain/scipy", str(_has_linear_algebra())),
     ]
+
+
+def _has_linear_algebra() -> bool:
+    """Whether SciPy brings the BLAS and LAPACK that Numba's linear algebra calls.
+
+    Numba asks by importing them, which would cost a hit 100 ms; a look at the files must do.
+    """
+    spec = importlib.util.find_spec("scipy")
+    for root in (spec.submodule_search_locations or ()) if spec is not None else ():
+        with suppress(OSError):
+            names = os.listdir(os.path.join(root, "linalg"))
+            return any(name.startswith("cython_lapack.") for name in names)
+    return False
 
 
 def target_components() -> list[_Component]:

@@ -4,7 +4,7 @@ from ..harness import Program, Step, main, replaced, trap
 
 _DIVIDE = {
     "main.py": main("""
-        @njit(error_model="python")
+        @njit(**opts.OPTIONS)
         def f(a, b):
             return a / b
 
@@ -19,11 +19,11 @@ _DIVIDE = {
 
 _FASTMATH = {
     "main.py": main("""
-        @njit(fastmath=False)
+        @njit(**opts.OPTIONS)
         def f(x):
             return x != x
 
-        @njit(fastmath=False)
+        @njit(**opts.OPTIONS)
         def g(a):
             s = 0.0
             for x in a:
@@ -37,7 +37,7 @@ _FASTMATH = {
 
 _BOUNDSCHECK = {
     "main.py": main("""
-        @njit(boundscheck=False)
+        @njit(**opts.OPTIONS)
         def f(a, i):
             return a[i]
 
@@ -48,7 +48,7 @@ _BOUNDSCHECK = {
 
 _LOCALS = {
     "main.py": main("""
-        @njit(locals={})
+        @njit(**opts.OPTIONS)
         def f(a):
             s = 0
             for x in a:
@@ -64,7 +64,7 @@ _PARALLEL = {
     "main.py": main("""
         from numba import prange
 
-        @njit
+        @njit(**opts.OPTIONS)
         def f(n):
             a = np.zeros(n)
             for i in prange(n):
@@ -79,7 +79,7 @@ _PARALLEL = {
 
 _EAGER = {
     "main.py": main("""
-        @njit("int64(int64)")
+        @njit(opts.SIGNATURE)
         def f(x):
             return x / 2
 
@@ -171,6 +171,8 @@ _DEBUG = {
     """)
 }
 
+_DEBUG_OPTION = replaced(_DEBUG, "main.py", ("@njit\n", "@njit(**opts.OPTIONS)\n"))
+
 _CPU = {
     "main.py": main("""
         @njit
@@ -192,7 +194,7 @@ _CPU = {
 
 _INLINE = {
     "main.py": main("""
-        @njit(inline="never")
+        @njit(**opts.OPTIONS)
         def g(x):
             return x + 1
 
@@ -209,7 +211,7 @@ _FORCEOBJ = {
     "main.py": main("""
         from numba import jit
 
-        @jit(nopython=True)
+        @jit(**opts.OPTIONS)
         def f(x):
             return x + 1
 
@@ -223,7 +225,7 @@ _UFUNC_OPTIONS = {
     "main.py": main("""
         from numba import vectorize
 
-        @vectorize(["float64(float64, float64)"], fastmath=False, identity=0)
+        @vectorize(["float64(float64, float64)"], **opts.OPTIONS)
         def u(a, b):
             return a + b if a == a else -1.0
 
@@ -239,8 +241,10 @@ _UFUNC_OPTIONS = {
 }
 
 
-def _edited(name: str, files: dict[str, str], *pairs: tuple[str, str], **options) -> Program:
-    return trap(f"option-{name}", 5, files, replaced(files, "main.py", *pairs), **options)
+def _options(name: str, files: dict[str, str], before: str, after: str, **options) -> Program:
+    """Return a program whose options are in another file, which is edited."""
+    files = {"main.py": "import opts\n" + files["main.py"], "opts.py": f"from numba import uint8\n\n{before}\n"}
+    return trap(f"option-{name}", 5, files, replaced(files, "opts.py", (before, after)), **options)
 
 
 def _setting(name: str, files: dict[str, str], **environment: str) -> Program:
@@ -248,17 +252,17 @@ def _setting(name: str, files: dict[str, str], **environment: str) -> Program:
 
 
 PROGRAMS = (
-    _edited("error-model", _DIVIDE, ('"python"', '"numpy"')),
-    _edited("fastmath", _FASTMATH, ("fastmath=False", "fastmath=True")),
-    _edited("fastmath-sets", _FASTMATH, ("fastmath=False", "fastmath={'nnan'}")),
-    _edited("boundscheck", _BOUNDSCHECK, ("=False", "=True")),
-    _edited("locals", _LOCALS, ("locals={}", "locals={'s': numba.uint8}")),
-    _edited("parallel", _PARALLEL, ("@njit", "@njit(parallel=True)"), rerun="later"),
-    _edited("eager-return-type", _EAGER, ("int64(int64)", "float64(float64)")),
-    _edited("debug", _DEBUG, ("@njit", "@njit(debug=True)")),
-    _edited("inline", _INLINE, ('"never"', '"always"')),
-    _edited("forceobj", _FORCEOBJ, ("nopython=True", "forceobj=True"), rerun="later"),
-    _edited("ufunc-fastmath-identity", _UFUNC_OPTIONS, ("fastmath=False, identity=0", "fastmath={'nnan'}, identity=1")),
+    _options("error-model", _DIVIDE, "OPTIONS = {'error_model': 'python'}", "OPTIONS = {'error_model': 'numpy'}"),
+    _options("fastmath", _FASTMATH, "OPTIONS = {}", "OPTIONS = {'fastmath': True}"),
+    _options("fastmath-sets", _FASTMATH, "OPTIONS = {'fastmath': {'nsz'}}", "OPTIONS = {'fastmath': {'nnan', 'nsz'}}"),
+    _options("boundscheck", _BOUNDSCHECK, "OPTIONS = {'boundscheck': False}", "OPTIONS = {'boundscheck': True}"),
+    _options("locals", _LOCALS, "OPTIONS = {'locals': {}}", "OPTIONS = {'locals': {'s': uint8}}"),
+    _options("parallel", _PARALLEL, "OPTIONS = {}", "OPTIONS = {'parallel': True}", rerun="later"),
+    _options("eager-return-type", _EAGER, "SIGNATURE = 'int64(int64)'", "SIGNATURE = 'float64(int64)'"),
+    _options("debug", _DEBUG_OPTION, "OPTIONS = {}", "OPTIONS = {'debug': True}"),
+    _options("inline", _INLINE, "OPTIONS = {'inline': 'never'}", "OPTIONS = {'inline': 'always'}"),
+    _options("forceobj", _FORCEOBJ, "OPTIONS = {'nopython': True}", "OPTIONS = {'forceobj': True}", rerun="later"),
+    _options("ufunc", _UFUNC_OPTIONS, "OPTIONS = {'identity': 0}", "OPTIONS = {'fastmath': {'nnan'}, 'identity': 1}"),
     _setting("boundscheck", _ENVIRONMENT_BOUNDS, NUMBA_BOUNDSCHECK="1"),
     _setting("boundscheck-at-run-time", _RUN_TIME, APP_BOUNDS="1"),
     _setting("opt", _OPT, NUMBA_OPT="0"),
