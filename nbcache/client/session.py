@@ -309,7 +309,7 @@ class ClientSession:
 
     # -- the rest --------------------------------------------------------------------------------
 
-    def _fault(self, doing: str, unit: Unit | str | None) -> None:
+    def _fault(self, doing: str, unit: Unit | WrapperUnit | str | None) -> None:
         name = getattr(unit, "name", "a function")
         self.counters.error(f"fault while {doing}")
         logs.once(_log, logging.WARNING, "a fault of nbcache while %s %s; Numba compiles as usual", doing, name)
