@@ -28,7 +28,7 @@ _DATA_FILE = {
 
         @njit
         def f(i):
-            return TABLE[i], ARRAY[i]
+            return TABLE[1], ARRAY[i]
 
         show("f", f, 1)
     """),
