@@ -47,6 +47,7 @@ class ClientSession:
         self.enabled = True
         self._loaded: dict[str, Any] = {}
         self._twins: dict[str, int] = {}
+        self._owners: dict[str, str] = {}
         self._last_reason = "new"
 
     @property
@@ -77,7 +78,9 @@ class ClientSession:
             if found is None:
                 found = self._wait_for_others(unit, target_context)
             if found is None:
-                self.frames.push(Frame(unit, new_build(unit.key)))
+                frame = Frame(unit, new_build(unit.key))
+                self._owners[frame.build] = unit.key
+                self.frames.push(frame)
             return found
         except Exception:  # noqa: BLE001  whatever it is, the program goes on
             self._fault("looking up", unit)
@@ -179,12 +182,18 @@ class ClientSession:
                 return cres
 
         def load(entry: FoundEntry) -> Any:
-            cres, kept = artifacts.unpack(unit, target_context, entry.section, entry.header.build)
+            cres, kept = artifacts.unpack(unit, target_context, entry.section, entry.header.build, self._other)
+            self._owners[entry.header.build] = unit.key
             self._loaded.setdefault(unit.key, kept)
             self._hit(unit, kept[0], entry.header.compile_seconds)
             return cres
 
         return self._first(unit, load)
+
+    def _other(self, key: str, build: str) -> Callable[[str], bytes | None] | None:
+        """Access to the entry of one particular build."""
+        entries = self.store.find(key, lambda _reason: None)
+        return next((entry.section for entry in entries if entry.header.build == build), None)
 
     def _hit(self, unit: Unit, fields: dict[str, Any], seconds: float) -> None:
         from nbcache.glue import effects
@@ -261,7 +270,7 @@ class ClientSession:
         seconds, own = self.frames.finished()
         done = list(frame.effects)
         effects.remember(unit.owner, unit.args, lambda: done)
-        packed = self._pack(unit, cres.library, own, lambda: artifacts.pack(unit, frame, cres))
+        packed = self._pack(unit, cres.library, own, lambda: artifacts.pack(unit, frame, cres, self._owners))
         if packed is not None:
             self._loaded.setdefault(unit.key, packed.kept)
             artifacts.belongs_to(cres.library, unit)

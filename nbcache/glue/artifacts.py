@@ -12,7 +12,9 @@ import importlib
 import io
 import json
 import pickle
+import re
 import sys
+from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +37,7 @@ from nbcache.glue.inspection import Annotation, Inspection, Metadata
 from nbcache.glue.library import StoredLibrary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from nbcache.glue.frames import Frame
     from nbcache.glue.units import Unit
@@ -118,8 +120,11 @@ class Packed:
         self.kept = kept
 
 
-def pack(unit: Unit, frame: Frame, cres: Any) -> Packed:
-    """Turn a fresh result into an entry's sections.  Raises Unstorable."""
+def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str]) -> Packed:
+    """Turn a fresh result into an entry's sections.  Raises Unstorable.
+
+    *owners* maps build ids to the keys of their units, for the other halves of recursions.
+    """
     if any(not lifted.can_cache for lifted in cres.lifted or ()):
         msg = "it uses lifted loops"
         raise Unstorable(msg)
@@ -140,6 +145,7 @@ def pack(unit: Unit, frame: Frame, cres: Any) -> Packed:
         fields = _pack_result(unit, cres)
         fields["effects"] = effects.record(frame)
         fields["symbols"] = _pack_symbols(library)
+        fields["needs"] = _needs(fields["symbols"], library.codegen._rtlinker.PREFIX, owners)
         meta = dumps(fields, frame)
     except Unstorable:
         raise
@@ -216,6 +222,7 @@ def _pack_result(unit: Unit, cres: Any) -> dict[str, Any]:
         },
         "args": None if same_args else cres.signature.args,
         "return_type": cres.signature.return_type,
+        "module": unit.function.__module__,
         "consts": list(cres.environment.consts) if cres.environment is not None else None,
         "generator": _generator_symbol(cres),
         "objectmode": cres.objectmode,
@@ -223,6 +230,27 @@ def _pack_result(unit: Unit, cres: Any) -> dict[str, Any]:
         "reload_init": tuple(dict.fromkeys((*(cres.reload_init or ()), *cres.library._reload_init))),
         "environments": _pack_environments(cres),
     }
+
+
+_BUILD_IN_NAME = re.compile(r"v([0-9a-f]{24})n[0-9]+")
+
+
+def _needs(
+    symbols: Mapping[str, tuple[str, ...]], prefix: str, owners: Mapping[str, str]
+) -> list[tuple[str, str, str]]:
+    """(symbol, key, build) of functions that recursive code calls and that lie in other entries.
+
+    Numba calls a function that is still being compiled through a pointer filled in later.
+    """
+    found = []
+    for symbol in sorted({name[len(prefix) :] for name in symbols["unresolved"]} - set(symbols["functions"])):
+        match = _BUILD_IN_NAME.search(symbol)
+        key = owners.get(match[1]) if match is not None else None
+        if match is None or key is None:
+            msg = "it is part of a recursion through a function that can't be cached"
+            raise Unstorable(msg, linkable=True)
+        found.append((symbol, key, match[1]))
+    return found
 
 
 def _generator_symbol(cres: Any) -> str | None:
@@ -274,11 +302,6 @@ def _pack_symbols(library: Any) -> dict[str, tuple[str, ...]]:
             externals.append(name)
         elif variable.linkage not in (llvm.Linkage.internal, llvm.Linkage.private):
             variables.append(name)
-    open_calls = {name[len(prefix) :] for name in unresolved} - set(functions)
-    if open_calls:
-        # The function that closes the circle is an entry with everything in it.
-        msg = "it is the inner part of a mutual recursion"
-        raise Unstorable(msg, linkable=True)
     undefined = undefined_symbols(bytes(library._get_compiled_object()))
     if undefined is not None:
         externals = [name for name in undefined if name not in unresolved]
@@ -326,20 +349,57 @@ def taint_of(library: Any) -> str:
 # -- unpacking ---------------------------------------------------------------------------------
 
 
+Read = Callable[[str], "bytes | None"]
+
+
 def unpack(
-    unit: Unit, target_context: Any, read: Callable[[str], bytes | None], build: str
+    unit: Unit, target_context: Any, read: Read, build: str, find: Callable[[str, str], Read | None]
 ) -> tuple[Any, tuple[Any, ...]]:
     """A CompileResult like the one a fresh compile would give, and what to keep for `share`.
 
-    Raises Unloadable.
+    ``find(key, build)`` gives access to another entry, or None.  Raises Unloadable.
     """
     fields, definitions, code = _open(unit, read)
+    _load_needs(unit, target_context, fields, find, {build})
     library = load_library(target_context, fields, code, read, lambda: _rebuild_module(unit, build, fields))
     belongs_to(library, unit)
     return _assemble(unit, target_context, fields, library), (fields, definitions, library)
 
 
-def unpack_wrapper(unit: WrapperUnit, read: Callable[[str], bytes | None]) -> tuple[Any, str]:
+def _load_needs(
+    unit: Unit, target_context: Any, fields: dict[str, Any], find: Callable[[str, str], Read | None], loading: set[str]
+) -> None:
+    """Load the entries that recursive code calls; whatever they reach, *unit* reaches too."""
+    engine = target_context.codegen()._engine
+    for symbol, key, build in fields["needs"]:
+        if build in loading or engine.is_symbol_defined(symbol):
+            continue
+        read = find(key, build)
+        if read is None:
+            msg = "the other half of a recursion is not in the store"
+            raise Unloadable(msg)
+        loading.add(build)
+        other, _definitions, code = _open(unit, read)
+        _load_needs(unit, target_context, other, find, loading)
+        module = other["module"]
+        if other["consts"] and module is None:
+            msg = "the other half of a recursion has no module"
+            raise Unloadable(msg)
+        library = load_library(target_context, other, code, read, _nothing_links_it)
+        environment = (other["fndesc"]["env_name"], module or "builtins", other["consts"] or [])
+        _bind_environments(library, [environment, *other["environments"]])
+        _halves.append(library)
+
+
+_halves: list[StoredLibrary] = []
+
+
+def _nothing_links_it() -> Any:
+    msg = "code that was loaded for a recursion alone is not linked"
+    raise RuntimeError(msg)
+
+
+def unpack_wrapper(unit: WrapperUnit, read: Read) -> tuple[Any, str]:
     """A ufunc wrapper's library and the name of the function in it.  Raises Unloadable."""
     fields, _definitions, code = _open(unit, read)
 

@@ -90,7 +90,7 @@ def _describer_for(cls: type) -> Callable[[Node, Any], None]:
         describer = _DESCRIBERS.get(base) or _DESCRIBERS_BY_NAME.get(f"{base.__module__}:{base.__qualname__}")
         if describer is not None:
             return describer
-    return _describe_by_reduction
+    return _describe_instance
 
 
 # -- functions -------------------------------------------------------------------------------
@@ -301,8 +301,6 @@ def _describe_stencil(node: Node, stencil: Any) -> None:
     node.value("mode", stencil.mode)
     for option, value in sorted(stencil.options.items()):
         node.value(f"option {option}", value)
-    node.value("kws", tuple(stencil.kws) if stencil.kws else ())
-    node.value("neighborhood", stencil.neighborhood)
     node.volatile = False
 
 
@@ -440,12 +438,9 @@ def _describe_class(node: Node, cls: type) -> None:
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         node.value("fields", tuple(cls._fields))
         return
-    for member, value in sorted(vars(cls).items(), key=lambda item: item[0]):
-        if member in _IGNORED_MEMBERS or isinstance(value, GetSetDescriptorType | MemberDescriptorType):
-            continue
-        node.value(f"member {name}: {member}", value)
-    # Templates that Numba made around somebody's function are nobody's to edit.
-    node.volatile = not is_toolchain_module(cls.__module__)
+    for member, value in node.watch_members(cls, ignored=_IGNORED_MEMBERS):
+        if not isinstance(value, GetSetDescriptorType | MemberDescriptorType):
+            node.value(f"member {name}: {member}", value)
 
 
 def _describe_enum_member(node: Node, member: enum.Enum) -> None:
@@ -524,8 +519,8 @@ def _describe_cached_property(node: Node, prop: Any) -> None:
 
 
 def _describe_mapping(node: Node, mapping: Any) -> None:
+    node.snapshot(lambda m: [*m, *m.values()], mapping)
     node.value("items", dict(mapping))
-    node.volatile = True
 
 
 def _describe_code(node: Node, code: CodeType) -> None:
@@ -542,6 +537,16 @@ def _refuse_pointer(_node: Node, obj: object) -> None:
     raise Unidentifiable(msg)
 
 
+def _describe_container(node: Node, value: Any) -> None:
+    node.value("value", value)
+
+
+def _describe_fortran(node: Node, function: Any) -> None:
+    # f2py's routines have no module and no state; compiled code can't call them.
+    node.title = "Fortran routine"
+    node.value("documentation", function.__doc__)
+
+
 def _describe_tuple_instance(node: Node, value: tuple[Any, ...]) -> None:
     node.title = "tuple"
     if type(value) is not tuple:
@@ -549,10 +554,35 @@ def _describe_tuple_instance(node: Node, value: tuple[Any, ...]) -> None:
     node.value("items", tuple(value))
 
 
+def _describe_instance(node: Node, obj: Any) -> None:
+    cls = type(obj)
+    node.title = f"instance of {cls.__module__}.{cls.__qualname__}"
+    if _is_plain(cls):
+        node.edge("class", cls)
+        node.value("state", vars(obj))
+    else:
+        _describe_by_reduction(node, obj)
+
+
+def _is_plain(cls: type) -> bool:
+    """Whether an instance is its class and its ``__dict__``, and pickling it would say just that."""
+    return (
+        getattr(cls, "__reduce_ex__", None) is getattr(object, "__reduce_ex__", None)
+        and getattr(cls, "__reduce__", None) is getattr(object, "__reduce__", None)
+        and getattr(cls, "__getstate__", None) is getattr(object, "__getstate__", None)
+        and cls.__basicsize__ == _Plain.__basicsize__
+        and cls.__dictoffset__ == _Plain.__dictoffset__
+        and cls not in copyreg.dispatch_table
+    )
+
+
+class _Plain:
+    """Nothing but a ``__dict__``."""
+
+
 def _describe_by_reduction(node: Node, obj: Any) -> None:
     cls = type(obj)
     name = f"{cls.__module__}.{cls.__qualname__}"
-    node.title = f"instance of {name}"
     node.volatile = True
     try:
         reducer = copyreg.dispatch_table.get(cls)
@@ -575,6 +605,7 @@ def _describe_by_reduction(node: Node, obj: Any) -> None:
 
 # Kinds whose modules a process may never import are recognised by name.
 _DESCRIBERS_BY_NAME: dict[str, Callable[[Node, Any], None]] = {
+    "builtins:fortran": _describe_fortran,
     "numba.core.ccallback:CFunc": _describe_cfunc,
     "numba.stencils.stencil:StencilFunc": _describe_stencil,
     "numba.experimental.jitclass.base:JitClassType": _describe_jitclass,
@@ -609,4 +640,8 @@ _DESCRIBERS: dict[type, Callable[[Node, Any], None]] = {
     ctypes._Pointer: _refuse_pointer,
     ctypes._CFuncPtr: _refuse_pointer,  # type: ignore[attr-defined]
     tuple: _describe_tuple_instance,
+    dict: _describe_container,
+    list: _describe_container,
+    set: _describe_container,
+    frozenset: _describe_container,
 }

@@ -12,6 +12,7 @@ import logging
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from numba.core import types
 from numba.core.typing import signature
 
 from nbcache.glue.ownership import is_toolchain_definition
@@ -38,8 +39,8 @@ def record(frame: Frame) -> list[Recorded]:
     reach = frame.reach
     found: list[Recorded] = []
     for kind, obj, args, return_type in frame.effects:
-        if is_toolchain_definition(getattr(obj, "py_func", obj)):
-            continue
+        if is_toolchain_definition(getattr(obj, "py_func", obj)) or any(isinstance(t, types.Callable) for t in args):
+            continue  # nor can a function among the arguments be named in another process
         reference = reach.reference(obj) if reach is not None else None
         if reference is not None and obj is not getattr(frame.unit, "owner", None):
             found.append((kind, reference, args, return_type))

@@ -25,6 +25,7 @@ import itertools
 import weakref
 from itertools import repeat
 from operator import is_
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from nbcache.glue.atoms import encode_atom
@@ -47,7 +48,7 @@ class Node:
 
     __slots__ = (
         "checks", "children", "digest", "edges", "index", "lowlink", "obj", "parts",
-        "scope", "title", "volatile", "watched_attributes", "watched_items",
+        "scope", "snapshots", "title", "volatile", "watched_attributes", "watched_items", "watched_members",
     )  # fmt: skip
 
     def __init__(self, obj: object, title: str) -> None:
@@ -58,7 +59,9 @@ class Node:
         self.children: list[Node] = []
         self.watched_items: list[tuple[dict[str, Any], str, object]] = []
         self.watched_attributes: list[tuple[object, str, object]] = []
+        self.watched_members: list[tuple[MappingProxyType[str, Any], str, object]] = []
         self.checks: list[tuple[Callable[[Any], bytes], object, bytes]] = []
+        self.snapshots: list[tuple[Callable[[Any], list[object]], object, list[object]]] = []
         self.volatile = False
         self.digest: bytes | None = None
         self.scope: Scope | None = None
@@ -89,30 +92,27 @@ class Node:
         atom = encode_atom(value)
         if atom is not None:
             return atom
-        if depth > 50:
-            msg = f"{label} is nested too deeply"
-            raise Unidentifiable(msg)
         kind = type(value)
-        if kind is tuple or kind is list:
-            self.volatile |= kind is list
-            items = [self._encode(f"{label}[{i}]", item, depth + 1) for i, item in enumerate(value)]  # type: ignore[arg-type,var-annotated]
-            return kind.__name__.encode() + b"%d(" % len(items) + b"".join(items) + b")"
+        if kind not in _CONTAINERS or depth > (_TUPLE_DEPTH if kind is tuple else 0):
+            # A node of its own: what is shared is described once, however often it is met.
+            self.edge(label, value)
+            return b"@"
+        if kind is not tuple and kind is not frozenset:
+            self.snapshot(_CONTAINERS[kind], value)
         if kind is dict:
-            self.volatile = True
-            pairs = [
+            parts = [
                 self._encode(f"{label} key", k, depth + 1) + self._encode(f"{label}[{k!r}]", v, depth + 1)
                 for k, v in value.items()  # type: ignore[attr-defined]
             ]
-            return b"dict%d(" % len(pairs) + b"".join(pairs) + b")"
-        if kind is frozenset or kind is set:
-            self.volatile |= kind is set
+        elif kind is tuple or kind is list:
+            parts = [self._encode(f"{label}[{i}]", item, depth + 1) for i, item in enumerate(value)]  # type: ignore[arg-type,var-annotated]
+        else:
             atoms = [encode_atom(item) for item in value]  # type: ignore[attr-defined]
-            if None not in atoms:
-                return kind.__name__.encode() + b"%d(" % len(atoms) + b"".join(sorted(atoms)) + b")"  # type: ignore[type-var,arg-type]
-            msg = f"{label} is a set of objects"
-            raise Unidentifiable(msg)
-        self.edge(label, value)
-        return b"@"
+            if None in atoms:
+                msg = f"{label} is a set of objects"
+                raise Unidentifiable(msg)
+            parts = sorted(atoms)  # type: ignore[arg-type]
+        return kind.__name__.encode() + b"%d(" % len(parts) + b"".join(parts) + b")"
 
     def watch_item(self, container: dict[str, Any], name: str, value: object) -> None:
         """The identity holds while ``container.get(name)`` is *value* (MISSING: absent)."""
@@ -128,6 +128,18 @@ class Node:
         self.checks.append((function, obj, seen))
         return seen
 
+    def watch_members(self, cls: type, *, ignored: frozenset[str]) -> list[tuple[str, object]]:
+        """A class's own members, sorted; the identity holds while they are these."""
+        members = vars(cls)
+        found = sorted((name, value) for name, value in members.items() if name not in ignored)
+        self.watched_members += ((members, name, value) for name, value in found)
+        self.check(_count, members)
+        return found
+
+    def snapshot(self, take: Callable[[Any], list[object]], obj: object) -> None:
+        """The identity holds while ``take(obj)`` returns these very objects."""
+        self.snapshots.append((take, obj, take(obj)))
+
     def local_digest(self) -> bytes:
         """Digest of kind and parts alone."""
         hasher = hashlib.blake2b(self.title.encode("utf-8", "surrogatepass"), digest_size=32, person=b"nbcache node")
@@ -139,22 +151,44 @@ class Node:
         return hasher.digest()
 
 
+def _count(members: Any) -> bytes:
+    return b"%d" % len(members)
+
+
+def _items_of_dict(value: dict[Any, Any]) -> list[object]:
+    return [*value, *value.values()]
+
+
+_CONTAINERS: dict[type, Callable[[Any], list[object]]] = {
+    tuple: list,
+    list: list,
+    dict: _items_of_dict,
+    set: list,
+    frozenset: list,
+}
+_TUPLE_DEPTH = 5
+
+
 class Scope:
     """What one component read, and the scopes of the components it leads to."""
 
-    __slots__ = ("_flat", "checks", "children", "items", "attributes", "volatile")  # noqa: RUF023
+    __slots__ = ("_flat", "attributes", "checks", "children", "items", "members", "snapshots", "volatile")
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.items: list[tuple[dict[str, Any], str, object]] = []
         self.attributes: list[tuple[object, str, object]] = []
+        self.members: list[tuple[MappingProxyType[str, Any], str, object]] = []
         self.checks: list[tuple[Callable[[Any], bytes], object, bytes]] = []
+        self.snapshots: list[tuple[Callable[[Any], list[object]], object, list[object]]] = []
         self.children: list[Scope] = []
         self.volatile = False
         self._flat: tuple[list[Any], ...] | None = None
         for node in nodes:
             self.items += node.watched_items
             self.attributes += node.watched_attributes
+            self.members += node.watched_members
             self.checks += node.checks
+            self.snapshots += node.snapshots
             self.volatile |= node.volatile
 
     def unchanged(self) -> bool:
@@ -162,14 +196,18 @@ class Scope:
         flat = self._flat
         if flat is None:
             flat = self._flat = self._flatten()
-        containers, names, values, owners, attributes, seen, checks, volatile = flat
+        containers, names, values, owners, attributes, seen, classes, fields, members, checks, snapshots, volatile = (
+            flat
+        )
         if volatile:
             return False
         try:
             return (
                 all(map(is_, map(dict.get, containers, names, repeat(MISSING)), values))
                 and all(map(is_, map(getattr, owners, attributes, repeat(MISSING)), seen))
+                and all(map(is_, map(MappingProxyType.get, classes, fields, repeat(MISSING)), members))
                 and all(function(obj) == expected for function, obj, expected in checks)
+                and all(_same(take(obj), expected) for take, obj, expected in snapshots)
             )
         except Exception:  # noqa: BLE001  e.g. an emptied closure cell: then it did change
             return False
@@ -185,6 +223,7 @@ class Scope:
         scopes = list(found.values())
         items = [item for scope in scopes for item in scope.items]
         attributes = [item for scope in scopes for item in scope.attributes]
+        members = [item for scope in scopes for item in scope.members]
         return (
             [item[0] for item in items],
             [item[1] for item in items],
@@ -192,9 +231,17 @@ class Scope:
             [item[0] for item in attributes],
             [item[1] for item in attributes],
             [item[2] for item in attributes],
+            [item[0] for item in members],
+            [item[1] for item in members],
+            [item[2] for item in members],
             [item for scope in scopes for item in scope.checks],
+            [item for scope in scopes for item in scope.snapshots],
             [scope for scope in scopes if scope.volatile],
         )
+
+
+def _same(now: list[object], before: list[object]) -> bool:
+    return len(now) == len(before) and all(map(is_, now, before))
 
 
 class Memo:
@@ -233,6 +280,11 @@ class IdentityEngine:
         self._generation = generation
         self._keeps_memo = keeps_memo
 
+    def scoped(self, root: object, limit: int) -> tuple[bytes, Scope]:
+        """The digest of *root*, and the scope it holds in.  Raises Unidentifiable beyond *limit* objects."""
+        first = self._walk(root, self._generation(), use_memos=True, limit=limit)[0]
+        return first.digest, first.scope  # type: ignore[return-value]
+
     def digest(self, root: object) -> bytes:
         """32 bytes that identify *root* and all it reaches.  Raises Unidentifiable."""
         generation = self._generation()
@@ -245,12 +297,13 @@ class IdentityEngine:
         """Every node reached from *root*, the root first, in a stable order."""
         return self._walk(root, self._generation(), use_memos=False)
 
-    def _walk(self, root: object, generation: object, *, use_memos: bool) -> list[Node]:
+    def _walk(self, root: object, generation: object, *, use_memos: bool, limit: int | None = None) -> list[Node]:
+        limit = MAX_NODES if limit is None else limit
         nodes: dict[int, Node] = {}
 
         def visit(obj: object) -> Node:
-            if len(nodes) >= MAX_NODES:
-                msg = f"it reaches more than {MAX_NODES} objects"
+            if len(nodes) >= limit:
+                msg = f"it reaches more than {limit} objects"
                 raise Unidentifiable(msg)
             memo = self._memo_of(obj) if use_memos and obj is not root else None
             if memo is not None and memo.holds(obj, generation):

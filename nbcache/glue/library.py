@@ -59,20 +59,17 @@ class StoredLibrary(JITCodeLibrary):
     def _finalize_specific(self) -> None:
         """Put the code into the engine, and the addresses of recursive functions where they are looked up.
 
-        Unlike Numba's own linker this needs no runtime for a placeholder: an entry that leaves such
-        a function undefined is never stored.
+        Numba's linker fills in what is defined by now, here and in code that waited for this; unlike
+        Numba this asks for no placeholder, since an entry comes with the entries that it needs.
         """
         engine, linker = self._codegen._engine, self._codegen._rtlinker
-        cells = []
         for variable in self._final_module.global_variables:
             if not engine.is_symbol_defined(variable.name):
                 cell = ctypes.c_void_p(0)
                 engine.add_global_mapping(variable, ctypes.addressof(cell))
-                cells.append((variable.name[len(linker.PREFIX) :], cell))
+                linker._unresolved[variable.name[len(linker.PREFIX) :]] = cell
         engine.finalize_object()
-        for name, cell in cells:
-            cell.value = engine.get_function_address(name)
-        linker._resolved += cells
+        linker.resolve(engine)
 
     def _get_module_for_linking(self) -> Any:
         if self._shared_module is None:

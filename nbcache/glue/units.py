@@ -10,6 +10,7 @@ hash seed, object addresses.
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from numba.core import compiler, entrypoints, sigutils, types
@@ -33,9 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FunctionType
 
-    from nbcache.glue.identity import Node
+    from nbcache.glue.identity import Node, Scope
 
 KEY_VERSION = 1
+EXTENSION_NODES = 1000
+"""How large the graph behind one registration may be before its package counts by its sources."""
 _MEMO_KEEPERS = (Dispatcher, UFuncDispatcher, CFunc)
 
 
@@ -50,6 +53,8 @@ class KeyMaker:
             describers.describe, self.extensions.refresh, lambda obj: isinstance(obj, _MEMO_KEEPERS)
         )
         self._types: dict[Type, bytes] = {}
+        self._extensions: tuple[int, list[tuple[str, bytes]], list[Scope]] = (-1, [], [])
+        self._by_sources: dict[str, bytes] = {}
 
     @staticmethod
     def prepare() -> None:
@@ -68,15 +73,40 @@ class KeyMaker:
 
     def extension_digests(self) -> list[tuple[str, bytes]]:
         """What is registered for the toolchain's own objects, each with its identity."""
-        self.extensions.refresh()
-        found = []
+        generation = self.extensions.refresh()
+        if generation != self._extensions[0] or not all(scope.unchanged() for scope in self._extensions[2]):
+            self._extensions = (generation, *self._read_extensions())
+        return self._extensions[1]
+
+    def _read_extensions(self) -> tuple[list[tuple[str, bytes]], list[Scope]]:
+        """Identities of registrations, as far as their graphs are small; a large package counts by its sources."""
+        digests: list[tuple[str, bytes]] = []
+        scopes: list[Scope] = []
         for label, registered in self.extensions.for_everything:
-            try:
-                digest = self.engine.digest(registered)
-            except Unidentifiable:
-                digest = package_digest(getattr(registered, "__module__", "") or "")
-            found.append((label, digest))
-        return found
+            package = _package_of(registered)
+            if package not in self._by_sources:
+                try:
+                    digest, scope = self.engine.scoped(registered, EXTENSION_NODES)
+                    digests.append((label, digest))
+                    scopes.append(scope)
+                except Unidentifiable:
+                    self._by_sources[package] = package_digest(package)
+        return [*digests, *(("package " + name, digest) for name, digest in self._by_sources.items())], scopes
+
+    def extension_nodes(self) -> Iterator[Node]:
+        """The nodes behind those identities."""
+        for _label, registered in self.extensions.for_everything:
+            if _package_of(registered) not in self._by_sources:
+                with suppress(Unidentifiable):
+                    yield from self.engine.nodes(registered)
+
+
+def _package_of(registered: Any) -> str:
+    """The top-level package of a function, template, or (function, types...) that is registered."""
+    for part in registered if isinstance(registered, tuple) else (registered,):
+        chooser = getattr(part, "_overload_func", None) or getattr(part, "_definition_func", None) or part
+        return str(getattr(chooser, "__module__", "")).partition(".")[0]
+    return ""
 
 
 def _is_fixed(node: Node) -> bool:
@@ -182,11 +212,7 @@ class Unit:
             nodes = {id(node.obj): node for node in self.maker.engine.nodes(self.owner)}
             for typ in self.args:
                 nodes.update((id(node.obj), node) for node in self.maker.engine.nodes(typ))
-            for _label, registered in self.maker.extensions.for_everything:
-                try:
-                    nodes.update((id(node.obj), node) for node in self.maker.engine.nodes(registered))
-                except Unidentifiable:
-                    continue
+            nodes.update((id(node.obj), node) for node in self.maker.extension_nodes())
             self._reach = Reach(nodes.values())
         return self._reach
 
