@@ -189,7 +189,7 @@ _NESTED_CODE = {
     "main.py": main("""
         @njit
         def f(a):
-            return sorted([x for x in a], key=lambda x: x % 3)
+            return [(lambda y: y % 3)(x) for x in a]
 
         @njit
         def g(n):
@@ -197,8 +197,18 @@ _NESTED_CODE = {
                 return y + 1
             return inner(n)
 
-        show("f", f, [4, 1, 5, 3])
+        show("f", f, (4, 1, 5, 3))
         show("g", g, 1)
+    """)
+}
+
+_KEY_FUNCTION = {
+    "main.py": main("""
+        @njit
+        def f(a):
+            return sorted([x for x in a], key=lambda x: x % 3)
+
+        show("f", f, (4, 1, 5, 3))
     """)
 }
 
@@ -270,7 +280,14 @@ PROGRAMS = (
         "place-nested-code-objects",
         4,
         _NESTED_CODE,
-        replaced(_NESTED_CODE, "main.py", ("x % 3", "x % 4"), ("y + 1", "y + 2")),
+        replaced(_NESTED_CODE, "main.py", ("y % 3", "y % 4"), ("y + 1", "y + 2")),
+    ),
+    trap(
+        "place-key-function",
+        4,
+        _KEY_FUNCTION,
+        replaced(_KEY_FUNCTION, "main.py", ("x % 3", "x % 4")),
+        rerun="later",
     ),
     trap(
         "place-literal-text",

@@ -21,7 +21,6 @@ _DISPATCHER = """
     show("name", lambda: (f.__name__, f.__qualname__, f.__module__))
     show("entry", lambda: [c.entry_point is not None for c in f.overloads.values()])
     show("fndesc", lambda: [(c.fndesc.qualname, [str(t) for t in c.fndesc.argtypes]) for c in f.overloads.values()])
-    show("metadata", lambda: [type(f.get_metadata(s)).__name__ for s in f.signatures])
     show("compile result", lambda: [str(f.get_compile_result(s).signature) for s in f.nopython_signatures])
     """
 
@@ -48,6 +47,7 @@ _INSPECT = """
     show("inspect_asm", lambda: ["mulsd" in text for text in f.inspect_asm().values()])
     show("inspect_cfg", lambda: [type(c).__name__ for c in f.inspect_cfg().values()])
     show("stats", lambda: type(f.stats).__name__ + str(len(f.stats)))
+    show("metadata", lambda: [isinstance(f.get_metadata(s), dict) and sorted(f.get_metadata(s)) for s in f.signatures])
     show("no parallel diagnostics", lambda: f.parallel_diagnostics())
     """
 

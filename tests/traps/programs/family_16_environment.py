@@ -74,6 +74,10 @@ _SPECIAL = {
         show("roots", njit(lambda p: np.dot(p, p)), np.array([1.0, 2.0]))
     """)
 }
+_ABSENT = {
+    "main.py": "import os\nimport sys\n\nif os.environ.get('APP_HIDE'):\n    sys.modules['scipy'] = None\n\n"
+    + _SPECIAL["main.py"]
+}
 _NO_SCIPY = {
     "hide/scipy/__init__.py": "raise ImportError('hidden by the test')\n",
 }
@@ -127,11 +131,13 @@ PROGRAMS = (
         differs=False,
         hit=True,
     ),
+    trap("scipy-absent", 16, _ABSENT, Step(env={"APP_HIDE": "1"}), rerun="same"),
     trap(
-        "scipy-hidden",
+        "scipy-broken",
         16,
         {**_SPECIAL, **_NO_SCIPY},
         Step(env={"PYTHONPATH": "{root}/hide"}),
+        rerun="same",  # what can't be compiled is tried again
     ),
     trap("threads-setting", 16, _THREADING, Step(env={"NUMBA_NUM_THREADS": "1"}), rerun="later"),
 )
