@@ -39,14 +39,13 @@ class Outcome:
 
 
 def environment(store: Path | str | None = None, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a child; with ``store``, nbcache is on and compiles on a miss by itself."""
+    """Return the environment of a child; with ``store``, nbcache is on."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED)}
     env["PYTHONPATH"] = os.pathsep.join([str(INJECT), str(ROOT)])
     env["PYTHONDONTWRITEBYTECODE"] = "1"
     env["NUMBA_NUM_THREADS"] = "2"
     if store is not None:
         env["NBCACHE_DIR"] = str(store)
-        env["NBCACHE_ON_MISS"] = "compile"
     env.update(extra or {})
     return env
 
