@@ -345,7 +345,8 @@ def _describe_type(node: Node, typ: Any) -> None:
         node.part("class", f"{cls.__module__}:{cls.__qualname__}".encode(), cls.__qualname__)
     fields = 0
     for field, value in sorted(vars(typ).items()):
-        if field in {"_code", "name"} or isinstance(getattr(cls, field, None), functools.cached_property):
+        # An Omitted is keyed by the address of a default that cannot be hashed; its value counts.
+        if field in {"_code", "name", "_value_key"} or isinstance(getattr(cls, field, None), functools.cached_property):
             continue
         if field.startswith("_impl_keys") or field == "_depth":
             continue
