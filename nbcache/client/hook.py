@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from nbcache.config import Settings
 
-_state: dict[str, Any] = {"armed": False, "settings": None}
+_state: dict[str, Any] = {"armed": False, "activated": False, "settings": None}
 
 
 def arm(settings: Settings | None = None) -> None:
     """Hook Numba now if it is imported, else when it is.  Idempotent; never raises."""
     if settings is not None:
-        _state["settings"] = settings
+        _state.update(settings=settings, activated=False)
     numba = sys.modules.get("numba")
     if numba is not None and not getattr(getattr(numba, "__spec__", None), "_initializing", False):
         _activate()
@@ -35,7 +35,7 @@ def disarm() -> None:
     """Put Numba back as it was.  What is loaded stays loaded."""
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
-    _state.update(armed=False, settings=None)
+    _state.update(armed=False, activated=False, settings=None)
     session = sys.modules.get("nbcache.client.session")
     if session is not None:
         session.deactivate()
@@ -50,6 +50,10 @@ def init_extension() -> None:
 
 
 def _activate() -> None:
+    # Once: Numba's extension point comes by again, and a refusal is not to be said twice.
+    if _state["activated"]:
+        return
+    _state["activated"] = True
     try:
         from nbcache.client import session
 
