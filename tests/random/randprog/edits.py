@@ -129,7 +129,7 @@ def _parameter(rng: random.Random, program: Program) -> str:
     if func.kind in {"apply", "functuple"}:
         func.refs.reverse()
         return f"callees of {func.name} swapped"
-    func.refs[rng.randrange(2)] = draw_const_ref(rng, program, func.module)
+    func.refs[rng.randrange(len(func.refs))] = draw_const_ref(rng, program, func.module)
     return f"a parameter of {func.name}"
 
 
