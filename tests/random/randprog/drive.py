@@ -91,6 +91,8 @@ class Drive:
                 self.step(edit)
                 if len(self.report.differences) >= stop_at:
                     break
+        except KeyboardInterrupt:
+            pass  # what was done so far is worth a report
         finally:
             for zygote in self.zygotes.values():
                 zygote.close()
