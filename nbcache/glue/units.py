@@ -71,6 +71,11 @@ class KeyMaker:
             self._types[typ] = digest
         return digest
 
+    def is_fixed(self, typ: Any) -> bool:
+        """Whether nothing about a type of a signature can change while the process lives."""
+        self.type_digest(typ)
+        return typ in self._types
+
     def extension_digests(self) -> list[tuple[str, bytes]]:
         """What is registered for the toolchain's own objects, each with its identity."""
         generation = self.extensions.refresh()
@@ -149,6 +154,7 @@ class Unit:
         self.compile_again: Callable[[str], Any] = _not_again
         self._key = ""
         self._extensions: list[tuple[str, bytes]] = []
+        self._nodes: list[Node] | None = None
         self._reach: Reach | None = None
 
     @property
@@ -209,12 +215,21 @@ class Unit:
     def reach(self) -> Reach:
         """The index over all that this unit reaches; walked when first asked for."""
         if self._reach is None:
-            nodes = {id(node.obj): node for node in self.maker.engine.nodes(self.owner)}
-            for typ in self.args:
+            nodes = {id(node.obj): node for node in self._own_nodes()}
+            for typ in self._open_types():
                 nodes.update((id(node.obj), node) for node in self.maker.engine.nodes(typ))
             nodes.update((id(node.obj), node) for node in self.maker.extension_nodes())
             self._reach = Reach(nodes.values())
         return self._reach
+
+    def _own_nodes(self) -> list[Node]:
+        if self._nodes is None:
+            self._nodes = self.maker.engine.nodes(self.owner)
+        return self._nodes
+
+    def _open_types(self) -> list[Any]:
+        """The argument types that depend on code."""
+        return [typ for typ in self.args if not self.maker.is_fixed(typ)]
 
     def components(self) -> list[tuple[str, str]]:
         """The key's components in words: (label, value)."""
@@ -223,10 +238,9 @@ class Unit:
         found += [*_flag_components(self.flags), *self.extra]
         found.append(("signature", self.signature_text))
         for i, typ in enumerate(self.args):
-            nodes = maker.engine.nodes(typ)
-            if not all(map(_is_fixed, nodes)):
-                found += _node_components(nodes, f"argument {i} ")
-        found += _node_components(maker.engine.nodes(self.owner), "")
+            if not maker.is_fixed(typ):
+                found += _node_components(maker.engine.nodes(typ), f"argument {i} ")
+        found += _node_components(self._own_nodes(), "")
         found += [(f"extension {label}", digest.hex()[:12]) for label, digest in maker.extension_digests()]
         return found
 
