@@ -30,7 +30,7 @@ from numba.core.types.abstract import Type
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 
-from nbcache.glue import effects, tokens
+from nbcache.glue import tokens
 from nbcache.glue.describers import ADDRESS
 from nbcache.glue.elf import undefined_symbols
 from nbcache.glue.inspection import Annotation, Inspection, Metadata
@@ -40,10 +40,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nbcache.glue.frames import Frame
+    from nbcache.glue.history import History
     from nbcache.glue.units import Unit
     from nbcache.glue.wrappers import WrapperUnit
 
-META_VERSION = 1
+META_VERSION = 2
 _ENVIRONMENT_PREFIXES = ("_ZN08NumbaEnv", ".NumbaEnv")
 
 
@@ -120,10 +121,11 @@ class Packed:
         self.kept = kept
 
 
-def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str]) -> Packed:
+def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: dict[str, Any], past: str) -> Packed:
     """Turn a fresh result into an entry's sections.  Raises Unstorable.
 
-    *owners* maps build ids to the keys of their units, for the other halves of recursions.
+    *owners* maps build ids to the keys of their units, for the other halves of recursions; *uses*
+    and the *past* that they need are `History`'s.
     """
     if any(not lifted.can_cache for lifted in cres.lifted or ()):
         msg = "it uses lifted loops"
@@ -143,7 +145,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str]) -> Pack
         raise Unstorable(msg, linkable=True)
     try:
         fields = _pack_result(unit, cres)
-        fields["effects"] = effects.record(frame)
+        fields["uses"] = uses
         fields["symbols"] = _pack_symbols(library)
         fields["needs"] = _needs(fields["symbols"], library.codegen._rtlinker.PREFIX, owners)
         meta = dumps(fields, frame)
@@ -154,7 +156,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str]) -> Pack
         raise Unstorable(msg, linkable=not frame.taint) from exc
     if frame.taint:
         raise Unstorable(frame.taint)
-    return _sections(unit, library, fields, meta)
+    return _sections(unit, library, fields, meta, past)
 
 
 def pack_wrapper(unit: WrapperUnit, library: Any, name: str) -> Packed:
@@ -172,7 +174,7 @@ def pack_wrapper(unit: WrapperUnit, library: Any, name: str) -> Packed:
     return _sections(unit, library, fields, pickle.dumps(fields, protocol=4))
 
 
-def _sections(unit: Unit | WrapperUnit, library: Any, fields: dict[str, Any], meta: bytes) -> Packed:
+def _sections(unit: Unit | WrapperUnit, library: Any, fields: dict[str, Any], meta: bytes, past: str = "") -> Packed:
     code = bytes(library._get_compiled_object())
     definitions = _definitions_in(code, meta)
     head = pickle.dumps((META_VERSION, definitions), protocol=4)
@@ -182,7 +184,7 @@ def _sections(unit: Unit | WrapperUnit, library: Any, fields: dict[str, Any], me
         "components": json.dumps(unit.components(), ensure_ascii=False).encode("utf-8", "surrogatepass"),
         "bitcode": library._get_module_for_linking().as_bitcode(),
     }
-    return Packed(sections, _guard(definitions), (fields, definitions, library))
+    return Packed(sections, _guard(definitions, past), (fields, definitions, library))
 
 
 def _definitions_in(code: bytes, meta: bytes) -> dict[str, tokens.Definition]:
@@ -193,11 +195,11 @@ def _definitions_in(code: bytes, meta: bytes) -> dict[str, tokens.Definition]:
     return {token: tokens.definitions[token] for token in sorted(found)}
 
 
-def _guard(definitions: dict[str, tokens.Definition]) -> str:
+def _guard(definitions: dict[str, tokens.Definition], past: str) -> str:
     """The same for two builds that may stand in for one another wherever one of them may be used."""
-    if not definitions:
+    if not definitions and not past:
         return ""
-    text = "\n".join(sorted(map(repr, definitions.values())))
+    text = "\n".join([*sorted(map(repr, definitions.values())), past])
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -353,13 +355,16 @@ Read = Callable[[str], "bytes | None"]
 
 
 def unpack(
-    unit: Unit, target_context: Any, read: Read, build: str, find: Callable[[str, str], Read | None]
+    unit: Unit, target_context: Any, read: Read, build: str, find: Callable[[str, str], Read | None], history: History
 ) -> tuple[Any, tuple[Any, ...]]:
     """A CompileResult like the one a fresh compile would give, and what to keep for `share`.
 
     ``find(key, build)`` gives access to another entry, or None.  Raises Unloadable.
     """
     fields, definitions, code = _open(unit, read)
+    reason = history.objection(unit, fields["uses"])
+    if reason is not None:
+        raise Unloadable(reason)
     _load_needs(unit, target_context, fields, find, {build})
     library = load_library(target_context, fields, code, read, lambda: _rebuild_module(unit, build, fields))
     belongs_to(library, unit)
@@ -432,7 +437,7 @@ def _open(
 
 
 def share(
-    unit: Unit, target_context: Any, fields: dict[str, Any], definitions: dict[str, Any], library: Any
+    unit: Unit, target_context: Any, history: History, fields: dict[str, Any], definitions: dict[str, Any], library: Any
 ) -> Any | None:
     """A CompileResult for code that this process has already, or None when it must not be shared.
 
@@ -440,6 +445,8 @@ def share(
     lines of the function that the code was bound to first.
     """
     if fields["objectmode"] or fields["lifted"] or unit.flags.force_pyobject:
+        return None
+    if history.objection(unit, fields["uses"]) is not None:
         return None
     try:
         tokens.bind(definitions, unit.reach)

@@ -43,6 +43,7 @@ from nbcache.glue.atoms import encode_atom, encode_dtype
 from nbcache.glue.codeplan import plan_of
 from nbcache.glue.identity import MEMO, MISSING, Node, Unidentifiable
 from nbcache.glue.ownership import is_toolchain_module, module_name, toolchain_name
+from nbcache.glue.past import LOOPS, past_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -227,7 +228,7 @@ def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
     node.part("can compile", b"%d" % can_compile, str(can_compile))
     if not can_compile:
         # Calls are resolved among what there is, with conversions: what there is decides.
-        node.check(_overload_count, dispatcher)
+        node.part("overloads made from", node.check(_overloads_made_from, dispatcher))
         for i, cres in enumerate(dispatcher.overloads.values()):
             node.value(f"overload {i}", (*cres.signature.args, cres.signature.return_type))
 
@@ -242,8 +243,10 @@ def _describe_options(node: Node, dispatcher: Any) -> None:
     node.volatile = False
 
 
-def _overload_count(dispatcher: Any) -> bytes:
-    return b"%d" % len(dispatcher.overloads)
+def _overloads_made_from(dispatcher: Any) -> bytes:
+    past = past_of(dispatcher)
+    made = ((past.made_from.get(args), past.odd.get(args)) for args in vars(dispatcher)["overloads"])
+    return repr(list(made)).encode()
 
 
 def _describe_ufunc_dispatcher(node: Node, dispatcher: UFuncDispatcher) -> None:
@@ -260,8 +263,12 @@ def _describe_dufunc(node: Node, dufunc: Any) -> None:
 
 
 def _dufunc_state(dufunc: Any) -> bytes:
-    # Which loops exist already decides whether a call casts or compiles.
-    return repr((dufunc.types, dufunc.identity, dufunc._frozen, dufunc.reorderable)).encode()
+    # Which loops exist already decides whether a call casts or compiles; what they were made from may be past.
+    return repr((dufunc.types, dufunc.identity, dufunc._frozen, dufunc.reorderable, _loops_of(dufunc))).encode()
+
+
+def _loops_of(ufunc: Any) -> Any:
+    return vars(ufunc).get(LOOPS, ())
 
 
 def _describe_gufunc(node: Node, gufunc: Any) -> None:
@@ -278,7 +285,14 @@ def _describe_gufunc(node: Node, gufunc: Any) -> None:
 def _gufunc_state(gufunc: Any) -> bytes:
     builder = gufunc.gufunc_builder
     return repr(
-        (builder.signature, builder.writable_args, builder.identity, [str(s) for s in builder._sigs], gufunc._frozen)
+        (
+            builder.signature,
+            builder.writable_args,
+            builder.identity,
+            [str(s) for s in builder._sigs],
+            gufunc._frozen,
+            _loops_of(gufunc),
+        )
     ).encode()
 
 

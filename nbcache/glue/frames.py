@@ -13,18 +13,30 @@ from __future__ import annotations
 import itertools
 import os
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from nbcache.glue.past import Given
     from nbcache.glue.tokens import Reach
     from nbcache.glue.units import Unit
 
 
-Effect = tuple[str, object, tuple[object, ...], object]
-"""What else a compilation did: (kind, object that gained an overload or loop, argument types, return type)."""
+class Effect(NamedTuple):
+    """What a compilation used, and so made: an overload or a loop.
+
+    ``kind``: "dispatcher" or "ufunc"; ``obj``: who has it, or the id of a use out of an entry.
+    """
+
+    kind: str
+    obj: Any
+    args: tuple[Any, ...]
+    return_type: Any
+    given: Given
+    fresh: bool
 
 
 @dataclass
@@ -47,7 +59,8 @@ class Frame:
     taint: str = ""
     release: Callable[[], None] | None = None
     locations: dict[tuple[str, str, int], object] = field(default_factory=dict)
-    effects: list[Effect] = field(default_factory=list)
+    effects: dict[tuple[str, Any, tuple[Any, ...]], Effect] = field(default_factory=dict)
+    """The first use counts: later ones are its consequences."""
     _reach: Reach | None = None
 
     @property
@@ -80,6 +93,7 @@ class FrameStack:
 
     def __init__(self) -> None:
         self._frames: list[Frame] = []
+        self._floor = 0
         self._pending: Callable[[], None] | None = None
         self._anonymous = _anonymous_names()
 
@@ -109,8 +123,18 @@ class FrameStack:
 
     def note(self, *effects: Effect) -> None:
         """Remember for every open frame what is happening to somebody's dispatcher or ufunc."""
-        for frame in self._frames:
-            frame.effects += (effect for effect in effects if effect not in frame.effects)
+        for frame in self._frames[self._floor :]:
+            for effect in effects:
+                frame.effects.setdefault(effect[:3], effect)
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """While this is entered, what is compiled is no concern of the frames that are open."""
+        floor, self._floor = self._floor, len(self._frames)
+        try:
+            yield
+        finally:
+            self._floor = floor
 
     def settle(self) -> None:
         """Walk what the open frames reach, before something they reach changes."""

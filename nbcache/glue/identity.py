@@ -172,7 +172,8 @@ _TUPLE_DEPTH = 5
 class Scope:
     """What one component read, and the scopes of the components it leads to."""
 
-    __slots__ = ("_flat", "attributes", "checks", "children", "items", "members", "snapshots", "volatile")
+    __slots__ = ("_flat", "_keepers", "attributes", "checks", "children", "items", "keepers", "members", "snapshots",
+                 "volatile")  # fmt: skip
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.items: list[tuple[dict[str, Any], str, object]] = []
@@ -181,8 +182,10 @@ class Scope:
         self.checks: list[tuple[Callable[[Any], bytes], object, bytes]] = []
         self.snapshots: list[tuple[Callable[[Any], list[object]], object, list[object]]] = []
         self.children: list[Scope] = []
+        self.keepers: list[object] = []
         self.volatile = False
         self._flat: tuple[list[Any], ...] | None = None
+        self._keepers: dict[bytes, object] | None = None
         for node in nodes:
             self.items += node.watched_items
             self.attributes += node.watched_attributes
@@ -212,7 +215,18 @@ class Scope:
         except Exception:  # noqa: BLE001  e.g. an emptied closure cell: then it did change
             return False
 
-    def _flatten(self) -> tuple[list[Any], ...]:
+    def keeper(self, digest: bytes) -> object | None:
+        """The one object here or below that carries a memo of *digest*; None if there are two."""
+        if self._keepers is None:
+            found: dict[bytes, object] = {}
+            for scope in self._all():
+                for obj in scope.keepers:
+                    memo = vars(obj)[MEMO]
+                    found[memo.digest] = None if memo.digest in found else obj
+            self._keepers = found
+        return self._keepers.get(digest)
+
+    def _all(self) -> list[Scope]:
         found: dict[int, Scope] = {}
         pending = [self]
         while pending:
@@ -220,7 +234,10 @@ class Scope:
             if id(scope) not in found:
                 found[id(scope)] = scope
                 pending += scope.children
-        scopes = list(found.values())
+        return list(found.values())
+
+    def _flatten(self) -> tuple[list[Any], ...]:
+        scopes = self._all()
         items = [item for scope in scopes for item in scope.items]
         attributes = [item for scope in scopes for item in scope.attributes]
         members = [item for scope in scopes for item in scope.members]
@@ -293,6 +310,14 @@ class IdentityEngine:
             return memo.digest
         return self._walk(root, generation, use_memos=True)[0].digest  # type: ignore[return-value]
 
+    def keeper(self, root: object, digest: bytes) -> object | None:
+        """The one object reached from *root* that has this *digest*, among those that carry theirs.
+
+        *root* carries its own, which is up to date.
+        """
+        memo = self._memo_of(root)
+        return memo.scope.keeper(digest) if memo is not None else None
+
     def nodes(self, root: object) -> list[Node]:
         """Every node reached from *root*, the root first, in a stable order."""
         return self._walk(root, self._generation(), use_memos=False)
@@ -331,6 +356,7 @@ class IdentityEngine:
         for member in component:
             member.scope = scope
             if self._keeps_memo(member.obj):
+                scope.keepers.append(member.obj)
                 vars(member.obj)[MEMO] = Memo(member.obj, member.digest, scope, generation)  # type: ignore[arg-type]
 
     def _memo_of(self, obj: object) -> Memo | None:

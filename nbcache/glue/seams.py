@@ -29,10 +29,10 @@ from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 
 from nbcache.glue import artifacts, effects, tokens
-from nbcache.glue.frames import FrameStack, UniqueIds
+from nbcache.glue.frames import Effect, FrameStack, UniqueIds
+from nbcache.glue.history import History, inherited
 
 if TYPE_CHECKING:
-    from nbcache.glue.frames import Effect
     from nbcache.glue.units import KeyMaker
 
 VERIFIED = ((0, 68), (0, 68))
@@ -44,6 +44,7 @@ class Session(Protocol):
 
     frames: FrameStack
     maker: KeyMaker
+    history: History
 
     def load(self, owner: Any, sig: Any, target_context: Any) -> Any | None:
         """A CompileResult, or None with a frame opened for the compilation that follows."""
@@ -138,11 +139,16 @@ def _scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessi
                 if depth:
                     session.frames.settle()
                 try:
-                    compiled = original(self, *args, **kwargs)
+                    if isinstance(self, Dispatcher):
+                        with session.history.compiling(self, *args) as uses:
+                            compiled = original(self, *args, **kwargs)
+                    else:
+                        compiled, uses = original(self, *args, **kwargs), []
                 finally:
                     session.frames.pop_to(depth)
-                if depth and isinstance(self, Dispatcher):
-                    session.frames.note(*_dispatcher_effects(self, *args))
+                if depth:
+                    signature = args[0] if args else self._sig
+                    session.frames.note(*effects.remembered(self, _argument_types(signature)), *uses)
                 return compiled
 
         return compile_in_scope
@@ -162,21 +168,26 @@ def _always(_self: Any) -> bool:
     return True
 
 
-def _dispatcher_effects(dispatcher: Dispatcher, sig: Any) -> list[Effect]:
-    args, return_type = sigutils.normalize_signature(sig)
-    args = tuple(args)
-    return [*effects.remembered(dispatcher, args), ("dispatcher", dispatcher, args, return_type)]
+def _argument_types(sig: Any) -> tuple[Any, ...]:
+    return tuple(sigutils.normalize_signature(sig)[0])
 
 
-def _noting_loops(original: Any, session: Session) -> Any:
-    @functools.wraps(original)
-    def compile_for_argtys(self: Any, argtys: Any, return_type: Any = None) -> Any:
-        if len(session.frames):
-            session.frames.settle()
-            session.frames.note(("ufunc", self, tuple(argtys), return_type))
-        return original(self, argtys, return_type)
+def _noting_loops(dispatcher_of: Callable[[Any], Any]) -> Callable[[Any, Session], Any]:
+    def replace(original: Any, session: Session) -> Any:
+        @functools.wraps(original)
+        def compile_for_argtys(self: Any, argtys: Any, return_type: Any = None) -> Any:
+            dispatcher, args = dispatcher_of(self), tuple(argtys)
+            given = inherited(dispatcher.targetdescr, dispatcher.targetoptions)
+            if len(session.frames):
+                session.frames.settle()
+                session.frames.note(Effect("ufunc", self, args, return_type, given, True))
+            compiled = original(self, argtys, return_type)
+            session.history.loop_made(self, dispatcher, args, given)
+            return compiled
 
-    return compile_for_argtys
+        return compile_for_argtys
+
+    return replace
 
 
 def _typing_after_hits(original: Any, session: Session) -> Any:
@@ -203,8 +214,8 @@ def _generator_names(original: Any, _session: Session) -> Any:
     return classmethod(from_generator_fndesc)
 
 
-def _complete_overloads(_original: Any, _session: Session) -> Any:
-    return effects.Overloads()
+def _complete_overloads(_original: Any, session: Session) -> Any:
+    return effects.Overloads(session.frames)
 
 
 def _wrapped_ufunc(kind: str) -> Callable[[Any, Session], Any]:
@@ -324,12 +335,12 @@ def table() -> list[Seam]:
             _typing_after_hits, ("self", "val"),
         ),
         Seam(
-            DUFunc, "_compile_for_argtys", "loops that compiling a caller adds to a ufunc", _noting_loops,
-            ("self", "argtys", "return_type"),
+            DUFunc, "_compile_for_argtys", "loops that compiling a caller adds to a ufunc",
+            _noting_loops(lambda ufunc: ufunc._dispatcher), ("self", "argtys", "return_type"),
         ),
         Seam(
-            GUFunc, "_compile_for_argtys", "loops that compiling a caller adds to a gufunc", _noting_loops,
-            ("self", "argtys", "return_type"),
+            GUFunc, "_compile_for_argtys", "loops that compiling a caller adds to a gufunc",
+            _noting_loops(lambda gufunc: gufunc.gufunc_builder.nb_func), ("self", "argtys", "return_type"),
         ),
         Seam(
             ufuncbuilder, "build_ufunc_wrapper", "the loop around a ufunc's kernel", _wrapped_ufunc("ufunc wrapper"),

@@ -152,6 +152,9 @@ class Unit:
         self.flags = flags
         self.extra = extra
         self.compile_again: Callable[[str], Any] = _not_again
+        self.content = b""
+        """The owner's identity, once the key is known."""
+        self.of_the_past = False
         self._key = ""
         self._extensions: list[tuple[str, bytes]] = []
         self._nodes: list[Node] | None = None
@@ -179,6 +182,11 @@ class Unit:
             self._key = hasher.hexdigest()
         return self._key
 
+    def stands_for(self, key: str) -> None:
+        """Ask for an entry that was made from what the owner was earlier in this process."""
+        self._key = key
+        self.of_the_past = True
+
     def _key_parts(self) -> Iterator[bytes]:
         maker = self.maker
         yield b"key version %d" % KEY_VERSION
@@ -190,7 +198,8 @@ class Unit:
         for typ in self.args:
             yield maker.type_digest(typ)
         yield b"returns" if self.return_type is None else maker.type_digest(self.return_type)
-        yield maker.engine.digest(self.owner)
+        self.content = maker.engine.digest(self.owner)
+        yield self.content
         self._extensions = maker.extension_digests()
         for label, digest in self._extensions:
             yield label.encode() + digest
@@ -221,6 +230,11 @@ class Unit:
             nodes.update((id(node.obj), node) for node in self.maker.extension_nodes())
             self._reach = Reach(nodes.values())
         return self._reach
+
+    def referent(self, reference: tuple[int, bytes]) -> object:
+        """The object of an entry's *reference*.  Raises tokens.Unresolvable."""
+        found = self.maker.engine.keeper(self.owner, reference[1])
+        return self.reach().referent(reference) if found is None else found
 
     def _own_nodes(self) -> list[Node]:
         if self._nodes is None:

@@ -1,0 +1,383 @@
+"""What the past of a process decides about a compilation, and so about a hit.
+
+Numba compiles a callee once and uses that overload from then on, so its code depends on the moment:
+
+* A callee inherits ``fastmath``, ``error_model`` and ``forceinline`` from whoever makes it compile
+  first.  Called first from Python, ``g`` divides by Python's rules; called first inside a ufunc's
+  kernel it divides by NumPy's, from then on and for all.
+* A callee holds the globals it had then, also after they were bound to other values.
+
+An entry therefore lists the *uses* of its compilation: each overload it was built upon; what that
+was *given*, which is whatever it would not have, were it compiled here and now from Python; and
+whether it is *fresh*, which is whether it would come out the same if it did not exist.  A hit
+requires the past of this process to agree.  And since a hit compiles no callee, the callee's
+overload is *promised*: whoever asks for it later gets what this process would have by now.
+
+Nearly always nothing is given and everything is fresh.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import weakref
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from numba.core import compiler, sigutils, types
+from numba.core.cpu_options import FastMathOptions
+from numba.core.targetconfig import ConfigStack
+
+from nbcache.glue.frames import Effect
+from nbcache.glue.identity import Unidentifiable
+from nbcache.glue.ownership import is_toolchain_definition, toolchain_name
+from nbcache.glue.past import LOOPS, Promise, past_of
+from nbcache.glue.tokens import Unresolvable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
+
+    from nbcache.glue.past import Given
+    from nbcache.glue.units import KeyMaker, Unit
+
+INHERITED = ("nrt", "fastmath", "error_model", "forceinline")
+"""The flags that Numba's ``inherit_if_not_set`` is called for."""
+
+_ID_BYTES = 16
+_NAMELESS = bytes(_ID_BYTES)
+"""The id of what cannot be identified; it agrees with a regular past only."""
+_OTHERS = "it was built upon callees that were compiled differently"
+
+
+def _neutral() -> compiler.Flags:
+    """What a function called from Python inherits."""
+    flags = compiler.Flags()
+    flags.nrt = True
+    return flags
+
+
+def _inheritable(flags: Any) -> list[tuple[str, Any]]:
+    values = [(name, getattr(flags, name)) for name in INHERITED]
+    return [(name, tuple(sorted(v.flags)) if isinstance(v, FastMathOptions) else v) for name, v in values]
+
+
+_NEUTRAL = _inheritable(_neutral())
+
+
+def in_plain_context() -> bool:
+    """Whether what is compiled now inherits nothing that it would not have on its own."""
+    top = ConfigStack.top_or_none()
+    return top is None or _inheritable(top) == _NEUTRAL
+
+
+def inherited(targetdescr: Any, options: Any) -> Given:
+    """The flags that something with these options would not have, were it compiled from Python."""
+    now = _parsed(targetdescr, options)
+    with ConfigStack().enter(_neutral()):
+        alone = _parsed(targetdescr, options)
+    return tuple(pair for pair, other in zip(now, alone, strict=True) if pair != other)
+
+
+def _parsed(targetdescr: Any, options: Any) -> list[tuple[str, Any]]:
+    flags = compiler.Flags()
+    targetdescr.options.parse_as_flags(flags, options)
+    return _inheritable(flags)
+
+
+def giving(given: Given) -> AbstractContextManager[Any]:
+    """While this is entered, what is compiled inherits the flags in *given* and nothing else."""
+    flags = _neutral()
+    for name, value in given:
+        if name in INHERITED:
+            setattr(flags, name, FastMathOptions(set(value)) if name == "fastmath" else value)
+    return ConfigStack().enter(flags)
+
+
+class History:
+    """The past of one process, as far as compilations depend on it."""
+
+    def __init__(self, maker: KeyMaker) -> None:
+        self._maker = maker
+        self._irregular = False
+        self._declared: list[weakref.ref[Any]] = []
+        self._odd: set[bytes] = set()
+        self._existing: dict[bytes, Given] = {}
+        self._promised: dict[bytes, Given] = {}
+        self._pending: list[Callable[[], None]] = []
+
+    @property
+    def _regular(self) -> bool:
+        """Whether nobody was given anything, and nothing was compiled for a declared return type.
+
+        Unless compiling is over for it: then its overloads are part of its identity.
+        """
+        if self._declared:
+            self._declared = [known for known in self._declared if (it := known()) is not None and it._can_compile]
+        return not self._irregular and not self._declared
+
+    # -- while compiling -------------------------------------------------------------------------
+
+    @contextmanager
+    def compiling(self, dispatcher: Any, sig: Any) -> Iterator[list[Effect]]:
+        """Enter to have *dispatcher* compile, or look up, an overload as the past demands.
+
+        Yields a list that holds the use when all went well.
+        """
+        args, return_type = sigutils.normalize_signature(sig)
+        args = tuple(args)
+        exists = args in vars(dispatcher)["overloads"]
+        given, fresh, context = self._terms(dispatcher, args, exists=exists)
+        uses: list[Effect] = []
+        with context:
+            yield uses
+        if not exists and args in vars(dispatcher)["overloads"]:
+            self._made(dispatcher, args, return_type, given)
+        uses.append(Effect("dispatcher", dispatcher, args, return_type, given, fresh))
+
+    def _terms(self, dispatcher: Any, args: tuple[Any, ...], *, exists: bool) -> tuple[Given, bool, Any]:
+        plain = in_plain_context()
+        promise = past_of(dispatcher).promised.get(args)
+        if plain and not exists and promise is None and self._regular:
+            return (), True, nullcontext()
+        natural = () if plain else inherited(dispatcher.targetdescr, dispatcher.targetoptions)
+        if exists:
+            given = self._given(dispatcher, args)
+            return given, given == natural, nullcontext()
+        if promise is not None:
+            given = promise.given + self._staleness(dispatcher, promise.content)
+        else:
+            self._settle()
+            given = self._promised.get(self.use_id(dispatcher, args), natural) if self._promised else natural
+        return (given, True, nullcontext()) if given == natural else (given, False, giving(given))
+
+    def _staleness(self, dispatcher: Any, content: bytes | None) -> Given:
+        if content is None or not dispatcher._can_compile:
+            return ()
+        try:
+            current = self._maker.engine.digest(dispatcher)
+        except Unidentifiable:
+            return ()
+        return () if current == content else (("made from", content.hex()),)
+
+    def _given(self, dispatcher: Any, args: tuple[Any, ...]) -> Given:
+        past = past_of(dispatcher)
+        return past.given.get(args, ()) + self._staleness(dispatcher, past.made_from.get(args))
+
+    def _now(self, dispatcher: Any, args: tuple[Any, ...]) -> Given | None:
+        """What an overload that exists, or will, was given; None if there is nothing yet."""
+        if args in vars(dispatcher)["overloads"]:
+            return self._given(dispatcher, args)
+        promise = past_of(dispatcher).promised.get(args)
+        return None if promise is None else promise.given + self._staleness(dispatcher, promise.content)
+
+    def identified(self, dispatcher: Any, args: tuple[Any, ...], content: bytes) -> str | None:
+        """*dispatcher*, whose identity is *content*, is about to get an overload.
+
+        Returns the key of the entry that must be used instead of what the present asks for: "" if
+        there must be one and its key is not known, None if the present will do.
+        """
+        past = past_of(dispatcher)
+        promise = past.promised.get(args)
+        if promise is None or promise.content == content:
+            past.made_from[args] = content
+            return None
+        past.made_from[args] = promise.content
+        return promise.key
+
+    def _made(self, dispatcher: Any, args: tuple[Any, ...], return_type: Any, given: Given) -> None:
+        if return_type is not None:
+            given = (*given, ("returns", self._types_digest((return_type,)).hex()))
+            self._declared.append(weakref.ref(dispatcher))
+        past = past_of(dispatcher)
+        past.promised.pop(args, None)
+        past.given.pop(args, None)
+        flags = tuple(pair for pair in given if pair[0] != "made from")
+        if flags:
+            past.given[args] = flags
+            self._irregular |= return_type is None
+            self._odd.add(self.use_id(dispatcher, args))
+        known = weakref.ref(dispatcher)
+
+        def settle() -> None:
+            alive = known()
+            if alive is not None and self.use_id(alive, args) != _NAMELESS:
+                self._existing[self.use_id(alive, args)] = flags
+
+        self._pending.append(settle)
+
+    def built(self, unit: Unit, uses: dict[str, Any]) -> None:
+        """Note what *unit*'s overload was built upon.
+
+        Where overloads are part of an identity (no more compiling, a ufunc's loops), so is this.
+        """
+        lines = self._lines(uses, lambda given, fresh: bool(given) or not fresh)
+        if lines:
+            past_of(unit.owner).odd[unit.args] = " ".join(lines)
+
+    def _lines(self, uses: dict[str, Any], which: Callable[[Given, bool], bool]) -> list[str]:
+        lines = [f"{use_id.hex()} {given}" for use_id, given, fresh in uses["odd"] if which(given, fresh)]
+        for _kind, (_position, digest), args, _return_type, given, fresh, _key in uses["visible"]:
+            if which(given, fresh):
+                lines.append(f"{digest.hex()} {self._types_digest(args).hex()} {given}")
+        return sorted(lines)
+
+    def loop_made(self, ufunc: Any, dispatcher: Any, args: tuple[Any, ...], given: Given) -> None:
+        """Note on *ufunc* what its new loop was made from; that is part of the ufunc's identity."""
+        try:
+            content = self._maker.engine.digest(dispatcher)
+        except Unidentifiable:
+            content = _NAMELESS
+        text = f"{self._types_digest(args).hex()} {content.hex()} {given} {past_of(dispatcher).odd.get(args)}"
+        mark = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        vars(ufunc)[LOOPS] = (*vars(ufunc).get(LOOPS, ()), mark)
+
+    def id_of(self, use: Effect) -> bytes:
+        """The id of a use, which may have come out of an entry already."""
+        return use.obj if isinstance(use.obj, bytes) else self.use_id(use.obj, use.args)
+
+    def use_id(self, dispatcher: Any, args: tuple[Any, ...]) -> bytes:
+        """Names an overload by what *dispatcher* and *args* are."""
+        ids = past_of(dispatcher).ids
+        if args not in ids:
+            try:
+                content = self._maker.engine.digest(dispatcher) + self._types_digest(args)
+                ids[args] = hashlib.blake2b(content, digest_size=_ID_BYTES, person=b"nbcache use").digest()
+            except Unidentifiable:
+                ids[args] = _NAMELESS
+        return ids[args]
+
+    def _types_digest(self, args: tuple[Any, ...]) -> bytes:
+        return b"".join(map(self._maker.type_digest, args))
+
+    # -- entries ---------------------------------------------------------------------------------
+
+    def record(self, unit: Unit, effects: Iterable[Effect]) -> dict[str, Any]:
+        """What an entry says about its uses, in terms of what its unit reaches.
+
+        ``visible``: those of reachable objects, which users look at too; of Numba's own functions
+        the ids: ``internal`` if regular, else ``odd``.  The implementation of an ``@overload`` has
+        no past: Numba keeps one for each set of flags that callers have.
+        """
+        visible, internal, odd = [], set(), []
+        for effect in effects:
+            if effect.obj is unit.owner:
+                continue
+            reference = _reference(unit, effect)
+            if reference is not None:
+                kind, obj, args, return_type, given, fresh = effect
+                visible.append((kind, reference, args, return_type, given, fresh, _key_of(obj, args)))
+            elif effect.kind == "dispatcher" and self._is_shared(unit, effect.obj):
+                if effect.fresh and not effect.given:
+                    internal.add(self.id_of(effect))
+                else:
+                    odd.append((self.id_of(effect), effect.given, effect.fresh))
+        return {"visible": visible, "internal": b"".join(sorted(internal)), "odd": odd}
+
+    def _is_shared(self, unit: Unit, obj: Any) -> bool:
+        return isinstance(obj, bytes) or toolchain_name(obj) is not None or unit.reach().reference(obj) is not None
+
+    def guard(self, uses: dict[str, Any]) -> str:
+        """What tells entries of one key apart: those of their uses that need a past of their own."""
+        return "\n".join(self._lines(uses, lambda _given, fresh: not fresh))
+
+    def objection(self, unit: Unit, uses: dict[str, Any]) -> str | None:
+        """Why an entry built upon these *uses* isn't what would be compiled here, or None."""
+        for kind, reference, args, _return_type, given, fresh, _key in uses["visible"]:
+            if kind != "dispatcher":
+                continue
+            try:
+                now = self._now(unit.referent(reference), args)
+            except Unresolvable:
+                if given or not fresh:
+                    return _OTHERS
+                continue
+            if not fresh if now is None else now != given:
+                return _OTHERS
+        if self._regular and not uses["odd"]:
+            return None
+        self._settle()
+        if any(use_id == _NAMELESS or use_id in self._odd for use_id in _split(uses["internal"])):
+            return _OTHERS
+        for use_id, given, fresh in uses["odd"]:
+            now = self._existing.get(use_id, self._promised.get(use_id))
+            if use_id == _NAMELESS or (not fresh if now is None else now != given):
+                return _OTHERS
+        return None
+
+    def accept(self, unit: Unit, uses: dict[str, Any]) -> None:
+        """An entry was loaded: what it was built upon is promised from now on."""
+        for kind, reference, args, _return_type, given, _fresh, key in uses["visible"]:
+            if kind != "dispatcher":
+                continue
+            try:
+                dispatcher: Any = unit.referent(reference)
+            except Unresolvable:
+                continue
+            if args not in vars(dispatcher)["overloads"]:
+                self._promise(dispatcher, args, given, reference[1], key)
+        if uses["internal"] or uses["odd"]:
+            self._pending.append(lambda: self._promise_internal(uses))
+        self._irregular |= bool(uses["odd"])
+        self.built(unit, uses)
+
+    def _promise(self, dispatcher: Any, args: tuple[Any, ...], given: Given, content: bytes, key: str) -> None:
+        flags = []
+        for name, value in given:
+            if name == "made from":
+                content = bytes.fromhex(value)
+            else:
+                flags.append((name, value))
+        past_of(dispatcher).promised.setdefault(args, Promise(tuple(flags), content, key))
+        if flags:
+            self._irregular = True
+            self._odd.add(self.use_id(dispatcher, args))
+
+    def _promise_internal(self, uses: dict[str, Any]) -> None:
+        for use_id in _split(uses["internal"]):
+            self._promised.setdefault(use_id, ())
+        for use_id, given, _fresh in uses["odd"]:
+            self._promised.setdefault(use_id, given)
+            if given:
+                self._odd.add(use_id)
+
+    def _settle(self) -> None:
+        while self._pending:
+            self._pending.pop(0)()
+
+
+def resolved(unit: Unit, uses: dict[str, Any]) -> list[Effect]:
+    """An entry's uses, for callers that are compiled later in this process."""
+    found = []
+    for kind, reference, args, return_type, given, fresh, _key in uses["visible"]:
+        try:
+            found.append(Effect(kind, unit.referent(reference), args, return_type, given, fresh))
+        except Unresolvable:
+            continue
+    internal = [(use_id, (), True) for use_id in _split(uses["internal"])]
+    return found + [
+        Effect("dispatcher", use_id, (), None, given, fresh) for use_id, given, fresh in (*internal, *uses["odd"])
+    ]
+
+
+def _reference(unit: Unit, effect: Effect) -> tuple[int, bytes] | None:
+    """How to find the object again; None if users can't see it, or can't in other processes.
+
+    Nobody asks for the signatures of Numba's internals, and a function among the arguments can't
+    be named in another process.
+    """
+    obj: Any = effect.obj
+    if isinstance(obj, bytes) or is_toolchain_definition(getattr(obj, "py_func", obj)):
+        return None
+    if any(isinstance(typ, types.Callable) for typ in effect.args):
+        return None
+    return unit.reach().reference(obj)
+
+
+def _key_of(obj: Any, args: tuple[Any, ...]) -> str:
+    cres = getattr(obj, "__dict__", {}).get("overloads", {}).get(args)
+    unit = getattr(cres.library, "_nbcache_unit", None) if cres is not None else None
+    return unit.key if unit is not None else ""
+
+
+def _split(ids: bytes) -> Iterator[bytes]:
+    return (ids[i : i + _ID_BYTES] for i in range(0, len(ids), _ID_BYTES))

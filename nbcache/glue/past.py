@@ -1,0 +1,52 @@
+"""What is remembered of one dispatcher's overloads; what it is for, `history` says."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, NamedTuple
+
+Given = tuple[tuple[str, Any], ...]
+"""(name, value) of what an overload would not have, were it compiled here and now from Python."""
+_PAST = "_nbcache_past"
+LOOPS = "_nbcache_loops"
+"""On ufuncs: a text for each loop, in which stands what it was made from."""
+
+
+class Promise(NamedTuple):
+    """An overload that this process would have, if a hit had not saved it the compilation.
+
+    ``content``: the identity of the dispatcher at that moment; ``key``: that of the overload's
+    entry, "" if it has none.
+    """
+
+    given: Given
+    content: bytes
+    key: str
+
+
+class Past:
+    """What is known of one dispatcher's overloads, by argument types.
+
+    ``given``: the flags each was given, unless none; ``made_from``: the identity its dispatcher had
+    when it was compiled; ``odd``: its uses that were not regular, if any; ``promised``: those that are
+    owed; ``ids``: see `History.use_id`.
+    """
+
+    __slots__ = ("given", "ids", "made_from", "odd", "owner", "promised")
+
+    def __init__(self, owner: Any) -> None:
+        # functools.wraps copies an object's __dict__ onto another object, this one's included.
+        self.owner = weakref.ref(owner)
+        self.given: dict[tuple[Any, ...], Given] = {}
+        self.made_from: dict[tuple[Any, ...], bytes] = {}
+        self.odd: dict[tuple[Any, ...], str] = {}
+        self.promised: dict[tuple[Any, ...], Promise] = {}
+        self.ids: dict[tuple[Any, ...], bytes] = {}
+
+
+def past_of(dispatcher: Any) -> Past:
+    """The dispatcher's own `Past`."""
+    past = vars(dispatcher).get(_PAST)
+    if past is None or past.owner() is not dispatcher:
+        past = vars(dispatcher)[_PAST] = Past(dispatcher)
+    return past

@@ -1,0 +1,203 @@
+"""Family 17, the past of the process: Numba compiles a callee once, and everybody later gets that overload.
+
+Who asked first decides which flags a callee inherits, and when it was asked decides which globals it holds. So one
+program answers differently by the order of its calls. Each step here is another order, against one cache.
+"""
+
+from ..harness import Step, main, trap
+
+_FLAGS = {
+    "main.py": main("""
+        import sys
+        from numba import vectorize, guvectorize
+
+        @njit
+        def h(x):
+            return 1.0 / x
+
+        @njit
+        def g(x):
+            return h(x) + 1
+
+        @njit
+        def f(x):
+            return g(x) * 3
+
+        @njit(error_model="numpy")
+        def numpy_like(x):
+            return g(x) * 5
+
+        @vectorize
+        def v(x):
+            return g(x) * 2
+
+        @njit
+        def calls_v(x):
+            return v(x)
+
+        @guvectorize("(n)->(n)")
+        def gu(x, out):
+            for i in range(len(x)):
+                out[i] = g(x[i]) + 7
+
+        @njit
+        def is_nan(x):
+            return x != x
+
+        @njit(fastmath=True)
+        def fast(x):
+            return is_nan(x), g(x) > 0
+
+        @njit
+        def exact(x):
+            return is_nan(x), g(x) > 0
+
+        def signatures(_):
+            return [str(s) for d in (g, h, f) for s in d.signatures]
+
+        def eager(x):
+            @njit("float64(float64)")
+            def e(x):
+                return g(x) - 1
+
+            @njit
+            def calls_e(x):
+                return e(x) * 9
+
+            return e(x), calls_e(x)
+
+        ARRAYS = {"v", "calls_v", "gu"}
+        np.seterr(all="ignore")
+        for name in sys.argv[1:]:
+            name, _, value = name.partition("=")
+            value = float(value or 0)
+            argument = np.array([2.0, 4.0]) if name in ARRAYS else value
+            show(name, globals()[name], argument)
+    """)
+}
+
+_GLOBALS = {
+    "main.py": main("""
+        import sys
+        from numba import vectorize
+
+        K = 3
+
+        @njit
+        def g(x):
+            return x + K
+
+        @njit
+        def f(x):
+            return g(x) * 10
+
+        @njit
+        def ff(x):
+            return f(x) + 1000
+
+        @vectorize
+        def v(x):
+            return g(x) * 2
+
+        @vectorize
+        def own(x):
+            return x * K
+
+        @njit
+        def calls_own(x):
+            return own(x) + K * 100
+
+        @njit
+        def no_inline(x):
+            if x > 1000:
+                raise ValueError(K)
+            return x - K
+
+        @njit
+        def calls_raise(x):
+            return no_inline(x)
+
+        for word in sys.argv[1:]:
+            if word.startswith("K="):
+                K = int(word[2:])
+                continue
+            name, _, kind = word.partition(":")
+            show(word, globals()[name], {"": 1, "d": 1.5, "a": np.arange(3), "b": 2000}[kind])
+    """)
+}
+
+_DECLARED = {
+    "main.py": main("""
+        import sys
+
+        @njit
+        def g(x):
+            return x / 3
+
+        @njit
+        def f(x):
+            return g(x) * 2
+
+        for word in sys.argv[1:]:
+            if word == "declare":
+                g.compile("float32(int64)")
+            elif word == "recompile":
+                g.recompile()
+            else:
+                show(word, globals()[word], 7)
+                print(g.nopython_signatures)
+    """)
+}
+
+_LIBRARY = {
+    "main.py": main("""
+        import sys
+
+        @njit(fastmath=True)
+        def fast(a):
+            return np.nanmax(a), np.nansum(a), np.nanmean(a), np.median(a)
+
+        @njit
+        def exact(a):
+            return np.nanmax(a), np.nansum(a), np.nanmean(a), np.median(a)
+
+        @njit
+        def other(a):
+            return np.nanmean(a) * 2
+
+        DATA = np.array([1.5, np.nan, 2.25, np.inf, -3.0])
+        for word in sys.argv[1:]:
+            show(word, globals()[word], DATA)
+    """)
+}
+
+
+def _orders(name: str, files: dict[str, str], *orders: str):
+    """Return a program whose steps run the same files with these words, one cache for all."""
+    first, *others = [("main.py", *order.split()) for order in orders]
+    return trap(f"history-{name}", 17, Step(files=files, argv=first), *[Step(argv=argv) for argv in others])
+
+
+PROGRAMS = [
+    _orders("python-first", _FLAGS, "g", "v g", "g v", "v f", "f v g"),
+    _orders("kernel-first", _FLAGS, "v f", "f", "v", "g f", "v signatures g f"),
+    _orders("kernel-of-a-gufunc", _FLAGS, "f gu", "gu f", "gu g signatures", "f"),
+    _orders("error-model", _FLAGS, "numpy_like f", "f numpy_like", "f", "numpy_like signatures h", "numpy_like"),
+    _orders("through-a-ufunc", _FLAGS, "calls_v f", "f=2 calls_v f", "v calls_v g", "f", "calls_v h f"),
+    _orders("fastmath", _FLAGS, "fast=nan exact=nan", "exact=nan", "exact=nan fast=nan", "fast=nan is_nan=nan"),
+    _orders("eager-callee", _FLAGS, "v eager", "eager", "v signatures eager", "f=1 eager"),
+    _orders("signatures-in-between", _FLAGS, "f=1 signatures v h", "signatures v f", "v signatures h g f"),
+    _orders("rebound-before-a-caller", _GLOBALS, "g K=4 f g", "K=4 f g", "f", "g K=4 f ff"),
+    _orders("rebound-after-a-caller", _GLOBALS, "f", "f K=4 g f f:d g:d", "ff K=4 f g ff:d", "K=4 f K=3 g"),
+    _orders("rebound-under-a-kernel", _GLOBALS, "v:a K=4 g f", "v:a K=5 v:d g:d", "K=4 v:a g", "g K=4 v:a"),
+    _orders(
+        "rebound-under-a-loop", _GLOBALS, "own:a K=4 calls_own:a", "K=4 calls_own:a", "calls_own:a K=4 own:a own:d"
+    ),
+    _orders(
+        "rebound-with-an-exception", _GLOBALS, "calls_raise K=4 no_inline no_inline:b", "calls_raise:b K=4 no_inline:b"
+    ),
+    _orders("declared-return-type", _DECLARED, "f", "declare f", "f g", "declare g f", "f recompile g"),
+    _orders(
+        "numba-s-own-functions", _LIBRARY, "fast exact", "exact", "exact fast", "other", "fast other", "other fast"
+    ),
+]
