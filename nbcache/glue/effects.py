@@ -64,9 +64,13 @@ class Overloads:
         if dispatcher is None:
             return self
         overloads = vars(dispatcher)["overloads"]
-        if not dispatcher._compiling_counter:
-            for args in tuple(past_of(dispatcher).promised):
+        past = past_of(dispatcher)
+        if past.promised and not dispatcher._compiling_counter:
+            for args in tuple(past.promised):
                 self._deliver(dispatcher, overloads, args)
+            for args in past.order:
+                if args in overloads:
+                    overloads.move_to_end(args)
         return overloads
 
     def _deliver(self, dispatcher: Any, overloads: Any, args: tuple[Any, ...]) -> None:

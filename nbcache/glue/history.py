@@ -190,6 +190,7 @@ class History:
             self._declared.append(weakref.ref(dispatcher))
         past = past_of(dispatcher)
         past.promised.pop(args, None)
+        past.order.setdefault(args)
         past.given.pop(args, None)
         flags = tuple(pair for pair in given if pair[0] != "made from")
         if flags:
@@ -327,7 +328,9 @@ class History:
                 content = bytes.fromhex(value)
             else:
                 flags.append((name, value))
-        past_of(dispatcher).promised.setdefault(args, Promise(tuple(flags), content, key))
+        past = past_of(dispatcher)
+        past.promised.setdefault(args, Promise(tuple(flags), content, key))
+        past.order.setdefault(args)
         if flags:
             self._irregular = True
             self._odd.add(self.use_id(dispatcher, args))

@@ -29,10 +29,10 @@ class Past:
 
     ``given``: the flags each was given, unless none; ``made_from``: the identity its dispatcher had
     when it was compiled; ``odd``: its uses that were not regular, if any; ``promised``: those that are
-    owed; ``ids``: see `History.use_id`.
+    owed; ``order``: that in which they would have come; ``ids``: see `History.use_id`.
     """
 
-    __slots__ = ("given", "ids", "made_from", "odd", "owner", "promised")
+    __slots__ = ("given", "ids", "made_from", "odd", "order", "owner", "promised")
 
     def __init__(self, owner: Any) -> None:
         # functools.wraps copies an object's __dict__ onto another object, this one's included.
@@ -40,6 +40,7 @@ class Past:
         self.given: dict[tuple[Any, ...], Given] = {}
         self.made_from: dict[tuple[Any, ...], bytes] = {}
         self.odd: dict[tuple[Any, ...], str] = {}
+        self.order: dict[tuple[Any, ...], None] = {}
         self.promised: dict[tuple[Any, ...], Promise] = {}
         self.ids: dict[tuple[Any, ...], bytes] = {}
 
