@@ -58,6 +58,7 @@ class Frame:
     ordinals: Iterator[int] = field(default_factory=itertools.count)
     taint: str = ""
     release: Callable[[], None] | None = None
+    addresses: dict[int, str] = field(default_factory=dict)
     locations: dict[tuple[str, str, int], object] = field(default_factory=dict)
     effects: dict[tuple[str, Any, tuple[Any, ...]], Effect] = field(default_factory=dict)
     """The first use counts: later ones are its consequences."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numba
-from numba.core import bytecode, callconv, compiler_lock, serialize, sigutils, types
+from numba.core import bytecode, callconv, cgutils, compiler_lock, serialize, sigutils, types
 from numba.core.base import BaseContext
 from numba.core.caching import _Cache
 from numba.core.dispatcher import Dispatcher, _DispatcherBase
@@ -284,11 +284,18 @@ def _excinfo(original: Any, session: Session) -> Any:
     return build_excinfo_struct
 
 
-def _dynamic_addresses(original: Any, _session: Session) -> Any:
+def _dynamic_addresses(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def add_dynamic_addr(self: Any, builder: Any, intaddr: int, info: Any) -> Any:
-        artifacts.note_address(intaddr, _ADDRESS.sub("", str(info)))
-        return original(self, builder, intaddr, info)
+        frame = session.frames.top()
+        symbol = tokens.live_address(frame, intaddr) if frame is not None and frame.portable else None
+        if symbol is None:
+            artifacts.note_address(intaddr, _ADDRESS.sub("", str(info)))
+            return original(self, builder, intaddr, info)
+        variable = builder.module.globals.get(symbol)
+        if variable is None:
+            variable = cgutils.add_global_variable(builder.module, self.get_value_type(types.voidptr), symbol)
+        return builder.load(variable)
 
     return add_dynamic_addr
 
@@ -375,7 +382,7 @@ def table() -> list[Seam]:
             _excinfo, ("self", "exc", "exc_args", "loc", "func_name"),
         ),
         Seam(
-            BaseContext, "add_dynamic_addr", "says what an address is that makes code uncacheable",
+            BaseContext, "add_dynamic_addr", "addresses are bound anew in each process; says what one is that can't be",
             _dynamic_addresses, ("self", "builder", "intaddr", "info"),
         ),
     ]  # fmt: skip

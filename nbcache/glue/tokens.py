@@ -10,7 +10,7 @@ matches.  So while a frame is open such things are pickled as *tokens*: calls of
   part of the key, lines are not; looking the line up in the live code's own table makes tracebacks
   right after edits above, in other checkouts, for notebook cells.
 * ``toolchain``: a file of a toolchain package, relative to it; ``file``: a file with this content.
-* ``object``: the reachable object with this identity.
+* ``object``: the reachable object with this identity; ``address``: the address of one (addresses.py).
 
 Tokens are found in an object by their spelling, so an entry carries the definitions of exactly
 those that survived optimisation, whichever library they came from.  On a hit every definition is
@@ -26,6 +26,7 @@ from contextlib import suppress
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+from nbcache.glue import addresses
 from nbcache.glue.codeplan import nested_codes, plan_of
 from nbcache.glue.describers import file_digest
 from nbcache.glue.ownership import is_toolchain_definition
@@ -125,6 +126,10 @@ class Reach:
             raise Unresolvable(msg)
         return filename, line
 
+    def objects(self) -> list[object]:
+        """All that is reached, the root first."""
+        return [obj for _digest, obj in self._objects]
+
     def reference(self, obj: object) -> tuple[int, bytes] | None:
         """Position and identity of a reachable object, from which `referent` finds its counterpart."""
         position = self._positions.get(id(obj))
@@ -211,6 +216,18 @@ def live_reference(frame: Frame, obj: object) -> str | None:
     return _new_token(frame, ("object", reference), obj)
 
 
+def live_address(frame: Frame, value: int) -> str | None:
+    """The symbol to use for a variable that holds the address *value*; None when it is nobody's."""
+    known = frame.addresses.get(value)
+    if known is None and frame.reach is not None:
+        found = addresses.owner_of(value, frame.reach)
+        if found is not None:
+            owner, address = found
+            known = frame.addresses[value] = _new_token(frame, ("address", owner), address)
+            addresses.provide(known, address)
+    return known
+
+
 # -- in an entry -------------------------------------------------------------------------------
 
 
@@ -233,11 +250,14 @@ def bind(found: dict[str, Definition], reach: Any) -> None:
             raise Taken(msg)
         fresh[token] = value
     _live.update(fresh)
+    for token, value in fresh.items():
+        if isinstance(value, addresses.Address):
+            addresses.provide(token, value)
     definitions.update(found)
 
 
 def _same(one: Any, other: Any) -> bool:
-    return one is other or (isinstance(one, tuple) and one == other)
+    return one is other or (isinstance(one, tuple | addresses.Address) and one == other)
 
 
 def _resolve(definition: Definition, reach: Any) -> Any:
@@ -260,5 +280,7 @@ def _resolve(definition: Definition, reach: Any) -> Any:
         return (name, filename, line)
     if kind == "object":
         return reach().referent(definition[1])
+    if kind == "address":
+        return addresses.locate(definition[1], reach)
     msg = f"unknown kind of reference {kind!r}"
     raise Unresolvable(msg)

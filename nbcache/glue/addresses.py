@@ -1,0 +1,120 @@
+"""Addresses of this process inside compiled code, as symbols that every process binds anew.
+
+Where Numba lowers a large array, a dispatcher as a value or a jitclass's box, it stores an address
+in the code.  While a frame is open such an address becomes an undefined symbol instead, which is a
+token (tokens.py) of a kind of its own: its definition says whose address it is.  The symbol is
+bound to a cell that holds the live address, before the object that refers to it is linked.
+
+An address that belongs to nothing the unit reaches stays what it is, and makes the code uncacheable.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import TYPE_CHECKING, Any
+
+import llvmlite.binding as llvm
+import numpy as np
+from numba.core import types
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nbcache.glue.tokens import Reach
+
+Owner = tuple[Any, ...]
+"""Whose address: (kind, reference), or ("native", module, name)."""
+
+
+class Address:
+    """An address and the object that keeps it valid."""
+
+    def __init__(self, value: int, kept: object) -> None:
+        self.value = value
+        self.kept = kept
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Address) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+_cells: dict[str, tuple[ctypes.c_void_p, list[object]]] = {}
+
+
+def provide(symbol: str, address: Address) -> None:
+    """Define *symbol*: a pointer-sized variable that holds *address*; for good, code refers to it."""
+    if symbol not in _cells:
+        cell = ctypes.c_void_p(address.value)
+        _cells[symbol] = (cell, [])
+        llvm.add_symbol(symbol, ctypes.addressof(cell))
+    _cells[symbol][1].append(address.kept)
+
+
+def owner_of(value: int, reach: Reach) -> tuple[Owner, Address] | None:
+    """Whose address *value* is, or None when nothing, or more than one thing, has it."""
+    found = {}
+    for obj in reach.objects():
+        for kind, address in _addresses_of(obj):
+            if address == value:
+                found[kind, id(obj)] = obj
+    if len(found) == 1:
+        ((kind, _id), obj), = found.items()  # fmt: skip
+        return (kind, reach.reference(obj)), Address(value, obj)
+    return _native(value) if not found else None
+
+
+def locate(owner: Owner, reach: Callable[[], Reach]) -> Address:
+    """The address that *owner* means here.  Raises tokens.Unresolvable for what isn't reachable."""
+    if owner[0] == "native":
+        return _native_address(*owner[1:])
+    kind, reference = owner
+    obj = reach().referent(reference)
+    return Address(dict(_addresses_of(obj, making=True))[kind], obj)
+
+
+def _addresses_of(obj: Any, *, making: bool = False) -> list[tuple[str, int]]:
+    """(kind, address) of everything about *obj* that code may point to."""
+    found = [("object", id(obj))]
+    if isinstance(obj, np.ndarray):
+        found.append(("data", obj.ctypes.data))
+    elif isinstance(obj, types.ClassType):
+        box = _box_of(obj, making=making)
+        if box is not None:
+            found.append(("box", id(box)))
+    elif type(obj).__module__ == "numba.core.ccallback":
+        found.append(("wrapper", obj._wrapper_address))
+    return found
+
+
+def _box_of(class_type: types.ClassType, *, making: bool) -> Any | None:
+    """The class of a jitclass's instances as Python sees them; making it compiles its accessors."""
+    boxing = sys.modules["numba.experimental.jitclass.boxing"]
+    instance = class_type.instance_type
+    return boxing._specialize_box(instance) if making else boxing._cache_specialized_box.get(instance)
+
+
+# -- Numba's own native functions ----------------------------------------------------------------
+
+
+def _native(value: int) -> tuple[Owner, Address] | None:
+    for name, module in sorted(sys.modules.items()):
+        if name.startswith("numba."):
+            for attribute, function in sorted(vars(module).items()):
+                if isinstance(function, ctypes._CFuncPtr) and _pointer(function) == value:  # type: ignore[attr-defined]
+                    return ("native", name, attribute), Address(value, function)
+    return None
+
+
+def _native_address(module: str, name: str) -> Address:
+    if module == "numba.np.ufunc.parallel":
+        # It has these from the moment the threads are there, and compiling would have launched them.
+        sys.modules[module]._launch_threads()
+    function = getattr(sys.modules[module], name)
+    return Address(_pointer(function), function)
+
+
+def _pointer(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
