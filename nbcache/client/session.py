@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import logging
 import time
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from nbcache import config
@@ -47,15 +48,12 @@ class ClientSession:
         self.history = History(self.maker)
         self.counters = Counters()
         self.enabled = True
-        self._loaded: dict[str, Any] = {}
+        self.has_hits = False
+        """Whether anything was loaded, and so possibly nothing of Numba's registries was."""
+        self._libraries: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
         self._twins: dict[str, int] = {}
         self._owners: dict[str, str] = {}
         self._last_reason = "new"
-
-    @property
-    def has_hits(self) -> bool:
-        """Whether anything was loaded, and so possibly nothing of Numba's registries was."""
-        return bool(self._loaded)
 
     @property
     def cache_path(self) -> str | None:
@@ -101,6 +99,7 @@ class ClientSession:
         frame = self.frames.top()
         if not self.enabled or frame is None:
             return
+        artifacts.hold(cres.library, frame.held)
         try:
             if not frame.portable or (frame.unit is None and frame.taint):
                 artifacts.taint(cres.library, frame.taint or frame.reason)
@@ -111,6 +110,8 @@ class ClientSession:
         except Exception:  # noqa: BLE001  whatever it is, the program goes on
             artifacts.taint(cres.library, "a fault of nbcache")
             self._fault("publishing", frame.unit)
+        if frame.unit is not None:
+            frame.unit.forget()
 
     def wrapper(self, kind: str, cres: Any, signature: Any, shape: object, build: Callable[[], Any]) -> Any:
         """A ufunc wrapper: (library, environment, name), loaded, or built by *build* and published."""
@@ -185,20 +186,20 @@ class ClientSession:
     def _find(self, unit: Unit, target_context: Any) -> Any | None:
         from nbcache.glue import artifacts
 
-        known = self._loaded.get(unit.key)
-        if known is not None:
-            cres = artifacts.share(unit, target_context, self.history, *known)
-            if cres is not None:
-                self._hit(unit, known[0], 0.0)
-                return cres
+        library = self._libraries.get(unit.key)
+        if library is not None:
+            shared = artifacts.share(unit, target_context, self.history, library)
+            if shared is not None:
+                self._hit(unit, shared[1], 0.0)
+                return shared[0]
 
         def load(entry: FoundEntry) -> Any:
-            cres, kept = artifacts.unpack(
+            cres, fields = artifacts.unpack(
                 unit, target_context, entry.section, entry.header.build, self._other, self.history
             )
             self._owners[entry.header.build] = unit.key
-            self._loaded.setdefault(unit.key, kept)
-            self._hit(unit, kept[0], entry.header.compile_seconds)
+            self._libraries.setdefault(unit.key, cres.library)
+            self._hit(unit, fields, entry.header.compile_seconds)
             return cres
 
         return self._first(unit, load)
@@ -213,6 +214,8 @@ class ClientSession:
         from nbcache.glue.history import resolved
 
         uses = fields["uses"]
+        self.has_hits = True
+        unit.forget()
         self.counters.hit(unit.key, unit.name, seconds)
         _log.debug("hit: %s %s", unit.name, unit.signature_text)
         self.history.accept(unit, uses)
@@ -283,7 +286,7 @@ class ClientSession:
         from nbcache.glue import artifacts, effects
 
         seconds, own = self.frames.finished()
-        done = list(frame.effects.values())
+        done = [effect for effect in frame.effects.values() if effect.obj is not unit.owner]
         effects.remember(unit.owner, unit.args, lambda: done)
         uses = self.history.record(unit, done)
         self.history.built(unit, uses)
@@ -292,7 +295,7 @@ class ClientSession:
             unit, cres.library, own, lambda: artifacts.pack(unit, frame, cres, self._owners, uses, past)
         )
         if packed is not None:
-            self._loaded.setdefault(unit.key, packed.kept)
+            self._libraries.setdefault(unit.key, cres.library)
             artifacts.belongs_to(cres.library, unit)
             self._publish(unit, frame.build, seconds, packed)
 

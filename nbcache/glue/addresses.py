@@ -41,16 +41,14 @@ class Address:
         return hash(self.value)
 
 
-_cells: dict[str, tuple[ctypes.c_void_p, list[object]]] = {}
+_cells: dict[str, ctypes.c_void_p] = {}
 
 
 def provide(symbol: str, address: Address) -> None:
     """Define *symbol*: a pointer-sized variable that holds *address*; for good, code refers to it."""
     if symbol not in _cells:
-        cell = ctypes.c_void_p(address.value)
-        _cells[symbol] = (cell, [])
+        cell = _cells[symbol] = ctypes.c_void_p(address.value)
         llvm.add_symbol(symbol, ctypes.addressof(cell))
-    _cells[symbol][1].append(address.kept)
 
 
 def owner_of(value: int, reach: Reach) -> tuple[Owner, Address] | None:

@@ -12,7 +12,6 @@ import importlib
 import io
 import json
 import pickle
-import re
 import sys
 from collections.abc import Callable
 from types import FunctionType
@@ -33,6 +32,7 @@ from numba.np.ufunc.gufunc import GUFunc
 from nbcache.glue import tokens
 from nbcache.glue.describers import ADDRESS
 from nbcache.glue.elf import undefined_symbols
+from nbcache.glue.frames import build_in
 from nbcache.glue.inspection import Annotation, Inspection, Metadata
 from nbcache.glue.library import StoredLibrary
 
@@ -113,12 +113,11 @@ def dumps(obj: object, frame: Frame) -> bytes:
 
 
 class Packed:
-    """Sections for an entry, what tells its variants apart, and what this process keeps of it."""
+    """Sections for an entry, and what tells its variants apart."""
 
-    def __init__(self, sections: dict[str, bytes], guard: str, kept: tuple[Any, ...]) -> None:
+    def __init__(self, sections: dict[str, bytes], guard: str) -> None:
         self.sections = sections
         self.guard = guard
-        self.kept = kept
 
 
 def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: dict[str, Any], past: str) -> Packed:
@@ -184,7 +183,8 @@ def _sections(unit: Unit | WrapperUnit, library: Any, fields: dict[str, Any], me
         "components": json.dumps(unit.components(), ensure_ascii=False).encode("utf-8", "surrogatepass"),
         "bitcode": library._get_module_for_linking().as_bitcode(),
     }
-    return Packed(sections, _guard(definitions, past), (fields, definitions, library))
+    library._nbcache_kept = (fields, definitions)
+    return Packed(sections, _guard(definitions, past))
 
 
 def _definitions_in(code: bytes, meta: bytes) -> dict[str, tokens.Definition]:
@@ -234,9 +234,6 @@ def _pack_result(unit: Unit, cres: Any) -> dict[str, Any]:
     }
 
 
-_BUILD_IN_NAME = re.compile(r"v([0-9a-f]{24})n[0-9]+")
-
-
 def _needs(
     symbols: Mapping[str, tuple[str, ...]], prefix: str, owners: Mapping[str, str]
 ) -> list[tuple[str, str, str]]:
@@ -246,12 +243,12 @@ def _needs(
     """
     found = []
     for symbol in sorted({name[len(prefix) :] for name in symbols["unresolved"]} - set(symbols["functions"])):
-        match = _BUILD_IN_NAME.search(symbol)
-        key = owners.get(match[1]) if match is not None else None
-        if match is None or key is None:
+        build = build_in(symbol)
+        key = owners.get(build) if build is not None else None
+        if build is None or key is None:
             msg = "it is part of a recursion through a function that can't be cached"
             raise Unstorable(msg, linkable=True)
-        found.append((symbol, key, match[1]))
+        found.append((symbol, key, build))
     return found
 
 
@@ -333,6 +330,11 @@ def belongs_to(library: Any, unit: Unit) -> None:
     library._nbcache_unit = unit
 
 
+def hold(library: Any, live: list[object]) -> None:
+    """Keep what the code refers to for as long as the code can run."""
+    library._nbcache_held = [*getattr(library, "_nbcache_held", ()), *live]
+
+
 def taint_of(library: Any) -> str:
     """Why code linked into *library* can't leave this process, or ""."""
     pending, seen = [library], set()
@@ -356,19 +358,21 @@ Read = Callable[[str], "bytes | None"]
 
 def unpack(
     unit: Unit, target_context: Any, read: Read, build: str, find: Callable[[str, str], Read | None], history: History
-) -> tuple[Any, tuple[Any, ...]]:
-    """A CompileResult like the one a fresh compile would give, and what to keep for `share`.
+) -> tuple[Any, dict[str, Any]]:
+    """A CompileResult like the one a fresh compile would give, and the entry's fields.
 
     ``find(key, build)`` gives access to another entry, or None.  Raises Unloadable.
     """
-    fields, definitions, code = _open(unit, read)
+    fields, definitions, code, held = _open(unit, read)
     reason = history.objection(unit, fields["uses"])
     if reason is not None:
         raise Unloadable(reason)
     _load_needs(unit, target_context, fields, find, {build})
     library = load_library(target_context, fields, code, read, lambda: _rebuild_module(unit, build, fields))
     belongs_to(library, unit)
-    return _assemble(unit, target_context, fields, library), (fields, definitions, library)
+    hold(library, held)
+    library._nbcache_kept = (fields, definitions)
+    return _assemble(unit, target_context, fields, library), fields
 
 
 def _load_needs(
@@ -384,13 +388,14 @@ def _load_needs(
             msg = "the other half of a recursion is not in the store"
             raise Unloadable(msg)
         loading.add(build)
-        other, _definitions, code = _open(unit, read)
+        other, _definitions, code, held = _open(unit, read)
         _load_needs(unit, target_context, other, find, loading)
         module = other["module"]
         if other["consts"] and module is None:
             msg = "the other half of a recursion has no module"
             raise Unloadable(msg)
         library = load_library(target_context, other, code, read, _nothing_links_it)
+        hold(library, held)
         environment = (other["fndesc"]["env_name"], module or "builtins", other["consts"] or [])
         _bind_environments(library, [environment, *other["environments"]])
         _halves.append(library)
@@ -406,18 +411,20 @@ def _nothing_links_it() -> Any:
 
 def unpack_wrapper(unit: WrapperUnit, read: Read) -> tuple[Any, str]:
     """A ufunc wrapper's library and the name of the function in it.  Raises Unloadable."""
-    fields, _definitions, code = _open(unit, read)
+    fields, _definitions, code, held = _open(unit, read)
 
     def rebuild() -> Any:
         msg = f"nothing links against the ufunc wrapper of {unit.name}"
         raise RuntimeError(msg)
 
-    return load_library(unit.cres.target_context, fields, code, read, rebuild), fields["wrapper"]
+    library = load_library(unit.cres.target_context, fields, code, read, rebuild)
+    hold(library, held)
+    return library, fields["wrapper"]
 
 
 def _open(
     unit: Unit | WrapperUnit, read: Callable[[str], bytes | None]
-) -> tuple[dict[str, Any], dict[str, Any], bytes]:
+) -> tuple[dict[str, Any], dict[str, Any], bytes, list[object]]:
     meta, code = read("meta"), read("object")
     if meta is None or code is None:
         msg = "damaged"
@@ -428,31 +435,30 @@ def _open(
         msg = f"metadata of version {version}"
         raise Unloadable(msg)
     try:
-        tokens.bind(definitions, unit.reach)
+        held = tokens.bind(definitions, unit.reach)
     except tokens.Taken as exc:
         raise InUse(str(exc)) from exc
     except tokens.Unresolvable as exc:
         raise Unloadable(str(exc)) from exc
-    return pickle.loads(meta[8 + size :]), definitions, code  # noqa: S301
+    return pickle.loads(meta[8 + size :]), definitions, code, held  # noqa: S301
 
 
-def share(
-    unit: Unit, target_context: Any, history: History, fields: dict[str, Any], definitions: dict[str, Any], library: Any
-) -> Any | None:
-    """A CompileResult for code that this process has already, or None when it must not be shared.
+def share(unit: Unit, target_context: Any, history: History, library: Any) -> tuple[Any, dict[str, Any]] | None:
+    """What `unpack` returns, for code that this process has already; None when it must not be shared.
 
     Object-mode code looks up globals in its environment while it runs, and an exception blames the
     lines of the function that the code was bound to first.
     """
+    fields, definitions = library._nbcache_kept
     if fields["objectmode"] or fields["lifted"] or unit.flags.force_pyobject:
         return None
     if history.objection(unit, fields["uses"]) is not None:
         return None
     try:
-        tokens.bind(definitions, unit.reach)
+        hold(library, tokens.bind(definitions, unit.reach))
     except tokens.Unresolvable:
         return None
-    return _assemble(unit, target_context, fields, library)
+    return _assemble(unit, target_context, fields, library), fields
 
 
 def _assemble(unit: Unit, target_context: Any, fields: dict[str, Any], library: Any) -> Any:

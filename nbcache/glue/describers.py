@@ -15,6 +15,7 @@ import hashlib
 import os
 import re
 import sys
+import weakref
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -219,16 +220,18 @@ def _is_user_code(value: object) -> bool:
 
 def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
     node.title = f"{type(dispatcher).__name__} {function_name(dispatcher.py_func)}"
-    node.watch_attribute(dispatcher, "py_func", dispatcher.py_func)
+    # What is watched lies in a memo on the dispatcher itself: it must not keep the dispatcher alive.
+    weakly = weakref.proxy(dispatcher)
+    node.watch_attribute(weakly, "py_func", dispatcher.py_func)
     node.edge("py_func", dispatcher.py_func)
     _describe_options(node, dispatcher)
     node.edge("pipeline", dispatcher._compiler.pipeline_class)
     can_compile = dispatcher._can_compile
-    node.watch_attribute(dispatcher, "_can_compile", can_compile)
+    node.watch_attribute(weakly, "_can_compile", can_compile)
     node.part("can compile", b"%d" % can_compile, str(can_compile))
     if not can_compile:
         # Calls are resolved among what there is, with conversions: what there is decides.
-        node.part("overloads made from", node.check(_overloads_made_from, dispatcher))
+        node.part("overloads made from", node.check(_overloads_made_from, weakref.ref(dispatcher)))
         for i, cres in enumerate(dispatcher.overloads.values()):
             node.value(f"overload {i}", (*cres.signature.args, cres.signature.return_type))
 
@@ -243,7 +246,8 @@ def _describe_options(node: Node, dispatcher: Any) -> None:
     node.volatile = False
 
 
-def _overloads_made_from(dispatcher: Any) -> bytes:
+def _overloads_made_from(known: weakref.ref[Any]) -> bytes:
+    dispatcher = known()
     past = past_of(dispatcher)
     made = ((past.made_from.get(args), past.odd.get(args)) for args in vars(dispatcher)["overloads"])
     return repr(list(made)).encode()

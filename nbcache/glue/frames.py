@@ -2,8 +2,8 @@
 
 Numba mangles a process-wide counter into symbol names, so two processes give one name to two
 bodies, and whoever links objects of both gets the wrong one, silently (numba#10486).  While a
-frame is open the counter yields strings instead: the frame's *build id*, which starts with the key
-and goes on with random bytes, plus an ordinal.  The random part is deliberate: nested subroutines
+frame is open the counter yields huge numbers instead: the frame's *build id*, which starts with the
+key and goes on with random bytes, and an ordinal.  The random part is deliberate: nested subroutines
 are cached by Numba across compilations, so what an ordinal stands for depends on the history of
 the process; a name that no other build can have needs no such argument.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -58,6 +59,8 @@ class Frame:
     ordinals: Iterator[int] = field(default_factory=itertools.count)
     taint: str = ""
     release: Callable[[], None] | None = None
+    held: list[object] = field(default_factory=list)
+    """What the code compiled here refers to and must not outlive."""
     addresses: dict[int, str] = field(default_factory=dict)
     locations: dict[tuple[str, str, int], object] = field(default_factory=dict)
     effects: dict[tuple[str, Any, tuple[Any, ...]], Effect] = field(default_factory=dict)
@@ -150,25 +153,36 @@ class FrameStack:
             self._frames[-2].nested += seconds
         return seconds, max(0.0, seconds - frame.nested)
 
-    def next_unique_id(self) -> str:
+    def next_unique_id(self) -> int:
         """What takes the place of Numba's counter."""
         frame = self.top()
         if frame is None:
             return next(self._anonymous)
-        return f"{frame.build}n{next(frame.ordinals)}"
+        return int(f"1{int(frame.build, 16):0{_BUILD_DIGITS}d}{next(frame.ordinals):06d}")
 
     def restart_names(self) -> None:
         """Give a forked child names of its own."""
         self._anonymous = _anonymous_names()
 
 
-def _anonymous_names() -> Iterator[str]:
-    process = os.urandom(8).hex()
-    return (f"p{process}n{ordinal}" for ordinal in itertools.count())
+_BUILD_DIGITS = 29
+"""Decimal digits of a build id."""
+_BUILD_IN_NAME = re.compile(rf"v1([0-9]{{{_BUILD_DIGITS}}})[0-9]{{6,}}")
+
+
+def build_in(symbol: str) -> str | None:
+    """The build that a symbol belongs to, if its name says so."""
+    match = _BUILD_IN_NAME.search(symbol)
+    return None if match is None else f"{int(match[1]):024x}"
+
+
+def _anonymous_names() -> Iterator[int]:
+    process = int.from_bytes(os.urandom(8), "little")
+    return (int(f"2{process:020d}{ordinal:09d}") for ordinal in itertools.count())
 
 
 class UniqueIds:
-    """Stands in for ``FunctionIdentity._unique_ids``: an iterator of strings."""
+    """Stands in for ``FunctionIdentity._unique_ids``."""
 
     def __init__(self, frames: FrameStack) -> None:
         self._frames = frames
@@ -176,5 +190,5 @@ class UniqueIds:
     def __iter__(self) -> UniqueIds:
         return self
 
-    def __next__(self) -> str:
+    def __next__(self) -> int:
         return self._frames.next_unique_id()

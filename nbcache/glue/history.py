@@ -197,6 +197,8 @@ class History:
             past.given[args] = flags
             self._irregular |= return_type is None
             self._odd.add(self.use_id(dispatcher, args))
+        if toolchain_name(dispatcher) is None and not any(isinstance(typ, types.Callable) for typ in args):
+            return  # nobody asks for it by its id
         known = weakref.ref(dispatcher)
 
         def settle() -> None:

@@ -182,10 +182,10 @@ class Scope:
         self.checks: list[tuple[Callable[[Any], bytes], object, bytes]] = []
         self.snapshots: list[tuple[Callable[[Any], list[object]], object, list[object]]] = []
         self.children: list[Scope] = []
-        self.keepers: list[object] = []
+        self.keepers: list[weakref.ref[Any]] = []
         self.volatile = False
         self._flat: tuple[list[Any], ...] | None = None
-        self._keepers: dict[bytes, object] | None = None
+        self._keepers: dict[bytes, weakref.ref[Any] | None] | None = None
         for node in nodes:
             self.items += node.watched_items
             self.attributes += node.watched_attributes
@@ -218,13 +218,15 @@ class Scope:
     def keeper(self, digest: bytes) -> object | None:
         """The one object here or below that carries a memo of *digest*; None if there are two."""
         if self._keepers is None:
-            found: dict[bytes, object] = {}
+            found: dict[bytes, weakref.ref[Any] | None] = {}
             for scope in self._all():
-                for obj in scope.keepers:
-                    memo = vars(obj)[MEMO]
-                    found[memo.digest] = None if memo.digest in found else obj
+                for known in scope.keepers:
+                    memo = getattr(known(), MEMO, None)
+                    if memo is not None:
+                        found[memo.digest] = None if memo.digest in found else known
             self._keepers = found
-        return self._keepers.get(digest)
+        keeper = self._keepers.get(digest)
+        return None if keeper is None else keeper()
 
     def _all(self) -> list[Scope]:
         found: dict[int, Scope] = {}
@@ -356,7 +358,7 @@ class IdentityEngine:
         for member in component:
             member.scope = scope
             if self._keeps_memo(member.obj):
-                scope.keepers.append(member.obj)
+                scope.keepers.append(weakref.ref(member.obj))
                 vars(member.obj)[MEMO] = Memo(member.obj, member.digest, scope, generation)  # type: ignore[arg-type]
 
     def _memo_of(self, obj: object) -> Memo | None:

@@ -13,6 +13,7 @@ import functools
 import importlib
 import inspect
 import re
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -96,7 +97,7 @@ class SessionCache(_Cache):
     """Numba's own cache protocol, answered by the session.  One per Dispatcher."""
 
     def __init__(self, owner: Any, session: Session) -> None:
-        self._owner = owner
+        self._owner = weakref.ref(owner)
         self.session = session
 
     @property
@@ -104,7 +105,7 @@ class SessionCache(_Cache):
         return self.session.cache_path
 
     def load_overload(self, sig: Any, target_context: Any) -> Any | None:
-        return self.session.load(self._owner, sig, target_context)
+        return self.session.load(self._owner(), sig, target_context)
 
     def save_overload(self, _sig: Any, data: Any) -> None:
         self.session.save(data)

@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import weakref
 from contextlib import suppress
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
@@ -60,8 +61,8 @@ def locate(token: str) -> Location | None:
 
 
 def recall(token: str) -> Any:
-    """Called by unpickling inside compiled code: the live object."""
-    return _live[token]
+    """Called by unpickling inside compiled code: the live object, which the code's library holds."""
+    return _live[token]()
 
 
 class LiveLocation:
@@ -157,7 +158,8 @@ class Reach:
 def _new_token(frame: Frame, definition: Definition, live: Any) -> str:
     token = f"nbcache!{frame.build}.{next(frame.ordinals)}!"
     definitions[token] = definition
-    _live[token] = live
+    _live[token] = live if isinstance(live, tuple | addresses.Address) else weakref.ref(live)
+    frame.held.append(live)
     return token
 
 
@@ -236,15 +238,19 @@ def tokens_in(code: bytes) -> set[str]:
     return {match.decode() for match in _SPELLING.findall(code)}
 
 
-def bind(found: dict[str, Definition], reach: Any) -> None:
+def bind(found: dict[str, Definition], reach: Any) -> list[object]:
     """Make every token of an entry about to be loaded mean something here, or raise Unresolvable.
 
     *reach* is a callable returning the Reach of the function being loaded; it is only called when
-    something must be looked up.
+    something must be looked up.  Returns what must live as long as the code.
     """
     fresh: dict[str, Any] = {}
+    held: list[object] = []
     for token, definition in found.items():
         value = _resolve(definition, reach)
+        held.append(value)
+        if not isinstance(value, tuple | addresses.Address):
+            value = weakref.ref(value)
         if token in _live and not _same(_live[token], value):
             msg = "the same code is loaded already, for a function that stands elsewhere"
             raise Taken(msg)
@@ -254,10 +260,13 @@ def bind(found: dict[str, Definition], reach: Any) -> None:
         if isinstance(value, addresses.Address):
             addresses.provide(token, value)
     definitions.update(found)
+    return held
 
 
 def _same(one: Any, other: Any) -> bool:
-    return one is other or (isinstance(one, tuple | addresses.Address) and one == other)
+    if isinstance(one, weakref.ref):
+        return isinstance(other, weakref.ref) and one() is other()
+    return bool(one == other)
 
 
 def _resolve(definition: Definition, reach: Any) -> Any:

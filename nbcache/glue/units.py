@@ -10,6 +10,7 @@ hash seed, object addresses.
 from __future__ import annotations
 
 import hashlib
+import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ from nbcache.glue.tokens import Reach
 from nbcache.glue.toolchain import Conditions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from types import FunctionType
 
     from nbcache.glue.identity import Node, Scope
@@ -135,6 +136,7 @@ class Unit:
     def __init__(
         self,
         maker: KeyMaker,
+        frames: FrameStack,
         kind: str,
         owner: Any,
         function: FunctionType,
@@ -145,13 +147,14 @@ class Unit:
     ) -> None:
         self.maker = maker
         self.kind = kind
-        self.owner = owner
+        # Units live as long as the code they stand for; a dispatcher dies when its last user lets go.
+        self._owner = weakref.ref(owner)
         self.function = function
         self.args = args
         self.return_type = return_type
         self.flags = flags
         self.extra = extra
-        self.compile_again: Callable[[str], Any] = _not_again
+        self.frames = frames
         self.content = b""
         """The owner's identity, once the key is known."""
         self.of_the_past = False
@@ -159,6 +162,15 @@ class Unit:
         self._extensions: list[tuple[str, bytes]] = []
         self._nodes: list[Node] | None = None
         self._reach: Reach | None = None
+
+    @property
+    def owner(self) -> Any:
+        """The object whose identity counts.  Raises ReferenceError when it is no more."""
+        owner = self._owner()
+        if owner is None:
+            msg = f"{self.name} is no more"
+            raise ReferenceError(msg)
+        return owner
 
     @property
     def name(self) -> str:
@@ -236,6 +248,10 @@ class Unit:
         found = self.maker.engine.keeper(self.owner, reference[1])
         return self.reach().referent(reference) if found is None else found
 
+    def forget(self) -> None:
+        """Let go of what the unit reaches; it is walked again when somebody asks."""
+        self._nodes = self._reach = None
+
     def _own_nodes(self) -> list[Node]:
         if self._nodes is None:
             self._nodes = self.maker.engine.nodes(self.owner)
@@ -244,6 +260,20 @@ class Unit:
     def _open_types(self) -> list[Any]:
         """The argument types that depend on code."""
         return [typ for typ in self.args if not self.maker.is_fixed(typ)]
+
+    def compile_again(self, build: str) -> Any:
+        """A CompileResult with the symbol names of *build*."""
+        owner = self.owner
+        depth = len(self.frames)
+        self.frames.push(Frame(self, build))
+        try:
+            return compiler.compile_extra(
+                cpu_target.typing_context, cpu_target.target_context, self.function, self.args, self.return_type,
+                self.flags.copy(), dict(owner.locals if hasattr(owner, "locals") else owner._compiler.locals),
+                pipeline_class=_pipeline_of(owner),
+            )  # fmt: skip
+        finally:
+            self.frames.pop_to(depth)
 
     def components(self) -> list[tuple[str, str]]:
         """The key's components in words: (label, value)."""
@@ -293,11 +323,6 @@ def _flag_text(value: Any) -> str:
     return str(value)
 
 
-def _not_again(_build: str) -> Any:
-    msg = "this unit can't be compiled again"
-    raise RuntimeError(msg)
-
-
 # -- from what Numba is about to compile -------------------------------------------------------
 
 
@@ -315,25 +340,12 @@ def unit_for(maker: KeyMaker, frames: FrameStack, owner: Any, sig: Any) -> Unit:
     if isinstance(owner, UFuncDispatcher):
         # _compile_core has entered the flags it is going to use.
         flags = ConfigStack().top().copy()
-        unit = Unit(maker, "ufunc", owner, owner.py_func, args, return_type, flags)
+        unit = Unit(maker, frames, "ufunc", owner, owner.py_func, args, return_type, flags)
     elif isinstance(owner, Dispatcher):
-        unit = Unit(maker, "dispatcher", owner, owner.py_func, args, return_type, _flags_of(owner._compiler))
+        unit = Unit(maker, frames, "dispatcher", owner, owner.py_func, args, return_type, _flags_of(owner._compiler))
     else:
-        unit = Unit(maker, "cfunc", owner, owner._pyfunc, args, return_type, _flags_of(owner._compiler))
+        unit = Unit(maker, frames, "cfunc", owner, owner._pyfunc, args, return_type, _flags_of(owner._compiler))
 
-    def compile_again(build: str) -> Any:
-        depth = len(frames)
-        frames.push(Frame(unit, build))
-        try:
-            return compiler.compile_extra(
-                cpu_target.typing_context, cpu_target.target_context, unit.function, args, return_type,
-                unit.flags.copy(), dict(owner.locals if hasattr(owner, "locals") else owner._compiler.locals),
-                pipeline_class=_pipeline_of(owner),
-            )  # fmt: skip
-        finally:
-            frames.pop_to(depth)
-
-    unit.compile_again = compile_again
     return unit
 
 
