@@ -169,13 +169,15 @@ class ClientSession:
         from nbcache.glue.units import unit_for
 
         self.maker.prepare()
-        unit = unit_for(self.maker, self.frames, owner, sig)
+        name = "a function"
         try:
+            unit = unit_for(self.maker, self.frames, owner, sig)
+            name = unit.name
             unit.key  # noqa: B018  computed here so that it is known to exist
         except Unidentifiable as exc:
             reason = str(exc)
-            self.counters.uncacheable(reason, unit.name)
-            _log.debug("%s can't be cached: it depends on %s", unit.name, reason)
+            self.counters.uncacheable(reason, name)
+            _log.debug("%s can't be cached: it depends on %s", name, reason)
             return reason
         if unit.kind == "dispatcher":
             owed = self.history.identified(owner, unit.args, unit.content)

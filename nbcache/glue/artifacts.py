@@ -34,7 +34,7 @@ from nbcache.glue.describers import ADDRESS
 from nbcache.glue.elf import undefined_symbols
 from nbcache.glue.frames import build_in
 from nbcache.glue.inspection import Annotation, Inspection, Metadata
-from nbcache.glue.library import StoredLibrary
+from nbcache.glue.library import StoredLibrary, abort_unresolved
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -175,7 +175,7 @@ def pack_wrapper(unit: WrapperUnit, library: Any, name: str) -> Packed:
 
 def _sections(unit: Unit | WrapperUnit, library: Any, fields: dict[str, Any], meta: bytes, past: str = "") -> Packed:
     code = bytes(library._get_compiled_object())
-    definitions = _definitions_in(code, meta)
+    definitions = _definitions_in(code, meta, unit)
     head = pickle.dumps((META_VERSION, definitions), protocol=4)
     sections = {
         "meta": len(head).to_bytes(8, "little") + head + meta,
@@ -187,12 +187,15 @@ def _sections(unit: Unit | WrapperUnit, library: Any, fields: dict[str, Any], me
     return Packed(sections, _guard(definitions, past))
 
 
-def _definitions_in(code: bytes, meta: bytes) -> dict[str, tokens.Definition]:
+def _definitions_in(code: bytes, meta: bytes, unit: Unit | WrapperUnit) -> dict[str, tokens.Definition]:
     found = tokens.tokens_in(code) | tokens.tokens_in(meta)
     if not found <= tokens.definitions.keys():
         msg = "it refers to something whose definition is lost"
         raise Unstorable(msg)
-    return {token: tokens.definitions[token] for token in sorted(found)}
+    try:
+        return {token: tokens.definition_for(token, unit.reach) for token in sorted(found)}
+    except tokens.Unresolvable as exc:
+        raise Unstorable(str(exc), linkable=True) from exc
 
 
 def _guard(definitions: dict[str, tokens.Definition], past: str) -> str:
@@ -369,6 +372,7 @@ def unpack(
         raise Unloadable(reason)
     _load_needs(unit, target_context, fields, find, {build})
     library = load_library(target_context, fields, code, read, lambda: _rebuild_module(unit, build, fields))
+    abort_unresolved(target_context)
     belongs_to(library, unit)
     hold(library, held)
     library._nbcache_kept = (fields, definitions)

@@ -35,6 +35,7 @@ from numba.core import types
 from numba.core.dispatcher import Dispatcher, LiftedCode
 from numba.core.extending import _Intrinsic
 from numba.core.types.abstract import Type
+from numba.core.typing.templates import Signature
 from numba.np.ufunc import parallel
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
@@ -547,6 +548,12 @@ def _describe_code(node: Node, code: CodeType) -> None:
     node.part("code", plan.digest, plan.digest.hex()[:12])
 
 
+def _describe_signature(node: Node, sig: Signature) -> None:
+    node.value("signature", (sig.return_type, sig.args, sig.recvr))
+    if sig.pysig is not None:
+        node.value("parameters", tuple((p.name, int(p.kind), p.default) for p in sig.pysig.parameters.values()))
+
+
 def _describe_pattern(node: Node, pattern: re.Pattern[Any]) -> None:
     node.value("pattern", (pattern.pattern, pattern.flags))
 
@@ -639,6 +646,7 @@ _DESCRIBERS: dict[type, Callable[[Node, Any], None]] = {
     GUFunc: _describe_gufunc,
     _Intrinsic: _describe_intrinsic,
     Type: _describe_type,
+    Signature: _describe_signature,
     np.ndarray: _describe_array,
     np.ufunc: _describe_ufunc,
     type: _describe_class,

@@ -19,6 +19,8 @@ Nearly always nothing is given and everything is fresh.
 from __future__ import annotations
 
 import hashlib
+import logging
+import os
 import weakref
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from nbcache.glue.past import Given
     from nbcache.glue.units import KeyMaker, Unit
 
+_log = logging.getLogger("nbcache")
 INHERITED = ("nrt", "fastmath", "error_model", "forceinline")
 """The flags that Numba's ``inherit_if_not_set`` is called for."""
 
@@ -126,12 +129,21 @@ class History:
         args, return_type = sigutils.normalize_signature(sig)
         args = tuple(args)
         exists = args in vars(dispatcher)["overloads"]
-        given, fresh, context = self._terms(dispatcher, args, exists=exists)
+        try:
+            given, fresh, context = self._terms(dispatcher, args, exists=exists)
+        except Exception:  # noqa: BLE001  whatever it is, the program goes on
+            _log.debug("the past of %r can't be told", dispatcher, exc_info=True)
+            # Agrees with nothing, so that nobody else takes what is built upon it.
+            given, fresh, context = (("unknown", os.urandom(8).hex()),), False, nullcontext()
         uses: list[Effect] = []
         with context:
             yield uses
         if not exists and args in vars(dispatcher)["overloads"]:
-            self._made(dispatcher, args, return_type, given)
+            try:
+                self._made(dispatcher, args, return_type, given)
+            except Exception:  # noqa: BLE001  whatever it is, the program goes on
+                _log.debug("the past of %r can't be kept", dispatcher, exc_info=True)
+                past_of(dispatcher).given[args] = (("unknown", os.urandom(8).hex()),)
         uses.append(Effect("dispatcher", dispatcher, args, return_type, given, fresh))
 
     def _terms(self, dispatcher: Any, args: tuple[Any, ...], *, exists: bool) -> tuple[Given, bool, Any]:
@@ -245,7 +257,7 @@ class History:
             try:
                 content = self._maker.engine.digest(dispatcher) + self._types_digest(args)
                 ids[args] = hashlib.blake2b(content, digest_size=_ID_BYTES, person=b"nbcache use").digest()
-            except Unidentifiable:
+            except (Unidentifiable, ReferenceError):  # the latter: a type around something that is no more
                 ids[args] = _NAMELESS
         return ids[args]
 
@@ -346,8 +358,9 @@ class History:
                 self._odd.add(use_id)
 
     def _settle(self) -> None:
-        while self._pending:
-            self._pending.pop(0)()
+        pending, self._pending = self._pending, []
+        for each in pending:
+            each()
 
 
 def resolved(unit: Unit, uses: dict[str, Any]) -> list[Effect]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
 from numba.core.codegen import CodeLibrary, JITCodeLibrary
+from numba.core.runtime import rtsys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,8 +60,8 @@ class StoredLibrary(JITCodeLibrary):
     def _finalize_specific(self) -> None:
         """Put the code into the engine, and the addresses of recursive functions where they are looked up.
 
-        Numba's linker fills in what is defined by now, here and in code that waited for this; unlike
-        Numba this asks for no placeholder, since an entry comes with the entries that it needs.
+        Numba's linker fills in what is defined by now, here and in code that waited for this.  Numba
+        would put a placeholder into the rest at once; here the entries that are needed come first.
         """
         engine, linker = self._codegen._engine, self._codegen._rtlinker
         for variable in self._final_module.global_variables:
@@ -95,6 +96,19 @@ class StoredLibrary(JITCodeLibrary):
 
     def get_asm_str(self) -> str:
         return str(self._codegen._tm.emit_assembly(self._get_module_for_linking()))
+
+
+def abort_unresolved(target_context: Any) -> None:
+    """Let calls of functions that will never be defined raise, as Numba does, instead of crashing.
+
+    Numba names the other half of a recursion by the flags of the caller, which may not be its own.
+    """
+    waiting = [cell for cell in target_context.codegen()._rtlinker._unresolved.values() if not cell.value]
+    if waiting:
+        rtsys.initialize(target_context)
+        placeholder = rtsys.library.get_pointer_to_function("nrt_unresolved_abort")
+        for cell in waiting:
+            cell.value = placeholder
 
 
 def _stand_in(codegen: Any, unresolved: tuple[str, ...]) -> str:

@@ -34,7 +34,7 @@ from nbcache.glue.ownership import is_toolchain_definition
 from nbcache.glue.ownership import resolve as resolve_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from nbcache.glue.frames import Frame
     from nbcache.glue.identity import Node
@@ -236,6 +236,27 @@ def live_address(frame: Frame, value: int) -> str | None:
 def tokens_in(code: bytes) -> set[str]:
     """The tokens spelled out in object code."""
     return {match.decode() for match in _SPELLING.findall(code)}
+
+
+def definition_for(token: str, reach: Callable[[], Reach]) -> Definition:
+    """A token's definition in terms of what the unit being packed reaches.  Raises Unresolvable.
+
+    The token may have come with a callee's code, whose positions are another unit's.
+    """
+    definition = definitions[token]
+    if definition[0] == "object":
+        return ("object", _reference(_live[token](), reach))
+    if definition[0] == "address" and definition[1][0] != "native":
+        return ("address", (definition[1][0], _reference(_live[token].kept, reach)))
+    return definition
+
+
+def _reference(obj: object, reach: Callable[[], Reach]) -> tuple[int, bytes]:
+    reference = reach().reference(obj)
+    if reference is None:
+        msg = f"it refers to {getattr(obj, '__qualname__', type(obj).__name__)}, which only exists after compiling"
+        raise Unresolvable(msg)
+    return reference
 
 
 def bind(found: dict[str, Definition], reach: Any) -> list[object]:

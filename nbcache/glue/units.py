@@ -55,6 +55,7 @@ class KeyMaker:
         )
         self._types: dict[Type, bytes] = {}
         self._extensions: tuple[int, list[tuple[str, bytes]], list[Scope]] = (-1, [], [])
+        self._registrations: dict[int, tuple[object, bytes, Scope]] = {}
         self._by_sources: dict[str, bytes] = {}
 
     @staticmethod
@@ -92,12 +93,20 @@ class KeyMaker:
             package = _package_of(registered)
             if package not in self._by_sources:
                 try:
-                    digest, scope = self.engine.scoped(registered, EXTENSION_NODES)
+                    _registered, digest, scope = self._registration(registered)
                     digests.append((label, digest))
                     scopes.append(scope)
                 except Unidentifiable:
                     self._by_sources[package] = package_digest(package)
         return [*digests, *(("package " + name, digest) for name, digest in self._by_sources.items())], scopes
+
+    def _registration(self, registered: object) -> tuple[object, bytes, Scope]:
+        """A registration and its identity; read again only if it changed."""
+        known = self._registrations.get(id(registered))
+        if known is None or not known[2].unchanged():
+            known = (registered, *self.engine.scoped(registered, EXTENSION_NODES))
+            self._registrations[id(registered)] = known
+        return known
 
     def extension_nodes(self) -> Iterator[Node]:
         """The nodes behind those identities."""
@@ -330,7 +339,11 @@ def _flags_of(function_compiler: Any) -> compiler.Flags:
     """The flags as ``_FunctionCompiler`` will set them, inherited ones included."""
     flags = compiler.Flags()
     function_compiler.targetdescr.options.parse_as_flags(flags, function_compiler.targetoptions)
-    return function_compiler._customize_flags(flags)
+    try:
+        return function_compiler._customize_flags(flags)
+    except Exception as exc:
+        msg = f"options that Numba refuses ({exc})"
+        raise Unidentifiable(msg) from exc
 
 
 def unit_for(maker: KeyMaker, frames: FrameStack, owner: Any, sig: Any) -> Unit:

@@ -129,6 +129,8 @@ def _parameter(rng: random.Random, program: Program) -> str:
     if func.kind in {"apply", "functuple"}:
         func.refs.reverse()
         return f"callees of {func.name} swapped"
+    if not func.refs:
+        return _option(rng, program)
     func.refs[rng.randrange(len(func.refs))] = draw_const_ref(rng, program, func.module)
     return f"a parameter of {func.name}"
 
