@@ -61,6 +61,8 @@ class Settings:
     """Whose files are trusted besides one's own and root's."""
     record: str | None = None
     """A warm list to append to, absolute."""
+    count: str | None = None
+    """The directory to record every compilation in, absolute; see `nbcache.tally`. Works with `dir` unset."""
     log: str = "WARNING"
     log_file: str | None = None
     """Absolute."""
@@ -286,6 +288,7 @@ _READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
     "max_size": (_size, "a size such as 5GiB or 500M, or 0 for no limit,"),
     "trusted_uids": (_uids, "a list of uids or user names, separated by commas,"),
     "record": (_path, _A_PATH),
+    "count": (_path, _A_PATH),
     "log": (_level, "debug, info, warning, error or critical"),
     "log_file": (_path, _A_PATH),
 }

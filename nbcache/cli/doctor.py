@@ -1,11 +1,14 @@
 """``nbcache doctor``: what is set up how, what is wrong, and what to do about it. Changes nothing.
 
+With a command after ``--`` it runs that instead, and says what was compiled; see `nbcache.cli.watch`.
+
 A finding is fine, a remark ("!": works, but not as well as it could; the status stays 0), or wrong ("x": nbcache is off
 or can't do its work; the status is 1).
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import os
 import platform
@@ -25,7 +28,6 @@ from nbcache.store import Refusal, Store, layout, locks, usage
 from nbcache.store.trust import Trust
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterator
 
     from nbcache.config import Settings
@@ -54,15 +56,24 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser = add(
         "doctor",
         help="what is set up how, what is wrong and what to do",
-        description="Check versions, the switch, the settings and the store. Changes nothing.",
+        description="Check versions, the switch, the settings and the store. Changes nothing. "
+        "With a COMMAND: run it and say what Numba compiled in it and in its children.",
+        usage="nbcache doctor [--dir DIR] [--json] [-- COMMAND [ARGUMENT ...]]",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run and count in")
     parser.set_defaults(command=examine)
 
 
 def examine(args: argparse.Namespace) -> int:
-    """Print the findings; the status is 1 when something is wrong."""
+    """Print the findings; the status is 1 when something is wrong. With a command, see `watch`."""
     settings = settings_of(args)
+    argv = args.argv[1:] if args.argv[:1] == ["--"] else args.argv
+    if argv:
+        from nbcache.cli import watch
+
+        # Only a directory named here or in the environment is the command's too; others are for the commands alone.
+        return watch.watch(argv, watch.environment(settings.dir if args.dir else None), as_json=args.json)
     findings = [*check_versions(), *check_settings(settings), *check_store(settings), *check_switch(settings)]
     wrong = sum(finding.level == WRONG for finding in findings)
     if args.json:

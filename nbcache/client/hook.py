@@ -1,7 +1,7 @@
 """The switch: arms a process so that Numba is hooked the moment it is imported.
 
-This module is imported by every Python that starts with ``NBCACHE_DIR`` set, so it imports nothing
-but ``sys``; whatever costs time waits until Numba is there.
+This module is imported by every Python that starts with ``NBCACHE_DIR`` or ``NBCACHE_COUNT`` set, so it
+imports nothing but ``sys``; whatever costs time waits until Numba is there.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def init_extension() -> None:
     """Numba's own extension point (``numba_extensions``): the way in where no ``.pth`` is processed."""
     import os
 
-    if os.environ.get("NBCACHE_DIR"):
+    if os.environ.get("NBCACHE_DIR") or os.environ.get("NBCACHE_COUNT"):
         arm()
 
 
@@ -55,13 +55,33 @@ def _activate() -> None:
         return
     _state["activated"] = True
     try:
-        from nbcache.client import session
+        from nbcache import config
 
-        session.activate(_state["settings"])
+        settings = _state["settings"] or config.load()
+        # A file may name the directory for the commands; that alone switches no process on, whatever else armed it.
+        if not settings.sources.get("dir", "").startswith("file "):
+            from nbcache.client import session
+
+            session.activate(settings)
     except Exception:  # the cache must never be the reason that a program fails
         import logging
 
         logging.getLogger("nbcache").warning("nbcache stays off: it failed to start", exc_info=True)
+    else:
+        _count(settings)
+
+
+def _count(settings: Settings) -> None:
+    if settings.count is None:
+        return
+    try:
+        from nbcache.glue import truth
+
+        truth.count_into(settings.count)
+    except Exception:  # nor must counting
+        import logging
+
+        logging.getLogger("nbcache").warning("NBCACHE_COUNT: nothing is counted", exc_info=True)
 
 
 class _NumbaFinder:

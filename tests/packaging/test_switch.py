@@ -35,11 +35,12 @@ def modules(environment, **environ):
 def test_unset_imports_nothing(installed, tmp_path):
     bare = Environment(tmp_path / "bare")
     assert modules(installed) == modules(bare)
-    assert modules(installed, NBCACHE_DIR="") == modules(bare)
+    assert modules(installed, NBCACHE_DIR="", NBCACHE_COUNT="") == modules(bare)
 
 
 def test_unset_takes_less_than_50_microseconds(monkeypatch):
     monkeypatch.delenv("NBCACHE_DIR", raising=False)
+    monkeypatch.delenv("NBCACHE_COUNT", raising=False)
     best = 1.0
     for _ in range(100):
         started = time.perf_counter()
@@ -48,8 +49,9 @@ def test_unset_takes_less_than_50_microseconds(monkeypatch):
     assert best < 50e-6
 
 
-def test_set_arms_the_hook_and_imports_nothing_heavy(installed, tmp_path):
-    loaded = modules(installed, NBCACHE_DIR=str(tmp_path / "store"))
+@pytest.mark.parametrize("variable", ["NBCACHE_DIR", "NBCACHE_COUNT"])
+def test_set_arms_the_hook_and_imports_nothing_heavy(installed, tmp_path, variable):
+    loaded = modules(installed, **{variable: str(tmp_path / "store")})
     assert "nbcache.client.hook" in loaded
     assert not loaded & HEAVY
 

@@ -58,7 +58,7 @@ def _dump_stats(path):
 
 if os.environ.get("NBTEST_FAKE_NUMBA"):
     _fake_numba_version(os.environ["NBTEST_FAKE_NUMBA"])
-if os.environ.get("NBCACHE_DIR"):
+if os.environ.get("NBCACHE_DIR") or os.environ.get("NBCACHE_COUNT"):
     from nbcache.client import hook
 
     hook.arm()
