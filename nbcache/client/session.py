@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nbcache.glue.artifacts import Packed
     from nbcache.glue.frames import Frame
     from nbcache.glue.units import Unit
-    from nbcache.glue.wrappers import WrapperUnit
+    from nbcache.glue.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.store.directory import FoundEntry
 
 _log = logging.getLogger("nbcache")
@@ -115,13 +115,13 @@ class ClientSession:
 
     def wrapper(self, kind: str, cres: Any, signature: Any, shape: object, build: Callable[[], Any]) -> Any:
         """A ufunc wrapper: (library, environment, name), loaded, or built by *build* and published."""
-        from nbcache.glue.wrappers import WrapperUnit, prepare, wrappable, wrapper_info
+        from nbcache.glue.wrappers import WrapperUnit, finish, prepare, wrappable, wrapper_info
 
         if not self.enabled:
             return build()
         try:
             unit = WrapperUnit(self.maker, kind, cres, signature, shape) if wrappable(cres) else None
-            found = self._find_wrapper(unit) if unit is not None else None
+            found = self._find_library(unit) if unit is not None else None
             if found is not None:
                 return wrapper_info(cres, *found)
         except Exception:  # noqa: BLE001  whatever it is, the program goes on
@@ -133,16 +133,40 @@ class ClientSession:
         info = build()
         try:
             if unit is not None:
-                self._save_wrapper(unit, info, started)
+                finish(info.library)
+                self._save_library(unit, info.library, info.name, time.perf_counter() - started)
         except Exception:  # noqa: BLE001  whatever it is, the program goes on
             self._fault("publishing", None)
         return info
 
-    def _find_wrapper(self, unit: WrapperUnit) -> tuple[Any, str] | None:
+    def runtime(self, target_context: Any, build: Callable[[], Any]) -> Any:
+        """The library of Numba's runtime, loaded, or built by *build* and published."""
+        from nbcache.glue.wrappers import RuntimeUnit
+
+        unit = None
+        try:
+            if self.enabled:
+                unit = RuntimeUnit(self.maker, target_context)
+                found = self._find_library(unit)
+                if found is not None:
+                    return found[0]
+        except Exception:  # noqa: BLE001  whatever it is, the program goes on
+            self._fault("looking up", unit)
+            unit = None
+        started = time.perf_counter()
+        library = build()
+        try:
+            if unit is not None:
+                self._save_library(unit, library, "", time.perf_counter() - started)
+        except Exception:  # noqa: BLE001  whatever it is, the program goes on
+            self._fault("publishing", unit)
+        return library
+
+    def _find_library(self, unit: RuntimeUnit | WrapperUnit) -> tuple[Any, str] | None:
         from nbcache.glue import artifacts
 
         def load(entry: FoundEntry) -> tuple[Any, str]:
-            found = artifacts.unpack_wrapper(unit, entry.section)
+            found = artifacts.unpack_library(unit, entry.section)
             self.counters.hit(unit.key, unit.name, entry.header.compile_seconds)
             return found
 
@@ -151,14 +175,10 @@ class ClientSession:
             self.counters.miss(self._last_reason)
         return found
 
-    def _save_wrapper(self, unit: WrapperUnit, info: Any, started: float) -> None:
+    def _save_library(self, unit: RuntimeUnit | WrapperUnit, library: Any, name: str, seconds: float) -> None:
         from nbcache.glue import artifacts
-        from nbcache.glue.wrappers import finish
 
-        library = info.library
-        finish(library)
-        seconds = time.perf_counter() - started
-        packed = self._pack(unit, library, seconds, lambda: artifacts.pack_wrapper(unit, library, info.name))
+        packed = self._pack(unit, library, seconds, lambda: artifacts.pack_library(unit, library, name))
         if packed is not None:
             self._publish(unit, "", seconds, packed)
 
@@ -225,7 +245,7 @@ class ClientSession:
         if uses["visible"] or uses["internal"] or uses["odd"]:
             effects.remember(unit.owner, unit.args, lambda: resolved(unit, uses))
 
-    def _first(self, unit: Unit | WrapperUnit, load: Callable[[FoundEntry], Any]) -> Any | None:
+    def _first(self, unit: Unit | RuntimeUnit | WrapperUnit, load: Callable[[FoundEntry], Any]) -> Any | None:
         """What *load* makes of the first variant of the unit's key that can be used here."""
         from nbcache.glue.artifacts import InUse, Unloadable
 
@@ -302,7 +322,7 @@ class ClientSession:
             self._publish(unit, frame.build, seconds, packed)
 
     def _pack(
-        self, unit: Unit | WrapperUnit, library: Any, seconds: float, pack: Callable[[], Packed]
+        self, unit: Unit | RuntimeUnit | WrapperUnit, library: Any, seconds: float, pack: Callable[[], Packed]
     ) -> Packed | None:
         from nbcache.glue.artifacts import Unstorable, taint
 
@@ -317,7 +337,7 @@ class ClientSession:
             _log.debug("%s can't be cached: %s", unit.name, reason)
             return None
 
-    def _publish(self, unit: Unit | WrapperUnit, build: str, seconds: float, packed: Packed) -> None:
+    def _publish(self, unit: Unit | RuntimeUnit | WrapperUnit, build: str, seconds: float, packed: Packed) -> None:
         if not self.store.writable:
             return
         header = Header(
@@ -343,7 +363,7 @@ class ClientSession:
 
     # -- the rest --------------------------------------------------------------------------------
 
-    def _fault(self, doing: str, unit: Unit | WrapperUnit | str | None) -> None:
+    def _fault(self, doing: str, unit: Unit | RuntimeUnit | WrapperUnit | str | None) -> None:
         name = getattr(unit, "name", "a function")
         self.counters.error(f"fault while {doing}")
         logs.once(_log, logging.WARNING, "a fault of nbcache while %s %s; Numba compiles as usual", doing, name)

@@ -42,7 +42,9 @@ if TYPE_CHECKING:
     from nbcache.glue.frames import Frame
     from nbcache.glue.history import History
     from nbcache.glue.units import Unit
-    from nbcache.glue.wrappers import WrapperUnit
+    from nbcache.glue.wrappers import RuntimeUnit, WrapperUnit
+
+    LibraryUnit = RuntimeUnit | WrapperUnit
 
 META_VERSION = 2
 _ENVIRONMENT_PREFIXES = ("_ZN08NumbaEnv", ".NumbaEnv")
@@ -158,22 +160,22 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: d
     return _sections(unit, library, fields, meta, past)
 
 
-def pack_wrapper(unit: WrapperUnit, library: Any, name: str) -> Packed:
-    """Turn a ufunc wrapper's library into an entry's sections.  Raises Unstorable."""
+def pack_library(unit: LibraryUnit, library: Any, name: str) -> Packed:
+    """Turn a library, of which the function called *name* is wanted, into an entry's sections.  Raises Unstorable."""
     library._ensure_finalized()
     reason = taint_of(library)
     if reason or library.has_dynamic_globals:
         raise Unstorable(reason or "it has the address of something in this process built in")
     fields = {
         "name": library.name,
-        "wrapper": name,
+        "function": name,
         "symbols": _pack_symbols(library),
         "reload_init": tuple(library._reload_init),
     }
     return _sections(unit, library, fields, pickle.dumps(fields, protocol=4))
 
 
-def _sections(unit: Unit | WrapperUnit, library: Any, fields: dict[str, Any], meta: bytes, past: str = "") -> Packed:
+def _sections(unit: Unit | LibraryUnit, library: Any, fields: dict[str, Any], meta: bytes, past: str = "") -> Packed:
     code = bytes(library._get_compiled_object())
     definitions = _definitions_in(code, meta, unit)
     head = pickle.dumps((META_VERSION, definitions), protocol=4)
@@ -187,7 +189,7 @@ def _sections(unit: Unit | WrapperUnit, library: Any, fields: dict[str, Any], me
     return Packed(sections, _guard(definitions, past))
 
 
-def _definitions_in(code: bytes, meta: bytes, unit: Unit | WrapperUnit) -> dict[str, tokens.Definition]:
+def _definitions_in(code: bytes, meta: bytes, unit: Unit | LibraryUnit) -> dict[str, tokens.Definition]:
     found = tokens.tokens_in(code) | tokens.tokens_in(meta)
     if not found <= tokens.definitions.keys():
         msg = "it refers to something whose definition is lost"
@@ -413,21 +415,21 @@ def _nothing_links_it() -> Any:
     raise RuntimeError(msg)
 
 
-def unpack_wrapper(unit: WrapperUnit, read: Read) -> tuple[Any, str]:
-    """A ufunc wrapper's library and the name of the function in it.  Raises Unloadable."""
+def unpack_library(unit: LibraryUnit, read: Read) -> tuple[Any, str]:
+    """A library and the name of the function in it that is wanted.  Raises Unloadable."""
     fields, _definitions, code, held = _open(unit, read)
 
     def rebuild() -> Any:
-        msg = f"nothing links against the ufunc wrapper of {unit.name}"
+        msg = f"the entry of {unit.name} is gone from the store"
         raise RuntimeError(msg)
 
-    library = load_library(unit.cres.target_context, fields, code, read, rebuild)
+    library = load_library(unit.target_context, fields, code, read, rebuild)
     hold(library, held)
-    return library, fields["wrapper"]
+    return library, fields["function"]
 
 
 def _open(
-    unit: Unit | WrapperUnit, read: Callable[[str], bytes | None]
+    unit: Unit | LibraryUnit, read: Callable[[str], bytes | None]
 ) -> tuple[dict[str, Any], dict[str, Any], bytes, list[object]]:
     meta, code = read("meta"), read("object")
     if meta is None or code is None:

@@ -434,6 +434,7 @@ _IGNORED_MEMBERS = frozenset(
         "__firstlineno__", "__static_attributes__", "__abstractmethods__", "_abc_impl", "__slots__",
         "__annotate__", "__annotate_func__", "__annotations_cache__", "__orig_bases__", "__parameters__",
         "__dataclass_fields__", "__dataclass_params__", "__match_args__", "__hash__", "class_type",
+        "__slotnames__",  # what copyreg remembers
         # what Numba's templates remember between uses
         "_impl_cache", "_compiled_overloads", "_inline_overloads", "_overload_cache",
     }

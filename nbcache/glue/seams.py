@@ -25,6 +25,7 @@ from numba.core.caching import _Cache
 from numba.core.dispatcher import Dispatcher, _DispatcherBase
 from numba.core.generators import GeneratorDescriptor
 from numba.core.registry import cpu_target
+from numba.core.runtime import nrtdynmod
 from numba.np.ufunc import parallel, ufuncbuilder
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
@@ -32,6 +33,7 @@ from numba.np.ufunc.gufunc import GUFunc
 from nbcache.glue import artifacts, effects, tokens
 from nbcache.glue.frames import Effect, FrameStack, UniqueIds
 from nbcache.glue.history import History, inherited
+from nbcache.glue.wrappers import build_runtime
 
 if TYPE_CHECKING:
     from nbcache.glue.units import KeyMaker
@@ -55,6 +57,9 @@ class Session(Protocol):
 
     def wrapper(self, kind: str, cres: Any, signature: Any, shape: object, build: Callable[[], Any]) -> Any:
         """What *build* returns (library, environment, name), loaded instead if it can be."""
+
+    def runtime(self, target_context: Any, build: Callable[[], Any]) -> Any:
+        """The library of Numba's runtime, loaded or what *build* returns."""
 
     @property
     def cache_path(self) -> str | None:
@@ -252,6 +257,14 @@ def _wrapped_gufunc(kind: str) -> Callable[[Any, Session], Any]:
     return replace
 
 
+def _runtime(original: Any, session: Session) -> Any:
+    @functools.wraps(original)
+    def compile_nrt_functions(ctx: Any) -> Any:
+        return session.runtime(ctx, lambda: build_runtime(ctx))
+
+    return compile_nrt_functions
+
+
 def _keep_null_cache(_original: Any, _session: Session) -> Any:
     def enable_caching(_self: Any) -> None:
         """``cache=True``: there is one cache already, and it refuses no function for its file."""
@@ -365,6 +378,9 @@ def table() -> list[Seam]:
         Seam(
             parallel, "build_gufunc_wrapper", "the same for target='parallel'",
             _wrapped_gufunc("parallel gufunc wrapper"), ("py_func", "cres", "sin", "sout", "cache", "is_parfors"),
+        ),
+        Seam(
+            nrtdynmod, "compile_nrt_functions", "the module of Numba's runtime", _runtime, ("ctx",),
         ),
         Seam(
             bytecode.FunctionIdentity, "_unique_ids",

@@ -1,4 +1,6 @@
-"""Entries for what is built around ufunc and gufunc kernels.
+"""Entries for code that is built without a compilation of a Python function.
+
+The loops around ufunc and gufunc kernels, and the module of Numba's runtime (NRT).
 
 A wrapper has its kernel linked in and refers to the kernel's environment by name, so it belongs to
 one build of the kernel and to no other: mixing halves of two builds crashes (numba#10128).  The
@@ -10,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
+from numba.core.runtime import nrtdynmod
 from numba.np.ufunc import wrappers
 
 from nbcache.glue.tokens import Reach
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from nbcache.glue.units import KeyMaker
 
 _VERSION = b"wrapper key version 1"
+_RUNTIME_VERSION = b"runtime key version 1"
 
 
 class WrapperUnit:
@@ -26,7 +30,7 @@ class WrapperUnit:
     def __init__(self, maker: KeyMaker, kind: str, cres: Any, signature: Any, shape: object) -> None:
         self.kind = kind
         self.cres = cres
-        self.owner = cres
+        self.target_context = cres.target_context
         self.name = f"{cres.fndesc.modname}:{cres.fndesc.qualname}"
         self.signature_text = str(signature)
         self._parts = [
@@ -51,6 +55,35 @@ class WrapperUnit:
         """What the kernel reaches: its tokens are the wrapper's."""
         unit = getattr(self.cres.library, "_nbcache_unit", None)
         return unit.reach() if unit is not None else Reach(())
+
+
+class RuntimeUnit:
+    """The functions of Numba's runtime that Numba compiles in each process."""
+
+    kind = "runtime"
+    name = "numba.core.runtime:nrt"
+    signature_text = "()"
+
+    def __init__(self, maker: KeyMaker, target_context: Any) -> None:
+        self.target_context = target_context
+        self.key = hashlib.blake2b(_RUNTIME_VERSION + maker.conditions.digest(), digest_size=32).hexdigest()
+
+    def components(self) -> list[tuple[str, str]]:
+        """The key's components in words."""
+        return [("kind", self.kind)]
+
+    def reach(self) -> Reach:
+        """Nothing but the toolchain."""
+        return Reach(())
+
+
+def build_runtime(target_context: Any) -> Any:
+    """A finished library of the runtime, whose object code can be had (`nrtdynmod.compile_nrt_functions`)."""
+    module, library = nrtdynmod.create_nrt_module(target_context)
+    library.enable_object_caching()
+    library.add_ir_module(module)
+    library.finalize()
+    return library
 
 
 def prepare(cres: Any) -> None:
