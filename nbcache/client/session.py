@@ -92,6 +92,29 @@ class ClientSession:
             self.frames.push(Frame(None, new_build("0" * 12), reason="a fault of nbcache"))
             return None
 
+    def load_block(self, lifted: Any, args: tuple[Any, ...]) -> Any | None:
+        """The same for an ``objmode`` block; no frame is opened for one that can't be told from others."""
+        from nbcache.glue.artifacts import origin_of
+        from nbcache.glue.frames import Frame, new_build
+        from nbcache.glue.units import LiftedUnit
+
+        if not self.enabled:
+            return None
+        unit = None
+        try:
+            origin = origin_of(lifted, self.frames.top())
+            if origin is None:
+                return None
+            unit = LiftedUnit(self.maker, self.frames, lifted, args, origin)
+            found = self._find(unit, lifted.targetctx)
+            if found is None:
+                self.counters.miss(self._last_reason)
+                self.frames.push(Frame(unit, new_build(unit.key)))
+            return found
+        except Exception:  # noqa: BLE001  whatever it is, the program goes on
+            self._fault("looking up", unit)
+            return None
+
     def save(self, cres: Any) -> None:
         """The compilation of the innermost frame succeeded: publish it."""
         from nbcache.glue import artifacts

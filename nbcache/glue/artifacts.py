@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
 from numba.core import compiler, funcdesc, types, typing
-from numba.core.dispatcher import Dispatcher
+from numba.core.dispatcher import Dispatcher, LiftedWith
 from numba.core.environment import Environment, lookup_environment
 from numba.core.extending import _Intrinsic
 from numba.core.generators import GeneratorDescriptor
@@ -81,6 +81,10 @@ class TokenPickler(NumbaPickler):
             token = tokens.live_reference(self._frame, obj)
             if token is not None:
                 return tokens.recall, (token,)
+        elif isinstance(obj, LiftedWith):
+            rebuild, state = obj.__reduce__()
+            origin = origin_of(obj, self._frame)
+            return (rebuild, state) if origin is None else (_lifted_from, (origin, rebuild, state))
         elif isinstance(obj, Type) and ADDRESS.search(obj.name):
             return self._addressed_type(obj)
         return super().reducer_override(obj)
@@ -98,6 +102,26 @@ class TokenPickler(NumbaPickler):
             msg = f"the type {ADDRESS.sub('', obj.name)} is named by an address"
             raise pickle.PicklingError(msg)
         return tokens.recall, (token,)
+
+
+_ORIGIN = "_nbcache_origin"
+
+
+def origin_of(lifted: LiftedWith, frame: Frame | None) -> tuple[str, int] | None:
+    """The key of the unit that a block was lifted from, and its number there; None if that has no key.
+
+    Asked first while that unit's *frame* is open, or in a process that unpickled the block.
+    """
+    origin = vars(lifted).get(_ORIGIN)
+    if origin is None and frame is not None and frame.unit is not None:
+        origin = vars(lifted)[_ORIGIN] = (frame.unit.key, next(frame.blocks))
+    return origin
+
+
+def _lifted_from(origin: tuple[str, int], rebuild: Callable[..., LiftedWith], state: tuple[Any, ...]) -> LiftedWith:
+    lifted = rebuild(*state)
+    vars(lifted).setdefault(_ORIGIN, origin)
+    return lifted
 
 
 _DEFINITIONS = (type, FunctionType, Dispatcher, DUFunc, GUFunc, _Intrinsic)

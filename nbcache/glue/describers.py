@@ -178,6 +178,10 @@ def _describe_module_attributes(
     node.part(label, (module_name(module.__name__) or "").encode(), f"module {module.__name__}")
     scope = vars(module)
     toolchain = is_toolchain_module(module.__name__)
+    if toolchain:
+        # NumPy imports these when they are first asked for, which the compiler would do.
+        for attribute in attributes & scope.get("__numpy_submodules__", frozenset()) - scope.keys():
+            getattr(module, attribute, None)
     for attribute in sorted(attributes & scope.keys()):
         value = scope[attribute]
         node.watch_item(scope, attribute, value)

@@ -56,6 +56,8 @@ class Frame:
     started: float = field(default_factory=time.perf_counter)
     nested: float = 0.0
     """What the compilations inside this one took [s]."""
+    blocks: Iterator[int] = field(default_factory=itertools.count)
+    """Numbers for the blocks that are lifted out of the function."""
     ordinals: Iterator[int] = field(default_factory=itertools.count)
     taint: str = ""
     release: Callable[[], None] | None = None

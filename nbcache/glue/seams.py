@@ -22,7 +22,7 @@ import numba
 from numba.core import bytecode, callconv, cgutils, compiler_lock, serialize, sigutils, types
 from numba.core.base import BaseContext
 from numba.core.caching import _Cache
-from numba.core.dispatcher import Dispatcher, _DispatcherBase
+from numba.core.dispatcher import Dispatcher, LiftedWith, _DispatcherBase
 from numba.core.generators import GeneratorDescriptor
 from numba.core.registry import cpu_target
 from numba.core.runtime import nrtdynmod
@@ -51,6 +51,9 @@ class Session(Protocol):
 
     def load(self, owner: Any, sig: Any, target_context: Any) -> Any | None:
         """A CompileResult, or None with a frame opened for the compilation that follows."""
+
+    def load_block(self, lifted: Any, args: tuple[Any, ...]) -> Any | None:
+        """The same for an ``objmode`` block; no frame is opened for one that can't be told from others."""
 
     def save(self, cres: Any) -> None:
         """The compilation of the innermost frame succeeded."""
@@ -257,6 +260,29 @@ def _wrapped_gufunc(kind: str) -> Callable[[Any, Session], Any]:
     return replace
 
 
+def _lifted(original: Any, session: Session) -> Any:
+    @functools.wraps(original)
+    def compile_block(self: Any, sig: Any) -> Any:
+        with compiler_lock.global_compiler_lock._lock:
+            args = _argument_types(sig)
+            if args in self.overloads:
+                return original(self, sig)
+            depth = len(session.frames)
+            try:
+                cres = session.load_block(self, args)
+                if cres is not None:
+                    self.add_overload(cres)
+                    return cres.entry_point
+                compiled = original(self, sig)
+                if len(session.frames) > depth:
+                    session.save(self.overloads[args])
+                return compiled
+            finally:
+                session.frames.pop_to(depth)
+
+    return compile_block
+
+
 def _runtime(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def compile_nrt_functions(ctx: Any) -> Any:
@@ -281,7 +307,12 @@ def _pickling(original: Any, session: Session) -> Any:
         frame = session.frames.top()
         if frame is None or not frame.portable:
             return original(obj)
-        return artifacts.dumps(obj, frame)
+        try:
+            return artifacts.dumps(obj, frame)
+        except Exception as exc:  # noqa: BLE001  what plain Numba can pickle must go on compiling
+            pickled = original(obj)
+            frame.taint = frame.taint or f"it holds something that can't be written down ({exc})"
+            return pickled
 
     return functools.wraps(original)(dumps)
 
@@ -378,6 +409,9 @@ def table() -> list[Seam]:
         Seam(
             parallel, "build_gufunc_wrapper", "the same for target='parallel'",
             _wrapped_gufunc("parallel gufunc wrapper"), ("py_func", "cres", "sin", "sout", "cache", "is_parfors"),
+        ),
+        Seam(
+            LiftedWith, "compile", "objmode blocks", _lifted, ("self", "sig"),
         ),
         Seam(
             nrtdynmod, "compile_nrt_functions", "the module of Numba's runtime", _runtime, ("ctx",),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from numba.core import compiler, entrypoints, sigutils, types
 from numba.core.ccallback import CFunc
 from numba.core.cpu_options import FastMathOptions, InlineOptions
-from numba.core.dispatcher import Dispatcher
+from numba.core.dispatcher import Dispatcher, LiftedWith
 from numba.core.registry import cpu_target
 from numba.core.targetconfig import ConfigStack
 from numba.core.types.abstract import Type
@@ -296,6 +296,54 @@ class Unit:
         found += _node_components(self._own_nodes(), "")
         found += [(f"extension {label}", digest.hex()[:12]) for label, digest in maker.extension_digests()]
         return found
+
+
+class LiftedUnit(Unit):
+    """An ``objmode`` block, which Numba lifts out of a function and compiles on its own.
+
+    ``origin``: the key of the unit it was lifted from, and its number among that unit's blocks; they
+    determine the block.
+    """
+
+    def __init__(
+        self, maker: KeyMaker, frames: FrameStack, lifted: LiftedWith, args: tuple[Any, ...], origin: tuple[str, int]
+    ) -> None:
+        super().__init__(maker, frames, "objmode block", lifted, lifted.py_func, args, None, lifted.flags)
+        self._origin = origin
+
+    def _key_parts(self) -> Iterator[bytes]:
+        yield b"lifted key version %d" % KEY_VERSION
+        yield repr(self._origin).encode()
+        for label, words in _flag_components(self.flags):
+            yield f"{label}={words}".encode()
+        for typ in self.args:
+            yield self.maker.type_digest(typ)
+
+    @property
+    def outdated(self) -> bool:
+        """Never: the block says nothing about types."""
+        return False
+
+    def reach(self) -> Reach:
+        """What the function around the block reaches."""
+        if self._reach is None:
+            nodes = {id(node.obj): node for node in self.maker.engine.nodes(self.function)}
+            nodes.update((id(node.obj), node) for node in self.maker.extension_nodes())
+            self._reach = Reach(nodes.values())
+        return self._reach
+
+    def referent(self, reference: tuple[int, bytes]) -> object:
+        return self.reach().referent(reference)
+
+    def compile_again(self, _build: str) -> Any:
+        msg = f"nothing links against {self.name}, a block that is called from Python"
+        raise RuntimeError(msg)
+
+    def components(self) -> list[tuple[str, str]]:
+        """The key's components in words."""
+        key, number = self._origin
+        found = [("kind", self.kind), ("lifted from", key), ("number", str(number))]
+        return [*found, *_flag_components(self.flags), ("signature", self.signature_text)]
 
 
 def _node_components(nodes: list[Node], prefix: str) -> list[tuple[str, str]]:
