@@ -1,0 +1,52 @@
+"""Notebooks: a second Jupyter kernel finds everything that the first one compiled, cell by cell."""
+
+import json
+from pathlib import Path
+
+import pytest
+from nbtest import proc
+
+from nbcache import tally
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def play(tmp_path):
+    """Run the notebook in a new kernel; return what its cells put out, and what was compiled by kind."""
+    pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    tmp_path.chmod(0o755)
+    (tmp_path / "home").mkdir()
+
+    def play(cells, label, store=None):
+        counts = tmp_path / label
+        counts.mkdir()
+        home = str(tmp_path / "home")
+        extra = {"NBCACHE_COUNT": str(counts), "HOME": home, "IPYTHONDIR": home, "JUPYTER_PLATFORM_DIRS": "0"}
+        done = proc.run([HERE / "play.py", HERE / cells], store, extra, cwd=tmp_path)
+        assert done.status == 0, done.stderr
+        return json.loads(done.stdout), tally.read(str(counts))
+
+    return play
+
+
+GAP = "constructors of jitclasses hold an address; stencils called from Python are not looked up"
+
+
+@pytest.mark.parametrize(
+    ("cells", "value"),
+    [
+        ("cells.py", "(3, 3.5)"),
+        pytest.param("classes.py", "([1.0, 1.5, 3.0], 3)", marks=pytest.mark.xfail(reason=GAP, strict=True)),
+    ],
+)
+def test_a_second_kernel_compiles_nothing(play, tmp_path, cells, value):
+    expected, counted = play(cells, "plain")
+    assert tally.totals(counted)[tally.COMPILE] >= 3
+    assert ["value", value] in [output for outputs in expected for output in outputs]
+    store = tmp_path / "store"
+    assert play(cells, "first", store)[0] == expected
+    said, counted = play(cells, "second", store)
+    assert said == expected
+    assert {kind: dict(tally.names(counted, kind)) for kind in tally.KINDS} == {kind: {} for kind in tally.KINDS}

@@ -1,0 +1,102 @@
+"""The programs of `programs/`, and what it takes to find again everything that Numba compiles for them.
+
+A program's first line is a docstring, "kind: what it does". It is run three times in processes of its own: without
+nbcache, over an empty store, and over the store that the second run filled. `NBCACHE_COUNT` counts what was compiled.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from nbtest import proc
+
+from nbcache import tally
+
+PROGRAMS = Path(__file__).parent / "programs"
+NOT_PROGRAMS = {"shown"}
+GAPS: dict[str, str] = {}
+"""Programs for which something is compiled in the second process too, and why. Closing a gap means taking it out here."""
+LONG: set[str] = set()
+"""Programs that take too long for the suite that runs before every merge."""
+
+
+@dataclass(frozen=True)
+class Program:
+    name: str
+    kind: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One process with its children: how it ended, and what was compiled in it."""
+
+    outcome: proc.Outcome
+    processes: list[tally.Process]
+
+    @cached_property
+    def counts(self) -> tuple[int, int, int]:
+        """Compile events, pipelines, LLVM runs."""
+        totals = tally.totals(self.processes)
+        return totals[tally.COMPILE], totals[tally.PIPELINE], totals[tally.LLVM]
+
+    @property
+    def compiled(self) -> list[str]:
+        """What was compiled, a line for each name, with the kind of event."""
+        return [f"{kind} {name}" for kind in tally.KINDS for name in tally.names(self.processes, kind)]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A program's three runs."""
+
+    program: Program
+    plain: Ran
+    first: Ran
+    second: Ran
+
+    @property
+    def problems(self) -> list[str]:
+        """What is not as it must be; empty when all is well."""
+        found = []
+        if self.plain.outcome.status != 0:
+            found.append(f"fails without nbcache:\n{self.plain.outcome.stderr}")
+        if not sum(self.plain.counts):
+            found.append("compiles nothing without nbcache")
+        for label, ran in (("first", self.first), ("second", self.second)):
+            if ran.outcome.said != self.plain.outcome.said:
+                found.append(
+                    f"the {label} process says:\n{ran.outcome.stdout}{ran.outcome.stderr}\n"
+                    f"and without nbcache:\n{self.plain.outcome.stdout}"
+                )
+        if self.second.counts != (0, 0, 0):
+            found.append("the second process compiles:\n  " + "\n  ".join(self.second.compiled))
+        return found
+
+
+def programs() -> list[Program]:
+    """Return all programs, by name."""
+    return [_program(path) for path in sorted(PROGRAMS.glob("*.py")) if path.stem not in NOT_PROGRAMS]
+
+
+def _program(path: Path) -> Program:
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert text is not None and ":" in text, f"{path.name} has no docstring of the form 'kind: what it does'"
+    return Program(path.stem, text.split(":", 1)[0], path)
+
+
+def measure(program: Program, folder: Path, log: str = "warning") -> Result:
+    """Run a program three times, with its store and its counts in an empty folder; `log` is the level on stderr."""
+    store = folder / "store"
+
+    def run(label: str, *, cached: bool) -> Ran:
+        counts = folder / label
+        counts.mkdir()
+        extra = {"NBCACHE_COUNT": str(counts), "NBCACHE_LOG": log}
+        outcome = proc.run([program.path], store if cached else None, extra, cwd=folder)
+        return Ran(outcome, tally.read(str(counts)))
+
+    return Result(program, run("plain", cached=False), run("first", cached=True), run("second", cached=True))
