@@ -11,7 +11,7 @@ def _parameter(program):
     return pytest.param(program, id=program.name, marks=marks)
 
 
-@pytest.mark.parametrize("program", map(_parameter, reach.programs()))
+@pytest.mark.parametrize("program", [_parameter(program) for program in reach.programs()])
 def test_the_second_process_compiles_nothing(program, tmp_path):
     tmp_path.chmod(0o755)
     problems = reach.measure(program, tmp_path).problems
