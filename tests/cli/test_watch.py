@@ -103,7 +103,11 @@ def test_a_command_that_is_killed_is_counted_up_to_then(doctor):
 
 
 def test_an_interrupt_ends_the_command_and_not_the_report(tmp_path):
-    code = "import numba, time; print('ready', flush=True); time.sleep(100)"
+    # Started in the background of a script, the tests themselves may have been told to ignore interrupts.
+    code = (
+        "import numba, signal, time; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "print('ready', flush=True); time.sleep(100)"
+    )
     argv = ["-m", "nbcache", "doctor", "--", sys.executable, "-c", code]
     process = subprocess.Popen(
         [sys.executable, *argv],
