@@ -7,6 +7,7 @@ classes from ``__main__``) stand in it as tokens, like those in the object code.
 
 from __future__ import annotations
 
+import copyreg
 import hashlib
 import importlib
 import io
@@ -25,7 +26,7 @@ from numba.core.extending import _Intrinsic
 from numba.core.generators import GeneratorDescriptor
 from numba.core.runtime import _nrt_python, rtsys
 from numba.core.serialize import NumbaPickler
-from numba.core.types.abstract import Type
+from numba.core.types.abstract import Type, _type_reconstructor
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 
@@ -37,7 +38,7 @@ from nbcache.glue.inspection import Annotation, Inspection, Metadata
 from nbcache.glue.library import StoredLibrary, abort_unresolved
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from nbcache.glue.frames import Frame
     from nbcache.glue.history import History
@@ -97,11 +98,36 @@ class TokenPickler(NumbaPickler):
             return type(obj), (obj.dispatcher,)
         if isinstance(obj, types.ClassInstanceType):
             return type(obj), (obj.class_type,)
-        token = tokens.live_reference(self._frame, obj)
-        if token is None:
+        if self._frame.reach is not None and self._frame.reach.reference(obj) is not None:
+            return tokens.recall, (tokens.live_reference(self._frame, obj),)
+        # A container of such a type: its name has the others' names in it.
+        state = {field: value for field, value in vars(obj).items() if field not in {"_code", "name"}}
+        parts = _addressed_in(state.values())
+        name = obj.name
+        for i, part in enumerate(parts):
+            name = name.replace(part.name, f"\0{i}\0")
+        if ADDRESS.search(name):
             msg = f"the type {ADDRESS.sub('', obj.name)} is named by an address"
             raise pickle.PicklingError(msg)
-        return tokens.recall, (token,)
+        return _type_of_parts, (type(obj), state, name, parts)
+
+
+def _addressed_in(values: Iterable[Any]) -> list[Type]:
+    """The types among *values*, and in tuples of them, that are named by an address; the longest name first."""
+    found: dict[str, Type] = {}
+    for value in values:
+        if isinstance(value, Type) and ADDRESS.search(value.name):
+            found[value.name] = value
+        elif isinstance(value, tuple):
+            found.update((typ.name, typ) for typ in _addressed_in(value))
+    return sorted(found.values(), key=lambda typ: -len(typ.name))
+
+
+def _type_of_parts(cls: type[Type], state: dict[str, Any], name: str, parts: list[Type]) -> Type:
+    """Called by unpickling: a type whose name contains those of its *parts*, as they are called here."""
+    for i, part in enumerate(parts):
+        name = name.replace(f"\0{i}\0", part.name)
+    return _type_reconstructor(copyreg._reconstructor, (cls, object, None), {**state, "name": name})  # type: ignore[attr-defined]
 
 
 _ORIGIN = "_nbcache_origin"
@@ -606,6 +632,9 @@ def _provide(names: tuple[str, ...], target_context: Any) -> None:
     missing = _missing(names)
     if missing and any(name.startswith("NRT_") for name in missing):
         _add_runtime_symbols()
+        missing = _missing(names)
+    if any(name.startswith("_numba_hashsecret_") for name in missing):
+        importlib.import_module("numba.cpython.hashing")  # defines them when it is imported
         missing = _missing(names)
     if missing:
         # Whatever else registers symbols does so while Numba's registries are initialised.
