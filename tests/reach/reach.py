@@ -54,8 +54,11 @@ LONG = {
     "array_methods",
     "linalg_decompositions",
     "linalg_solve",
+    "mix_text",
     "njit_numpy",
     "parallel_arrays",
+    "parallel_expressions",
+    "reflected_list",
     "strings",
     "typed_list_njit",
 }
