@@ -95,18 +95,52 @@ class ClientSession:
     def load_block(self, lifted: Any, args: tuple[Any, ...]) -> Any | None:
         """The same for an ``objmode`` block; no frame is opened for one that can't be told from others."""
         from nbcache.glue.artifacts import origin_of
-        from nbcache.glue.frames import Frame, new_build
         from nbcache.glue.units import LiftedUnit
+
+        def identify() -> Unit | None:
+            origin = origin_of(lifted, self.frames.top())
+            return None if origin is None else LiftedUnit(self.maker, self.frames, lifted, args, origin)
+
+        return self._load_unit(identify, lifted.targetctx)
+
+    def stencil(self, stencil: Any, args: tuple[Any, ...], out: bool, build: Callable[[], Any]) -> Any:
+        """A CompileResult for a stencil that is called from Python, loaded or what *build* returns."""
+        from nbcache.glue.artifacts import settle_stencil
+        from nbcache.glue.units import StencilUnit
+
+        def identify() -> Unit | None:
+            self.maker.prepare()
+            return StencilUnit(self.maker, self.frames, stencil, args, out=out)
+
+        depth = len(self.frames)
+        cres = self._load_unit(identify, stencil._targetctx)  # noqa: SLF001  the only name it has
+        if cres is not None:
+            settle_stencil(stencil, cres)
+            return cres
+        cres = build()
+        if len(self.frames) > depth:
+            self.save(cres)
+        return cres
+
+    def _load_unit(self, identify: Callable[[], Unit | None], target_context: Any) -> Any | None:
+        """A CompileResult, or None, with a frame opened if there is a unit to publish."""
+        from nbcache.glue.frames import Frame, new_build
+        from nbcache.glue.identity import Unidentifiable
 
         if not self.enabled:
             return None
         unit = None
         try:
-            origin = origin_of(lifted, self.frames.top())
-            if origin is None:
+            unit = identify()
+            if unit is None:
                 return None
-            unit = LiftedUnit(self.maker, self.frames, lifted, args, origin)
-            found = self._find(unit, lifted.targetctx)
+            try:
+                unit.key  # noqa: B018  computed here so that it is known to exist
+            except Unidentifiable as exc:
+                self.counters.uncacheable(str(exc), unit.name)
+                _log.debug("%s can't be cached: it depends on %s", unit.name, exc)
+                return None
+            found = self._find(unit, target_context)
             if found is None:
                 self.counters.miss(self._last_reason)
                 self.frames.push(Frame(unit, new_build(unit.key)))

@@ -36,6 +36,7 @@ from nbcache.glue.elf import undefined_symbols
 from nbcache.glue.frames import build_in
 from nbcache.glue.inspection import Annotation, Inspection, Metadata
 from nbcache.glue.library import StoredLibrary, abort_unresolved
+from nbcache.glue.units import StencilUnit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -286,6 +287,7 @@ def _pack_result(unit: Unit, cres: Any) -> dict[str, Any]:
         "lifted": bool(cres.lifted),
         "reload_init": tuple(dict.fromkeys((*(cres.reload_init or ()), *cres.library._reload_init))),
         "environments": _pack_environments(cres),
+        "neighborhood": unit.owner.neighborhood if isinstance(unit, StencilUnit) else None,
     }
 
 
@@ -543,6 +545,12 @@ def _assemble(unit: Unit, target_context: Any, fields: dict[str, Any], library: 
         reload_init=list(fields["reload_init"]),
         referenced_envs=(),
     )
+
+
+def settle_stencil(stencil: Any, cres: Any) -> None:
+    """Leave a stencil as compiling it would: with the neighborhood that its kernel reaches."""
+    if stencil.neighborhood is None:
+        stencil.neighborhood = cres.library._nbcache_kept[0]["neighborhood"]
 
 
 def _rebuild_module(unit: Unit, build: str, fields: dict[str, Any]) -> Any:

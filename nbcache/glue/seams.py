@@ -26,6 +26,8 @@ from numba.core.dispatcher import Dispatcher, LiftedWith, _DispatcherBase
 from numba.core.generators import GeneratorDescriptor
 from numba.core.registry import cpu_target
 from numba.core.runtime import nrtdynmod
+from numba.core.typing.typeof import typeof
+from numba.np import numpy_support
 from numba.np.ufunc import parallel, ufuncbuilder
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
@@ -54,6 +56,9 @@ class Session(Protocol):
 
     def load_block(self, lifted: Any, args: tuple[Any, ...]) -> Any | None:
         """The same for an ``objmode`` block; no frame is opened for one that can't be told from others."""
+
+    def stencil(self, stencil: Any, args: tuple[Any, ...], out: bool, build: Callable[[], Any]) -> Any:
+        """A CompileResult for a stencil that is called from Python, loaded or what *build* returns."""
 
     def save(self, cres: Any) -> None:
         """The compilation of the innermost frame succeeded."""
@@ -283,6 +288,36 @@ def _lifted(original: Any, session: Session) -> Any:
     return compile_block
 
 
+def _stencil_call(original: Any, session: Session) -> Any:
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # As in the original, which compiles anew for each call.
+        if self.neighborhood is not None and len(self.neighborhood) != args[0].ndim:
+            return original(self, *args, **kwargs)
+        out = kwargs.get("out")
+        array_types = tuple(map(typeof, args))
+        arguments = args
+        full_types = array_types
+        if out is not None:
+            arguments = (*args, out)
+            layout = numpy_support.map_layout(out)
+            full_types = (*array_types, types.Array(numpy_support.from_dtype(out.dtype), out.ndim, layout))
+
+        def build() -> Any:
+            self._typingctx.refresh()
+            return self._stencil_wrapper(out, None, *self.get_return_type(array_types), *full_types)
+
+        with compiler_lock.global_compiler_lock._lock:
+            depth = len(session.frames)
+            try:
+                cres = session.stencil(self, full_types, out is not None, build)
+            finally:
+                session.frames.pop_to(depth)
+        return cres.entry_point(*arguments)
+
+    return call
+
+
 def _runtime(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def compile_nrt_functions(ctx: Any) -> Any:
@@ -354,6 +389,12 @@ def _cfunc_class() -> Any:
     return CFunc
 
 
+def _stencil_class() -> Any:
+    from numba.stencils.stencil import StencilFunc
+
+    return StencilFunc
+
+
 def table() -> list[Seam]:
     """All seams."""
     return [
@@ -409,6 +450,9 @@ def table() -> list[Seam]:
         Seam(
             parallel, "build_gufunc_wrapper", "the same for target='parallel'",
             _wrapped_gufunc("parallel gufunc wrapper"), ("py_func", "cres", "sin", "sout", "cache", "is_parfors"),
+        ),
+        Seam(
+            _stencil_class(), "__call__", "stencils called from Python", _stencil_call, ("self", "args", "kwargs"),
         ),
         Seam(
             LiftedWith, "compile", "objmode blocks", _lifted, ("self", "sig"),

@@ -298,6 +298,20 @@ class Unit:
         return found
 
 
+class StencilUnit(Unit):
+    """A stencil called from Python; ``args`` end with the type of ``out`` if there is one."""
+
+    def __init__(self, maker: KeyMaker, frames: FrameStack, stencil: Any, args: tuple[Any, ...], *, out: bool) -> None:
+        # The neighborhood is among the options, or was found when the stencil was compiled last.
+        extra = (("out", str(out)), ("neighborhood", repr(stencil.neighborhood)))
+        function = stencil.kernel_ir.func_id.func
+        super().__init__(maker, frames, "stencil", stencil, function, args, None, compiler.DEFAULT_FLAGS, extra)
+
+    def compile_again(self, _build: str) -> Any:
+        msg = f"nothing links against {self.name}, a stencil that is called from Python"
+        raise RuntimeError(msg)
+
+
 class LiftedUnit(Unit):
     """An ``objmode`` block, which Numba lifts out of a function and compiles on its own.
 
