@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
@@ -28,11 +29,16 @@ Owner = tuple[Any, ...]
 
 
 class Address:
-    """An address and the object that keeps it valid."""
+    """An address and the object whose it is, which lives as long as the library that refers to it."""
 
-    def __init__(self, value: int, kept: object) -> None:
+    def __init__(self, value: int, owner: object) -> None:
         self.value = value
-        self.kept = kept
+        self._owner = weakref.ref(owner)
+
+    @property
+    def owner(self) -> object:
+        """The object, or None when it is no more."""
+        return self._owner()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Address) and self.value == other.value

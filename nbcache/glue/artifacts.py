@@ -34,7 +34,7 @@ from nbcache.glue import tokens
 from nbcache.glue.describers import ADDRESS
 from nbcache.glue.elf import undefined_symbols
 from nbcache.glue.frames import build_in
-from nbcache.glue.inspection import Annotation, Inspection, Metadata
+from nbcache.glue.inspection import Annotation, Inspection, LoadedDescriptor, Metadata
 from nbcache.glue.library import StoredLibrary, abort_unresolved
 from nbcache.glue.units import StencilUnit
 
@@ -520,14 +520,14 @@ def share(unit: Unit, target_context: Any, history: History, library: Any) -> tu
 
 
 def _assemble(unit: Unit, target_context: Any, fields: dict[str, Any], library: Any) -> Any:
-    fndesc = _descriptor(unit, fields["fndesc"])
+    inspection = Inspection(unit)
+    fndesc = _descriptor(unit, fields["fndesc"], inspection)
     environment = _environment(fndesc, fields["consts"])
     entry_point = target_context.get_executable(library, fndesc, environment)
     _bind_environments(library, fields["environments"])
     args = unit.args if fields["args"] is None else fields["args"]
     if fields["generator"] is not None:
         _insert_generator(target_context, fndesc, fields["generator"], library)
-    inspection = Inspection(unit)
     return compiler.CompileResult(
         typing_context=target_context.typing_context,
         target_context=compiler._make_subtarget(target_context, unit.flags),
@@ -580,10 +580,11 @@ def load_library(
     return library
 
 
-def _descriptor(unit: Unit, fields: dict[str, Any]) -> Any:
+def _descriptor(unit: Unit, fields: dict[str, Any], inspection: Inspection) -> Any:
     """The function descriptor, as `FunctionDescriptor._get_function_info` would fill it here."""
     function = unit.function
-    fndesc = funcdesc.PythonFunctionDescriptor.__new__(funcdesc.PythonFunctionDescriptor)
+    fndesc = LoadedDescriptor.__new__(LoadedDescriptor)
+    fndesc.inspection = inspection
     for name, value in fields.items():
         if name in funcdesc.FunctionDescriptor.__slots__:
             setattr(fndesc, name, value)
@@ -596,7 +597,6 @@ def _descriptor(unit: Unit, fields: dict[str, Any]) -> Any:
         fndesc.global_dict = function.__globals__
     if fndesc.argtypes is None:
         fndesc.argtypes = tuple(unit.args)
-    fndesc.typemap = fndesc.calltypes = None
     return fndesc
 
 

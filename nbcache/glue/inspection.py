@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from numba.core import funcdesc
+
 from nbcache.glue.frames import new_build
 
 if TYPE_CHECKING:
@@ -27,6 +29,22 @@ class Inspection:
     def result(self) -> Any:
         """A fresh CompileResult."""
         return self._unit.compile_again(new_build(self._unit.key))
+
+
+class LoadedDescriptor(funcdesc.PythonFunctionDescriptor):
+    """A function descriptor whose types of variables and calls are there when somebody asks."""
+
+    __slots__ = ("inspection",)
+
+    @property
+    def typemap(self) -> Any:
+        """Types of variables."""
+        return self.inspection.result.fndesc.typemap
+
+    @property
+    def calltypes(self) -> Any:
+        """Signatures of calls."""
+        return self.inspection.result.fndesc.calltypes
 
 
 class Annotation:

@@ -22,6 +22,7 @@ import numba
 from numba.core import bytecode, callconv, cgutils, compiler_lock, serialize, sigutils, types
 from numba.core.base import BaseContext
 from numba.core.caching import _Cache
+from numba.core.datamodel import models
 from numba.core.dispatcher import Dispatcher, LiftedWith, _DispatcherBase
 from numba.core.generators import GeneratorDescriptor
 from numba.core.registry import cpu_target
@@ -318,6 +319,22 @@ def _stencil_call(original: Any, session: Session) -> Any:
     return call
 
 
+def _deferred_after_hits(original: Any, session: Session) -> Any:
+    @functools.wraps(original)
+    def get_type(self: Any) -> Any:
+        found = original(self)
+        if found.is_opaque and session.has_hits and not vars(self).get("_nbcache_defining"):
+            # Lowering the code that was loaded instead would have defined it; without a size LLVM ends the process.
+            self._nbcache_defining = True
+            try:
+                self._define()
+            finally:
+                self._nbcache_defining = False
+        return found
+
+    return get_type
+
+
 def _runtime(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def compile_nrt_functions(ctx: Any) -> Any:
@@ -453,6 +470,13 @@ def table() -> list[Seam]:
         ),
         Seam(
             _stencil_class(), "__call__", "stencils called from Python", _stencil_call, ("self", "args", "kwargs"),
+        ),
+        Seam(
+            models.DeferredStructModel, "get_value_type", "deferred types that a hit left undefined",
+            _deferred_after_hits, ("self",),
+        ),
+        Seam(
+            models.DeferredStructModel, "get_data_type", "the same", _deferred_after_hits, ("self",),
         ),
         Seam(
             LiftedWith, "compile", "objmode blocks", _lifted, ("self", "sig"),

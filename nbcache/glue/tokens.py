@@ -159,8 +159,13 @@ def _new_token(frame: Frame, definition: Definition, live: Any) -> str:
     token = f"nbcache!{frame.build}.{next(frame.ordinals)}!"
     definitions[token] = definition
     _live[token] = live if isinstance(live, tuple | addresses.Address) else weakref.ref(live)
-    frame.held.append(live)
+    frame.held.append(_held_for(live))
     return token
+
+
+def _held_for(live: Any) -> object:
+    """What must live for *live* to stay valid."""
+    return live.owner if isinstance(live, addresses.Address) else live
 
 
 def live_location(frame: Frame, location: Location) -> LiveLocation | Location:
@@ -247,7 +252,7 @@ def definition_for(token: str, reach: Callable[[], Reach]) -> Definition:
     if definition[0] == "object":
         return ("object", _reference(_live[token](), reach))
     if definition[0] == "address" and definition[1][0] != "native":
-        return ("address", (definition[1][0], _reference(_live[token].kept, reach)))
+        return ("address", (definition[1][0], _reference(_live[token].owner, reach)))
     return definition
 
 
@@ -269,7 +274,7 @@ def bind(found: dict[str, Definition], reach: Any) -> list[object]:
     held: list[object] = []
     for token, definition in found.items():
         value = _resolve(definition, reach)
-        held.append(value)
+        held.append(_held_for(value))
         if not isinstance(value, tuple | addresses.Address):
             value = weakref.ref(value)
         if token in _live and not _same(_live[token], value):
