@@ -32,25 +32,17 @@ sys.path.insert(0, str(HERE.parent / "support"))
 from nbtest import proc  # noqa: E402
 
 OFF, COLD, WARM = MODES = ("off", "cold", "warm")
-PACKAGE = "numba.tests."
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What holds for a whole run."""
+    """What holds for a whole run. ``package`` is what the names of tests are shown without."""
 
+    package: str
     folder: Path
     sample: int
     limit: float
     resume: bool
-
-
-def full_name(name: str) -> str:
-    return name if name.startswith(PACKAGE) else PACKAGE + name
-
-
-def short_name(test: str) -> str:
-    return test.removeprefix(PACKAGE)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -152,9 +144,10 @@ def known_differences() -> dict[str, str]:
     return {test: reason.strip() for test, reason in pairs}
 
 
-def outcomes(records: list[dict[str, Any]]) -> dict[str, tuple[str, str]]:
-    """Return test -> (outcome, message)."""
-    return {r["test"]: (r["outcome"], r["message"]) for r in records if "test" in r}
+def outcomes(records: list[dict[str, Any]], package: str) -> dict[str, tuple[str, str]]:
+    """Return test, named without the package -> (outcome, message)."""
+    prefix = package + "."
+    return {r["test"].removeprefix(prefix): (r["outcome"], r["message"]) for r in records if "test" in r}
 
 
 def differing(of: dict[str, dict[str, tuple[str, str]]]) -> list[str]:
@@ -166,7 +159,7 @@ def differing(of: dict[str, dict[str, tuple[str, str]]]) -> list[str]:
 def describe(test: str, of: dict[str, dict[str, tuple[str, str]]]) -> str:
     """Return the outcomes of one test, and the last line of what it said in each mode where it said anything."""
     said = {mode: of[mode].get(test, ("not run", "")) for mode in MODES}
-    lines = [f"  {short_name(test)}: " + ", ".join(f"{mode} {said[mode][0]}" for mode in MODES)]
+    lines = [f"  {test}: " + ", ".join(f"{mode} {said[mode][0]}" for mode in MODES)]
     lines += [
         f"      {mode}: {said[mode][1].strip().splitlines()[-1][:300]}" for mode in MODES if said[mode][1].strip()
     ]
@@ -175,6 +168,8 @@ def describe(test: str, of: dict[str, dict[str, tuple[str, str]]]) -> str:
 
 def statistics(store: Path) -> dict[str, Any]:
     """Return what ``nbcache stats`` says of a store: all processes of its module, the tests' children included."""
+    if not store.exists():
+        return {"hits": 0, "missed": 0, "errors": {}}
     argv = [sys.executable, "-m", "nbcache", "stats", "--json", "--dir", str(store)]
     done = subprocess.run(argv, env=environment(None), stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)
@@ -182,13 +177,14 @@ def statistics(store: Path) -> dict[str, Any]:
 
 def compare(name: str, settings: Settings) -> tuple[dict[str, dict[str, tuple[str, str]]], dict[str, int]]:
     """Run one module in all modes and print its line; return mode -> test -> outcome, and the errors nbcache counted."""
-    records = {mode: run_mode(name, mode, settings) for mode in MODES}
-    of = {mode: outcomes(records[mode]) for mode in MODES}
+    full = f"{settings.package}.{name}" if settings.package else name
+    records = {mode: run_mode(full, mode, settings) for mode in MODES}
+    of = {mode: outcomes(records[mode], settings.package) for mode in MODES}
     counts = Counter(outcome for outcome, _ in of[OFF].values())
     seconds = {mode: sum(r.get("seconds", 0) for r in records[mode]) for mode in MODES}
-    counted = statistics(settings.folder / name / "store")
+    counted = statistics(settings.folder / full / "store")
     print(
-        f"{short_name(name)}: {len(of[OFF])} tests ({', '.join(f'{n} {o}' for o, n in counts.most_common())}), "
+        f"{name}: {len(of[OFF])} tests ({', '.join(f'{n} {o}' for o, n in counts.most_common())}), "
         f"{len(differing(of))} differ; " + ", ".join(f"{mode} {seconds[mode]:.0f} s" for mode in MODES)
         + f"; {counted['hits']} hits, {counted['missed']} misses",
         flush=True,
@@ -199,6 +195,7 @@ def compare(name: str, settings: Settings) -> tuple[dict[str, dict[str, tuple[st
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--modules", nargs="+", metavar="NAME", help="modules, classes or tests (default: modules.txt)")
+    parser.add_argument("--package", default="numba.tests", metavar="NAME", help="where the modules are")
     parser.add_argument("--sample", type=int, default=1, metavar="N", help="every Nth test, by a hash of its name")
     parser.add_argument("--limit", type=float, default=600, metavar="SECONDS", help="the longest a test may take")
     parser.add_argument("--workdir", type=Path, help="where results and stores go (default: a temporary folder)")
@@ -207,16 +204,16 @@ def main() -> int:
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of `finally`, which ends the tests
     folder = options.workdir or Path(tempfile.mkdtemp(prefix="nbcache-peer-"))
-    settings = Settings(folder.resolve(), options.sample, options.limit, options.resume)
+    settings = Settings(options.package, folder.resolve(), options.sample, options.limit, options.resume)
     known = known_differences()
     total: Counter[str] = Counter()
     new, listed, errors = [], [], []
     for name in options.modules or listed_in(HERE / "modules.txt"):
-        of, counted = compare(full_name(name), settings)
+        of, counted = compare(name, settings)
         errors += [f"  {name}: {count} {error}" for error, count in counted.items()]
         total.update({mode: len(of[mode]) for mode in MODES})
         for test in differing(of):
-            reason = known.get(short_name(test))
+            reason = known.get(test)
             if reason is None:
                 new.append(describe(test, of))
             else:
