@@ -207,11 +207,12 @@ def main() -> int:
     settings = Settings(options.package, folder.resolve(), options.sample, options.limit, options.resume)
     known = known_differences()
     total: Counter[str] = Counter()
-    new, listed, errors = [], [], []
+    new, listed, needless, errors = [], [], [], []
     for name in options.modules or listed_in(HERE / "modules.txt"):
         of, counted = compare(name, settings)
         errors += [f"  {name}: {count} {error}" for error, count in counted.items()]
         total.update({mode: len(of[mode]) for mode in MODES})
+        needless += [f"  {test}" for test in of[OFF] if test in known and test not in differing(of)]
         for test in differing(of):
             reason = known.get(test)
             if reason is None:
@@ -220,6 +221,7 @@ def main() -> int:
                 listed.append(f"{describe(test, of)}\n      why: {reason}")
     print("tests run: " + ", ".join(f"{mode} {total[mode]}" for mode in MODES))
     print(f"differ as listed: {len(listed)}", *listed, sep="\n")
+    print(f"listed, but the same here: {len(needless)}", *needless, sep="\n")
     print(f"differ: {len(new)}", *new, sep="\n")
     print(f"modules in which nbcache counted errors: {len(errors)}", *errors, sep="\n")
     print(f"results: {settings.folder}")
