@@ -31,14 +31,11 @@ def play(tmp_path):
     return play
 
 
-GAP = "constructors of jitclasses hold an address; stencils called from Python are not looked up"
-
-
 @pytest.mark.parametrize(
     ("cells", "value"),
     [
         ("cells.py", "(3, 3.5)"),
-        pytest.param("classes.py", "([1.0, 1.5, 3.0], 3)", marks=pytest.mark.xfail(reason=GAP, strict=True)),
+        ("classes.py", "([1.0, 1.5, 3.0], 3)"),
     ],
 )
 def test_a_second_kernel_compiles_nothing(play, tmp_path, cells, value):

@@ -17,37 +17,11 @@ from nbcache import tally
 
 PROGRAMS = Path(__file__).parent / "programs"
 NOT_PROGRAMS = {"shown"}
-BOXED = "what boxes a jitclass instance has the address of its class built in"
-MEMBER = "copyreg writes __slotnames__ onto classes whose instances were pickled, and the key takes it for a member"
-FIRST_CLASS = "a Dispatcher that becomes a value has its address built in"
-STENCIL = "a stencil called from Python has no Dispatcher: its types and its code are made anew"
-LIFTED = "the body of an objmode block is a Dispatcher of a kind of its own, which is not looked up"
 GAPS: dict[str, str] = {
-    "extending_type": MEMBER,
-    "functions_closures": FIRST_CLASS,
-    "functions_returned": FIRST_CLASS,
-    "globals_large": "a large array among the globals is reached through its address",
-    "jitclass_annotations": BOXED,
-    "jitclass_argument": BOXED,
-    "jitclass_basic": BOXED,
-    "jitclass_dict": BOXED + "; the type of a container of instances is named by an address",
-    "jitclass_inheritance": BOXED,
-    "jitclass_list": BOXED + "; the type of a container of instances is named by an address",
-    "jitclass_nested": BOXED + "; LLVM ends the process: a hit leaves the deferred type without a body",
-    "jitclass_operators": BOXED,
-    "jitclass_properties": BOXED,
+    "functions_closures": "a closure that Numba made a Dispatcher of, and that became a value, can't be found again",
     "literally": "the run of the compiler that finds out that an argument has to be a literal is repeated",
-    "mix_particles": BOXED,
-    "mix_pipeline": "objmode in a function that also calls a stencil has the address of with_objectmode built in",
-    "objmode_block": LIFTED,
-    "objmode_callee": LIFTED,
+    "mix_pipeline": "Numba can't pickle an objmode block whose function calls a stencil, and stores its address",
     "objmode_forced": "lifted loops are refused",
-    "parallel_arrays": "set_parallel_chunksize and get_num_threads have the address of a ctypes function built in",
-    "stencil_options": STENCIL,
-    "stencil_python": STENCIL,
-    "structref_basic": MEMBER,
-    "structref_methods": MEMBER,
-    "typed_dict_njit": "a secret of hashing is missing as a symbol, and what then registers all symbols compiles the runtime",
 }
 """Programs for which something is compiled in the second process too, and why. Closing a gap means taking it out here."""
 LONG = {
