@@ -296,6 +296,8 @@ def _stencil_call(original: Any, session: Session) -> Any:
         if self.neighborhood is not None and len(self.neighborhood) != args[0].ndim:
             return original(self, *args, **kwargs)
         out = kwargs.get("out")
+        if out is None and "out" in kwargs:
+            return original(self, *args, **kwargs)  # to say what is wrong
         array_types = tuple(map(typeof, args))
         arguments = args
         full_types = array_types

@@ -328,6 +328,8 @@ class LiftedUnit(Unit):
     def _key_parts(self) -> Iterator[bytes]:
         yield b"lifted key version %d" % KEY_VERSION
         yield repr(self._origin).encode()
+        block = self.owner.func_ir
+        yield f"{sorted(block.blocks)} {block.arg_names} {self.owner.output_types}".encode()
         for label, words in _flag_components(self.flags):
             yield f"{label}={words}".encode()
         for typ in self.args:
