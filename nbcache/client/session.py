@@ -257,7 +257,7 @@ class ClientSession:
             _log.debug("%s can't be cached: it depends on %s", name, reason)
             return reason
         if unit.kind == "dispatcher":
-            owed = self.history.identified(owner, unit.args, unit.content)
+            owed = self.history.identified(owner, unit.args, unit.content, unit.key)
             if owed is not None:
                 unit.stands_for(owed)
         return unit
@@ -299,7 +299,7 @@ class ClientSession:
         _log.debug("hit: %s %s", unit.name, unit.signature_text)
         self.history.accept(unit, uses)
         effects.repeat(unit, uses["visible"])
-        if uses["visible"] or uses["internal"] or uses["odd"]:
+        if any(uses.values()):
             effects.remember(unit.owner, unit.args, lambda: resolved(unit, uses))
 
     def _first(self, unit: Unit | RuntimeUnit | WrapperUnit, load: Callable[[FoundEntry], Any]) -> Any | None:

@@ -602,7 +602,12 @@ def _descriptor(unit: Unit, fields: dict[str, Any], inspection: Inspection) -> A
 
 def _insert_generator(target_context: Any, fndesc: Any, symbol: str, library: Any) -> None:
     """Tell Numba how to resume the generator; lowering would have."""
-    descriptor = GeneratorDescriptor.from_generator_fndesc(None, fndesc, fndesc.restype, target_context.mangler)
+    # Not GeneratorDescriptor.from_generator_fndesc: that reads the types of variables, which lowering alone needs.
+    descriptor = GeneratorDescriptor(
+        fndesc.native, fndesc.modname, f"{fndesc.qualname}.next", f"{fndesc.unique_name}.next", fndesc.doc,
+        None, fndesc.restype.yield_type, None, ["gen"], fndesc.kws, argtypes=(fndesc.restype,),
+        mangler=target_context.mangler, inline=False, env_name=fndesc.env_name,
+    )  # fmt: skip
     descriptor.mangled_name = symbol
     target_context.insert_generator(fndesc.restype, descriptor, [library])
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 class Effect(NamedTuple):
     """What a compilation used, and so made: an overload or a loop.
 
-    ``kind``: "dispatcher" or "ufunc"; ``obj``: who has it, or the id of a use out of an entry.
+    ``kind``: "dispatcher" or "ufunc"; ``obj``: who has it, or the id of a use out of an entry.  Or
+    "implementation": then ``obj`` is the function that chose it for an ``@overload``.
     """
 
     kind: str

@@ -5,7 +5,9 @@ Numba compiles a callee once and uses that overload from then on, so its code de
 * A callee inherits ``fastmath``, ``error_model`` and ``forceinline`` from whoever makes it compile
   first.  Called first from Python, ``g`` divides by Python's rules; called first inside a ufunc's
   kernel it divides by NumPy's, from then on and for all.
-* A callee holds the globals it had then, also after they were bound to other values.
+* A callee holds the globals it had then, also after they were bound to other values.  So does the
+  implementation that somebody's ``@overload`` or ``@intrinsic`` chose, which Numba keeps for each set
+  of types (for overloads also of flags that callers have).
 
 An entry therefore lists the *uses* of its compilation: each overload it was built upon; what that
 was *given*, which is whatever it would not have, were it compiled here and now from Python; and
@@ -22,7 +24,7 @@ import hashlib
 import logging
 import os
 import weakref
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from numba.core import compiler, sigutils, types
@@ -32,8 +34,9 @@ from numba.core.targetconfig import ConfigStack
 from nbcache.glue.frames import Effect
 from nbcache.glue.identity import Unidentifiable
 from nbcache.glue.ownership import is_toolchain_definition, toolchain_name
-from nbcache.glue.past import LOOPS, Promise, past_of
+from nbcache.glue.past import CHOOSER, LOOPS, Promise, past_of
 from nbcache.glue.tokens import Unresolvable
+from nbcache.glue.units import flag_components
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -107,6 +110,8 @@ class History:
         self._existing: dict[bytes, Given] = {}
         self._promised: dict[bytes, Given] = {}
         self._pending: list[Callable[[], None]] = []
+        # By who chose it: the key of each implementation that Numba has, or would have by now.
+        self._chosen: weakref.WeakKeyDictionary[Any, dict[bytes, str]] = weakref.WeakKeyDictionary()
 
     @property
     def _regular(self) -> bool:
@@ -144,7 +149,59 @@ class History:
             except Exception:  # noqa: BLE001  whatever it is, the program goes on
                 _log.debug("the past of %r can't be kept", dispatcher, exc_info=True)
                 past_of(dispatcher).given[args] = (("unknown", os.urandom(8).hex()),)
-        uses.append(Effect("dispatcher", dispatcher, args, return_type, given, fresh))
+        if CHOOSER in vars(dispatcher):
+            uses.append(self._choice(dispatcher, args))
+        else:
+            uses.append(Effect("dispatcher", dispatcher, args, return_type, given, fresh))
+
+    def _choice(self, dispatcher: Any, args: tuple[Any, ...]) -> Effect:
+        """The use of an implementation that an ``@overload`` chose."""
+        chooser, name = vars(dispatcher)[CHOOSER], self._overload_name(args)
+        key = _key_of(dispatcher, args)
+        self._chosen.setdefault(chooser, {})[name] = key
+        made_from = past_of(dispatcher).made_from.get(args)
+        fresh = made_from is None or made_from == self._content(dispatcher)
+        return Effect("implementation", chooser, (name,), None, (("key", key),), fresh)
+
+    def intrinsic(self, chooser: Any, args: tuple[Any, ...], *, exists: bool) -> Effect | None:
+        """The use of what an ``@intrinsic`` chose for *args*, in this process or, if it *exists*, earlier.
+
+        None if a hit promised another choice than the present one: no entry holds it by itself.
+        """
+        name = self._choice_name(b"", args)
+        try:
+            content = self._maker.engine.digest(chooser).hex()
+        except Unidentifiable:
+            content = ""
+        chosen = self._chosen.setdefault(chooser, {})
+        made_from = chosen.setdefault(name, content)
+        if made_from != content and not exists:
+            chosen[name] = content
+            _log.warning(
+                "%s chose anew: what it had chosen before it changed is not in the store", chooser.__qualname__
+            )
+            return None
+        return Effect("implementation", chooser, (name,), None, (("key", made_from),), made_from == content)
+
+    def _overload_name(self, args: tuple[Any, ...]) -> bytes:
+        flags = ConfigStack.top_or_none()
+        return self._choice_name(repr(None if flags is None else flag_components(flags)).encode(), args)
+
+    def _choice_name(self, text: bytes, args: tuple[Any, ...]) -> bytes:
+        try:
+            content = text + self._types_digest(args)
+        except Unidentifiable:
+            content = os.urandom(_ID_BYTES)  # nobody can ask for it by name
+        return hashlib.blake2b(content, digest_size=_ID_BYTES).digest()
+
+    def _content(self, dispatcher: Any) -> bytes:
+        """What an overload would be made from now.  Raises Unidentifiable."""
+        return self._made_from(self._maker.engine.digest(dispatcher))
+
+    def _made_from(self, content: bytes) -> bytes:
+        hasher = hashlib.blake2b(content, digest_size=32, person=b"nbcache content")
+        hasher.update(self._maker.registrations())
+        return hasher.digest()
 
     def _terms(self, dispatcher: Any, args: tuple[Any, ...], *, exists: bool) -> tuple[Given, bool, Any]:
         plain = in_plain_context()
@@ -166,7 +223,7 @@ class History:
         if content is None or not dispatcher._can_compile:
             return ()
         try:
-            current = self._maker.engine.digest(dispatcher)
+            current = self._content(dispatcher)
         except Unidentifiable:
             return ()
         return () if current == content else (("made from", content.hex()),)
@@ -182,13 +239,18 @@ class History:
         promise = past_of(dispatcher).promised.get(args)
         return None if promise is None else promise.given + self._staleness(dispatcher, promise.content)
 
-    def identified(self, dispatcher: Any, args: tuple[Any, ...], content: bytes) -> str | None:
-        """*dispatcher*, whose identity is *content*, is about to get an overload.
+    def identified(self, dispatcher: Any, args: tuple[Any, ...], content: bytes, key: str) -> str | None:
+        """*dispatcher*, whose identity is *content*, is about to get an overload; the present asks for *key*.
 
-        Returns the key of the entry that must be used instead of what the present asks for: "" if
-        there must be one and its key is not known, None if the present will do.
+        Returns the key of the entry that must be used instead: "" if there must be one and its key
+        is not known, None if the present will do.
         """
         past = past_of(dispatcher)
+        content = self._made_from(content)
+        if CHOOSER in vars(dispatcher):
+            owed = self._chosen.get(vars(dispatcher)[CHOOSER], {}).get(self._overload_name(args), key)
+            past.made_from[args] = content if owed == key else _NAMELESS
+            return None if owed == key else owed
         promise = past.promised.get(args)
         if promise is None or promise.content == content:
             past.made_from[args] = content
@@ -234,12 +296,15 @@ class History:
         for _kind, (_position, digest), args, _return_type, given, fresh, _key in uses["visible"]:
             if which(given, fresh):
                 lines.append(f"{digest.hex()} {self._types_digest(args).hex()} {given}")
+        for (_position, digest), name, key, fresh in uses["chosen"]:
+            if which((), fresh):
+                lines.append(f"{digest.hex()} {name.hex()} {key}")
         return sorted(lines)
 
     def loop_made(self, ufunc: Any, dispatcher: Any, args: tuple[Any, ...], given: Given) -> None:
         """Note on *ufunc* what its new loop was made from; that is part of the ufunc's identity."""
         try:
-            content = self._maker.engine.digest(dispatcher)
+            content = self._content(dispatcher)
         except Unidentifiable:
             content = _NAMELESS
         text = f"{self._types_digest(args).hex()} {content.hex()} {given} {past_of(dispatcher).odd.get(args)}"
@@ -270,12 +335,16 @@ class History:
         """What an entry says about its uses, in terms of what its unit reaches.
 
         ``visible``: those of reachable objects, which users look at too; of Numba's own functions
-        the ids: ``internal`` if regular, else ``odd``.  The implementation of an ``@overload`` has
-        no past: Numba keeps one for each set of flags that callers have.
+        the ids: ``internal`` if regular, else ``odd``; ``chosen``: the implementations of overloads.
         """
-        visible, internal, odd = [], set(), []
+        visible, internal, odd, chosen = [], set(), [], []
         for effect in effects:
             if effect.obj is unit.owner:
+                continue
+            if effect.kind == "implementation":
+                chooser = unit.reach().reference(effect.obj)
+                if chooser is not None:
+                    chosen.append((chooser, effect.args[0], effect.given[0][1], effect.fresh))
                 continue
             reference = _reference(unit, effect)
             if reference is not None:
@@ -286,7 +355,7 @@ class History:
                     internal.add(self.id_of(effect))
                 else:
                     odd.append((self.id_of(effect), effect.given, effect.fresh))
-        return {"visible": visible, "internal": b"".join(sorted(internal)), "odd": odd}
+        return {"visible": visible, "internal": b"".join(sorted(internal)), "odd": odd, "chosen": chosen}
 
     def _is_shared(self, unit: Unit, obj: Any) -> bool:
         return isinstance(obj, bytes) or toolchain_name(obj) is not None or unit.reach().reference(obj) is not None
@@ -307,6 +376,10 @@ class History:
                     return _OTHERS
                 continue
             if not fresh if now is None else now != given:
+                return _OTHERS
+        for reference, name, key, fresh in uses["chosen"]:
+            known = self._chosen_by(unit, reference).get(name)
+            if not fresh if known is None else known != key:
                 return _OTHERS
         if self._regular and not uses["odd"]:
             return None
@@ -329,11 +402,19 @@ class History:
             except Unresolvable:
                 continue
             if args not in vars(dispatcher)["overloads"]:
-                self._promise(dispatcher, args, given, reference[1], key)
+                self._promise(dispatcher, args, given, self._made_from(reference[1]), key)
+        for reference, name, key, _fresh in uses["chosen"]:
+            self._chosen_by(unit, reference).setdefault(name, key)
         if uses["internal"] or uses["odd"]:
             self._pending.append(lambda: self._promise_internal(uses))
         self._irregular |= bool(uses["odd"])
         self.built(unit, uses)
+
+    def _chosen_by(self, unit: Unit, reference: tuple[int, bytes]) -> dict[bytes, str]:
+        try:
+            return self._chosen.setdefault(unit.referent(reference), {})
+        except Unresolvable:
+            return {}
 
     def _promise(self, dispatcher: Any, args: tuple[Any, ...], given: Given, content: bytes, key: str) -> None:
         flags = []
@@ -371,6 +452,9 @@ def resolved(unit: Unit, uses: dict[str, Any]) -> list[Effect]:
             found.append(Effect(kind, unit.referent(reference), args, return_type, given, fresh))
         except Unresolvable:
             continue
+    for reference, name, key, fresh in uses["chosen"]:
+        with suppress(Unresolvable):
+            found.append(Effect("implementation", unit.referent(reference), (name,), None, (("key", key),), fresh))
     internal = [(use_id, (), True) for use_id in _split(uses["internal"])]
     return found + [
         Effect("dispatcher", use_id, (), None, given, fresh) for use_id, given, fresh in (*internal, *uses["odd"])

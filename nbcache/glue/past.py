@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 Given = tuple[tuple[str, Any], ...]
 """(name, value) of what an overload would not have, were it compiled here and now from Python."""
 _PAST = "_nbcache_past"
+CHOOSER = "_nbcache_chooser"
+"""On dispatchers that Numba made for an ``@overload``: the user's function that chose the implementation."""
 LOOPS = "_nbcache_loops"
 """On ufuncs: a text for each loop, in which stands what it was made from."""
 
@@ -15,8 +17,8 @@ LOOPS = "_nbcache_loops"
 class Promise(NamedTuple):
     """An overload that this process would have, if a hit had not saved it the compilation.
 
-    ``content``: the identity of the dispatcher at that moment; ``key``: that of the overload's
-    entry, "" if it has none.
+    ``content``: what it would have been made from; ``key``: that of the overload's entry, "" if it has
+    none.
     """
 
     given: Given
@@ -27,9 +29,10 @@ class Promise(NamedTuple):
 class Past:
     """What is known of one dispatcher's overloads, by argument types.
 
-    ``given``: the flags each was given, unless none; ``made_from``: the identity its dispatcher had
-    when it was compiled; ``odd``: its uses that were not regular, if any; ``promised``: those that are
-    owed; ``order``: that in which they would have come; ``ids``: see `History.use_id`.
+    ``given``: the flags each was given, unless none; ``made_from``: what its dispatcher and the
+    registrations with Numba were when it was compiled; ``odd``: its uses that were not regular, if
+    any; ``promised``: those that are owed; ``order``: that in which they would have come; ``ids``: see
+    `History.use_id`.
     """
 
     __slots__ = ("given", "ids", "made_from", "odd", "order", "owner", "promised")

@@ -16,6 +16,7 @@ import re
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numba
@@ -27,6 +28,7 @@ from numba.core.dispatcher import Dispatcher, LiftedWith, _DispatcherBase
 from numba.core.generators import GeneratorDescriptor
 from numba.core.registry import cpu_target
 from numba.core.runtime import nrtdynmod
+from numba.core.typing.templates import _IntrinsicTemplate, _OverloadFunctionTemplate
 from numba.core.typing.typeof import typeof
 from numba.np import numpy_support
 from numba.np.ufunc import parallel, ufuncbuilder
@@ -36,6 +38,8 @@ from numba.np.ufunc.gufunc import GUFunc
 from nbcache.glue import artifacts, effects, tokens
 from nbcache.glue.frames import Effect, FrameStack, UniqueIds
 from nbcache.glue.history import History, inherited
+from nbcache.glue.ownership import is_toolchain_definition
+from nbcache.glue.past import CHOOSER
 from nbcache.glue.wrappers import build_runtime
 
 if TYPE_CHECKING:
@@ -216,6 +220,47 @@ def _typing_after_hits(original: Any, session: Session) -> Any:
         return typ
 
     return typeof_pyval
+
+
+def _known_choosers(original: Any, _session: Session) -> Any:
+    @functools.wraps(original)
+    def _get_jit_decorator(self: Any) -> Any:
+        decorator, chooser = original(self), self._overload_func
+        if is_toolchain_definition(chooser) or not isinstance(chooser, FunctionType):
+            return decorator
+
+        def jit(**options: Any) -> Callable[[Any], Any]:
+            def dispatcher_for(implementation: Any) -> Any:
+                dispatcher = decorator(**options)(implementation)
+                vars(dispatcher)[CHOOSER] = chooser
+                return dispatcher
+
+            return dispatcher_for
+
+        return jit
+
+    return _get_jit_decorator
+
+
+def _known_intrinsics(original: Any, session: Session) -> Any:
+    @functools.wraps(original)
+    def generic(self: Any, args: Any, kws: Any) -> Any:
+        chooser = self._definition_func
+        if is_toolchain_definition(chooser) or not isinstance(chooser, FunctionType):
+            return original(self, args, kws)
+        before = len(self._impl_cache)
+        sig = original(self, args, kws)
+        if sig is not None:
+            exists = len(self._impl_cache) == before
+            use = session.history.intrinsic(chooser, (*args, *kws.values()), exists=exists)
+            frame = session.frames.top()
+            if use is not None:
+                session.frames.note(use)
+            elif frame is not None:
+                frame.taint = frame.taint or f"what {chooser.__qualname__} had chosen is known to other processes only"
+        return sig
+
+    return generic
 
 
 def _generator_names(original: Any, _session: Session) -> Any:
@@ -489,6 +534,13 @@ def table() -> list[Seam]:
         Seam(
             bytecode.FunctionIdentity, "_unique_ids",
             "symbol names come from a process-wide counter otherwise (numba#10486)", _unique_ids,
+        ),
+        Seam(
+            _OverloadFunctionTemplate, "_get_jit_decorator", "the implementation that an overload chose is kept",
+            _known_choosers, ("self",),
+        ),
+        Seam(
+            _IntrinsicTemplate, "generic", "the same for intrinsics", _known_intrinsics, ("self", "args", "kws"),
         ),
         Seam(
             GeneratorDescriptor, "from_generator_fndesc", "a generator's next function has no unique id in its name",

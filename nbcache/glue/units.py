@@ -55,6 +55,7 @@ class KeyMaker:
         )
         self._types: dict[Type, bytes] = {}
         self._extensions: tuple[int, list[tuple[str, bytes]], list[Scope]] = (-1, [], [])
+        self._registrations_digest: tuple[object, bytes] = (None, b"")
         self._registrations: dict[int, tuple[object, bytes, Scope]] = {}
         self._by_sources: dict[str, bytes] = {}
 
@@ -84,6 +85,14 @@ class KeyMaker:
         if generation != self._extensions[0] or not all(scope.unchanged() for scope in self._extensions[2]):
             self._extensions = (generation, *self._read_extensions())
         return self._extensions[1]
+
+    def registrations(self) -> bytes:
+        """Identity of what `extension_digests` last returned."""
+        digests = self._extensions[1]
+        if self._registrations_digest[0] is not digests:
+            text = repr(digests).encode()
+            self._registrations_digest = (digests, hashlib.blake2b(text, digest_size=16).digest())
+        return self._registrations_digest[1]
 
     def _read_extensions(self) -> tuple[list[tuple[str, bytes]], list[Scope]]:
         """Identities of registrations, as far as their graphs are small; a large package counts by its sources."""
@@ -214,7 +223,7 @@ class Unit:
         yield maker.conditions.digest()
         yield self.kind.encode()
         yield self.name.encode("utf-8", "surrogatepass")
-        for label, words in (*_flag_components(self.flags), *self.extra):
+        for label, words in (*flag_components(self.flags), *self.extra):
             yield f"{label}={words}".encode()
         for typ in self.args:
             yield maker.type_digest(typ)
@@ -288,7 +297,7 @@ class Unit:
         """The key's components in words: (label, value)."""
         maker = self.maker
         found = [("key version", str(KEY_VERSION)), *maker.conditions.components(), ("kind", self.kind)]
-        found += [*_flag_components(self.flags), *self.extra]
+        found += [*flag_components(self.flags), *self.extra]
         found.append(("signature", self.signature_text))
         for i, typ in enumerate(self.args):
             if not maker.is_fixed(typ):
@@ -330,7 +339,7 @@ class LiftedUnit(Unit):
         yield repr(self._origin).encode()
         block = self.owner.func_ir
         yield f"{sorted(block.blocks)} {block.arg_names} {self.owner.output_types}".encode()
-        for label, words in _flag_components(self.flags):
+        for label, words in flag_components(self.flags):
             yield f"{label}={words}".encode()
         for typ in self.args:
             yield self.maker.type_digest(typ)
@@ -359,7 +368,7 @@ class LiftedUnit(Unit):
         """The key's components in words."""
         key, number = self._origin
         found = [("kind", self.kind), ("lifted from", key), ("number", str(number))]
-        return [*found, *_flag_components(self.flags), ("signature", self.signature_text)]
+        return [*found, *flag_components(self.flags), ("signature", self.signature_text)]
 
 
 def _node_components(nodes: list[Node], prefix: str) -> list[tuple[str, str]]:
@@ -383,7 +392,8 @@ def _is_leaf(node: Node) -> bool:
     return not node.edges and not node.title.startswith("function ")
 
 
-def _flag_components(flags: compiler.Flags) -> list[tuple[str, str]]:
+def flag_components(flags: compiler.Flags) -> list[tuple[str, str]]:
+    """Flags as components of a key: (label, value)."""
     return [(f"options/{name}", _flag_text(value)) for name, value in flags.values().items()]
 
 

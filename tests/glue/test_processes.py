@@ -190,10 +190,10 @@ def test_readonly_recache_and_disable(run):
             return x + K
         print(f(1), len(Events.seen), nbcache.stats()["published"])
         """
-    assert run(body)[0] == "2 1 1\n"
+    assert run(body)[0] == "2 1 2\n"  # the other is Numba's runtime
     assert run(body, NBCACHE_READONLY="1")[0] == "2 0 0\n"
     assert run(body, NBCACHE_READONLY="1", K="5")[0] == "6 1 0\n"
-    assert run(body, NBCACHE_RECACHE="1")[0] == "2 1 1\n"
+    assert run(body, NBCACHE_RECACHE="1")[0] == "2 1 2\n"
     assert run(body, NBCACHE_DISABLE="1")[0] == "2 1 0\n"
 
 

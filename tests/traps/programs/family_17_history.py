@@ -172,6 +172,80 @@ _LIBRARY = {
 }
 
 
+_CHOICES = {
+    "main.py": main("""
+        import sys
+        from numba import types
+        from numba.extending import intrinsic, overload, overload_attribute, overload_method
+
+        K, N = np.array([1.0, 2.0]), 5
+
+        def stub(x):
+            raise NotImplementedError
+
+        @overload(stub)
+        def choose(x):
+            if N > 6:
+                return lambda x: x * 1000 + K[1]
+            return lambda x: x + K[1]
+
+        @overload_method(types.Array, "weighted")
+        def weighted(a):
+            return lambda a: a[0] + K[1] * N
+
+        @overload_attribute(types.Array, "first")
+        def first(a):
+            return lambda a: a[0] + K[1] * N
+
+        @intrinsic
+        def twice(context, x):
+            if N > 6:
+                return x(x), lambda context, builder, sig, args: builder.fadd(args[0], args[0])
+            return x(x), lambda context, builder, sig, args: args[0]
+
+        @njit
+        def f(x):
+            return stub(x) + 1
+
+        @njit
+        def g(x):
+            return stub(x) * 2
+
+        @njit(fastmath=True)
+        def fast(x):
+            return stub(x) * 3
+
+        @njit
+        def h(x):
+            return np.array([x, x]).weighted()
+
+        @njit
+        def calls_h(x):
+            return h(x) + 1
+
+        @njit
+        def i(x):
+            return np.array([x, x]).weighted() * 3 + np.array([x]).first
+
+        @njit
+        def p(x):
+            return twice(x) + 1
+
+        @njit
+        def q(x):
+            return twice(x) * 2
+
+        for word in sys.argv[1:]:
+            if word == "patch":
+                K, N = np.array([4.0, 9.0]), 7
+            elif word == "register":
+                overload_attribute(types.Array, "second")(lambda a: lambda a: a[1])
+            else:
+                show(word, globals()[word], 0.5)
+    """)
+}
+
+
 def _orders(name: str, files: dict[str, str], *orders: str):
     """Return a program whose steps run the same files with these words, one cache for all."""
     first, *others = [("main.py", *order.split()) for order in orders]
@@ -196,6 +270,10 @@ PROGRAMS = [
     _orders(
         "rebound-with-an-exception", _GLOBALS, "calls_raise K=4 no_inline no_inline:b", "calls_raise:b K=4 no_inline:b"
     ),
+    _orders("rebound-under-an-overload", _CHOICES, "patch g", "f patch g", "f patch f g", "g patch f fast", "fast f"),
+    _orders("rebound-under-a-method", _CHOICES, "calls_h patch h i", "h patch calls_h i", "i patch h", "patch i h"),
+    _orders("rebound-under-an-intrinsic", _CHOICES, "p patch q", "patch q", "p patch q", "p q", "patch p q"),
+    _orders("registered-in-between", _CHOICES, "h register calls_h", "register calls_h", "calls_h register h i", "h i"),
     _orders("declared-return-type", _DECLARED, "f", "declare f", "f g", "declare g f", "f recompile g"),
     _orders(
         "numba-s-own-functions", _LIBRARY, "fast exact", "exact", "exact fast", "other", "fast other", "other fast"
