@@ -37,13 +37,14 @@ class ClientSession:
     """Implements `nbcache.glue.seams.Session` over a store."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
+        from nbcache.glue.caveats import Watch
         from nbcache.glue.frames import FrameStack
         from nbcache.glue.history import History
         from nbcache.glue.units import KeyMaker
 
         self.settings = settings
         self.store = store
-        self.frames = FrameStack()
+        self.frames = FrameStack(Watch)
         self.maker = KeyMaker()
         self.history = History(self.maker)
         self.counters = Counters()
@@ -54,6 +55,7 @@ class ClientSession:
         self._twins: dict[str, int] = {}
         self._owners: dict[str, str] = {}
         self._last_reason = "new"
+        self._caveats: list[tuple[Any, ...]] = []
 
     @property
     def cache_path(self) -> str | None:
@@ -63,11 +65,28 @@ class ClientSession:
     # -- asked by Numba, through the seams -------------------------------------------------------
 
     def load(self, owner: Any, sig: Any, target_context: Any) -> Any | None:
-        """A CompileResult, or None with a frame opened for the compilation that follows."""
-        from nbcache.glue.frames import Frame, new_build
+        """A CompileResult, or None with a frame opened for the compilation that follows.
 
+        Raises what a warning's filters say has to be raised.
+        """
         if not self.enabled:
             return None
+        self._caveats = []
+        found = self._load(owner, sig, target_context)
+        self._warn()
+        return found
+
+    def _warn(self) -> None:
+        """Warn of what the compilation of what was just loaded warned of."""
+        if self._caveats:
+            from nbcache.glue.caveats import repeat
+
+            packed, self._caveats = self._caveats, []
+            repeat(packed)
+
+    def _load(self, owner: Any, sig: Any, target_context: Any) -> Any | None:
+        from nbcache.glue.frames import Frame, new_build
+
         unit = None
         try:
             unit = self._identify(owner, sig)
@@ -124,6 +143,11 @@ class ClientSession:
 
     def _load_unit(self, identify: Callable[[], Unit | None], target_context: Any) -> Any | None:
         """A CompileResult, or None, with a frame opened if there is a unit to publish."""
+        found = self._look_up(identify, target_context)
+        self._warn()
+        return found
+
+    def _look_up(self, identify: Callable[[], Unit | None], target_context: Any) -> Any | None:
         from nbcache.glue.frames import Frame, new_build
         from nbcache.glue.identity import Unidentifiable
 
@@ -297,10 +321,12 @@ class ClientSession:
         unit.forget()
         self.counters.hit(unit.key, unit.name, seconds)
         _log.debug("hit: %s %s", unit.name, unit.signature_text)
+        caveats = [] if self.history.promises(unit) else fields["caveats"]
         self.history.accept(unit, uses)
         effects.repeat(unit, uses["visible"])
         if any(uses.values()):
             effects.remember(unit.owner, unit.args, lambda: resolved(unit, uses))
+        self._caveats = caveats
 
     def _first(self, unit: Unit | RuntimeUnit | WrapperUnit, load: Callable[[FoundEntry], Any]) -> Any | None:
         """What *load* makes of the first variant of the unit's key that can be used here."""

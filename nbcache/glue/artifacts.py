@@ -30,7 +30,7 @@ from numba.core.types.abstract import Type, _type_reconstructor
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 
-from nbcache.glue import tokens
+from nbcache.glue import caveats, tokens
 from nbcache.glue.describers import ADDRESS
 from nbcache.glue.elf import undefined_symbols
 from nbcache.glue.frames import build_in
@@ -198,6 +198,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: d
     try:
         fields = _pack_result(unit, cres)
         fields["uses"] = uses
+        fields["caveats"] = caveats.pack(frame)
         fields["symbols"] = _pack_symbols(library)
         fields["needs"] = _needs(fields["symbols"], library.codegen._rtlinker.PREFIX, owners)
         meta = dumps(fields, frame)

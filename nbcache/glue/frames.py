@@ -14,6 +14,7 @@ import itertools
 import os
 import re
 import time
+import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from nbcache.glue.caveats import Caveat, Watch
     from nbcache.glue.past import Given
     from nbcache.glue.tokens import Reach
     from nbcache.glue.units import Unit
@@ -68,6 +70,9 @@ class Frame:
     locations: dict[tuple[str, str, int], object] = field(default_factory=dict)
     effects: dict[tuple[str, Any, tuple[Any, ...]], Effect] = field(default_factory=dict)
     """The first use counts: later ones are its consequences."""
+    caveats: list[Caveat] = field(default_factory=list)
+    filters: object = field(default_factory=lambda: warnings.filters)
+    """The filters of warnings when the frame was opened."""
     _reach: Reach | None = None
 
     @property
@@ -95,14 +100,15 @@ class FrameStack:
     """The open frames of this process, outermost first.
 
     Numba compiles under one process-wide lock, so there is one stack and its top is whoever holds
-    that lock.
+    that lock.  *watch* makes what notes warnings while a frame is open.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, watch: Callable[[list[Frame]], Watch]) -> None:
         self._frames: list[Frame] = []
         self._floor = 0
         self._pending: Callable[[], None] | None = None
         self._anonymous = _anonymous_names()
+        self._watch = watch(self._frames)
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -115,6 +121,8 @@ class FrameStack:
         """Open *frame*."""
         frame.release, self._pending = self._pending, None
         frame.outer = self.top()
+        if frame.outer is None:
+            self._watch.start()
         self._frames.append(frame)
 
     def on_close(self, release: Callable[[], None]) -> None:
@@ -125,6 +133,8 @@ class FrameStack:
         """Close whatever was opened above *depth*; a compilation that raised leaves frames behind."""
         while len(self._frames) > depth:
             release = self._frames.pop().release
+            if not self._frames:
+                self._watch.stop()
             if release is not None:
                 release()
 

@@ -258,6 +258,10 @@ class History:
         past.made_from[args] = promise.content
         return promise.key
 
+    def promises(self, unit: Unit) -> bool:
+        """Whether a hit made *unit*'s overload one of those that this process would have already."""
+        return unit.kind == "dispatcher" and unit.args in past_of(unit.owner).promised
+
     def _made(self, dispatcher: Any, args: tuple[Any, ...], return_type: Any, given: Given) -> None:
         if return_type is not None:
             given = (*given, ("returns", self._types_digest((return_type,)).hex()))

@@ -81,6 +81,11 @@ class LiveLocation:
         return hash(self._token)
 
 
+def located(location: LiveLocation | Location) -> Location:
+    """(function name, file name, line) of what `live_location` returned, or of what it was unpickled as."""
+    return _live[location._token] if isinstance(location, LiveLocation) else location
+
+
 class Reach:
     """An index over all that a unit reaches: code objects by file and digest, objects by identity."""
 

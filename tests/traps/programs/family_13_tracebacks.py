@@ -120,6 +120,45 @@ _OVERLOAD = {
     """),
 }
 
+_WARNS = {
+    "main.py": main("""
+        import sys
+        import warnings
+        from lib import dotted
+
+        @njit(parallel=True)
+        def nothing_to_do(x):
+            return x + 1
+
+        @njit
+        def reflected(items):
+            return items[0]
+
+        @njit
+        def outer(a):
+            return dotted(a) + 1
+
+        def strided(side):
+            return np.ones((side, side))[::2, ::2]
+
+        for word in sys.argv[1:]:
+            warnings.simplefilter(word)
+        show("parallel", nothing_to_do, 1)
+        show("reflected", reflected, [1, 2])
+        show("callee", outer, strided(4))
+        show("the same again", dotted, strided(6))
+        show("another type", nothing_to_do, 1.5)
+    """),
+    "lib.py": py("""
+        import numpy as np
+        from numba import njit
+
+        @njit
+        def dotted(a):
+            return np.dot(a, a)
+    """),
+}
+
 _SPLIT = {
     "main.py": main("""
         @njit
@@ -271,5 +310,15 @@ PROGRAMS = (
         Step(files=_GENERATED, argv=("main.py", "first.py")),
         Step(argv=("main.py", "second.py")),
         Step(argv=("main.py", "second.py", "first.py", "<string>")),
+    ),
+    trap(
+        "traceback-warnings",
+        13,
+        Step(files=_WARNS, stderr=True),
+        Step(files={"main.py": "#\n" + _WARNS["main.py"]}, stderr=True),
+        Step(files={"lib.py": "#\n#\n" + _WARNS["lib.py"]}, stderr=True),
+        Step(argv=("main.py", "always"), stderr=True),
+        Step(argv=("main.py", "error"), stderr=True),
+        Step(argv=("main.py", "ignore"), stderr=True),
     ),
 )
