@@ -19,7 +19,7 @@ from nbcache.store.directory import Refusal, Store
 from nbcache.store.entry import Header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from nbcache.config import Settings
     from nbcache.glue.artifacts import Packed
@@ -65,7 +65,7 @@ class ClientSession:
     # -- asked by Numba, through the seams -------------------------------------------------------
 
     def load(self, owner: Any, sig: Any, target_context: Any) -> Any | None:
-        """A CompileResult, or None with a frame opened for the compilation that follows.
+        """A CompileResult or LiteralsRequested, or None with a frame opened for the compilation that follows.
 
         Raises what a warning's filters say has to be raised.
         """
@@ -194,6 +194,37 @@ class ClientSession:
         if frame.unit is not None:
             frame.unit.forget()
 
+    def literals_requested(self, owner: Any, positions: Iterable[int]) -> None:
+        """The compilation of the innermost frame asked for literals instead: publish that."""
+        frame = self.frames.top()
+        unit = frame.unit if frame is not None else None
+        if not self.enabled or frame is None or unit is None or unit.owner is not owner:
+            return
+        try:
+            self._save_request(frame, unit, tuple(sorted(positions)))
+        except Exception:  # noqa: BLE001  whatever it is, the program goes on
+            self._fault("publishing", unit)
+
+    def _save_request(self, frame: Frame, unit: Unit, positions: tuple[int, ...]) -> None:
+        from nbcache.glue import artifacts
+
+        seconds, own, uses, past = self._finished(frame, unit)
+        request = artifacts.LiteralsRequested(positions)
+        packed = self._pack(unit, None, own, lambda: artifacts.pack_request(unit, frame, request, uses, past))
+        if packed is not None:
+            self._publish(unit, frame.build, seconds, packed)
+
+    def _finished(self, frame: Frame, unit: Unit) -> tuple[float, float, dict[str, Any], str]:
+        """Seconds in all and on its own, the uses, and the past that they need, of a compilation that ends."""
+        from nbcache.glue import effects
+
+        seconds, own = self.frames.finished()
+        done = [effect for effect in frame.effects.values() if effect.obj is not unit.owner]
+        effects.remember(unit.owner, unit.args, lambda: done)
+        uses = self.history.record(unit, done)
+        self.history.built(unit, uses)
+        return seconds, own, uses, self.history.guard(uses)
+
     def wrapper(self, kind: str, cres: Any, signature: Any, shape: object, build: Callable[[], Any]) -> Any:
         """A ufunc wrapper: (library, environment, name), loaded, or built by *build* and published."""
         from nbcache.glue.wrappers import WrapperUnit, finish, prepare, wrappable, wrapper_info
@@ -301,7 +332,8 @@ class ClientSession:
                 unit, target_context, entry.section, entry.header.build, self._other, self.history
             )
             self._owners[entry.header.build] = unit.key
-            self._libraries.setdefault(unit.key, cres.library)
+            if not isinstance(cres, artifacts.LiteralsRequested):
+                self._libraries.setdefault(unit.key, cres.library)
             self._hit(unit, fields, entry.header.compile_seconds)
             return cres
 
@@ -388,14 +420,9 @@ class ClientSession:
     # -- publishing ------------------------------------------------------------------------------
 
     def _save(self, frame: Frame, unit: Unit, cres: Any) -> None:
-        from nbcache.glue import artifacts, effects
+        from nbcache.glue import artifacts
 
-        seconds, own = self.frames.finished()
-        done = [effect for effect in frame.effects.values() if effect.obj is not unit.owner]
-        effects.remember(unit.owner, unit.args, lambda: done)
-        uses = self.history.record(unit, done)
-        self.history.built(unit, uses)
-        past = self.history.guard(uses)
+        seconds, own, uses, past = self._finished(frame, unit)
         packed = self._pack(
             unit, cres.library, own, lambda: artifacts.pack(unit, frame, cres, self._owners, uses, past)
         )
@@ -414,7 +441,7 @@ class ClientSession:
             return pack()
         except Unstorable as exc:
             reason = str(exc)
-            if not exc.linkable:
+            if library is not None and not exc.linkable:
                 taint(library, reason)
             self.counters.uncacheable(reason, unit.name)
             _log.debug("%s can't be cached: %s", unit.name, reason)

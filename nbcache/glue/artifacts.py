@@ -16,12 +16,13 @@ import pickle
 import sys
 from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import llvmlite.binding as llvm
 from numba.core import compiler, funcdesc, types, typing
 from numba.core.dispatcher import Dispatcher, LiftedWith
 from numba.core.environment import Environment, lookup_environment
+from numba.core.errors import ForceLiteralArg
 from numba.core.extending import _Intrinsic
 from numba.core.generators import GeneratorDescriptor
 from numba.core.runtime import _nrt_python, rtsys
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
     LibraryUnit = RuntimeUnit | WrapperUnit
 
-META_VERSION = 2
+META_VERSION = 3
 _ENVIRONMENT_PREFIXES = ("_ZN08NumbaEnv", ".NumbaEnv")
 
 
@@ -165,6 +166,20 @@ def dumps(obj: object, frame: Frame) -> bytes:
 # -- packing -----------------------------------------------------------------------------------
 
 
+class LiteralsRequested(NamedTuple):
+    """A compilation that came to nothing but a request: the arguments at these *positions* as literals, please."""
+
+    positions: tuple[int, ...]
+
+    def error(self, dispatcher: Any) -> ForceLiteralArg:
+        """What Numba raises then."""
+
+        def folded(args: Any, kws: Any) -> Any:
+            return dispatcher.fold_argument_types(args, kws)[1]
+
+        return ForceLiteralArg(self.positions, folded)
+
+
 class Packed:
     """Sections for an entry, and what tells its variants apart."""
 
@@ -212,6 +227,19 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: d
     return _sections(unit, library, fields, meta, past)
 
 
+def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: dict[str, Any], past: str) -> Packed:
+    """Turn a *request* for literals into an entry's sections.  Raises Unstorable."""
+    if frame.taint or unit.outdated:
+        raise Unstorable(frame.taint or "compiling it registered something new with Numba")
+    try:
+        meta = dumps({"literals": request.positions, "uses": uses, "caveats": caveats.pack(frame)}, frame)
+    except Exception as exc:
+        msg = f"it can't be written down ({type(exc).__name__}: {exc})"
+        raise Unstorable(msg) from exc
+    definitions = _definitions_in(b"", meta, unit)
+    return Packed(_encoded(unit, b"", meta, definitions), _guard(definitions, past))
+
+
 def pack_library(unit: LibraryUnit, library: Any, name: str) -> Packed:
     """Turn a library, of which the function called *name* is wanted, into an entry's sections.  Raises Unstorable."""
     library._ensure_finalized()
@@ -230,15 +258,21 @@ def pack_library(unit: LibraryUnit, library: Any, name: str) -> Packed:
 def _sections(unit: Unit | LibraryUnit, library: Any, fields: dict[str, Any], meta: bytes, past: str = "") -> Packed:
     code = bytes(library._get_compiled_object())
     definitions = _definitions_in(code, meta, unit)
+    sections = _encoded(unit, code, meta, definitions)
+    sections["bitcode"] = library._get_module_for_linking().as_bitcode()
+    library._nbcache_kept = (fields, definitions)
+    return Packed(sections, _guard(definitions, past))
+
+
+def _encoded(
+    unit: Unit | LibraryUnit, code: bytes, meta: bytes, definitions: dict[str, tokens.Definition]
+) -> dict[str, bytes]:
     head = pickle.dumps((META_VERSION, definitions), protocol=4)
-    sections = {
+    return {
         "meta": len(head).to_bytes(8, "little") + head + meta,
         "object": code,
         "components": json.dumps(unit.components(), ensure_ascii=False).encode("utf-8", "surrogatepass"),
-        "bitcode": library._get_module_for_linking().as_bitcode(),
     }
-    library._nbcache_kept = (fields, definitions)
-    return Packed(sections, _guard(definitions, past))
 
 
 def _definitions_in(code: bytes, meta: bytes, unit: Unit | LibraryUnit) -> dict[str, tokens.Definition]:
@@ -417,7 +451,7 @@ Read = Callable[[str], "bytes | None"]
 def unpack(
     unit: Unit, target_context: Any, read: Read, build: str, find: Callable[[str, str], Read | None], history: History
 ) -> tuple[Any, dict[str, Any]]:
-    """A CompileResult like the one a fresh compile would give, and the entry's fields.
+    """A CompileResult or LiteralsRequested like that of a fresh compile, and the entry's fields.
 
     ``find(key, build)`` gives access to another entry, or None.  Raises Unloadable.
     """
@@ -425,6 +459,8 @@ def unpack(
     reason = history.objection(unit, fields["uses"])
     if reason is not None:
         raise Unloadable(reason)
+    if "literals" in fields:
+        return LiteralsRequested(fields["literals"]), fields
     _load_needs(unit, target_context, fields, find, {build})
     library = load_library(target_context, fields, code, read, lambda: _rebuild_module(unit, build, fields))
     abort_unresolved(target_context)

@@ -14,7 +14,7 @@ import importlib
 import inspect
 import re
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -25,6 +25,7 @@ from numba.core.base import BaseContext
 from numba.core.caching import _Cache
 from numba.core.datamodel import models
 from numba.core.dispatcher import Dispatcher, LiftedWith, _DispatcherBase
+from numba.core.errors import ForceLiteralArg
 from numba.core.generators import GeneratorDescriptor
 from numba.core.registry import cpu_target
 from numba.core.runtime import nrtdynmod
@@ -57,7 +58,7 @@ class Session(Protocol):
     history: History
 
     def load(self, owner: Any, sig: Any, target_context: Any) -> Any | None:
-        """A CompileResult, or None with a frame opened for the compilation that follows."""
+        """A CompileResult or LiteralsRequested, or None with a frame opened for the compilation that follows."""
 
     def load_block(self, lifted: Any, args: tuple[Any, ...]) -> Any | None:
         """The same for an ``objmode`` block; no frame is opened for one that can't be told from others."""
@@ -67,6 +68,9 @@ class Session(Protocol):
 
     def save(self, cres: Any) -> None:
         """The compilation of the innermost frame succeeded."""
+
+    def literals_requested(self, owner: Any, positions: Iterable[int]) -> None:
+        """The compilation of the innermost frame asked for literals instead."""
 
     def wrapper(self, kind: str, cres: Any, signature: Any, shape: object, build: Callable[[], Any]) -> Any:
         """What *build* returns (library, environment, name), loaded instead if it can be."""
@@ -123,7 +127,11 @@ class SessionCache(_Cache):
         return self.session.cache_path
 
     def load_overload(self, sig: Any, target_context: Any) -> Any | None:
-        return self.session.load(self._owner(), sig, target_context)
+        owner = self._owner()
+        found = self.session.load(owner, sig, target_context)
+        if isinstance(found, artifacts.LiteralsRequested):
+            raise found.error(owner)
+        return found
 
     def save_overload(self, _sig: Any, data: Any) -> None:
         self.session.save(data)
@@ -163,6 +171,11 @@ def _scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessi
                             compiled = original(self, *args, **kwargs)
                     else:
                         compiled, uses = original(self, *args, **kwargs), []
+                except ForceLiteralArg as exc:
+                    if len(session.frames) == depth + 1:
+                        session.literals_requested(self, exc.requested_args)
+                    session.frames.note(*effects.remembered(self, _argument_types(args[0] if args else self._sig)))
+                    raise
                 finally:
                     session.frames.pop_to(depth)
                 if depth:
