@@ -19,24 +19,44 @@ PROGRAMS = Path(__file__).parent / "programs"
 NOT_PROGRAMS = {"shown"}
 GAPS: dict[str, str] = {
     "functions_closures": "a closure that Numba made a Dispatcher of, and that became a value, can't be found again",
-    "literally": "the run of the compiler that finds out that an argument has to be a literal is repeated",
     "mix_pipeline": "Numba can't pickle an objmode block whose function calls a stencil, and stores its address",
     "objmode_forced": "lifted loops are refused",
 }
 """Programs for which something is compiled in the second process too, and why. Closing a gap means taking it out here."""
 LONG = {
     "array_methods",
+    "extending_methods",
+    "functions_returned",
+    "guvectorize_parallel",
+    "jitclass_annotations",
+    "jitclass_dict",
+    "jitclass_nested",
+    "jitclass_operators",
     "linalg_decompositions",
     "linalg_solve",
+    "mix_particles",
     "mix_text",
+    "njit_layouts",
+    "njit_loops",
     "njit_numpy",
+    "njit_options",
     "parallel_arrays",
+    "parallel_callee",
     "parallel_expressions",
+    "recursion_types",
     "reflected_list",
+    "stencil_parallel",
     "strings",
+    "typed_dict_njit",
     "typed_list_njit",
+    "typed_set",
+    "values_datetimes",
+    "values_enums",
+    "vectorize_callees",
+    "vectorize_first_reduce",
+    "vectorize_methods",
 }
-"""Programs that take too long for the suite that runs before every merge."""
+"""Programs left to the longer suite: those that take long, and those of kinds that others show before every merge."""
 
 
 @dataclass(frozen=True)

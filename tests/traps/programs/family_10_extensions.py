@@ -228,6 +228,40 @@ _LOWERED = """
     """
 _CALL_INTEGER = _CALL.replace('    show("float", f, 7.5)\n', "")
 
+_LITERALS = {
+    "main.py": main("""
+        from ext import power
+        from numba import literally
+
+        @njit
+        def f(x, n):
+            return power(x, n)
+
+        @njit
+        def g(x, n):
+            return f(x, literally(n)) + n
+
+        show("f", f, 2.0, 3)
+        show("g", g, 2.0, 3)
+        show("g again", g, 2.0, 4)
+        print(f.signatures, g.signatures)
+    """),
+    "ext.py": py("""
+        from numba import literally, types
+        from numba.extending import overload
+
+        def power(x, n):
+            raise NotImplementedError
+
+        @overload(power)
+        def choose(x, n):
+            if isinstance(n, types.IntegerLiteral):
+                k = n.literal_value
+                return lambda x, n: x * k
+            return lambda x, n: literally(n)
+    """),
+}
+
 PROGRAMS = (
     _extension("overload-body", _OVERLOAD, ("x + 1", "x + 2")),
     _extension("overload-choice", _CHOICE, ("types.Integer", "types.Float")),
@@ -353,6 +387,16 @@ PROGRAMS = (
         {"main.py": main(_USE_TYPE), "ext.py": _HEAD + _THING + py(_USER_TYPE)},
         {},
         differs=False,
+        hit=True,
+    ),
+    trap(
+        "extension-literal-arguments",
+        10,
+        _LITERALS,
+        replaced(_LITERALS, "ext.py", ("literally(n)", "x - n")),
+        replaced(_LITERALS, "main.py", ("literally(n)", "n")),
+        replaced(_LITERALS, "ext.py", ("x * k", "x ** k")),
+        {},
         hit=True,
     ),
 )
