@@ -17,23 +17,32 @@ from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
 import numpy as np
-from numba.core import types
+from numba import njit
+from numba.core import ir_utils, types
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from nbcache.glue.tokens import Reach
 
 Owner = tuple[Any, ...]
-"""Whose address: (kind, reference), or ("native", module, name)."""
+"""Whose address: (kind, reference), ("native", module, name), or ("closure", recipe)."""
+RECIPE = "_nbcache_recipe"
+"""On functions that Numba made of a closure in compiled code: what it made them from."""
 
 
 class Address:
     """An address and the object whose it is, which lives as long as the library that refers to it."""
 
-    def __init__(self, value: int, owner: object) -> None:
+    def __init__(self, value: int, owner: object, *, made_for_it: bool = False) -> None:
         self.value = value
         self._owner = weakref.ref(owner)
+        self._kept = owner if made_for_it else None
+
+    def handed_over(self) -> object:
+        """The object, for somebody to hold from now on, or None when it is no more."""
+        owner, self._kept = self.owner, None
+        return owner
 
     @property
     def owner(self) -> object:
@@ -70,10 +79,25 @@ def owner_of(value: int, reach: Reach) -> tuple[Owner, Address] | None:
     return _native(value) if not found else None
 
 
+def owner_of_closure(value: int, closures: Iterable[Any], reach: Reach) -> tuple[Owner, Address] | None:
+    """The same for dispatchers that Numba made of closures on the way."""
+    for dispatcher in closures:
+        if id(dispatcher) == value:
+            code, *texts = vars(dispatcher.py_func)[RECIPE]
+            place = reach.place_of(code)
+            return None if place is None else (("closure", (*place, *texts)), Address(value, dispatcher))
+    return None
+
+
 def locate(owner: Owner, reach: Callable[[], Reach]) -> Address:
     """The address that *owner* means here.  Raises tokens.Unresolvable for what isn't reachable."""
     if owner[0] == "native":
         return _native_address(*owner[1:])
+    if owner[0] == "closure":
+        digest, qualname, *texts = owner[1]
+        function, code = reach().closure(digest, qualname)
+        dispatcher = njit(ir_utils._create_function_from_code_obj(code, *texts, function.__globals__))
+        return Address(id(dispatcher), dispatcher, made_for_it=True)
     kind, reference = owner
     obj = reach().referent(reference)
     return Address(dict(_addresses_of(obj, making=True))[kind], obj)

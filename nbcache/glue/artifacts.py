@@ -30,6 +30,7 @@ from numba.core.serialize import NumbaPickler
 from numba.core.types.abstract import Type, _type_reconstructor
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
+from numba.stencils.stencil import StencilFunc
 
 from nbcache.glue import caveats, tokens
 from nbcache.glue.describers import ADDRESS
@@ -152,7 +153,7 @@ def _lifted_from(origin: tuple[str, int], rebuild: Callable[..., LiftedWith], st
     return lifted
 
 
-_DEFINITIONS = (type, FunctionType, Dispatcher, DUFunc, GUFunc, _Intrinsic)
+_DEFINITIONS = (type, FunctionType, Dispatcher, DUFunc, GUFunc, StencilFunc, _Intrinsic)
 """What a compiled function means as this very object, never as a copy."""
 
 
@@ -364,9 +365,7 @@ def _pack_environments(cres: Any) -> list[tuple[str, str, list[Any]]]:
         scope = environment.globals
         module = scope.get("__name__")
         if not isinstance(module, str) or getattr(sys.modules.get(module), "__dict__", None) is not scope:
-            if environment.consts:
-                msg = "it is linked with a function whose module can't be found again"
-                raise Unstorable(msg)
+            # A parallel loop's function, made with exec.  Only object mode looks at globals, which is never linked.
             module = "builtins"
         found.append((name, module, list(environment.consts)))
     return found

@@ -66,6 +66,8 @@ class Frame:
     release: Callable[[], None] | None = None
     held: list[object] = field(default_factory=list)
     """What the code compiled here refers to and must not outlive."""
+    closures: list[Any] = field(default_factory=list)
+    """Dispatchers that Numba made of closures in this function."""
     addresses: dict[int, str] = field(default_factory=dict)
     locations: dict[tuple[str, str, int], object] = field(default_factory=dict)
     effects: dict[tuple[str, Any, tuple[Any, ...]], Effect] = field(default_factory=dict)

@@ -15,12 +15,13 @@ import inspect
 import re
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numba
-from numba.core import bytecode, callconv, cgutils, compiler_lock, serialize, sigutils, types
+from numba.core import bytecode, callconv, cgutils, compiler_lock, ir, ir_utils, serialize, sigutils, types
 from numba.core.base import BaseContext
 from numba.core.caching import _Cache
 from numba.core.datamodel import models
@@ -31,12 +32,13 @@ from numba.core.registry import cpu_target
 from numba.core.runtime import nrtdynmod
 from numba.core.typing.templates import _IntrinsicTemplate, _OverloadFunctionTemplate
 from numba.core.typing.typeof import typeof
+from numba.core.untyped_passes import MakeFunctionToJitFunction
 from numba.np import numpy_support
 from numba.np.ufunc import parallel, ufuncbuilder
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 
-from nbcache.glue import artifacts, effects, tokens
+from nbcache.glue import addresses, artifacts, effects, tokens
 from nbcache.glue.frames import Effect, FrameStack, UniqueIds
 from nbcache.glue.history import History, inherited
 from nbcache.glue.ownership import is_toolchain_definition
@@ -429,6 +431,19 @@ def _pickling(original: Any, session: Session) -> Any:
     return functools.wraps(original)(dumps)
 
 
+def _writable_down(original: Any, session: Session) -> Any:
+    @functools.wraps(original)
+    def is_serializable(obj: Any) -> bool:
+        frame = session.frames.top()
+        if frame is not None and frame.portable:
+            with suppress(Exception):
+                artifacts.dumps(obj, frame)
+                return True
+        return bool(original(obj))
+
+    return is_serializable
+
+
 def _excinfo(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def build_excinfo_struct(self: Any, exc: Any, exc_args: Any, loc: Any, func_name: Any) -> Any:
@@ -455,6 +470,32 @@ def _dynamic_addresses(original: Any, session: Session) -> Any:
         return builder.load(variable)
 
     return add_dynamic_addr
+
+
+def _with_recipe(original: Any, _session: Session) -> Any:
+    @functools.wraps(original)
+    def _create_function_from_code_obj(fcode: Any, func_env: str, func_arg: str, func_clo: str, glbls: Any) -> Any:
+        function = original(fcode, func_env, func_arg, func_clo, glbls)
+        vars(function)[addresses.RECIPE] = (fcode, func_env, func_arg, func_clo)
+        return function
+
+    return _create_function_from_code_obj
+
+
+def _known_closures(original: Any, session: Session) -> Any:
+    @functools.wraps(original)
+    def run_pass(self: Any, state: Any) -> Any:
+        mutated = original(self, state)
+        frame = session.frames.top()
+        if mutated and frame is not None:
+            assignments = (stmt for block in state.func_ir.blocks.values() for stmt in block.find_insts(ir.Assign))
+            values = [stmt.value.value for stmt in assignments if isinstance(stmt.value, ir.Global)]
+            frame.closures += [
+                value for value in values if isinstance(value, Dispatcher) and addresses.RECIPE in vars(value.py_func)
+            ]
+        return mutated
+
+    return run_pass
 
 
 _ADDRESS = re.compile(r"\s*(at )?0x[0-9a-fA-F]+")
@@ -563,9 +604,21 @@ def table() -> list[Seam]:
             serialize, "dumps", "pickles inside compiled code must find live objects again", _pickling, ("obj",),
         ),
         Seam(
+            serialize, "is_serializable", "what only Numba can't pickle need not become an address", _writable_down,
+            ("obj",),
+        ),
+        Seam(
             callconv.CPUCallConv, "build_excinfo_struct",
             "file and line in compiled exceptions are looked up where the function stands",
             _excinfo, ("self", "exc", "exc_args", "loc", "func_name"),
+        ),
+        Seam(
+            ir_utils, "_create_function_from_code_obj", "closures in compiled code can be made again", _with_recipe,
+            ("fcode", "func_env", "func_arg", "func_clo", "glbls"),
+        ),
+        Seam(
+            MakeFunctionToJitFunction, "run_pass", "the same: the dispatchers that they become", _known_closures,
+            ("self", "state"),
         ),
         Seam(
             BaseContext, "add_dynamic_addr", "addresses are bound anew in each process; says what one is that can't be",

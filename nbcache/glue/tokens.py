@@ -86,22 +86,28 @@ def located(location: LiveLocation | Location) -> Location:
     return _live[location._token] if isinstance(location, LiveLocation) else location
 
 
+def _qualname(code: CodeType) -> str:
+    return getattr(code, "co_qualname", code.co_name)  # Python 3.10 has no qualified names of code
+
+
 class Reach:
     """An index over all that a unit reaches: code objects by file and digest, objects by identity."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._positions: dict[int, int] = {}
         self._objects: list[tuple[bytes, object]] = []
+        self._functions: dict[bytes, list[tuple[FunctionType, CodeType]]] = {}
         self._codes: dict[str, list[CodeType]] = {}
         self._codes_by_digest: dict[bytes, list[CodeType]] = {}
         for node in nodes:
             self._positions[id(node.obj)] = len(self._objects)
             self._objects.append((node.digest or b"", node.obj))
             if isinstance(node.obj, FunctionType):
-                self._add_code(node.obj.__code__)
+                self._add_code(node.obj)
 
-    def _add_code(self, code: CodeType) -> None:
-        for each in nested_codes(code):
+    def _add_code(self, function: FunctionType) -> None:
+        for each in nested_codes(function.__code__):
+            self._functions.setdefault(plan_of(each).digest, []).append((function, each))
             known = self._codes.setdefault(each.co_filename, [])
             if not any(each is other for other in known):
                 known.append(each)
@@ -120,7 +126,7 @@ class Reach:
         """Where the code with this digest stands now.  Raises Unresolvable."""
         answers = set()
         for code in self._codes_by_digest.get(digest, ()):
-            if getattr(code, "co_qualname", code.co_name) == qualname:
+            if _qualname(code) == qualname:
                 lines = {at for start, end, at in code.co_lines() for offset in offsets if start <= offset < end}
                 answers |= {(code.co_filename, at) for at in lines}
         if len(answers) != 1:
@@ -131,6 +137,20 @@ class Reach:
             msg = f"{qualname} has no line there"
             raise Unresolvable(msg)
         return filename, line
+
+    def place_of(self, code: CodeType) -> tuple[bytes, str] | None:
+        """What `closure` finds *code* by; None if it can't."""
+        digest, qualname = plan_of(code).digest, _qualname(code)
+        found = [each for _function, each in self._functions.get(digest, ()) if _qualname(each) == qualname]
+        return (digest, qualname) if len(found) == 1 and found[0] is code else None
+
+    def closure(self, digest: bytes, qualname: str) -> tuple[FunctionType, CodeType]:
+        """The function around a closure's code, and that code.  Raises Unresolvable."""
+        found = [pair for pair in self._functions.get(digest, ()) if _qualname(pair[1]) == qualname]
+        if len(found) != 1:
+            msg = f"the closure {qualname} is {'gone' if not found else 'there more than once'}"
+            raise Unresolvable(msg)
+        return found[0]
 
     def objects(self) -> list[object]:
         """All that is reached, the root first."""
@@ -170,7 +190,7 @@ def _new_token(frame: Frame, definition: Definition, live: Any) -> str:
 
 def _held_for(live: Any) -> object:
     """What must live for *live* to stay valid."""
-    return live.owner if isinstance(live, addresses.Address) else live
+    return live.handed_over() if isinstance(live, addresses.Address) else live
 
 
 def live_location(frame: Frame, location: Location) -> LiveLocation | Location:
@@ -195,7 +215,7 @@ def _code_line(frame: Frame, name: str, filename: str, line: int) -> Definition 
     codes = frame.reach.codes_at(filename, line) if frame.reach is not None else []
     if not codes:
         return None
-    places = ((plan_of(code).digest, getattr(code, "co_qualname", code.co_name), offsets) for code, offsets in codes)
+    places = ((plan_of(code).digest, _qualname(code), offsets) for code, offsets in codes)
     return ("line", name, tuple(places))
 
 
@@ -233,6 +253,7 @@ def live_address(frame: Frame, value: int) -> str | None:
     known = frame.addresses.get(value)
     if known is None and frame.reach is not None:
         found = addresses.owner_of(value, frame.reach)
+        found = found or addresses.owner_of_closure(value, frame.closures, frame.reach)
         if found is not None:
             owner, address = found
             known = frame.addresses[value] = _new_token(frame, ("address", owner), address)
@@ -256,7 +277,7 @@ def definition_for(token: str, reach: Callable[[], Reach]) -> Definition:
     definition = definitions[token]
     if definition[0] == "object":
         return ("object", _reference(_live[token](), reach))
-    if definition[0] == "address" and definition[1][0] != "native":
+    if definition[0] == "address" and definition[1][0] not in {"native", "closure"}:
         return ("address", (definition[1][0], _reference(_live[token].owner, reach)))
     return definition
 
@@ -278,7 +299,16 @@ def bind(found: dict[str, Definition], reach: Any) -> list[object]:
     fresh: dict[str, Any] = {}
     held: list[object] = []
     for token, definition in found.items():
-        value = _resolve(definition, reach)
+        known = _live.get(token)
+        if (
+            definition[0] == "address"
+            and definition[1][0] == "closure"
+            and known is not None
+            and known.owner is not None
+        ):
+            value = known  # one that this process has made serves twins of the function as well
+        else:
+            value = _resolve(definition, reach)
         held.append(_held_for(value))
         if not isinstance(value, tuple | addresses.Address):
             value = weakref.ref(value)

@@ -18,8 +18,6 @@ from nbcache import tally
 PROGRAMS = Path(__file__).parent / "programs"
 NOT_PROGRAMS = {"shown"}
 GAPS: dict[str, str] = {
-    "functions_closures": "a closure that Numba made a Dispatcher of, and that became a value, can't be found again",
-    "mix_pipeline": "Numba can't pickle an objmode block whose function calls a stencil, and stores its address",
     "objmode_forced": "lifted loops are refused",
 }
 """Programs for which something is compiled in the second process too, and why. Closing a gap means taking it out here."""

@@ -225,11 +225,57 @@ _PRINT = {
 }
 
 
+_CLOSURES = {
+    "main.py": main("""
+        import cfg
+        from functools import reduce
+        from numba import objmode, stencil
+
+        @njit
+        def mapped(n):
+            k = 3
+            doubled = list(map(lambda x: x * 2 + cfg.K, range(n)))
+            return doubled, reduce(lambda x, y: x * k + y, doubled), [y for y in filter(lambda x: x > 2, doubled)]
+
+        @njit
+        def ordered(n):
+            values = [1, 3, 2, n]
+            values.sort(key=lambda x: -x * cfg.K)
+            return values
+
+        @njit
+        def same_again(n):
+            values = [1, 3, 2, n]
+            values.sort(key=lambda x: -x * cfg.K)
+            return values[0] + 0.5
+
+        @stencil
+        def slope(a):
+            return a[1] - a[-1]
+
+        @njit
+        def around_a_stencil(a):
+            b = slope(a)
+            with objmode(n="int64"):
+                n = len(str(b.size)) + cfg.K
+            return b.sum() + n
+
+        show("mapped", mapped, 4)
+        show("ordered", ordered, 7)
+        show("same again", same_again, 7)
+        show("around a stencil", around_a_stencil, np.arange(6.0) ** 2)
+    """),
+    "cfg.py": "K = 1\n",
+}
+
+
 def _edited(name: str, files: dict[str, str], path: str, *pairs: tuple[str, str], **options) -> Program:
     return trap(f"address-{name}", 12, files, replaced(files, path, *pairs), **options)
 
 
 PROGRAMS = (
+    _edited("closure-as-a-value", _CLOSURES, "main.py", ("x * 2 + ", "x * 5 + "), ("-x", "x")),
+    _edited("closure-reads-a-global", _CLOSURES, "cfg.py", ("1", "-1")),
     _edited("ctypes-function", _CTYPES, "main.py", ("libm.sin", "libm.cos"), rerun="same"),
     _edited("ctypes-callback", _CALLBACK, "main.py", ("x + 1", "x + 2"), rerun="same"),
     _edited("cffi-function", _CFFI, "main.py", ("lib.sin", "lib.cos"), rerun="same"),
