@@ -340,7 +340,8 @@ class ClientSession:
         return self._first(unit, load)
 
     def _other(self, key: str, build: str) -> Callable[[str], bytes | None] | None:
-        """Access to the entry of one particular build."""
+        """Access to the entry of one particular build, which something that is loaded calls."""
+        self._owners[build] = key
         entries = self.store.find(key, lambda _reason: None)
         return next((entry.section for entry in entries if entry.header.build == build), None)
 

@@ -119,6 +119,11 @@ class FrameStack:
         """The innermost open frame."""
         return self._frames[-1] if self._frames else None
 
+    def key_of(self, owner: object, args: tuple[Any, ...]) -> str:
+        """The key of what is being compiled for *owner*, "" if nothing is: the other half of a recursion."""
+        units = (frame.unit for frame in self._frames if frame.unit is not None and frame.unit.args == args)
+        return next((unit.key for unit in units if unit.owner is owner), "")
+
     def push(self, frame: Frame) -> None:
         """Open *frame*."""
         frame.release, self._pending = self._pending, None

@@ -353,7 +353,17 @@ class History:
             reference = _reference(unit, effect)
             if reference is not None:
                 kind, obj, args, return_type, given, fresh = effect
-                visible.append((kind, reference, args, return_type, given, fresh, _key_of(obj, args)))
+                visible.append(
+                    (
+                        kind,
+                        reference,
+                        args,
+                        return_type,
+                        given,
+                        fresh,
+                        _key_of(obj, args) or unit.frames.key_of(obj, args),
+                    )
+                )
             elif effect.kind == "dispatcher" and self._is_shared(unit, effect.obj):
                 if effect.fresh and not effect.given:
                     internal.add(self.id_of(effect))
