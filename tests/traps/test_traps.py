@@ -10,6 +10,8 @@ run on an empty cache, with no cache too; that costs a fifth more time, and the 
 
 import difflib
 import os
+from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -21,8 +23,23 @@ EVERY_STEP = bool(os.environ.get("NBTEST_EVERY_STEP"))
 REACH = bool(os.environ.get("NBTEST_REACH"))
 
 
+LARGE_FAMILY = 16
+"""Of larger families, every third program is left to the longer suite: the others show the family before every merge."""
+
+
+def _parameters() -> list[Any]:
+    sizes, seen = Counter(program.family for program in PROGRAMS), Counter[int]()
+    parameters = []
+    for program in PROGRAMS:
+        seen[program.family] += 1
+        left = sizes[program.family] > LARGE_FAMILY and seen[program.family] % 3 == 0
+        marks = [pytest.mark.long] if left else []
+        parameters.append(pytest.param(program, id=f"{program.family:02d}-{program.name}", marks=marks))
+    return parameters
+
+
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("program", PROGRAMS, ids=[f"{p.family:02d}-{p.name}" for p in PROGRAMS])
+@pytest.mark.parametrize("program", _parameters())
 def test_same_as_no_cache(program: Program, tmp_path) -> None:
     """Output and exit status of each step after version 1 are those of a process with no cache."""
     (tmp_path / "plain").mkdir()
