@@ -10,6 +10,7 @@ hash seed, object addresses.
 from __future__ import annotations
 
 import hashlib
+import warnings
 import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -280,16 +281,18 @@ class Unit:
         return [typ for typ in self.args if not self.maker.is_fixed(typ)]
 
     def compile_again(self, build: str) -> Any:
-        """A CompileResult with the symbol names of *build*."""
+        """A CompileResult with the symbol names of *build*; its warnings were given before."""
         owner = self.owner
         depth = len(self.frames)
         self.frames.push(Frame(self, build))
         try:
-            return compiler.compile_extra(
-                cpu_target.typing_context, cpu_target.target_context, self.function, self.args, self.return_type,
-                self.flags.copy(), dict(owner.locals if hasattr(owner, "locals") else owner._compiler.locals),
-                pipeline_class=_pipeline_of(owner),
-            )  # fmt: skip
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return compiler.compile_extra(
+                    cpu_target.typing_context, cpu_target.target_context, self.function, self.args, self.return_type,
+                    self.flags.copy(), dict(owner.locals if hasattr(owner, "locals") else owner._compiler.locals),
+                    pipeline_class=_pipeline_of(owner),
+                )  # fmt: skip
         finally:
             self.frames.pop_to(depth)
 
