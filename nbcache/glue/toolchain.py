@@ -30,7 +30,6 @@ IRRELEVANT_SETTINGS: dict[str, str] = {
     "DEBUG_ARRAY_OPT_STATS": "prints statistics",
     "DEVELOPER_MODE": "more words in error messages",
     "DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "colours of error messages",
-    "DISABLE_PERFORMANCE_WARNINGS": "warnings only",
     "DUMP_ASSEMBLY": "prints", "DUMP_BYTECODE": "prints", "DUMP_CFG": "prints", "DUMP_FUNC_OPT": "prints",
     "DUMP_IR": "prints", "DUMP_LLVM": "prints", "DUMP_OPTIMIZED": "prints", "DUMP_SSA": "prints",
     "EXPERIMENTAL_REDVAR": "not read by any release in range",

@@ -341,7 +341,7 @@ class LiftedUnit(Unit):
         yield b"lifted key version %d" % KEY_VERSION
         yield repr(self._origin).encode()
         block = self.owner.func_ir
-        yield f"{sorted(block.blocks)} {block.arg_names} {self.owner.output_types}".encode()
+        yield f"{sorted(block.blocks)} {block.arg_names} {getattr(self.owner, 'output_types', None)}".encode()
         for label, words in flag_components(self.flags):
             yield f"{label}={words}".encode()
         for typ in self.args:

@@ -206,3 +206,34 @@ def test_a_signature_declared_after_a_hit_builds_nothing_twice(run):
         """
     assert run(body)[0] == "2 [(int64,)] 1\n"
     assert run(body)[0] == "2 [(int64,)] 0\n"
+
+
+def test_blocks_lifted_into_functions_of_their_own(run):
+    body = """
+        from numba.core.withcontexts import call_context
+        @njit
+        def f():
+            x = 1
+            with call_context:
+                x += 3
+            return x
+        print(f(), nbcache.stats()["errors"])
+        """
+    assert run(body)[0] == "4 {}\n"
+    assert run(body)[0] == "4 {}\n"
+
+
+def test_performance_warnings_switched_off(run):
+    body = """
+        import warnings
+        warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True) as caught:
+            @njit(parallel=True)
+            def f(x):
+                return x + 1
+            f(1)
+        print(len(caught))
+        """
+    assert run(body)[0] == "1\n"
+    assert run(body)[0] == "1\n"
+    assert run(body, NUMBA_DISABLE_PERFORMANCE_WARNINGS="1")[0] == "0\n"
