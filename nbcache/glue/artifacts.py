@@ -27,7 +27,9 @@ from numba.core.extending import _Intrinsic
 from numba.core.generators import GeneratorDescriptor
 from numba.core.runtime import _nrt_python, rtsys
 from numba.core.serialize import NumbaPickler
+from numba.core.typed_passes import _reload_parfors
 from numba.core.types.abstract import Type, _type_reconstructor
+from numba.np.ufunc import parallel
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 from numba.stencils.stencil import StencilFunc
@@ -198,6 +200,9 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: d
     if any(not lifted.can_cache for lifted in cres.lifted or ()):
         msg = "it uses lifted loops"
         raise Unstorable(msg)
+    if any(initialise is not _reload_parfors for initialise in cres.reload_init or ()):
+        msg = "its pipeline initialises something when it is loaded"
+        raise Unstorable(msg)
     if unit.outdated:
         msg = "compiling it registered something new with Numba"
         raise Unstorable(msg)
@@ -251,7 +256,6 @@ def pack_library(unit: LibraryUnit, library: Any, name: str) -> Packed:
         "name": library.name,
         "function": name,
         "symbols": _pack_symbols(library),
-        "reload_init": tuple(library._reload_init),
     }
     return _sections(unit, library, fields, pickle.dumps(fields, protocol=4))
 
@@ -321,7 +325,6 @@ def _pack_result(unit: Unit, cres: Any) -> dict[str, Any]:
         "generator": _generator_symbol(cres),
         "objectmode": cres.objectmode,
         "lifted": bool(cres.lifted),
-        "reload_init": tuple(dict.fromkeys((*(cres.reload_init or ()), *cres.library._reload_init))),
         "environments": _pack_environments(cres),
         "neighborhood": unit.owner.neighborhood if isinstance(unit, StencilUnit) else None,
     }
@@ -578,7 +581,7 @@ def _assemble(unit: Unit, target_context: Any, fields: dict[str, Any], library: 
         call_helper=None,
         environment=environment,
         metadata=Metadata(inspection),
-        reload_init=list(fields["reload_init"]),
+        reload_init=[],
         referenced_envs=(),
     )
 
@@ -607,13 +610,9 @@ def load_library(
     rebuild: Callable[[], Any],
 ) -> StoredLibrary:
     """Put an object into the engine, once everything it needs is there.  Raises Unloadable."""
-    for initialise in fields["reload_init"]:
-        initialise()
     symbols = fields["symbols"]
     _provide(symbols["externals"], target_context)
-    library = StoredLibrary(target_context.codegen(), fields["name"], code, symbols, read, rebuild)
-    library._reload_init.update(fields["reload_init"])
-    return library
+    return StoredLibrary(target_context.codegen(), fields["name"], code, symbols, read, rebuild)
 
 
 def _descriptor(unit: Unit, fields: dict[str, Any], inspection: Inspection) -> Any:
@@ -674,10 +673,21 @@ def _bind_environments(library: StoredLibrary, environments: list[tuple[str, str
 # -- symbols that must exist before an object is loaded ------------------------------------------
 
 _present: set[str] = set()
+_THREADING_SYMBOLS = frozenset({
+    "numba_parallel_for", "do_scheduling_signed", "do_scheduling_unsigned", "allocate_sched", "deallocate_sched",
+    "get_num_threads", "set_num_threads", "get_thread_id",
+    "set_parallel_chunksize", "get_parallel_chunksize", "get_sched_size",
+})  # fmt: skip
+"""Those of the threading layer: it is chosen and started when code that needs it is compiled or loaded.
+
+Numba says so in ``reload_init``, but for callers of such code not before 0.63.
+"""
 
 
 def _provide(names: tuple[str, ...], target_context: Any) -> None:
     """See that every external symbol resolves: MCJIT ends the process over one that doesn't."""
+    if not _THREADING_SYMBOLS.isdisjoint(names):
+        parallel._launch_threads()
     missing = _missing(names)
     if missing and any(name.startswith("NRT_") for name in missing):
         _add_runtime_symbols()

@@ -48,7 +48,7 @@ from nbcache.glue.wrappers import build_runtime
 if TYPE_CHECKING:
     from nbcache.glue.units import KeyMaker
 
-VERIFIED = ((0, 68), (0, 68))
+VERIFIED = ((0, 61), (0, 68))
 """First and last Numba release that every suite was run on; the matrix of older ones is yet to come."""
 
 
