@@ -237,3 +237,20 @@ def test_performance_warnings_switched_off(run):
     assert run(body)[0] == "1\n"
     assert run(body)[0] == "1\n"
     assert run(body, NUMBA_DISABLE_PERFORMANCE_WARNINGS="1")[0] == "0\n"
+
+
+def test_what_a_pipeline_initialises_when_loaded_is_not_lost(run):
+    body = """
+        class Initialising(compiler.Compiler):
+            def __init__(self, *args):
+                super().__init__(*args)
+                self.state.reload_init.append(print)
+        @njit(pipeline_class=Initialising)
+        def g(x):
+            return x + 1
+        @njit
+        def f(x):
+            return g(x)
+        print(f(1), Events.seen)
+        """
+    assert run(body)[0] == run(body)[0] == "2 ['f', 'g']\n"
