@@ -21,6 +21,8 @@ GAPS: dict[str, str] = {
     "objmode_forced": "lifted loops are refused",
 }
 """Programs for which something is compiled in the second process too, and why. Closing a gap means taking it out here."""
+NEEDS = {"typed_set": "numba.typed.typedset"}
+"""Programs about something that not every Numba has, and the module that it comes with."""
 LONG = {
     "array_methods",
     "extending_methods",

@@ -1,5 +1,7 @@
 """Every kind of program: the second process runs no type inference and no LLVM, and says the same."""
 
+import importlib.util
+
 import pytest
 import reach
 
@@ -8,6 +10,9 @@ def _parameter(program):
     marks = [pytest.mark.long] if program.name in reach.LONG else []
     if program.name in reach.GAPS:
         marks.append(pytest.mark.xfail(reason=reach.GAPS[program.name], strict=True))
+    needed = reach.NEEDS.get(program.name)
+    if needed is not None and importlib.util.find_spec(needed) is None:
+        marks.append(pytest.mark.skip(reason=f"this Numba has no {needed}"))
     return pytest.param(program, id=program.name, marks=marks)
 
 
@@ -21,4 +26,4 @@ def test_the_second_process_compiles_nothing(program, tmp_path):
 def test_gaps_and_long_ones_are_programs():
     names = {program.name for program in reach.programs()}
     assert len(names) >= 70
-    assert set(reach.GAPS) | reach.LONG <= names
+    assert set(reach.GAPS) | set(reach.NEEDS) | reach.LONG <= names
