@@ -19,13 +19,17 @@ import llvmlite.binding as llvm
 import numpy as np
 from numba.core import types
 
+from nbcache.glue import exported
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nbcache.glue.tokens import Reach
 
 Owner = tuple[Any, ...]
-"""Whose address: (kind, reference), or ("native", module, name)."""
+"""Whose address: (kind, reference), or (one of `NAMED`, module, name)."""
+NAMED = frozenset({"native", "exported"})
+"""Kinds of owner that are known by their names: Numba's own native functions; what Cython modules export."""
 
 
 class Address:
@@ -67,13 +71,13 @@ def owner_of(value: int, reach: Reach) -> tuple[Owner, Address] | None:
     if len(found) == 1:
         ((kind, _id), obj), = found.items()  # fmt: skip
         return (kind, reach.reference(obj)), Address(value, obj)
-    return _native(value) if not found else None
+    return (_native(value) or _exported(value)) if not found else None
 
 
 def locate(owner: Owner, reach: Callable[[], Reach]) -> Address:
     """The address that *owner* means here.  Raises tokens.Unresolvable for what isn't reachable."""
-    if owner[0] == "native":
-        return _native_address(*owner[1:])
+    if owner[0] in NAMED:
+        return (_native_address if owner[0] == "native" else _exported_address)(*owner[1:])
     kind, reference = owner
     obj = reach().referent(reference)
     return Address(dict(_addresses_of(obj, making=True))[kind], obj)
@@ -100,7 +104,7 @@ def _box_of(class_type: types.ClassType, *, making: bool) -> Any | None:
     return boxing._specialize_box(instance) if making else boxing._cache_specialized_box.get(instance)
 
 
-# -- Numba's own native functions ----------------------------------------------------------------
+# -- what is known by its name -------------------------------------------------------------------
 
 
 def _native(value: int) -> tuple[Owner, Address] | None:
@@ -118,6 +122,18 @@ def _native_address(module: str, name: str) -> Address:
         sys.modules[module]._launch_threads()
     function = getattr(sys.modules[module], name)
     return Address(_pointer(function), function)
+
+
+def _exported(value: int) -> tuple[Owner, Address] | None:
+    name = exported.exported_as(value)
+    return None if name is None else (("exported", *name), Address(value, sys.modules[name[0]]))
+
+
+def _exported_address(module: str, name: str) -> Address:
+    value = exported.address_of(module, name)
+    if value is None:
+        raise LookupError(f"{module} exports no {name}")
+    return Address(value, sys.modules[module])
 
 
 def _pointer(function: Any) -> int:

@@ -256,7 +256,7 @@ def definition_for(token: str, reach: Callable[[], Reach]) -> Definition:
     definition = definitions[token]
     if definition[0] == "object":
         return ("object", _reference(_live[token](), reach))
-    if definition[0] == "address" and definition[1][0] != "native":
+    if definition[0] == "address" and definition[1][0] not in addresses.NAMED:
         return ("address", (definition[1][0], _reference(_live[token].owner, reach)))
     return definition
 
