@@ -126,8 +126,8 @@ def _describe_function(node: Node, function: FunctionType) -> None:
     # inspect.signature, and so Numba, follows these.
     for attribute in ("__wrapped__", "__signature__"):
         if attribute in function.__dict__:
+            node.watch_attribute(function, attribute, function.__dict__[attribute])
             node.value(f"{attribute} {name}", function.__dict__[attribute])
-            node.volatile = True
     if is_toolchain_module(function.__globals__.get("__name__")):
         return
     for variable in plan.global_names:
@@ -675,7 +675,6 @@ class _Plain:
 def _describe_by_reduction(node: Node, obj: Any) -> None:
     cls = type(obj)
     name = f"{cls.__module__}.{cls.__qualname__}"
-    node.volatile = True
     try:
         reducer = copyreg.dispatch_table.get(cls)
         reduced = reducer(obj) if reducer is not None else obj.__reduce_ex__(4)
@@ -684,7 +683,12 @@ def _describe_by_reduction(node: Node, obj: Any) -> None:
         raise Unidentifiable(msg) from exc
     if isinstance(reduced, str):
         node.part("global", f"{cls.__module__}:{reduced}".encode(), reduced)
+        if cls.__module__ != "typing":  # what annotations are made of
+            # What functools.lru_cache wraps is here.
+            node.edge("class", cls)
+            node.value("state", getattr(obj, "__dict__", {}))
         return
+    node.volatile = True
     function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
     node.value("constructor", function)
     node.value("arguments", arguments)

@@ -265,3 +265,26 @@ def test_a_class_of_an_extension_module_counts_by_the_modules_file(run):
         print(f(1))
         """
     assert run(body.format(forbid=""))[0] == run(body.format(forbid="forbid()"))[0] == "2\n"
+
+
+def test_what_lru_cache_wraps_is_part_of_the_key(run):
+    body = """
+        import functools
+        from numba.extending import overload
+        @functools.lru_cache
+        def scale(bits):
+            return bits * FACTOR
+        def scaled(x):
+            ...
+        @overload(scaled)
+        def choose(x):
+            factor = scale(x.bitwidth)
+            return lambda x: x * factor
+        @njit
+        def f(x):
+            return scaled(x)
+        print(f(1), len(Events.seen))
+        """
+    assert run(body.replace("FACTOR", "2"))[0] == "128 2\n"
+    assert run(body.replace("FACTOR", "3"))[0] == "192 2\n"
+    assert run(body.replace("FACTOR", "2"))[0] == "128 0\n"
