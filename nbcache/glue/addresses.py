@@ -20,15 +20,20 @@ import numpy as np
 from numba import njit
 from numba.core import ir_utils, types
 
+from nbcache.glue import exported
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from nbcache.glue.tokens import Reach
 
 Owner = tuple[Any, ...]
-"""Whose address: (kind, reference), ("native", module, name), or ("closure", recipe)."""
+"""Whose address: (kind, reference), or a name: ("native" or "exported", module, name), ("closure", recipe)."""
+NAMED = frozenset({"native", "exported", "closure"})
+"""Kinds that say what they mean in every process: Numba's own native functions, what Cython modules export, and
+dispatchers that Numba makes of closures in compiled code."""
 RECIPE = "_nbcache_recipe"
-"""On functions that Numba made of a closure in compiled code: what it made them from."""
+"""On the function of such a dispatcher: what Numba made it from."""
 
 
 class Address:
@@ -76,7 +81,7 @@ def owner_of(value: int, reach: Reach) -> tuple[Owner, Address] | None:
     if len(found) == 1:
         ((kind, _id), obj), = found.items()  # fmt: skip
         return (kind, reach.reference(obj)), Address(value, obj)
-    return _native(value) if not found else None
+    return (_native(value) or _exported(value)) if not found else None
 
 
 def owner_of_closure(value: int, closures: Iterable[Any], reach: Reach) -> tuple[Owner, Address] | None:
@@ -90,17 +95,21 @@ def owner_of_closure(value: int, closures: Iterable[Any], reach: Reach) -> tuple
 
 
 def locate(owner: Owner, reach: Callable[[], Reach]) -> Address:
-    """The address that *owner* means here.  Raises tokens.Unresolvable for what isn't reachable."""
-    if owner[0] == "native":
-        return _native_address(*owner[1:])
+    """The address that *owner* means here.  Raises tokens.Unresolvable for what isn't reachable, LookupError for no such name."""
+    if owner[0] in NAMED:
+        return _named(owner, reach)
+    kind, reference = owner
+    obj = reach().referent(reference)
+    return Address(dict(_addresses_of(obj, making=True))[kind], obj)
+
+
+def _named(owner: Owner, reach: Callable[[], Reach]) -> Address:
     if owner[0] == "closure":
         digest, qualname, *texts = owner[1]
         function, code = reach().closure(digest, qualname)
         dispatcher = njit(ir_utils._create_function_from_code_obj(code, *texts, function.__globals__))
         return Address(id(dispatcher), dispatcher, made_for_it=True)
-    kind, reference = owner
-    obj = reach().referent(reference)
-    return Address(dict(_addresses_of(obj, making=True))[kind], obj)
+    return (_native_address if owner[0] == "native" else _exported_address)(*owner[1:])
 
 
 def _addresses_of(obj: Any, *, making: bool = False) -> list[tuple[str, int]]:
@@ -124,7 +133,7 @@ def _box_of(class_type: types.ClassType, *, making: bool) -> Any | None:
     return boxing._specialize_box(instance) if making else boxing._cache_specialized_box.get(instance)
 
 
-# -- Numba's own native functions ----------------------------------------------------------------
+# -- what is known by its name -------------------------------------------------------------------
 
 
 def _native(value: int) -> tuple[Owner, Address] | None:
@@ -142,6 +151,18 @@ def _native_address(module: str, name: str) -> Address:
         sys.modules[module]._launch_threads()
     function = getattr(sys.modules[module], name)
     return Address(_pointer(function), function)
+
+
+def _exported(value: int) -> tuple[Owner, Address] | None:
+    name = exported.exported_as(value)
+    return None if name is None else (("exported", *name), Address(value, sys.modules[name[0]]))
+
+
+def _exported_address(module: str, name: str) -> Address:
+    value = exported.address_of(module, name)
+    if value is None:
+        raise LookupError(f"{module} exports no {name}")
+    return Address(value, sys.modules[module])
 
 
 def _pointer(function: Any) -> int:

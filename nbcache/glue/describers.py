@@ -16,6 +16,7 @@ import os
 import re
 import sys
 import weakref
+from importlib.machinery import EXTENSION_SUFFIXES
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -43,6 +44,7 @@ from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.atoms import encode_atom, encode_dtype
 from nbcache.glue.codeplan import plan_of
+from nbcache.glue.exported import exported_as
 from nbcache.glue.identity import MEMO, MISSING, Node, Unidentifiable
 from nbcache.glue.ownership import is_toolchain_module, module_name, toolchain_name
 from nbcache.glue.past import LOOPS, past_of
@@ -124,8 +126,8 @@ def _describe_function(node: Node, function: FunctionType) -> None:
     # inspect.signature, and so Numba, follows these.
     for attribute in ("__wrapped__", "__signature__"):
         if attribute in function.__dict__:
+            node.watch_attribute(function, attribute, function.__dict__[attribute])
             node.value(f"{attribute} {name}", function.__dict__[attribute])
-            node.volatile = True
     if is_toolchain_module(function.__globals__.get("__name__")):
         return
     for variable in plan.global_names:
@@ -453,6 +455,10 @@ def _describe_class(node: Node, cls: type) -> None:
     if issubclass(cls, BaseException):
         # Compiled code only ever names an exception class; what it does is the live class's affair.
         return
+    path = _native_file(cls)
+    if path is not None:
+        node.part("file", node.check(file_digest, path), os.path.basename(path))
+        return
     for base in cls.__bases__:
         if base is not object:
             node.edge("base", base)
@@ -466,6 +472,17 @@ def _describe_class(node: Node, cls: type) -> None:
     for member, value in node.watch_members(cls, ignored=_IGNORED_MEMBERS):
         if not isinstance(value, GetSetDescriptorType | MemberDescriptorType):
             node.value(f"member {name}: {member}", value)
+
+
+def _native_file(cls: type) -> str | None:
+    """The file of an extension module that *cls* comes from, if nobody can set attributes of *cls* later."""
+    if cls.__flags__ & _HEAP_TYPE and not cls.__flags__ & _IMMUTABLE_TYPE:
+        return None
+    path = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    return path if path is not None and path.endswith(tuple(EXTENSION_SUFFIXES)) else None
+
+
+_IMMUTABLE_TYPE, _HEAP_TYPE = 1 << 8, 1 << 9  # CPython's Py_TPFLAGS_*
 
 
 def _describe_enum_member(node: Node, member: enum.Enum) -> None:
@@ -568,6 +585,50 @@ def _refuse_pointer(_node: Node, obj: object) -> None:
     raise Unidentifiable(msg)
 
 
+def _describe_function_pointer(node: Node, function: Any) -> None:
+    if not _add_export(node, function, _called_by_ctypes):
+        _refuse_pointer(node, function)
+    for attribute in ("restype", "argtypes"):
+        value = getattr(function, attribute)
+        node.watch_attribute(function, attribute, value)
+        node.value(attribute, value)
+    node.part("flags", b"%d" % function._flags_, str(function._flags_))
+
+
+def _describe_wrapper_address(node: Node, obj: Any) -> None:
+    """An object that tells Numba where a function is; where isn't its identity if the address has a name."""
+    if not _add_export(node, obj, _called_by_protocol):
+        _describe_instance(node, obj)
+        return
+    node.value("signature", obj.signature())
+    node.value("state", vars(obj))
+    for base in type(obj).__mro__:
+        if not is_toolchain_module(base.__module__):
+            for member, value in node.watch_members(base, ignored=_IGNORED_MEMBERS | {"__wrapper_address__"}):
+                if not isinstance(value, GetSetDescriptorType):
+                    node.value(f"member {base.__qualname__}: {member}", value)
+
+
+def _add_export(node: Node, obj: Any, address: Callable[[Any], int | None]) -> bool:
+    """Add the name of the Cython function that *obj* calls; False if that isn't what it calls."""
+
+    def name(obj: Any) -> bytes:
+        return ":".join(exported_as(address(obj) or 0) or ()).encode()
+
+    found = name(obj)
+    if found:
+        node.part("Cython function", node.check(name, obj), found.decode())
+    return bool(found)
+
+
+def _called_by_ctypes(function: Any) -> int | None:
+    return ctypes.cast(function, ctypes.c_void_p).value
+
+
+def _called_by_protocol(obj: Any) -> int | None:
+    return obj.__wrapper_address__()
+
+
 def _describe_container(node: Node, value: Any) -> None:
     node.value("value", value)
 
@@ -614,7 +675,6 @@ class _Plain:
 def _describe_by_reduction(node: Node, obj: Any) -> None:
     cls = type(obj)
     name = f"{cls.__module__}.{cls.__qualname__}"
-    node.volatile = True
     try:
         reducer = copyreg.dispatch_table.get(cls)
         reduced = reducer(obj) if reducer is not None else obj.__reduce_ex__(4)
@@ -623,7 +683,12 @@ def _describe_by_reduction(node: Node, obj: Any) -> None:
         raise Unidentifiable(msg) from exc
     if isinstance(reduced, str):
         node.part("global", f"{cls.__module__}:{reduced}".encode(), reduced)
+        if cls.__module__ != "typing":  # what annotations are made of
+            # What functools.lru_cache wraps is here.
+            node.edge("class", cls)
+            node.value("state", getattr(obj, "__dict__", {}))
         return
+    node.volatile = True
     function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
     node.value("constructor", function)
     node.value("arguments", arguments)
@@ -670,7 +735,8 @@ _DESCRIBERS: dict[type, Callable[[Node, Any], None]] = {
     re.Pattern: _describe_pattern,
     ctypes._SimpleCData: _refuse_pointer,
     ctypes._Pointer: _refuse_pointer,
-    ctypes._CFuncPtr: _refuse_pointer,  # type: ignore[attr-defined]
+    ctypes._CFuncPtr: _describe_function_pointer,  # type: ignore[attr-defined]
+    types.WrapperAddressProtocol: _describe_wrapper_address,
     tuple: _describe_tuple_instance,
     dict: _describe_container,
     list: _describe_container,

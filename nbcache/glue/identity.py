@@ -299,7 +299,7 @@ class IdentityEngine:
         self._generation = generation
         self._keeps_memo = keeps_memo
 
-    def scoped(self, root: object, limit: int) -> tuple[bytes, Scope]:
+    def scoped(self, root: object, limit: int | None = None) -> tuple[bytes, Scope]:
         """The digest of *root*, and the scope it holds in.  Raises Unidentifiable beyond *limit* objects."""
         first = self._walk(root, self._generation(), use_memos=True, limit=limit)[0]
         return first.digest, first.scope  # type: ignore[return-value]

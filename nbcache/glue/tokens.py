@@ -277,7 +277,7 @@ def definition_for(token: str, reach: Callable[[], Reach]) -> Definition:
     definition = definitions[token]
     if definition[0] == "object":
         return ("object", _reference(_live[token](), reach))
-    if definition[0] == "address" and definition[1][0] not in {"native", "closure"}:
+    if definition[0] == "address" and definition[1][0] not in addresses.NAMED:
         return ("address", (definition[1][0], _reference(_live[token].owner, reach)))
     return definition
 
@@ -351,6 +351,9 @@ def _resolve(definition: Definition, reach: Any) -> Any:
     if kind == "object":
         return reach().referent(definition[1])
     if kind == "address":
-        return addresses.locate(definition[1], reach)
+        try:
+            return addresses.locate(definition[1], reach)
+        except LookupError as exc:
+            raise Unresolvable(str(exc)) from exc
     msg = f"unknown kind of reference {kind!r}"
     raise Unresolvable(msg)

@@ -14,6 +14,7 @@ import warnings
 import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from numba.core import compiler, entrypoints, sigutils, types
 from numba.core.ccallback import CFunc
@@ -55,6 +56,7 @@ class KeyMaker:
             describers.describe, self.extensions.refresh, lambda obj: isinstance(obj, _MEMO_KEEPERS)
         )
         self._types: dict[Type, bytes] = {}
+        self._open_types: WeakKeyDictionary[Type, tuple[int, bytes, Scope] | None] = WeakKeyDictionary()
         self._extensions: tuple[int, list[tuple[str, bytes]], list[Scope]] = (-1, [], [])
         self._registrations_digest: tuple[object, bytes] = (None, b"")
         self._registrations: dict[int, tuple[object, bytes, Scope]] = {}
@@ -66,18 +68,31 @@ class KeyMaker:
         entrypoints.init_all()
 
     def type_digest(self, typ: Any) -> bytes:
-        """Identity of a type in a signature; remembered unless it depends on code."""
+        """Identity of a type in a signature; one that depends on code is looked at again."""
         known = self._types.get(typ)
         if known is not None:
             return known
-        digest = self.engine.digest(typ)
-        if all(_is_fixed(node) for node in self.engine.nodes(typ)):
-            self._types[typ] = digest
+        generation = self.extensions.refresh()
+        last = self._open_types.get(typ)
+        if last is not None and last[0] == generation and last[2].unchanged():
+            return last[1]
+        digest, scope = self.engine.scoped(typ)
+        if typ not in self._open_types:
+            nodes = self.engine.nodes(typ)
+            if all(_is_fixed(node) for node in nodes):
+                self._types[typ] = digest
+                return digest
+            # A scope holds what it watches, which must not keep functions and jitclasses alive.
+            lasting = not any(isinstance(node.obj, _OPEN_TYPES) for node in nodes)
+            self._open_types[typ] = (generation, digest, scope) if lasting else None
+        elif last is not None:
+            self._open_types[typ] = (generation, digest, scope)
         return digest
 
     def is_fixed(self, typ: Any) -> bool:
         """Whether nothing about a type of a signature can change while the process lives."""
-        self.type_digest(typ)
+        if typ not in self._types and typ not in self._open_types:
+            self.type_digest(typ)
         return typ in self._types
 
     def extension_digests(self) -> list[tuple[str, bytes]]:
@@ -180,6 +195,7 @@ class Unit:
         self._key = ""
         self._extensions: list[tuple[str, bytes]] = []
         self._nodes: list[Node] | None = None
+        self._nodes_of_types: dict[Any, list[Node]] = {}
         self._reach: Reach | None = None
 
     @property
@@ -257,7 +273,7 @@ class Unit:
         if self._reach is None:
             nodes = {id(node.obj): node for node in self._own_nodes()}
             for typ in self._open_types():
-                nodes.update((id(node.obj), node) for node in self.maker.engine.nodes(typ))
+                nodes.update((id(node.obj), node) for node in self._type_nodes(typ))
             nodes.update((id(node.obj), node) for node in self.maker.extension_nodes())
             self._reach = Reach(nodes.values())
         return self._reach
@@ -270,11 +286,17 @@ class Unit:
     def forget(self) -> None:
         """Let go of what the unit reaches; it is walked again when somebody asks."""
         self._nodes = self._reach = None
+        self._nodes_of_types.clear()
 
     def _own_nodes(self) -> list[Node]:
         if self._nodes is None:
             self._nodes = self.maker.engine.nodes(self.owner)
         return self._nodes
+
+    def _type_nodes(self, typ: Any) -> list[Node]:
+        if typ not in self._nodes_of_types:
+            self._nodes_of_types[typ] = self.maker.engine.nodes(typ)
+        return self._nodes_of_types[typ]
 
     def _open_types(self) -> list[Any]:
         """The argument types that depend on code."""
@@ -304,7 +326,7 @@ class Unit:
         found.append(("signature", self.signature_text))
         for i, typ in enumerate(self.args):
             if not maker.is_fixed(typ):
-                found += _node_components(maker.engine.nodes(typ), f"argument {i} ")
+                found += _node_components(self._type_nodes(typ), f"argument {i} ")
         found += _node_components(self._own_nodes(), "")
         found += [(f"extension {label}", digest.hex()[:12]) for label, digest in maker.extension_digests()]
         return found

@@ -254,3 +254,85 @@ def test_what_a_pipeline_initialises_when_loaded_is_not_lost(run):
         print(f(1), Events.seen)
         """
     assert run(body)[0] == run(body)[0] == "2 ['f', 'g']\n"
+
+
+CYTHON = """
+import ctypes, os
+from numba.extending import get_cython_function_address
+from numba.types import WrapperAddressProtocol, float64
+import scipy.special.cython_special
+
+def get(protocol):
+    name = os.environ.get("NAME", "ndtr")
+    fused = "__pyx_fuse_1" + name
+    name = fused if fused in scipy.special.cython_special.__pyx_capi__ else name
+    address = get_cython_function_address("scipy.special.cython_special", name)
+    class Named(WrapperAddressProtocol):
+        def __wrapper_address__(self):
+            return address
+        def signature(self):
+            return float64(float64)
+    return Named() if protocol else ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(address)
+"""
+
+
+@pytest.mark.parametrize("protocol", [False, True])
+def test_a_function_of_a_cython_module_is_known_by_its_name(run, protocol):
+    body = f"""{CYTHON}
+function = get({protocol})
+FORBID
+@njit
+def g(x):
+    return function(x)
+@njit
+def f(x):
+    return g(x) + function(-x)
+print(f(0.5), len(Events.seen))
+"""
+    assert run(body.replace("FORBID", ""))[0] == "1.0 2\n"
+    assert run(body.replace("FORBID", "forbid()"))[0] == "1.0 0\n"
+    assert run(body.replace("FORBID", ""), NAME="ndtri")[0] == "nan 2\n"
+
+
+def test_a_class_of_an_extension_module_counts_by_the_modules_file(run):
+    body = """
+        import _cffi_backend
+        from numba.extending import overload
+        class Helper:
+            def load(self):
+                return _cffi_backend.FFI()
+        def helped(x):
+            return Helper
+        @overload(helped)
+        def choose(x):
+            return lambda x: x + 1
+        {forbid}
+        @njit
+        def f(x):
+            return helped(x)
+        print(f(1))
+        """
+    assert run(body.format(forbid=""))[0] == run(body.format(forbid="forbid()"))[0] == "2\n"
+
+
+def test_what_lru_cache_wraps_is_part_of_the_key(run):
+    body = """
+        import functools
+        from numba.extending import overload
+        @functools.lru_cache
+        def scale(bits):
+            return bits * FACTOR
+        def scaled(x):
+            ...
+        @overload(scaled)
+        def choose(x):
+            factor = scale(x.bitwidth)
+            return lambda x: x * factor
+        @njit
+        def f(x):
+            return scaled(x)
+        print(f(1), len(Events.seen))
+        """
+    assert run(body.replace("FACTOR", "2"))[0] == "128 2\n"
+    assert run(body.replace("FACTOR", "3"))[0] == "192 2\n"
+    assert run(body.replace("FACTOR", "2"))[0] == "128 0\n"

@@ -1,31 +1,32 @@
 """Run real packages with no cache, with an empty nbcache store, and with the filled one.
 
-    python tests/packages/run.py                 # the first three: pynndescent, librosa, stumpy
+    python tests/packages/run.py                 # eight packages of eight authors
     python tests/packages/run.py all --python ~/v/bin/python
     python tests/packages/run.py umap --plain    # no cache, twice: is the script deterministic?
 
 Without ``--python`` a virtual environment is made and the packages are installed into it from the registry. For each
-package it prints whether the outputs are identical, the wall times [s], how many functions the Dispatchers compiled in
-the warm process (Numba's ``numba:compile`` events), and why functions were not cacheable. Exit status 1 when outputs
-differ.
+package it prints whether the outputs are identical; the wall times [s]; how many look-ups of the warm process were hits;
+what was compiled there (``NBCACHE_COUNT``: Numba's compile events, runs of its compiler, runs of LLVM), by name, and
+the reasons; then all of it as a table for the README. Exit status 1 when outputs differ or anything was compiled.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import venv
-from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "support"))
+sys.path[:0] = [str(HERE.parent / "support"), str(HERE.parents[1])]
 
 from nbtest import proc, usage  # noqa: E402
+
+from nbcache import tally  # noqa: E402
 
 # Script -> what has to be installed for it.
 PACKAGES = {
@@ -41,8 +42,12 @@ PACKAGES = {
     "awkward": ["awkward"],
     "datashader": ["datashader", "pandas"],
     "hdbscan": ["hdbscan", "umap-learn"],
+    "galois": ["galois"],
+    "numbagg": ["numbagg"],
+    "clifford": ["clifford"],
+    "resampy": ["resampy"],
 }
-FIRST = ["pynndescent", "librosa", "stumpy"]
+FIRST = ["librosa", "stumpy", "quantecon", "pynndescent", "galois", "numbagg", "clifford", "datashader"]
 
 
 def make_environment(folder: Path, names: list[str]) -> str:
@@ -54,10 +59,47 @@ def make_environment(folder: Path, names: list[str]) -> str:
     return python
 
 
-def compiled(events: Path) -> list[str]:
-    """Return the functions whose Dispatchers compiled, by the instrumentation's file."""
-    lines = events.read_text(encoding="utf-8").splitlines() if events.exists() else []
-    return [name for line in lines for name in json.loads(line)["functions"]]
+def version(python: str, name: str) -> str:
+    """Return the version of the distribution that ``name`` is about."""
+    code = f"import importlib.metadata as m; print(m.version({PACKAGES[name][0]!r}))"
+    return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+
+
+@dataclass
+class Row:
+    """A line of the README's table; times [s]."""
+
+    package: str
+    identical: bool
+    hits: int
+    lookups: int
+    compiled: dict[str, int]
+    plain: float
+    cold: float
+    warm: float
+
+    @property
+    def good(self) -> bool:
+        """Whether nbcache kept its promises."""
+        return self.identical and not any(self.compiled.values())
+
+    def __str__(self) -> str:
+        """Markdown."""
+        rate = f"{100 * self.hits / self.lookups:.1f} %" if self.lookups else "none"
+        events = ", ".join(f"{count} {kind}" for kind, count in self.compiled.items() if count) or "0"
+        cells = (
+            self.package,
+            "yes" if self.identical else "NO",
+            f"{rate} of {self.lookups}",
+            events,
+            *(f"{seconds:.1f} s" for seconds in (self.plain, self.cold, self.warm)),
+        )
+        return f"| {' | '.join(cells)} |"
+
+
+HEAD = """\
+| package | outputs identical | signatures hit | compiled in the second process | plain | cold | warm |
+|---|---|---:|---:|---:|---:|---:|"""
 
 
 class Runner:
@@ -66,61 +108,73 @@ class Runner:
     def __init__(self, name: str, python: str, scratch: Path) -> None:
         self.name, self.python, self.scratch = name, python, scratch
         self.store = scratch / "store"
-        self.numba_cache = scratch / "numba-cache"
         scratch.mkdir(parents=True, exist_ok=True)
 
-    def run(self, label: str, store: Path | None = None) -> tuple[proc.Outcome, list[str]]:
-        """Run once; return how it ended and what its Dispatchers compiled.
+    def run(self, label: str, store: Path | None = None) -> tuple[proc.Outcome, list[tally.Process]]:
+        """Run once; return how it ended and what Numba compiled.
 
         Packages that ask for Numba's own cache get an empty one each time, so that plain means plain.
         """
-        events = self.scratch / f"{label}.events"
+        counts = Path(tempfile.mkdtemp(prefix=f"{label}-", dir=self.scratch))
         extra = {
-            "NBTEST_EVENTS": str(events),
-            "NUMBA_CACHE_DIR": str(self.numba_cache / label),
+            "NBCACHE_COUNT": str(counts),
+            "NUMBA_CACHE_DIR": str(counts / "numba-cache"),
             "PYTHONWARNINGS": "ignore",
             "OMP_NUM_THREADS": "1",
             "PYTHONHASHSEED": "0",
         }
         outcome = proc.run([HERE / "scripts" / f"run_{self.name}.py"], store, extra, timeout=1800, python=self.python)
         (self.scratch / f"{label}.out").write_text(outcome.stdout + outcome.stderr, encoding="utf-8")
-        return outcome, compiled(events)
+        return outcome, tally.read(str(counts))
 
     def plain_twice(self) -> bool:
         """Print whether plain Numba says the same twice."""
-        first, names = self.run("plain-1")
+        first, processes = self.run("plain-1")
         second, _ = self.run("plain-2")
         same = first.said == second.said
         print(
-            f"{self.name:12} status {first.status}  deterministic {same}  compiled {len(names)}  plain {first.seconds:.1f} s",
+            f"{self.name:12} status {first.status}  deterministic {same}  "
+            f"compiled {tally.totals(processes)}  plain {first.seconds:.1f} s",
             flush=True,
         )
         if first.status:
             print(first.stderr[-600:])
         return same and first.status == 0
 
-    def cached(self) -> bool:
-        """Print what nbcache makes of it; return whether outputs are identical."""
+    def cached(self) -> Row:
+        """Print what nbcache makes of it."""
         plain, by_plain = self.run("plain")
         cold, _ = self.run("cold", self.store)
         before = usage.read(self.store)
         warm, by_warm = self.run("warm", self.store)
         after = usage.read(self.store).since(before)
-        same = plain.said == cold.said == warm.said
+        hits = sum(after.hits.values())
+        row = Row(
+            f"{PACKAGES[self.name][0]} {version(self.python, self.name)}",
+            plain.said == cold.said == warm.said and plain.status == 0,
+            hits,
+            hits + sum(after.misses.values()) + sum(after.uncacheable.values()),
+            tally.totals(by_warm),
+            plain.seconds,
+            cold.seconds,
+            warm.seconds,
+        )
         print(
-            f"{self.name:12} identical {same}  status {plain.status}/{cold.status}/{warm.status}  "
-            f"plain {plain.seconds:.1f} s  cold {cold.seconds:.1f} s  warm {warm.seconds:.1f} s  "
-            f"compiled by Dispatchers: plain {len(by_plain)}, warm {len(by_warm)}; hits {sum(after.hits.values())}, builds {sum(after.builds.values())}",
+            f"{self.name:12} identical {row.identical}  status {plain.status}/{cold.status}/{warm.status}  "
+            f"plain {row.plain:.1f} s  cold {row.cold:.1f} s  warm {row.warm:.1f} s  "
+            f"hits {row.hits} of {row.lookups}  compiled: plain {tally.totals(by_plain)}, warm {row.compiled}",
             flush=True,
         )
-        for function, count in Counter(by_warm).most_common(8):
-            print(f"    still compiled: {function} x{count}")
-        for reason, count in after.uncacheable.most_common(8):
-            print(f"    uncacheable: {reason} x{count}")
+        for kind in tally.KINDS:
+            for function, count in tally.names(by_warm, kind).most_common(8):
+                print(f"    {kind}: {function} x{count}")
+        for what in ("misses", "uncacheable", "errors"):
+            for reason, count in getattr(after, what).most_common(8):
+                print(f"    {what}: {reason} x{count}")
         for label, outcome in (("cold", cold), ("warm", warm)):
             if outcome.said != plain.said:
                 print(f"    {label}: outputs in {self.scratch}/plain.out and {label}.out; {outcome.stderr[-400:]}")
-        return same
+        return row
 
 
 def main() -> int:
@@ -134,12 +188,15 @@ def main() -> int:
     names = list(PACKAGES) if options.names == ["all"] else options.names
     workdir = options.workdir or Path(tempfile.mkdtemp(prefix="nbcache-packages-"))
     python = os.path.abspath(options.python) if options.python else make_environment(workdir / "venv", names)
-    results = []
-    for name in names:
-        runner = Runner(name, python, workdir / name)
-        results.append(runner.plain_twice() if options.plain else runner.cached())
+    runners = [Runner(name, python, workdir / name) for name in names]
+    if options.plain:
+        good = [runner.plain_twice() for runner in runners]
+    else:
+        rows = [runner.cached() for runner in runners]
+        print(HEAD, *rows, sep="\n")
+        good = [row.good for row in rows]
     print(f"stores and outputs: {workdir}")
-    return 0 if all(results) else 1
+    return 0 if all(good) else 1
 
 
 if __name__ == "__main__":

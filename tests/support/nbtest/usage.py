@@ -18,6 +18,7 @@ class Usage:
     functions: dict[str, str] = field(default_factory=dict)  # key -> function
     misses: Counter[str] = field(default_factory=Counter)  # by reason
     uncacheable: Counter[str] = field(default_factory=Counter)  # by reason
+    errors: Counter[str] = field(default_factory=Counter)  # by what failed
 
     @property
     def built_twice(self) -> dict[str, int]:
@@ -33,6 +34,7 @@ class Usage:
             self.functions,
             self.misses - earlier.misses,
             self.uncacheable - earlier.uncacheable,
+            self.errors - earlier.errors,
         )
 
 
@@ -61,4 +63,5 @@ def read(store: Path | str) -> Usage:
             usage.functions[build["key"]] = build["function"]
         usage.misses.update(_counts(record.get("misses")))
         usage.uncacheable.update(_counts(record.get("uncacheable")))
+        usage.errors.update(_counts(record.get("errors")))
     return usage
