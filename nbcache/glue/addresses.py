@@ -95,7 +95,10 @@ def owner_of_closure(value: int, closures: Iterable[Any], reach: Reach) -> tuple
 
 
 def locate(owner: Owner, reach: Callable[[], Reach]) -> Address:
-    """The address that *owner* means here.  Raises tokens.Unresolvable for what isn't reachable, LookupError for no such name."""
+    """The address that *owner* means here.
+
+    Raises tokens.Unresolvable for what isn't reachable, LookupError for a name that means nothing here.
+    """
     if owner[0] in NAMED:
         return _named(owner, reach)
     kind, reference = owner
