@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from nbcache.glue.units import KeyMaker
 
 VERIFIED = ((0, 61), (0, 68))
-"""First and last Numba release that the core suite passes on, and all between: see scripts/version-matrix."""
+"""First and last Numba release that nbcache works with, and all between; scripts/version-matrix tries them."""
 
 
 class Session(Protocol):
