@@ -150,7 +150,12 @@ class History:
                 _log.debug("the past of %r can't be kept", dispatcher, exc_info=True)
                 past_of(dispatcher).given[args] = (("unknown", os.urandom(8).hex()),)
         if CHOOSER in vars(dispatcher):
-            uses.append(self._choice(dispatcher, args))
+            try:
+                uses.append(self._choice(dispatcher, args))
+            except Exception:  # noqa: BLE001  whatever it is, the program goes on
+                _log.debug("what %r was chosen from can't be told", dispatcher, exc_info=True)
+                name, chooser = os.urandom(_ID_BYTES), vars(dispatcher)[CHOOSER]
+                uses.append(Effect("implementation", chooser, (name,), None, (("key", ""),), False))
         else:
             uses.append(Effect("dispatcher", dispatcher, args, return_type, given, fresh))
 

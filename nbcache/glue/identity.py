@@ -23,6 +23,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import weakref
+from contextlib import suppress
 from itertools import repeat
 from operator import is_
 from types import MappingProxyType
@@ -172,8 +173,8 @@ _TUPLE_DEPTH = 5
 class Scope:
     """What one component read, and the scopes of the components it leads to."""
 
-    __slots__ = ("_flat", "_keepers", "attributes", "checks", "children", "items", "keepers", "members", "snapshots",
-                 "volatile")  # fmt: skip
+    __slots__ = ("_flat", "_keepers", "attributes", "checks", "children", "cycle", "items", "keepers", "members",
+                 "snapshots", "volatile")  # fmt: skip
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.items: list[tuple[dict[str, Any], str, object]] = []
@@ -183,6 +184,8 @@ class Scope:
         self.snapshots: list[tuple[Callable[[Any], list[object]], object, list[object]]] = []
         self.children: list[Scope] = []
         self.keepers: list[weakref.ref[Any]] = []
+        self.cycle: list[tuple[weakref.ref[Any], bytes]] = []
+        """Those of a cycle that carry no memo, with their digests."""
         self.volatile = False
         self._flat: tuple[list[Any], ...] | None = None
         self._keepers: dict[bytes, weakref.ref[Any] | None] | None = None
@@ -327,6 +330,9 @@ class IdentityEngine:
     def _walk(self, root: object, generation: object, *, use_memos: bool, limit: int | None = None) -> list[Node]:
         limit = MAX_NODES if limit is None else limit
         nodes: dict[int, Node] = {}
+        # Members of a cycle that one memo stands for. Without them they would get other digests than the
+        # cycle gave them: what carries a memo is a leaf, and so the rest of its cycle none.
+        known: dict[int, tuple[object, bytes, Scope]] = {}
 
         def visit(obj: object) -> Node:
             if len(nodes) >= limit:
@@ -336,13 +342,24 @@ class IdentityEngine:
             if memo is not None and memo.holds(obj, generation):
                 node = Node(obj, "")
                 node.digest, node.scope = memo.digest, memo.scope
+                for ref, digest in memo.scope.cycle:
+                    member = ref()
+                    if member is not None:
+                        known[id(member)] = (member, digest, memo.scope)
             else:
                 node = self._describe(obj)
             nodes[id(obj)] = node
             return node
 
         for component in _components(visit(root), nodes, visit):
-            self._finish(component, generation)
+            rest = []
+            for member in component:
+                if id(member.obj) in known:
+                    _obj, member.digest, member.scope = known[id(member.obj)]
+                else:
+                    rest.append(member)
+            if rest:
+                self._finish(rest, generation)
         return list(nodes.values())
 
     def _finish(self, component: list[Node], generation: object) -> None:
@@ -360,6 +377,9 @@ class IdentityEngine:
             if self._keeps_memo(member.obj):
                 scope.keepers.append(weakref.ref(member.obj))
                 vars(member.obj)[MEMO] = Memo(member.obj, member.digest, scope, generation)  # type: ignore[arg-type]
+            elif len(component) > 1:
+                with suppress(TypeError):  # not everything can be referred to weakly
+                    scope.cycle.append((weakref.ref(member.obj), member.digest))  # type: ignore[arg-type]
 
     def _memo_of(self, obj: object) -> Memo | None:
         return vars(obj).get(MEMO) if self._keeps_memo(obj) else None

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import logging
 import re
 import weakref
 from collections.abc import Callable, Iterable
@@ -48,6 +49,7 @@ from nbcache.glue.wrappers import build_runtime
 if TYPE_CHECKING:
     from nbcache.glue.units import KeyMaker
 
+_log = logging.getLogger("nbcache")
 VERIFIED = ((0, 61), (0, 68))
 """First and last Numba release that nbcache works with, and all between; scripts/version-matrix tries them."""
 
@@ -267,7 +269,11 @@ def _known_intrinsics(original: Any, session: Session) -> Any:
         sig = original(self, args, kws)
         if sig is not None:
             exists = len(self._impl_cache) == before
-            use = session.history.intrinsic(chooser, (*args, *kws.values()), exists=exists)
+            try:
+                use = session.history.intrinsic(chooser, (*args, *kws.values()), exists=exists)
+            except Exception:  # noqa: BLE001  whatever it is, the program goes on
+                _log.debug("the choice of %r can't be told", chooser, exc_info=True)
+                use = None
             frame = session.frames.top()
             if use is not None:
                 session.frames.note(use)

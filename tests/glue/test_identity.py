@@ -5,6 +5,7 @@ import functools
 import pytest
 
 from nbcache.glue.identity import IdentityEngine, Node, Unidentifiable
+from nbcache.glue.units import KeyMaker
 
 
 class Thing:
@@ -117,3 +118,23 @@ def test_too_large_a_graph_is_refused(engine, monkeypatch):
     monkeypatch.setattr("nbcache.glue.identity.MAX_NODES", 10)
     with pytest.raises(Unidentifiable, match="more than 10 objects"):
         engine.digest(Thing("top", *(Thing(str(i)) for i in range(10))))
+
+
+def test_a_cycle_has_the_same_digests_whoever_was_asked_first(module):
+    source = """
+from numba import njit
+class Holder:
+    @staticmethod
+    def touch(x):
+        return g(x)
+def f(x):
+    return g(x - 1) if x > 0 else Holder
+@njit
+def g(x):
+    return f(x)
+"""
+    cold, warm = module("case", source), module("case", source)
+    engine = KeyMaker().engine
+    engine.digest(warm.g)
+    for name in ("f", "Holder", "g"):
+        assert engine.digest(getattr(cold, name)) == engine.digest(getattr(warm, name)), name
