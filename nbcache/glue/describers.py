@@ -247,10 +247,20 @@ def _describe_options(node: Node, dispatcher: Any) -> None:
     for option, value in sorted(dispatcher.targetoptions.items()):
         node.watch_item(dispatcher.targetoptions, option, value)
         node.value(f"option {option}", value)
-    for variable, typ in sorted((dispatcher.locals or {}).items()):
+    for variable, typ in _declared(dispatcher.locals):
         node.value(f"locals {variable}", typ)
     # Options that are dictionaries themselves (parallel={...}) are not edited in place.
     node.volatile = False
+
+
+def _declared(variables: dict[str, Any] | None) -> list[tuple[str, Any]]:
+    """``locals=`` without what compiling adds to it: ``x.1``, ``x.2`` for the assignments of an ``x`` that is there."""
+    declared = variables or {}
+    return sorted(
+        (name, typ)
+        for name, typ in declared.items()
+        if "." not in name or declared.get(name.partition(".")[0]) is not typ
+    )
 
 
 def _overloads_made_from(known: weakref.ref[Any]) -> bytes:
@@ -313,7 +323,7 @@ def _describe_cfunc(node: Node, cfunc: Any) -> None:
     node.value("signature", (*cfunc._sig.args, cfunc._sig.return_type))
     for option, value in sorted(cfunc._compiler.targetoptions.items()):
         node.value(f"option {option}", value)
-    for variable, typ in sorted((cfunc._compiler.locals or {}).items()):
+    for variable, typ in _declared(cfunc._compiler.locals):
         node.value(f"locals {variable}", typ)
     node.edge("pipeline", cfunc._compiler.pipeline_class)
     node.volatile = False

@@ -336,3 +336,24 @@ def test_what_lru_cache_wraps_is_part_of_the_key(run):
     assert run(body.replace("FACTOR", "2"))[0] == "128 2\n"
     assert run(body.replace("FACTOR", "3"))[0] == "192 2\n"
     assert run(body.replace("FACTOR", "2"))[0] == "128 0\n"
+
+
+def test_compiling_a_function_with_locals_leaves_its_identity_alone(run):
+    body = """
+        from numba import types
+        @njit(locals={"total": types.TYPE})
+        def g(x):
+            total = x
+            total = total + 1
+            return total
+        @njit
+        def f(x):
+            return g(x) + 1
+        @njit
+        def h(x):
+            return g(x) + 2
+        print(f(1.5), h(1.5), len(Events.seen))
+        """
+    assert run(body.replace("TYPE", "float32"))[0] == "3.5 4.5 3\n"
+    assert run(body.replace("TYPE", "float32"))[0] == "3.5 4.5 0\n"
+    assert run(body.replace("TYPE", "int64"))[0] == "3 4 3\n"

@@ -47,7 +47,7 @@ PACKAGES = {
     "clifford": ["clifford"],
     "resampy": ["resampy"],
 }
-FIRST = ["librosa", "stumpy", "quantecon", "pynndescent", "galois", "numbagg", "clifford", "datashader"]
+FIRST = ["numba_stats", "galois", "numbagg", "datashader", "quantecon", "sparse", "resampy", "tslearn"]
 
 
 def make_environment(folder: Path, names: list[str]) -> str:
