@@ -103,7 +103,7 @@ class Watch:
                 place = (loc.filename, loc.line, loc.col, loc.maybe_decorator)
         caveat = Caveat(category, text, place, filename, line, module)
         for frame in self._frames:
-            if frame.filters is warnings.filters and caveat not in frame.caveats:
+            if frame.filters is warnings.filters:
                 frame.caveats.append(caveat)
 
 
