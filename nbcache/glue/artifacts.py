@@ -36,7 +36,7 @@ from numba.stencils.stencil import StencilFunc
 
 from nbcache.glue import caveats, tokens
 from nbcache.glue.describers import ADDRESS
-from nbcache.glue.elf import undefined_symbols
+from nbcache.glue.elf import symbols_of
 from nbcache.glue.frames import build_in
 from nbcache.glue.inspection import Annotation, Inspection, LoadedDescriptor, Metadata
 from nbcache.glue.library import StoredLibrary, abort_unresolved
@@ -375,34 +375,17 @@ def _pack_environments(cres: Any) -> list[tuple[str, str, list[Any]]]:
 
 
 def _pack_symbols(library: Any) -> dict[str, tuple[str, ...]]:
-    functions: list[str] = []
-    externals: list[str] = []
-    variables: list[str] = []
-    unresolved: list[str] = []
+    symbols = symbols_of(bytes(library._get_compiled_object()))
+    if symbols is None:
+        msg = "its object code is in no format that is known"
+        raise Unstorable(msg)
     prefix = library.codegen._rtlinker.PREFIX
-    for function in library._final_module.functions:
-        name = function.name
-        if not function.is_declaration:
-            if function.linkage not in (llvm.Linkage.internal, llvm.Linkage.private):
-                functions.append(name)
-        elif not name.startswith("llvm."):
-            externals.append(name)
-    for variable in library._final_module.global_variables:
-        name = variable.name
-        if name.startswith(prefix):
-            unresolved.append(name)
-        elif variable.is_declaration:
-            externals.append(name)
-        elif variable.linkage not in (llvm.Linkage.internal, llvm.Linkage.private):
-            variables.append(name)
-    undefined = undefined_symbols(bytes(library._get_compiled_object()))
-    if undefined is not None:
-        externals = [name for name in undefined if name not in unresolved]
+    unresolved = tuple(name for name in symbols.undefined if name.startswith(prefix))
     return {
-        "functions": tuple(functions),
-        "externals": tuple(externals),
-        "variables": tuple(variables),
-        "unresolved": tuple(unresolved),
+        "functions": symbols.functions,
+        "externals": tuple(name for name in symbols.undefined if name not in unresolved),
+        "variables": symbols.variables,
+        "unresolved": unresolved,
     }
 
 

@@ -1,13 +1,22 @@
-"""Undefined symbols of object files."""
+"""Symbols of object files."""
 
 import llvmlite.binding as llvm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbcache.glue.elf import undefined_symbols
+from nbcache.glue.elf import symbols_of
 
 SOURCE = """
+@given = common global i64 0
+@own = internal global i64 7
 declare double @elsewhere(double)
+define internal double @hidden(double %x) noinline {
+  ret double %x
+}
+define linkonce_odr double @shared(double %x) {
+  %a = call double @hidden(double %x)
+  ret double %a
+}
 declare double @llvm.powi.f64.i32(double, i32)
 @data = external global i64
 define double @f(double %x, i32 %n) {
@@ -34,20 +43,26 @@ def compiled():
 
 
 def test_declared_and_implied_symbols():
-    assert set(undefined_symbols(compiled())) == {"elsewhere", "data", "__powidf2"}
+    assert set(symbols_of(compiled()).undefined) == {"elsewhere", "data", "__powidf2"}
+
+
+def test_what_others_may_use():
+    symbols = symbols_of(compiled())
+    assert set(symbols.functions) == {"f", "shared"}
+    assert set(symbols.variables) == {"given"}
 
 
 @given(st.binary(max_size=200))
 def test_anything_else_is_none(noise):
-    assert undefined_symbols(noise) is None
+    assert symbols_of(noise) is None
 
 
 @given(st.binary(max_size=300))
 def test_noise_behind_a_magic_never_raises(noise):
-    assert not undefined_symbols(b"\x7fELF\x02\x01" + noise)
+    assert not any(symbols_of(b"\x7fELF\x02\x01" + noise) or ())
 
 
 def test_truncations_never_raise():
     code = compiled()
     for end in range(0, len(code), 7):
-        undefined_symbols(code[:end])
+        symbols_of(code[:end])
