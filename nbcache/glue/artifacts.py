@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import llvmlite.binding as llvm
 from numba.core import compiler, funcdesc, types, typing
-from numba.core.dispatcher import Dispatcher, LiftedWith
+from numba.core.dispatcher import Dispatcher, LiftedCode, LiftedLoop, LiftedWith
 from numba.core.environment import Environment, lookup_environment
 from numba.core.errors import ForceLiteralArg
 from numba.core.extending import _Intrinsic
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     LibraryUnit = RuntimeUnit | WrapperUnit
 
-META_VERSION = 3
+META_VERSION = 4
 _ENVIRONMENT_PREFIXES = ("_ZN08NumbaEnv", ".NumbaEnv")
 
 
@@ -87,9 +87,9 @@ class TokenPickler(NumbaPickler):
             token = tokens.live_reference(self._frame, obj)
             if token is not None:
                 return tokens.recall, (token,)
-        elif isinstance(obj, LiftedWith):
+        elif isinstance(obj, LiftedCode):
             rebuild, state = obj.__reduce__()
-            origin = origin_of(obj, self._frame)
+            origin = _numbered(obj, self._frame)
             return (rebuild, state) if origin is None else (_lifted_from, (origin, rebuild, state))
         elif isinstance(obj, Type) and ADDRESS.search(obj.name):
             return self._addressed_type(obj)
@@ -138,18 +138,23 @@ def _type_of_parts(cls: type[Type], state: dict[str, Any], name: str, parts: lis
 _ORIGIN = "_nbcache_origin"
 
 
-def origin_of(lifted: LiftedWith, frame: Frame | None) -> tuple[str, int] | None:
-    """The key of the unit that a block was lifted from, and its number there; None if that has no key.
+def origin_of(lifted: LiftedCode, frame: Frame | None) -> tuple[str, int] | None:
+    """The key of the unit that a piece of code was lifted from, and its number there; None if that has no key.
 
-    Asked first while that unit's *frame* is open, or in a process that unpickled the block.
+    An ``objmode`` block is compiled while that unit's *frame* is open. A loop is when it is first
+    called, whatever is being compiled then: it has an origin once its unit was stored or loaded.
     """
+    return _numbered(lifted, frame if isinstance(lifted, LiftedWith) else None)
+
+
+def _numbered(lifted: LiftedCode, frame: Frame | None) -> tuple[str, int] | None:
     origin = vars(lifted).get(_ORIGIN)
     if origin is None and frame is not None and frame.unit is not None:
         origin = vars(lifted)[_ORIGIN] = (frame.unit.key, next(frame.blocks))
     return origin
 
 
-def _lifted_from(origin: tuple[str, int], rebuild: Callable[..., LiftedWith], state: tuple[Any, ...]) -> LiftedWith:
+def _lifted_from(origin: tuple[str, int], rebuild: Callable[..., LiftedCode], state: tuple[Any, ...]) -> LiftedCode:
     lifted = rebuild(*state)
     vars(lifted).setdefault(_ORIGIN, origin)
     return lifted
@@ -197,9 +202,6 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: d
     *owners* maps build ids to the keys of their units, for the other halves of recursions; *uses*
     and the *past* that they need are `History`'s.
     """
-    if any(not lifted.can_cache for lifted in cres.lifted or ()):
-        msg = "it uses lifted loops"
-        raise Unstorable(msg)
     if any(initialise is not _reload_parfors for initialise in cres.reload_init or ()):
         msg = "its pipeline initialises something when it is loaded"
         raise Unstorable(msg)
@@ -324,7 +326,9 @@ def _pack_result(unit: Unit, cres: Any) -> dict[str, Any]:
         "consts": list(cres.environment.consts) if cres.environment is not None else None,
         "generator": _generator_symbol(cres),
         "objectmode": cres.objectmode,
-        "lifted": bool(cres.lifted),
+        # Blocks are in the code, pickled, and Numba reads them there when they are first entered.
+        "lifted": tuple(each for each in cres.lifted or () if isinstance(each, LiftedLoop)),
+        "blocks": bool(cres.lifted),
         "environments": _pack_environments(cres),
         "neighborhood": unit.owner.neighborhood if isinstance(unit, StencilUnit) else None,
     }
@@ -530,7 +534,7 @@ def share(unit: Unit, target_context: Any, history: History, library: Any) -> tu
     lines of the function that the code was bound to first.
     """
     fields, definitions = library._nbcache_kept
-    if fields["objectmode"] or fields["lifted"] or unit.flags.force_pyobject:
+    if fields["objectmode"] or fields["blocks"] or unit.flags.force_pyobject:
         return None
     if history.objection(unit, fields["uses"]) is not None:
         return None
@@ -558,7 +562,7 @@ def _assemble(unit: Unit, target_context: Any, fields: dict[str, Any], library: 
         type_annotation=Annotation(inspection),
         signature=typing.signature(fields["return_type"], *args),
         objectmode=fields["objectmode"],
-        lifted=(),
+        lifted=fields["lifted"],
         fndesc=fndesc,
         library=library,
         call_helper=None,

@@ -1,4 +1,4 @@
-"""What a compilation does besides giving code: callees gain overloads, dynamic ufuncs gain loops.
+"""What a compilation does besides giving code: callees gain overloads, dynamic ufuncs loops, stencils a neighborhood.
 
 A fresh compile of a caller leaves its traces on the dispatchers and DUFuncs it calls, and users
 see them: ``.signatures``, ``.types``; a DUFunc with a loop for doubles even answers integers
@@ -27,10 +27,12 @@ _KEPT = "_nbcache_effects"
 
 
 def repeat(unit: Unit, visible: list[Any]) -> None:
-    """Give live ufuncs the loops that the compilation gave to their counterparts."""
+    """Give live ufuncs and stencils what the compilation gave to their counterparts."""
     for kind, reference, args, return_type, given, _fresh, _key in visible:
         if kind == "ufunc":
             _add_loop(unit, reference, args, return_type, given)
+        elif kind == "stencil":
+            _settle(unit, reference, return_type)
 
 
 def _add_loop(unit: Unit, reference: tuple[int, bytes], args: tuple[Any, ...], return_type: Any, given: Given) -> None:
@@ -41,6 +43,15 @@ def _add_loop(unit: Unit, reference: tuple[int, bytes], args: tuple[Any, ...], r
     if not any(tuple(sig.args) == args for sig in ufunc._dispatcher.overloads):
         with giving(given):
             ufunc._compile_for_argtys(args, return_type)
+
+
+def _settle(unit: Unit, reference: tuple[int, bytes], neighborhood: list[list[int]]) -> None:
+    try:
+        stencil: Any = unit.referent(reference)
+    except Unresolvable:
+        return
+    if stencil.neighborhood is None:
+        stencil.neighborhood = neighborhood
 
 
 def remember(owner: Any, args: tuple[Any, ...], effects: Callable[[], list[Effect]]) -> None:

@@ -32,7 +32,8 @@ class Effect(NamedTuple):
     """What a compilation used, and so made: an overload or a loop.
 
     ``kind``: "dispatcher" or "ufunc"; ``obj``: who has it, or the id of a use out of an entry.  Or
-    "implementation": then ``obj`` is the function that chose it for an ``@overload``.
+    "implementation": then ``obj`` is the function that chose it for an ``@overload``.  Or "stencil":
+    then ``return_type`` is the neighborhood that was found.
     """
 
     kind: str

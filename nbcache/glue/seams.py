@@ -26,7 +26,7 @@ from numba.core import bytecode, callconv, cgutils, compiler_lock, ir, ir_utils,
 from numba.core.base import BaseContext
 from numba.core.caching import _Cache
 from numba.core.datamodel import models
-from numba.core.dispatcher import Dispatcher, LiftedWith, _DispatcherBase
+from numba.core.dispatcher import Dispatcher, LiftedLoop, LiftedWith, _DispatcherBase
 from numba.core.errors import ForceLiteralArg
 from numba.core.generators import GeneratorDescriptor
 from numba.core.registry import cpu_target
@@ -387,6 +387,20 @@ def _stencil_call(original: Any, session: Session) -> Any:
     return call
 
 
+def _noting_neighborhoods(original: Any, session: Session) -> Any:
+    @functools.wraps(original)
+    def _stencil_wrapper(
+        self: Any, result: Any, sigret: Any, return_type: Any, typemap: Any, calltypes: Any, *args: Any
+    ) -> Any:
+        was_unknown = self.neighborhood is None
+        compiled = original(self, result, sigret, return_type, typemap, calltypes, *args)
+        if was_unknown:
+            session.frames.note(Effect("stencil", self, (), self.neighborhood, (), True))
+        return compiled
+
+    return _stencil_wrapper
+
+
 def _deferred_after_hits(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def get_type(self: Any) -> Any:
@@ -585,6 +599,10 @@ def table() -> list[Seam]:
             _stencil_class(), "__call__", "stencils called from Python", _stencil_call, ("self", "args", "kwargs"),
         ),
         Seam(
+            _stencil_class(), "_stencil_wrapper", "the neighborhood that compiling a caller finds",
+            _noting_neighborhoods, ("self", "result", "sigret", "return_type", "typemap", "calltypes", "args"),
+        ),
+        Seam(
             models.DeferredStructModel, "get_value_type", "deferred types that a hit left undefined",
             _deferred_after_hits, ("self",),
         ),
@@ -593,6 +611,9 @@ def table() -> list[Seam]:
         ),
         Seam(
             LiftedWith, "compile", "objmode blocks", _lifted, ("self", "sig"),
+        ),
+        Seam(
+            LiftedLoop, "compile", "loops lifted out of object mode", _lifted, ("self", "sig"),
         ),
         Seam(
             nrtdynmod, "compile_nrt_functions", "the module of Numba's runtime", _runtime, ("ctx",),

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from numba.core import compiler, entrypoints, sigutils, types
 from numba.core.ccallback import CFunc
 from numba.core.cpu_options import FastMathOptions, InlineOptions
-from numba.core.dispatcher import Dispatcher, LiftedWith
+from numba.core.dispatcher import Dispatcher, LiftedCode, LiftedLoop
 from numba.core.registry import cpu_target
 from numba.core.targetconfig import ConfigStack
 from numba.core.types.abstract import Type
@@ -347,16 +347,18 @@ class StencilUnit(Unit):
 
 
 class LiftedUnit(Unit):
-    """An ``objmode`` block, which Numba lifts out of a function and compiles on its own.
+    """An ``objmode`` block, or a loop in object mode, which Numba lifts out of a function and compiles on its own.
 
-    ``origin``: the key of the unit it was lifted from, and its number among that unit's blocks; they
-    determine the block.
+    ``origin``: the key of the unit it was lifted from, and its number among the pieces lifted from
+    that; they determine its code. What a loop calls may have changed since, until it is called first.
     """
 
     def __init__(
-        self, maker: KeyMaker, frames: FrameStack, lifted: LiftedWith, args: tuple[Any, ...], origin: tuple[str, int]
+        self, maker: KeyMaker, frames: FrameStack, lifted: LiftedCode, args: tuple[Any, ...], origin: tuple[str, int]
     ) -> None:
-        super().__init__(maker, frames, "objmode block", lifted, lifted.py_func, args, None, lifted.flags)
+        self._is_loop = isinstance(lifted, LiftedLoop)
+        kind = "lifted loop" if self._is_loop else "objmode block"
+        super().__init__(maker, frames, kind, lifted, lifted.py_func, args, None, lifted.flags)
         self._origin = origin
 
     def _key_parts(self) -> Iterator[bytes]:
@@ -368,19 +370,22 @@ class LiftedUnit(Unit):
             yield f"{label}={words}".encode()
         for typ in self.args:
             yield self.maker.type_digest(typ)
+        if self._is_loop:
+            self.content = self.maker.engine.digest(self.function)
+            yield self.content
+            self._extensions = self.maker.extension_digests()
+            yield repr(self._extensions).encode()
 
     @property
     def outdated(self) -> bool:
-        """Never: the block says nothing about types."""
-        return False
+        """Not for a block, which says nothing about types."""
+        return self._is_loop and super().outdated
 
-    def reach(self) -> Reach:
-        """What the function around the block reaches."""
-        if self._reach is None:
-            nodes = {id(node.obj): node for node in self.maker.engine.nodes(self.function)}
-            nodes.update((id(node.obj), node) for node in self.maker.extension_nodes())
-            self._reach = Reach(nodes.values())
-        return self._reach
+    def _own_nodes(self) -> list[Node]:
+        """What the function around it reaches."""
+        if self._nodes is None:
+            self._nodes = self.maker.engine.nodes(self.function)
+        return self._nodes
 
     def referent(self, reference: tuple[int, bytes]) -> object:
         return self.reach().referent(reference)
@@ -392,8 +397,10 @@ class LiftedUnit(Unit):
     def components(self) -> list[tuple[str, str]]:
         """The key's components in words."""
         key, number = self._origin
-        found = [("kind", self.kind), ("lifted from", key), ("number", str(number))]
-        return [*found, *flag_components(self.flags), ("signature", self.signature_text)]
+        origin = [("lifted from", key), ("number", str(number))]
+        if self._is_loop:
+            return [*origin, *super().components()]
+        return [*origin, ("kind", self.kind), *flag_components(self.flags), ("signature", self.signature_text)]
 
 
 def _node_components(nodes: list[Node], prefix: str) -> list[tuple[str, str]]:

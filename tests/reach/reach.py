@@ -17,9 +17,7 @@ from nbcache import tally
 
 PROGRAMS = Path(__file__).parent / "programs"
 NOT_PROGRAMS = {"shown"}
-GAPS: dict[str, str] = {
-    "objmode_forced": "lifted loops are refused",
-}
+GAPS: dict[str, str] = {}
 """Programs for which something is compiled in the second process too, and why. Closing a gap means taking it out here."""
 NEEDS = {"typed_set": "numba.typed.typedset"}
 """Programs about something that not every Numba has, and the module that it comes with."""

@@ -26,7 +26,7 @@ INJECT = HERE / "inject"
 TIMEOUT = 240.0  # [s] for one process; a hang is an outcome too
 
 Mode = Literal["oracle", "nbcache", "numba"]
-Rerun = Literal["hit", "later", "same"]
+Rerun = Literal["hit", "same"]
 
 HEAD = "from probe import show\nimport numpy as np\nimport numba\nfrom numba import njit\n"
 
@@ -75,8 +75,8 @@ class Program:
     differs: without a cache, the first and the last step print different things; otherwise the trap is a fake.
     hit:     the last step must compile nothing ("never hits" traps); it is not repeated then.
     rerun:   what is asked of the last step when it is repeated with nothing changed, besides the same output:
-             "hit": nothing is compiled; "later": the same, once everything Numba compiles can be stored;
-             "same": nothing (what can't be cached, or a cache that can't be written).
+             "hit": nothing is compiled; "same": nothing (what can't be cached, what is compiled to be
+             looked at, a cache that can't be written).
     """
 
     name: str

@@ -4,8 +4,8 @@ Three things are asserted beside equality, so that neither a fake trap nor a cac
 program's two versions really differ without a cache; what has to hit compiles nothing; and the last step, repeated
 unchanged, compiles nothing (see `Program`).
 
-`NBTEST_REACH=1` asks that last thing also of the kinds marked "later". `NBTEST_EVERY_STEP=1` compares version 1, a cold
-run on an empty cache, with no cache too; that costs a fifth more time, and the control checks the programs anyway.
+`NBTEST_EVERY_STEP=1` compares version 1, a cold run on an empty cache, with no cache too; that costs a fifth more time,
+and the control checks the programs anyway.
 """
 
 import difflib
@@ -20,7 +20,6 @@ from .harness import Outcome, Program, Run
 
 PROGRAMS = programs.load()
 EVERY_STEP = bool(os.environ.get("NBTEST_EVERY_STEP"))
-REACH = bool(os.environ.get("NBTEST_REACH"))
 
 
 LARGE_FAMILY = 16
@@ -64,7 +63,7 @@ def test_same_as_no_cache(program: Program, tmp_path) -> None:
 
     again = cached.process(program.steps[-1])
     assert_same("the last step, repeated", want, again)
-    if program.rerun == "hit" or (program.rerun == "later" and REACH):
+    if program.rerun == "hit":
         assert_hit("the last step, repeated", again)
 
 

@@ -91,8 +91,8 @@ def add_func(rng: random.Random, program: Program, module: str, kind: str | None
     if func.kind in {"apply", "functuple"}:
         func.refs = [draw_func_ref(rng, program, func), draw_func_ref(rng, program, func)]
         if not all(ref.func for ref in func.refs):
-            func.kind, func.refs = "njit", []
-    else:
+            func.kind = "njit"
+    if func.kind not in {"apply", "functuple"}:
         func.refs = [draw_const_ref(rng, program, module), draw_const_ref(rng, program, module)]
     func.options = draw_options(rng)
     program.funcs[func.name] = func

@@ -74,6 +74,7 @@ _STENCIL = callee(
         return lib.s(a)
 
     show("from jitted code", f, np.arange(5.0))
+    show("neighborhood", lambda: lib.s.neighborhood)
     show("from Python", lib.s, np.arange(5.0))
     """,
     py("""
@@ -84,7 +85,6 @@ _STENCIL = callee(
             return a[-1] + 2.0 * a[1]
     """),
     ("2.0", "3.0"),
-    rerun="later",
 )
 
 _JITCLASS_LIB = py("""
@@ -112,11 +112,9 @@ _JITCLASS_BODY = """
     show("f", f, 7)
     """
 
-_JITCLASS = callee("jitclass-method", _JITCLASS_BODY, _JITCLASS_LIB, ("self.n * 2", "self.n * 3"), rerun="later")
+_JITCLASS = callee("jitclass-method", _JITCLASS_BODY, _JITCLASS_LIB, ("self.n * 2", "self.n * 3"))
 
-_JITCLASS_SPEC = callee(
-    "jitclass-spec", _JITCLASS_BODY, _JITCLASS_LIB, ('("x", float64)', '("x", int64)'), rerun="later"
-)
+_JITCLASS_SPEC = callee("jitclass-spec", _JITCLASS_BODY, _JITCLASS_LIB, ('("x", float64)', '("x", int64)'))
 
 _JITCLASS_PYTHON = callee(
     "jitclass-used-from-python",
@@ -129,7 +127,26 @@ _JITCLASS_PYTHON = callee(
     """,
     _JITCLASS_LIB,
     ("self.n * 2", "self.n - 2"),
-    rerun="later",
 )
 
-PROGRAMS = (_VECTORIZE, _DUFUNC, _GUFUNC, _STENCIL, _JITCLASS, _JITCLASS_SPEC, _JITCLASS_PYTHON)
+_LIFTED = callee(
+    "through-a-lifted-loop",
+    """
+    from numba import jit
+    import lib
+
+    @jit(forceobj=True)
+    def f(n):
+        names = {}
+        total = 0
+        for i in range(n):
+            total += lib.g(i)
+        for i in range(n):
+            names[str(i)] = lib.g
+        return total, len(names), names["1"](1)
+
+    show("f", f, 3)
+    """,
+)
+
+PROGRAMS = (_VECTORIZE, _DUFUNC, _GUFUNC, _STENCIL, _JITCLASS, _JITCLASS_SPEC, _JITCLASS_PYTHON, _LIFTED)

@@ -287,7 +287,6 @@ PROGRAMS = (
         4,
         _KEY_FUNCTION,
         replaced(_KEY_FUNCTION, "main.py", ("x % 3", "x % 4")),
-        rerun="later",
     ),
     trap(
         "place-literal-text",

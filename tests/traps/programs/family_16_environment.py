@@ -139,5 +139,5 @@ PROGRAMS = (
         Step(env={"PYTHONPATH": "{root}/hide"}),
         rerun="same",  # what can't be compiled is tried again
     ),
-    trap("threads-setting", 16, _THREADING, Step(env={"NUMBA_NUM_THREADS": "1"}), rerun="later"),
+    trap("threads-setting", 16, _THREADING, Step(env={"NUMBA_NUM_THREADS": "1"})),
 )

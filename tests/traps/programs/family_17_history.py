@@ -79,7 +79,7 @@ _FLAGS = {
 _GLOBALS = {
     "main.py": main("""
         import sys
-        from numba import vectorize
+        from numba import jit, vectorize
 
         K = 3
 
@@ -106,6 +106,18 @@ _GLOBALS = {
         @njit
         def calls_own(x):
             return own(x) + K * 100
+
+        @jit(forceobj=True)
+        def lifted(x):
+            # Two loops that Numba lifts out, the first compiled natively, the second not: each when it is first
+            # entered, with what the globals and the callee are then, or were when the function around was compiled.
+            names, total = {"k": K}, K
+            if x > 100:
+                for i in range(x, x + 3):
+                    total += g(i) * K
+                for i in range(3):
+                    names[str(i)] = K
+            return names, total
 
         @njit
         def no_inline(x):
@@ -269,6 +281,14 @@ PROGRAMS = [
     ),
     _orders(
         "rebound-with-an-exception", _GLOBALS, "calls_raise K=4 no_inline no_inline:b", "calls_raise:b K=4 no_inline:b"
+    ),
+    _orders(
+        "rebound-under-a-lifted-loop",
+        _GLOBALS,
+        "lifted K=4 lifted:b lifted K=5 lifted:b",
+        "K=4 lifted:b",
+        "g K=4 lifted:b",
+        "lifted:b",
     ),
     _orders("rebound-under-an-overload", _CHOICES, "patch g", "f patch g", "f patch f g", "g patch f fast", "fast f"),
     _orders("rebound-under-a-method", _CHOICES, "calls_h patch h i", "h patch calls_h i", "i patch h", "patch i h"),
