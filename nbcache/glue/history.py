@@ -487,6 +487,8 @@ def _reference(unit: Unit, effect: Effect) -> tuple[int, bytes] | None:
     be named in another process.
     """
     obj: Any = effect.obj
+    if effect.kind == "stencil":  # says of itself that it is from the module of its class
+        return unit.reach().reference(obj)
     if isinstance(obj, bytes) or is_toolchain_definition(getattr(obj, "py_func", obj)):
         return None
     if any(isinstance(typ, types.Callable) for typ in effect.args):
