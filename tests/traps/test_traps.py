@@ -22,8 +22,8 @@ PROGRAMS = programs.load()
 EVERY_STEP = bool(os.environ.get("NBTEST_EVERY_STEP"))
 
 
-LARGE_FAMILY = 16
-"""Of larger families, every third program is left to the longer suite: the others show the family before every merge."""
+LARGE_FAMILY = 10
+"""Of larger families, every second program is left to the longer suite: the others show the family before every merge."""
 
 
 def _parameters() -> list[Any]:
@@ -31,7 +31,7 @@ def _parameters() -> list[Any]:
     parameters = []
     for program in PROGRAMS:
         seen[program.family] += 1
-        left = sizes[program.family] > LARGE_FAMILY and seen[program.family] % 3 == 0
+        left = sizes[program.family] > LARGE_FAMILY and seen[program.family] % 2 == 0
         marks = [pytest.mark.long] if left else []
         parameters.append(pytest.param(program, id=f"{program.family:02d}-{program.name}", marks=marks))
     return parameters
