@@ -1,5 +1,7 @@
 """Family 12: addresses of one process in the code of another."""
 
+import numba
+
 from ..harness import Program, main, replaced, trap
 
 _CTYPES = {
@@ -229,7 +231,6 @@ _CLOSURES = {
     "main.py": main("""
         import cfg
         from functools import reduce
-        from numba import objmode, stencil
 
         @njit
         def mapped(n):
@@ -249,6 +250,18 @@ _CLOSURES = {
             values.sort(key=lambda x: -x * cfg.K)
             return values[0] + 0.5
 
+        show("mapped", mapped, 4)
+        show("ordered", ordered, 7)
+        show("same again", same_again, 7)
+    """),
+    "cfg.py": "K = 1\n",
+}
+
+_STENCIL = {
+    "main.py": main("""
+        import cfg
+        from numba import objmode, stencil
+
         @stencil
         def slope(a):
             return a[1] - a[-1]
@@ -260,9 +273,6 @@ _CLOSURES = {
                 n = len(str(b.size)) + cfg.K
             return b.sum() + n
 
-        show("mapped", mapped, 4)
-        show("ordered", ordered, 7)
-        show("same again", same_again, 7)
         show("around a stencil", around_a_stencil, np.arange(6.0) ** 2)
     """),
     "cfg.py": "K = 1\n",
@@ -288,3 +298,7 @@ PROGRAMS = (
     _edited("linear-algebra", _LAPACK, "main.py", ("** 0.3", "** 0.4")),
     _edited("print-and-random", _PRINT, "main.py", ('"x is"', '"x ="')),
 )
+
+# Numba 0.61 can't compile a stencil and an objmode block in one function.
+if numba.version_info.short > (0, 61):
+    PROGRAMS += (_edited("stencil-beside-objmode", _STENCIL, "cfg.py", ("1", "2")),)
