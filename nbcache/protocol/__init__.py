@@ -1,0 +1,1 @@
+"""What clients and daemons say to each other, as files in the store: requests, failures, heartbeats."""

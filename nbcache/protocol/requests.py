@@ -1,0 +1,259 @@
+"""A request: one function with one signature that somebody wants compiled. A line of a warm list is the same thing.
+
+::
+
+    request = JSON object on one line, UTF-8, at most MAX_REQUEST bytes
+        nbcache      = "request"
+        version      = REQUEST_VERSION
+        key          = 64 hex digits        ; what the client looked for; whoever builds it computes it anew
+        kind         = text                 ; "dispatcher", "ufunc", "cfunc"
+        function     = "module:qualname"
+        signature    = text                 ; for people
+        types        = {"version", "args": [type...], "returns": type}   ; `nbcache.glue.typecodec`
+        by           = {"source": digest} | {"pickle": base64}
+        modules      = [name...]            ; to be imported first: they registered something with Numba
+        path         = [directory...]       ; where the client's interpreter looks for modules
+        interpreter  = text                 ; the client's ``sys.executable``
+        settings     = {"NUMBA_X": text...} ; Numba's settings in the client's environment
+        toolchain    = text                 ; for people
+        components   = [[label, text]...]   ; the key in words, to say what differs
+        created      = Unix time [s]
+        client       = {"host", "pid"}
+
+`by` says where the function comes from: by reference, found as `function` in a module whose source file has that
+digest (blake2b, 16 bytes); or by value.
+
+Version log:
+
+1. First version.
+
+What is guaranteed
+------------------
+- **Reading raises nothing but** :class:`BadRequestError`, with one line that says what is wrong, whatever the bytes.
+- **A request that was read is only text.** Nothing in it was imported, evaluated or unpickled; whether that may be done
+  is for whoever reads to decide, by the rule of trust.
+- Unknown fields are ignored; unknown versions are refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from nbcache.errors import NbcacheError
+from nbcache.store import layout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+REQUEST_VERSION: Final = 1
+MAX_REQUEST: Final = 16 << 20
+"""The longest request [bytes]. A pickled function holds the arrays it reads."""
+MAX_TEXT: Final = 4096
+MAX_ITEMS: Final = 1000
+KINDS: Final = ("dispatcher", "ufunc", "cfunc")
+_MODULE: Final = re.compile(r"\w+(\.\w+)*")
+_DIGEST: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_SETTING: Final = re.compile(r"NUMBA_[A-Z0-9_]+", re.ASCII)
+
+
+class BadRequestError(NbcacheError):
+    """Bytes that are no request of this version. Its text is one line for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """See the module; `by` is either `source` or `value`."""
+
+    key: str
+    kind: str
+    function: str
+    signature: str
+    types: Mapping[str, Any]
+    """Not decoded."""
+    source: str | None
+    """Digest of the module's source file, 32 hex digits; None if the function comes by value."""
+    value: bytes | None
+    """The pickled function; None if it comes by reference."""
+    modules: tuple[str, ...]
+    path: tuple[str, ...]
+    interpreter: str
+    settings: Mapping[str, str]
+    toolchain: str
+    components: tuple[tuple[str, str], ...]
+    created: float
+    host: str
+    pid: int
+
+    @property
+    def module(self) -> str:
+        """The module that the function is defined in."""
+        return self.function.partition(":")[0]
+
+    @property
+    def qualname(self) -> str:
+        """Its name there."""
+        return self.function.partition(":")[2]
+
+    def line(self) -> bytes:
+        """The request as JSON, without a newline. Raises BadRequestError if it is too long."""
+        by = {"source": self.source} if self.value is None else {"pickle": base64.b64encode(self.value).decode("ascii")}
+        said = {
+            "nbcache": "request",
+            "version": REQUEST_VERSION,
+            "key": self.key,
+            "kind": self.kind,
+            "function": self.function,
+            "signature": self.signature,
+            "types": self.types,
+            "by": by,
+            "modules": self.modules,
+            "path": self.path,
+            "interpreter": self.interpreter,
+            "settings": self.settings,
+            "toolchain": self.toolchain,
+            "components": self.components,
+            "created": self.created,
+            "client": {"host": self.host, "pid": self.pid},
+        }
+        line = json.dumps(said, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+        if len(line) > MAX_REQUEST:
+            msg = f"the request is longer than {MAX_REQUEST} bytes"
+            raise BadRequestError(msg)
+        return line
+
+
+def read(line: bytes) -> Request:
+    """Return the request that a line is. Raises BadRequestError, and nothing else."""
+    if len(line) > MAX_REQUEST:
+        msg = f"it is longer than {MAX_REQUEST} bytes"
+        raise BadRequestError(msg)
+    try:
+        said = json.loads(line, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        msg = "it is not JSON"
+        raise BadRequestError(msg) from error
+    if not isinstance(said, dict) or said.get("nbcache") != "request":
+        msg = "it is not a request"
+        raise BadRequestError(msg)
+    if said.get("version") != REQUEST_VERSION or isinstance(said["version"], bool):
+        msg = f"it is a request of version {said.get('version')!r:.40}; {REQUEST_VERSION} is understood"
+        raise BadRequestError(msg)
+    by, client = _field(said, "by", _mapping), _field(said, "client", _mapping)
+    value = _field(by, "pickle", _bytes) if "pickle" in by else None
+    return Request(
+        key=_field(said, "key", _key),
+        kind=_field(said, "kind", _kind),
+        function=_field(said, "function", _function if value is None else _text),
+        signature=_field(said, "signature", _text),
+        types=_field(said, "types", _mapping),
+        source=_field(by, "source", _digest) if value is None else None,
+        value=value,
+        modules=_field(said, "modules", _list_of(_module)),
+        path=_field(said, "path", _list_of(_text)),
+        interpreter=_field(said, "interpreter", _text),
+        settings=_field(said, "settings", _settings),
+        toolchain=_field(said, "toolchain", _text),
+        components=_field(said, "components", _list_of(_pair)),
+        created=_field(said, "created", _number),
+        host=_field(client, "host", _text),
+        pid=int(_field(client, "pid", _number)),
+    )
+
+
+# -- fields: each of these returns what it was given, or raises ValueError ----------------------
+
+
+def _field(said: Mapping[str, Any], name: str, check: Callable[[Any], Any]) -> Any:
+    try:
+        return check(said[name])
+    except KeyError as error:
+        msg = f"its field {name!r} is missing"
+        raise BadRequestError(msg) from error
+    except (ValueError, TypeError, OverflowError) as error:
+        msg = f"its field {name!r} is not what it should be: {said[name]!r:.60}"
+        raise BadRequestError(msg) from error
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(name)
+
+
+def _require(condition: object) -> None:
+    if not condition:
+        raise ValueError
+
+
+def _text(value: Any) -> str:
+    _require(isinstance(value, str) and len(value) <= MAX_TEXT and "\0" not in value)
+    return str(value)
+
+
+def _digest(value: Any) -> str:
+    _require(_DIGEST.fullmatch(_text(value)))
+    return str(value)
+
+
+def _number(value: Any) -> float:
+    _require(type(value) in (int, float) and math.isfinite(value))
+    return float(value)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    _require(isinstance(value, dict))
+    return dict(value)
+
+
+def _key(value: Any) -> str:
+    _require(layout.is_key(value))
+    return str(value)
+
+
+def _kind(value: Any) -> str:
+    _require(value in KINDS)
+    return str(value)
+
+
+def _module(value: Any) -> str:
+    _require(_MODULE.fullmatch(_text(value)))
+    return str(value)
+
+
+def _function(value: Any) -> str:
+    module, colon, qualname = _text(value).partition(":")
+    _require(colon and qualname)
+    return f"{_module(module)}:{qualname}"
+
+
+def _bytes(value: Any) -> bytes:
+    _require(isinstance(value, str))
+    try:
+        return base64.b64decode(value, validate=True)
+    except binascii.Error as error:
+        raise ValueError from error
+
+
+def _settings(value: Any) -> dict[str, str]:
+    found = _mapping(value)
+    _require(len(found) <= MAX_ITEMS and all(map(_SETTING.fullmatch, found)))
+    return {name: _text(text) for name, text in found.items()}
+
+
+def _pair(value: Any) -> tuple[str, str]:
+    _require(isinstance(value, list))
+    label, text = value
+    return _text(label), _text(text)
+
+
+def _list_of(check: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+    def check_list(value: Sequence[Any]) -> tuple[Any, ...]:
+        _require(isinstance(value, list) and len(value) <= MAX_ITEMS)
+        return tuple(map(check, value))
+
+    return check_list

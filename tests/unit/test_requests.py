@@ -1,0 +1,125 @@
+"""Requests as data: what is written is read again, and nothing else is taken for a request."""
+
+import dataclasses
+import json
+import random
+
+import pytest
+
+from nbcache.protocol import requests
+from nbcache.protocol.requests import BadRequestError, Request
+
+BY_REFERENCE = Request(
+    key="ab" * 32,
+    kind="dispatcher",
+    function="pkg.mod:outer.inner",
+    signature="(int64, array(float64, 1d, C))",
+    types={"version": 1, "args": ["int64", ["Array", "float64", 1, "C", False, True]], "returns": None},
+    source="0" * 32,
+    value=None,
+    modules=("pkg.registers", "other"),
+    path=("/a/b", "/c"),
+    interpreter="/usr/bin/python3",
+    settings={"NUMBA_OPT": "2"},
+    toolchain="numba 0.68.1",
+    components=(("global pkg.K", "3"), ("signature", "(int64)")),
+    created=1.5,
+    host="node1",
+    pid=123,
+)
+BY_VALUE = dataclasses.replace(BY_REFERENCE, function="<dynamic>:<lambda>", source=None, value=b"\x80\x04\x00\xff")
+
+
+@pytest.mark.parametrize("request_", [BY_REFERENCE, BY_VALUE], ids=["reference", "value"])
+def test_what_is_written_is_read_again(request_):
+    line = request_.line()
+    assert b"\n" not in line
+    assert requests.read(line) == request_
+    assert requests.read(line + b"\n") == request_
+
+
+def changed(**fields):
+    """The line of a request with some fields changed; None takes one out."""
+    said = json.loads(BY_REFERENCE.line())
+    for name, value in fields.items():
+        said[name] = value
+        if value is None:
+            del said[name]
+    return json.dumps(said).encode()
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"[]", "not a request"),
+        (b'{"nbcache": "failure"}', "not a request"),
+        (changed(version=2), "version 2"),
+        (changed(version=True), "version True"),
+        (changed(key="../../etc/passwd"), "'key'"),
+        (changed(key=None), "'key' is missing"),
+        (changed(kind="shell"), "'kind'"),
+        (changed(kind=["dispatcher"]), "'kind'"),
+        (changed(function="os"), "'function'"),
+        (changed(function="../x:y"), "'function'"),
+        (changed(modules=["os; import sys"]), "'modules'"),
+        (changed(modules=["m"] * 5000), "'modules'"),
+        (changed(path="/a"), "'path'"),
+        (changed(path=["a\0b"]), "'path'"),
+        (changed(settings={"LD_PRELOAD": "x"}), "'settings'"),
+        (changed(settings={"NUMBA_OPT": 3}), "'settings'"),
+        (changed(by={"pickle": "***"}), "'pickle'"),
+        (changed(by={"source": "x"}), "'source'"),
+        (changed(by={}), "'source' is missing"),
+        (changed(components=[["a"]]), "'components'"),
+        (changed(created="now"), "'created'"),
+        (changed(created=True), "'created'"),
+        (changed(signature="x" * 5000), "'signature'"),
+        (changed(client={"host": "h", "pid": 10**400}), "'pid'"),
+        (BY_REFERENCE.line().replace(b"1.5", b"NaN"), "not JSON"),
+        (b" " * (requests.MAX_REQUEST + 1), "longer than"),
+    ],
+)
+def test_what_is_no_request_is_told_in_one_line(line, complaint):
+    with pytest.raises(BadRequestError) as caught:
+        requests.read(line)
+    assert complaint in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_request_that_is_too_long_is_not_written():
+    with pytest.raises(BadRequestError, match="longer than"):
+        _ = dataclasses.replace(BY_VALUE, value=b"x" * requests.MAX_REQUEST).line()
+
+
+def test_10000_mutated_requests():
+    """Each is read as a request or refused; nothing else is raised."""
+    rng = random.Random(7)
+    lines = [BY_REFERENCE.line(), BY_VALUE.line()]
+    read, complaints = 0, set()
+    for _ in range(10_000):
+        line = bytearray(rng.choice(lines))
+        for _ in range(rng.randrange(1, 6)):
+            at = rng.randrange(len(line))
+            match rng.randrange(4):
+                case 0:
+                    line[at] = rng.randrange(256)
+                case 1:
+                    del line[at : at + rng.randrange(1, 40)]
+                case 2:
+                    line[at:at] = rng.choice([b"[", b"{", b'"', b"null", b"-1", b"1e999", b"\\u0000", b"true"])
+                case 3:
+                    line[at:at] = line[: rng.randrange(1, 60)]
+            line = line or bytearray(b" ")
+        try:
+            found = requests.read(bytes(line))
+        except BadRequestError as error:
+            complaints.add(str(error))
+        else:
+            read += 1
+            assert requests.read(found.line()) == found
+    assert read < 9_000
+    assert not any("\n" in complaint for complaint in complaints)

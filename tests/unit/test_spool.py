@@ -1,0 +1,176 @@
+"""The spool on a real filesystem: what lies there is looked at through the open descriptor, and by the rule of trust."""
+
+import dataclasses
+import os
+import time
+
+import pytest
+from test_requests import BY_REFERENCE
+
+from nbcache.config import Settings
+from nbcache.protocol import spool
+from nbcache.store.directory import Store
+from nbcache.store.trust import Trust
+
+TRUST = Trust()
+
+
+@pytest.fixture
+def root(tmp_path):
+    store = Store.open(Settings(dir=str(tmp_path / "store")))
+    assert isinstance(store, Store)
+    return store.path
+
+
+def only(root):
+    (waiting,) = spool.scan(root)
+    return waiting
+
+
+def reason(root, trust=TRUST):
+    found = spool.take(only(root), trust)
+    assert isinstance(found, spool.Rejected)
+    return found.reason
+
+
+def test_a_request_goes_in_and_comes_out(root):
+    path = spool.submit(root, BY_REFERENCE)
+    assert spool.waits(path)
+    assert spool.take(only(root), TRUST) == BY_REFERENCE
+    spool.withdraw(path)
+    assert not spool.waits(path)
+    assert not spool.scan(root)
+
+
+def test_the_same_request_twice_is_one(root):
+    assert spool.submit(root, BY_REFERENCE) == spool.submit(root, dataclasses.replace(BY_REFERENCE, pid=5))
+    assert len(spool.scan(root)) == 1
+
+
+def test_without_a_spool_there_is_no_request(tmp_path):
+    assert spool.submit(str(tmp_path / "nothing"), BY_REFERENCE) is None
+    assert spool.scan(str(tmp_path / "nothing")) == []
+
+
+def test_a_changed_file_is_another(root):
+    path = spool.submit(root, BY_REFERENCE)
+    before = only(root)
+    os.utime(path, (1, 1))
+    assert only(root) != before
+
+
+def test_a_request_under_another_key_s_name(root):
+    path = spool.submit(root, BY_REFERENCE)
+    os.rename(path, path.replace("ab" * 32, "cd" * 32))
+    assert "its name" in reason(root)
+
+
+def test_a_symlink(root, tmp_path):
+    path = spool.submit(root, BY_REFERENCE)
+    os.rename(path, tmp_path / "elsewhere")
+    os.symlink(tmp_path / "elsewhere", path)
+    assert "can't be opened" in reason(root)
+
+
+def test_a_hard_link(root, tmp_path):
+    path = spool.submit(root, BY_REFERENCE)
+    os.link(path, tmp_path / "second")
+    assert "2 names" in reason(root)
+
+
+@pytest.mark.timeout(20)
+def test_a_fifo(root):
+    os.mkfifo(f"{root}/v1/requests/{'ab' * 32}.0.json")
+    assert "not a regular file" in reason(root)
+
+
+def test_a_directory(root):
+    os.mkdir(f"{root}/v1/requests/{'ab' * 32}.0.json")
+    assert "not a regular file" in reason(root)
+
+
+def test_an_enormous_file(root):
+    path = f"{root}/v1/requests/{'ab' * 32}.0.json"
+    with open(path, "wb") as file:
+        file.truncate(1 << 40)
+    assert "longer than" in reason(root)
+
+
+def test_not_json(root):
+    path = spool.submit(root, BY_REFERENCE)
+    with open(path, "wb") as file:
+        file.write(b"#!/bin/sh\n")
+    assert "not JSON" in reason(root)
+
+
+def test_writable_by_others(root):
+    os.chmod(spool.submit(root, BY_REFERENCE), 0o666)
+    assert "writable by others" in reason(root)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
+def test_a_stranger_s_request(root):
+    os.chown(spool.submit(root, BY_REFERENCE), 4321, 4321)
+    assert "owned by uid 4321" in reason(root)
+    assert spool.take(only(root), Trust(frozenset({4321}))) == BY_REFERENCE
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
+def test_a_stranger_s_file_in_the_way(root):
+    """In a sticky directory it can't be replaced, so the request gets another name."""
+    first = spool.submit(root, BY_REFERENCE)
+    os.chown(first, 4321, 4321)
+    second = spool.submit(root, BY_REFERENCE)
+    assert second != first
+    found = [spool.take(waiting, TRUST) for waiting in spool.scan(root)]
+    assert BY_REFERENCE in found
+
+
+def test_a_file_that_vanished(root):
+    spool.submit(root, BY_REFERENCE)
+    waiting = only(root)
+    os.unlink(waiting.path)
+    assert spool.take(waiting, TRUST) is None
+
+
+def test_failures(root):
+    assert spool.failure(root, BY_REFERENCE.key) is None
+    spool.failed(root, BY_REFERENCE, "it was killed by SIGSEGV", 2)
+    found = spool.failure(root, BY_REFERENCE.key)
+    assert (found.reason, found.attempts, found.function) == ("it was killed by SIGSEGV", 2, BY_REFERENCE.function)
+    assert spool.failures(root) == [found]
+    spool.forget_failure(root, BY_REFERENCE.key)
+    assert spool.failure(root, BY_REFERENCE.key) is None
+
+
+def test_failures_are_forgotten_after_a_while(root, monkeypatch):
+    spool.failed(root, BY_REFERENCE, "no memory", 2)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + spool.FAILURE_SECONDS + 1)
+    assert spool.failure(root, BY_REFERENCE.key) is None
+
+
+def test_a_rejected_file_keeps_nobody_from_asking(root):
+    spool.submit(root, BY_REFERENCE)
+    spool.rejected(root, only(root), "it is owned by a stranger")
+    assert spool.failure(root, BY_REFERENCE.key) is None
+    assert [each.reason for each in spool.failures(root)] == ["it is owned by a stranger"]
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"[]", b"\xff", b'{"nbcache": "failure", "version": 99}'])
+def test_a_failure_of_another_version_is_none(root, text):
+    spool.failed(root, BY_REFERENCE, "x", 1)
+    path = f"{root}/v1/failed/{BY_REFERENCE.key}.json"
+    with open(path, "wb") as file:
+        file.write(text)
+    assert spool.failure(root, BY_REFERENCE.key) is None
+
+
+def test_failures_do_not_pile_up(root, monkeypatch):
+    monkeypatch.setattr(spool, "MAX_FAILURES", 3)
+    for number in range(5):
+        key = f"{number:064x}"
+        spool.failed(root, dataclasses.replace(BY_REFERENCE, key=key), "x", 1)
+        os.utime(f"{root}/v1/failed/{key}.json", (number, number))
+    assert spool.sweep_failures(root) == 2
+    assert {each.key for each in spool.failures(root)} == {f"{number:064x}" for number in (2, 3, 4)}
