@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 PREFIX: Final = "NBCACHE_"
 SYSTEM_FILE: Final = "/etc/nbcache/nbcache.toml"
@@ -104,6 +104,21 @@ def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
     env = os.environ if environ is None else environ
     known = {PREFIX + name.upper() for name in NAMES}
     return sorted(name for name in env if name.startswith(PREFIX) and name not in known)
+
+
+def inherited(names: Iterable[str]) -> dict[str, str]:
+    """Return those of these variables that are set, to be passed on to another process."""
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def child_environment(root: str, record: str) -> dict[str, str]:
+    """Return the environment for a program that is to use the store *root* and to write a warm list."""
+    return {**os.environ, "NBCACHE_DIR": root, "NBCACHE_RECORD": record}
+
+
+def numba_settings() -> dict[str, str]:
+    """Return Numba's own settings in the environment, which it reads again before each compilation."""
+    return {name: text for name, text in os.environ.items() if name.startswith("NUMBA_")}
 
 
 def _take(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import time
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from nbcache.store.entry import Header
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from nbcache.client.asking import Daemons
     from nbcache.config import Settings
     from nbcache.glue.artifacts import Packed
     from nbcache.glue.frames import Frame
@@ -55,6 +57,9 @@ class ClientSession:
         self._twins: dict[str, int] = {}
         self._owners: dict[str, str] = {}
         self._last_reason = "new"
+        self._daemons: Daemons | None = None
+        self._told = 0
+        self._recorded: set[str] = set()
         self._caveats: list[tuple[Any, ...]] = []
 
     @property
@@ -100,7 +105,9 @@ class ClientSession:
                 self.frames.push(Frame(None, new_build("0" * 12), reason="what it was made from changed"))
                 return None
             if found is None:
-                found = self._wait_for_others(unit, target_context)
+                found = self._from_others(unit, target_context)
+            if found is not None and not len(self.frames):
+                self._record(unit)
             if found is None:
                 frame = Frame(unit, new_build(unit.key))
                 self._owners[frame.build] = unit.key
@@ -385,16 +392,45 @@ class ClientSession:
             self._last_reason = reason
         return None
 
-    def _wait_for_others(self, unit: Unit, target_context: Any) -> Any | None:
-        """Single flight: whoever compiles first holds a lease, the others wait for the entry.
+    def _record(self, unit: Unit) -> None:
+        """Add what the program itself asked for to the warm list, if there is one."""
+        if self.settings.record is not None and unit.key not in self._recorded:
+            from nbcache.client import recording
+
+            self._recorded.add(unit.key)
+            recording.append(self.settings.record, unit)
+
+    def _from_others(self, unit: Unit, target_context: Any) -> Any | None:
+        """What a daemon builds, or another process is building.
 
         Only the outermost compilation takes part, so there is no cycle of waiting.
         """
         self.counters.miss(self._last_reason)
-        if len(self.frames) or not self.store.writable:
+        if len(self.frames):
             return None
         patience = 0.0 if self.settings.on_miss == "compile" else self.settings.wait_seconds
         deadline = time.monotonic() + patience
+        found = None
+        # What is there and of no use here would not be built again.
+        if patience and not self.settings.recache and not self.store.exists(unit.key):
+            found = self._from_a_daemon(unit, target_context, deadline)
+        return self._wait_for_others(unit, target_context, deadline) if found is None else found
+
+    def _from_a_daemon(self, unit: Unit, target_context: Any, deadline: float) -> Any | None:
+        from nbcache.client.asking import Daemons
+
+        if self._daemons is None:
+            self._daemons = Daemons(self.store)
+        delay = self._daemons.delay()
+        # An overloaded daemon is of no help to somebody who could compile meanwhile.
+        if delay is None or (self.settings.on_miss == "auto" and delay > self.settings.wait_seconds / 2):
+            return None
+        return self._find(unit, target_context) if self._daemons.build(unit, deadline) else None
+
+    def _wait_for_others(self, unit: Unit, target_context: Any, deadline: float) -> Any | None:
+        """Single flight: whoever compiles first holds a lease, the others wait for the entry."""
+        if not self.store.writable:
+            return None
         pause, longest = _POLL_SECONDS
         lease = self.store.lease(unit.key)
         waited = False
@@ -430,7 +466,18 @@ class ClientSession:
         if packed is not None:
             self._libraries.setdefault(unit.key, cres.library)
             artifacts.belongs_to(cres.library, unit)
+            if len(self.frames) == 1:
+                self._record(unit)
+                self._keep_request(unit, packed)
             self._publish(unit, frame.build, seconds, packed)
+
+    def _keep_request(self, unit: Unit, packed: Packed) -> None:
+        """Say in the entry how to ask for it, so that it can be built again for another toolchain."""
+        from nbcache.client import recording
+
+        request = recording.requested(unit) if self.store.writable else None
+        if request is not None and request.value is None:
+            packed.sections["request"] = request.line()
 
     def _pack(
         self, unit: Unit | RuntimeUnit | WrapperUnit, library: Any, seconds: float, pack: Callable[[], Packed]
@@ -482,8 +529,10 @@ class ClientSession:
 
     def finish(self) -> None:
         """At the end of the process: leave a usage record, tidy up the store now and then."""
-        if self.counters.empty:
+        # A forked child may come here twice: by atexit, and by multiprocessing, which atexit calls too.
+        if self.counters.empty or self._told == os.getpid():
             return
+        self._told = os.getpid()
         snapshot = self.counters.snapshot()
         self.store.write_usage(snapshot)
         if snapshot["published"]:

@@ -66,6 +66,11 @@ class ExtensionIndex:
             registered += _type_machinery(obj)
         return registered
 
+    def modules(self) -> list[str]:
+        """The modules that registered what counts for every key, as far as another process can import them."""
+        named = dict.fromkeys(module_of(registered) for _label, registered in self.for_everything)
+        return [name for name in named if name != "__main__" and name in sys.modules]
+
     def _count(self) -> int:
         return len(self.for_everything) + sum(len(entry[1]) for entry in self._by_key.values())
 
@@ -209,3 +214,10 @@ def package_digest(module: str) -> bytes:
                 hasher.update(name.encode())
                 hasher.update(file_digest(path))
     return hasher.digest()
+
+
+def module_of(registered: Any) -> str:
+    """The module of a function, template, or (function, types...) that is registered."""
+    part = registered[0] if isinstance(registered, tuple) else registered
+    chooser = getattr(part, "_overload_func", None) or getattr(part, "_definition_func", None) or part
+    return str(getattr(chooser, "__module__", ""))

@@ -40,6 +40,7 @@ from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 
 from nbcache.glue import addresses, artifacts, effects, tokens
+from nbcache.glue.faces import show_as
 from nbcache.glue.frames import Effect, FrameStack, UniqueIds
 from nbcache.glue.history import History, inherited
 from nbcache.glue.ownership import is_toolchain_definition
@@ -213,6 +214,7 @@ def _noting_loops(dispatcher_of: Callable[[Any], Any]) -> Callable[[Any, Session
         @functools.wraps(original)
         def compile_for_argtys(self: Any, argtys: Any, return_type: Any = None) -> Any:
             dispatcher, args = dispatcher_of(self), tuple(argtys)
+            show_as(self, dispatcher)
             given = inherited(dispatcher.targetdescr, dispatcher.targetoptions)
             if len(session.frames):
                 session.frames.settle()
@@ -224,6 +226,15 @@ def _noting_loops(dispatcher_of: Callable[[Any], Any]) -> Callable[[Any, Session
         return compile_for_argtys
 
     return replace
+
+
+def _known_kernels(original: Any, _session: Session) -> Any:
+    @functools.wraps(original)
+    def add(self: Any, fty: Any) -> Any:
+        show_as(self, self.gufunc_builder.nb_func)
+        return original(self, fty)
+
+    return add
 
 
 def _typing_after_hits(original: Any, session: Session) -> Any:
@@ -578,6 +589,9 @@ def table() -> list[Seam]:
         Seam(
             GUFunc, "_compile_for_argtys", "loops that compiling a caller adds to a gufunc",
             _noting_loops(lambda gufunc: gufunc.gufunc_builder.nb_func), ("self", "argtys", "return_type"),
+        ),
+        Seam(
+            GUFunc, "add", "who asks for a gufunc's kernel", _known_kernels, ("self", "fty"),
         ),
         Seam(
             ufuncbuilder, "build_ufunc_wrapper", "the loop around a ufunc's kernel", _wrapped_ufunc("ufunc wrapper"),

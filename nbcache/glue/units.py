@@ -27,7 +27,7 @@ from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.codeplan import nested_codes
 from nbcache.glue.describers import Describers, function_name
-from nbcache.glue.extensions import ExtensionIndex, package_digest
+from nbcache.glue.extensions import ExtensionIndex, module_of, package_digest
 from nbcache.glue.frames import Frame, FrameStack
 from nbcache.glue.identity import IdentityEngine, Unidentifiable
 from nbcache.glue.tokens import Reach
@@ -141,12 +141,8 @@ class KeyMaker:
                     yield from self.engine.nodes(registered)
 
 
-def _package_of(registered: Any) -> str:
-    """The top-level package of a function, template, or (function, types...) that is registered."""
-    for part in registered if isinstance(registered, tuple) else (registered,):
-        chooser = getattr(part, "_overload_func", None) or getattr(part, "_definition_func", None) or part
-        return str(getattr(chooser, "__module__", "")).partition(".")[0]
-    return ""
+def _package_of(registered: object) -> str:
+    return module_of(registered).partition(".")[0]
 
 
 def _is_fixed(node: Node) -> bool:

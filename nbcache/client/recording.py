@@ -1,0 +1,43 @@
+"""Warm lists: what a program asked for, a line of JSON each, to be built again elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from nbcache.client import logs
+from nbcache.protocol.requests import BadRequestError
+
+if TYPE_CHECKING:
+    from nbcache.glue.units import Unit
+    from nbcache.protocol.requests import Request
+
+_log = logging.getLogger("nbcache")
+_MODE = 0o644
+
+
+def requested(unit: Unit) -> Request | None:
+    """A unit as a request, or None and a line in the log."""
+    from nbcache.glue.requested import UnaskableError, request_for
+
+    try:
+        return request_for(unit, explain=False)
+    except UnaskableError as exc:
+        _log.info("%s can't be asked for elsewhere: %s", unit.name, exc)
+        return None
+
+
+def append(path: str, unit: Unit) -> None:
+    """Add a unit to a list. Any number of processes may: each line is one write. Never raises OSError."""
+    request = requested(unit)
+    if request is None:
+        return
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
+        try:
+            os.write(fd, request.line() + b"\n")
+        finally:
+            os.close(fd)
+    except (OSError, BadRequestError) as exc:
+        logs.once(_log, logging.WARNING, "NBCACHE_RECORD=%s: %s", path, getattr(exc, "strerror", None) or exc)

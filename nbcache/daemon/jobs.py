@@ -1,0 +1,46 @@
+"""What workers run: plain functions over JSON, so that any executor can carry them.
+
+Each is for a process of its own that has the hook switched on over the store, and changes that process.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import nbcache
+from nbcache.protocol import requests
+from nbcache.store.directory import Store
+from nbcache.store.trust import Trust
+
+
+def build(line: str, root: str, trusted_uids: list[int], insist: bool = True) -> str | None:
+    """Compile what a request (one line) asks for into the store *root*; return why not, None if it is there now.
+
+    Without *insist*, whatever it is by now: from a newer source, under another toolchain.
+    """
+    from nbcache.glue import requested
+
+    trust = Trust(frozenset(trusted_uids))
+    store = Store(root, trust, writable=False)
+    try:
+        key = requested.carry_out(requests.read(line.encode()), trust, store.exists, insist=insist)
+    except (requested.RefusedError, requests.BadRequestError) as error:
+        return str(error)
+    return None if key is None or store.exists(key) else _why_not()
+
+
+def import_module(name: str, path: list[str]) -> str | None:
+    """Import a module, and so compile everything in it that has a signature of its own; return why not."""
+    import sys
+
+    sys.path[:0] = path
+    try:
+        importlib.import_module(name)
+    except Exception as error:  # noqa: BLE001  a module may raise what it likes
+        return f"importing {name} fails: {type(error).__name__}: {error}"
+    return None
+
+
+def _why_not() -> str:
+    reasons = nbcache.stats()["uncacheable"]
+    return f"it can't be cached: {'; '.join(reasons)}" if reasons else "it was compiled and could not be published"

@@ -1,0 +1,121 @@
+"""Filling a store before anybody asks: from a warm list, from a module, from what a store holds already."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from concurrent.futures import as_completed
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from nbcache import config
+from nbcache.daemon import interpreters, jobs
+from nbcache.daemon.pool import CrashError, ForkingPool, JobError, Limits, Pools
+from nbcache.protocol import requests
+from nbcache.protocol.requests import BadRequestError, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from concurrent.futures import Executor, Future
+
+    from nbcache.config import Settings
+    from nbcache.store.directory import Store
+
+SECTION: Final = "request"
+"""The section of an entry that says how to ask for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Something that is to be built: a request, or everything in a module that has a signature of its own."""
+
+    name: str
+    request: Request | None = None
+    module: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What became of a wish; ``reason`` is None if it was built, or was there."""
+
+    wish: Wish
+    reason: str | None
+
+
+def from_list(lines: Iterable[bytes]) -> Iterator[Wish | str]:
+    """What a warm list holds, each key once; text for a line that is no request."""
+    seen: set[str] = set()
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            request = requests.read(line)
+        except BadRequestError as error:
+            yield f"line {number}: {error}"
+            continue
+        if request.key not in seen:
+            seen.add(request.key)
+            yield _wish(request)
+
+
+def from_store(store: Store) -> Iterator[Wish]:
+    """What the entries of a store were asked for as, each once, to be built under this process's settings."""
+    seen: set[tuple[str, str]] = set()
+    settings = config.numba_settings()
+    for info in store.scan():
+        for entry in store.find(info.key, lambda _reason: None):
+            line = entry.section(SECTION)
+            try:
+                request = None if line is None else requests.read(line)
+            except BadRequestError:
+                continue
+            if request is not None and (request.function, repr(request.types)) not in seen:
+                seen.add((request.function, repr(request.types)))
+                yield _wish(dataclasses.replace(request, settings=settings))
+
+
+def from_module(name: str) -> Wish:
+    """Everything in a module that is compiled when it is imported."""
+    return Wish(name, module=name)
+
+
+def grant(
+    store: Store, settings: Settings, wishes: Iterable[Wish], *, workers: int, limits: Limits, path: list[str]
+) -> Iterator[Granted]:
+    """Build everything, *workers* at once, in children of this interpreter; yield each as it is done.
+
+    *path*: where modules are looked for besides where each request says.
+    """
+    root, uids = store.path, sorted(settings.trusted_uids)
+
+    def make(interpreter: str, numba_settings: Mapping[str, str]) -> Executor:
+        environment = interpreters.environment(root, settings, numba_settings)
+        return ForkingPool(interpreter, root, environment, workers or os.cpu_count() or 1, limits)
+
+    pools = Pools(make)
+    pending: dict[Future[str | None], Wish] = {}
+    try:
+        for wish in wishes:
+            if wish.request is None:
+                pool = pools.get(sys.executable, config.numba_settings())
+                pending[pool.submit(jobs.import_module, wish.module, path)] = wish
+            else:
+                request = dataclasses.replace(wish.request, path=(*wish.request.path, *path))
+                pool = pools.get(sys.executable, request.settings)
+                pending[pool.submit(jobs.build, request.line().decode(), root, uids, False)] = wish
+        for future in as_completed(pending):
+            yield Granted(pending[future], _reason(future.result))
+    finally:
+        pools.kill()
+
+
+def _reason(result: Callable[[], str | None]) -> str | None:
+    try:
+        return result()
+    except (CrashError, JobError) as error:
+        return str(error)
+
+
+def _wish(request: Request) -> Wish:
+    return Wish(f"{request.function} {request.signature}", request)
