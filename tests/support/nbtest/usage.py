@@ -6,6 +6,10 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @dataclass
@@ -48,14 +52,19 @@ def _counts(value: object) -> Counter[str]:
     return counts
 
 
+def records(store: Path | str) -> Iterator[dict[str, Any]]:
+    """Every readable record under ``store``."""
+    for path in sorted(Path(store).glob("v1/usage/*.json")):
+        try:
+            yield json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue  # compacted or deleted while we looked
+
+
 def read(store: Path | str) -> Usage:
     """Add up every readable record under ``store``."""
     usage = Usage()
-    for path in sorted(Path(store).glob("v1/usage/*.json")):
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue  # compacted or deleted while we looked
+    for record in records(store):
         usage.processes += 1
         usage.hits.update({key: int(count) for key, count in record.get("hits", {}).items()})
         for build in record.get("builds", []):

@@ -1,0 +1,114 @@
+"""``nbcache prewarm``: fill a store before anybody asks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+from nbcache import config
+from nbcache.cli.place import settings_of
+from nbcache.cli.text import CommandError, Progress, UsageError, print_json, printable
+from nbcache.cli.upkeep import parse_size
+from nbcache.store import Refusal, Store
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+
+    from nbcache.config import Settings
+    from nbcache.daemon.prewarming import Wish
+
+
+def register(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the command to the command line."""
+    parser = add(
+        "prewarm",
+        help="build functions before anybody asks",
+        description=(
+            "Build what a warm list names (NBCACHE_RECORD writes one), what a module declares signatures for, what a "
+            "program uses, or what the store holds for another toolchain or other settings. "
+            "Exit status 1 if anything could not be built."
+        ),
+    )
+    parser.add_argument("list", nargs="*", metavar="LIST", help="warm lists; - is standard input")
+    parser.add_argument("--module", action="append", default=[], metavar="MODULE", help="import it: all its signatures")
+    parser.add_argument("--from-store", action="store_true", help="again, for this toolchain and these settings")
+    parser.add_argument(
+        "--run", metavar="COMMAND", nargs="+", help="run a program (last option), and build what it used"
+    )
+    parser.add_argument("--workers", type=int, default=0, metavar="N", help="jobs at once (default: all processors)")
+    parser.add_argument("--job-seconds", type=float, default=300.0, metavar="S", help="how long a job may take")
+    parser.add_argument("--job-memory", default="4GiB", metavar="SIZE", help="what a job may use, 0 for no limit")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.set_defaults(command=prewarm)
+
+
+def prewarm(args: argparse.Namespace) -> int:
+    """Collect what is wished for, build it, say what could not be."""
+    # Imported here: no other command needs it.
+    from nbcache.daemon import prewarming
+    from nbcache.daemon.pool import Limits
+
+    if not (args.list or args.module or args.from_store or args.run):
+        raise UsageError("prewarm: name a warm list, or --module, --from-store, --run")
+    settings = settings_of(args)
+    store = _store_to_fill(settings)
+    wishes: list[Wish] = [prewarming.from_module(name) for name in args.module]
+    complaints: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="nbcache-prewarm-") as folder:
+        status, used = _run(args.run, store, folder) if args.run else (0, [])
+        for path in [*args.list, *used]:
+            for wish in prewarming.from_list(_lines(path)):
+                if isinstance(wish, str):
+                    complaints.append(f"{path}: {wish}")
+                else:
+                    wishes.append(wish)
+    if args.from_store:
+        wishes.extend(prewarming.from_store(store))
+    bar = Progress(len(wishes), "prewarm")
+    limits = Limits(args.job_seconds, parse_size(args.job_memory))
+    failed: list[dict[str, str]] = []
+    for granted in prewarming.grant(store, settings, wishes, workers=args.workers, limits=limits, path=[os.getcwd()]):
+        bar.step()
+        if granted.reason is not None:
+            failed.append({"function": granted.wish.name, "reason": granted.reason})
+    bar.clear()
+    if args.json:
+        print_json({"wished": len(wishes), "failed": failed, "unreadable": complaints, "status of the program": status})
+    else:
+        for complaint in complaints:
+            print(printable(complaint), file=sys.stderr)
+        for each in failed:
+            print(f"{printable(each['function'])}: {printable(each['reason'])}", file=sys.stderr)
+        print(f"{len(wishes) - len(failed)} of {len(wishes)} built or there already")
+    return 1 if failed or complaints or status else 0
+
+
+def _store_to_fill(settings: Settings) -> Store:
+    if settings.dir is None:
+        raise UsageError("no cache directory: set NBCACHE_DIR or pass --dir DIR")
+    store = Store.open(settings)
+    if isinstance(store, Refusal):
+        raise CommandError(store.reason)
+    if not store.writable:
+        raise CommandError(f"{store.path} can't be written")
+    return store
+
+
+def _run(command: list[str], store: Store, folder: str) -> tuple[int, list[str]]:
+    """Run a program; return its exit status and the warm list that it wrote, if it compiled anything."""
+    path = f"{folder}/list"
+    environment = config.child_environment(store.path, path)
+    status = subprocess.run(command, env=environment, check=False).returncode  # noqa: S603  what the caller names
+    return status, [path] if os.path.exists(path) else []
+
+
+def _lines(path: str) -> Iterator[bytes]:
+    if path == "-":
+        yield from sys.stdin.buffer
+        return
+    with open(path, "rb") as file:
+        yield from file

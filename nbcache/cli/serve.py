@@ -1,0 +1,106 @@
+"""``nbcache serve`` and ``nbcache status``: the daemon, and what the daemons of a store are doing."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+from nbcache import config
+from nbcache.cli.place import open_store, settings_of
+from nbcache.cli.text import UsageError, age, duration, print_json, printable, table
+from nbcache.cli.upkeep import parse_size
+from nbcache.client import logs
+from nbcache.protocol import heartbeats, spool
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from nbcache.config import Settings
+
+SHOWN = 10
+"""Failures that `status` lists."""
+
+
+def register(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the commands to the command line."""
+    parser = add(
+        "serve",
+        help="build what clients ask for",
+        description="Build what clients ask for, until SIGTERM. SIGHUP reads the settings again.",
+    )
+    parser.add_argument("--name", default="", help="among the daemons of this store (default: the host's name)")
+    parser.add_argument("--workers", type=int, default=0, metavar="N", help="jobs at once (default: all processors)")
+    parser.add_argument("--job-seconds", type=float, default=300.0, metavar="S", help="how long a job may take")
+    parser.add_argument("--job-memory", default="4GiB", metavar="SIZE", help="what a job may use, 0 for no limit")
+    parser.set_defaults(command=serve)
+
+    parser = add("status", help="daemons, queue, failures", description="What the daemons of a store are doing.")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.set_defaults(command=status)
+
+
+def serve(args: argparse.Namespace) -> int:
+    """Run a daemon in the foreground."""
+    # Imported here: no other command needs the watchdog, and most are gone before it would be imported.
+    from nbcache.daemon.pool import Limits
+    from nbcache.daemon.service import Options, Service
+
+    if args.workers < 0 or args.job_seconds <= 0:
+        raise UsageError("--workers and --job-seconds: a positive number")
+
+    def read_settings() -> Settings:
+        settings = settings_of(args)
+        # A service is expected to say what it does.
+        said = settings.sources.get("log", config.DEFAULT) != config.DEFAULT
+        return replace(settings, readonly=False, recache=False, log=settings.log if said else "INFO")
+
+    settings = read_settings()
+    logs.configure(replace(settings, sources={**settings.sources, "log": "serve"}))
+    for problem in settings.problems:
+        logging.getLogger("nbcache").warning("%s", problem)
+    limits = Limits(args.job_seconds, parse_size(args.job_memory))
+    service = Service(settings, Options(args.name, args.workers, limits), read_settings)
+    service.handle_signals()
+    service.run()
+    return 0
+
+
+def status(args: argparse.Namespace) -> int:
+    """Say which daemons are alive, what waits, and what failed lately."""
+    store = open_store(args)
+    daemons = heartbeats.read(store.path, store.trust)
+    waiting = spool.scan(store.path)
+    failed = spool.failures(store.path)
+    if args.json:
+        print_json(
+            {
+                "daemons": [{**asdict(each), "alive": each.alive} for each in daemons],
+                "waiting": len(waiting),
+                "failures": [asdict(each) for each in failed],
+            }
+        )
+        return 0
+    if not daemons:
+        print("no daemon: clients build for themselves (`nbcache serve` starts one)")
+    rows = [
+        (
+            each.name,
+            each.pid,
+            "draining" if each.draining else "alive" if each.alive else f"silent for {age(each.beat)}",
+            f"{each.busy} of {each.workers}",
+            each.queue,
+            duration(each.seconds),
+        )
+        for each in daemons
+    ]
+    for line in table(rows, ("daemon", "pid", "state", "busy", "queue", "a job") if rows else (), " > >>>"):
+        print(line)
+    print(f"{len(waiting)} requests wait")
+    for each in failed[:SHOWN]:
+        what = f"{each.function} {each.signature}".strip()
+        print(f"{age(each.created)} ago, {printable(what)}: {printable(each.reason)}")
+    if len(failed) > SHOWN:
+        print(f"and {len(failed) - SHOWN} more failures")
+    return 0

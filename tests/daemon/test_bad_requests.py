@@ -1,0 +1,191 @@
+"""What may lie in a spool that anybody can write to: the daemon says what it is, and goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+import sys
+import time
+
+import pytest
+from nbtest import daemons, proc
+from nbtest.kinds import LIB
+
+from nbcache.protocol.requests import Request
+
+WAIT = {"NBCACHE_READONLY": "1", "NBCACHE_ON_MISS": "wait", "NBCACHE_WAIT_SECONDS": "120", "NBCACHE_LOG": "info"}
+KEY = "ab" * 32
+
+
+def request(**fields):
+    """A well-formed request, for something that isn't there, with some fields replaced."""
+    plain = Request(
+        key=KEY,
+        kind="dispatcher",
+        function="no_such_module:f",
+        signature="(int64)",
+        types={"version": 1, "args": ["int64"], "returns": None},
+        source="0" * 32,
+        value=None,
+        modules=(),
+        path=(),
+        interpreter=sys.executable,
+        settings={},
+        toolchain="",
+        components=(),
+        created=1.0,
+        host="here",
+        pid=1,
+    )
+    return dataclasses.replace(plain, **fields)
+
+
+def put(store, data, name=f"{KEY}.0.json"):
+    path = store / "v1/requests" / name
+    temporary = store / "v1/requests/.tmp"
+    temporary.write_bytes(data)
+    temporary.rename(path)
+    return path
+
+
+def outcome_of(store, path, key=KEY):
+    """What the daemon says of a file in the spool."""
+    daemons.wait_for(lambda: not path.exists(), 60, lambda: f"{path.name} still waits")
+    names = {key, path.name}
+    (reason,) = [each["reason"] for each in daemons.failures(store) if {each["key"], each["function"]} & names]
+    for each in (store / "v1/failed").glob("*.json"):
+        each.unlink()
+    return reason
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """One store and one daemon for all of them: it has to survive each."""
+    folder = tmp_path_factory.mktemp("bad") / "store"
+    with daemons.daemon(folder, "--job-seconds", "20") as daemon:
+        yield folder
+        assert daemon.stop() == 0
+        assert "Traceback" not in daemon.log
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({}, "importing no_such_module fails"),
+        ({"function": "json:no_such_function"}, "the source of json is not the client's"),
+        ({"modules": ("no_such_extension",)}, "importing no_such_extension fails"),
+        ({"interpreter": "/no/such/python"}, "the interpreter /no/such/python can't be used"),
+        ({"interpreter": "python"}, "is no absolute path"),
+        ({"value": b"not a pickle", "source": None}, "it can't be unpickled"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_requests_that_can_t_be_carried_out(store, fields, reason):
+    assert reason in outcome_of(store, put(store, request(**fields).line()))
+
+
+@pytest.mark.parametrize(
+    ("types", "reason"),
+    [
+        ({"version": 99, "args": []}, "version 99"),
+        ({"version": 1}, "no list of types"),
+        ({"version": 1, "args": ["os.system"]}, "os.system"),
+        ({"version": 1, "args": [["Dispatcher", "os:system"]]}, "os:system"),
+        ({"version": 1, "args": [[[[[[]]]]]]}, ""),
+    ],
+    ids=["version", "none", "name", "reference", "nest"],
+)
+def test_types_off_the_allow_list(store, tmp_path, types, reason):
+    import hashlib
+
+    (tmp_path / "some.py").write_text(LIB)
+    source = hashlib.blake2b(LIB.encode(), digest_size=16).hexdigest()
+    line = request(function="some:f", source=source, path=(str(tmp_path),), types=types).line()
+    assert reason in outcome_of(store, put(store, line))
+
+
+def test_another_toolchain(store, tmp_path):
+    """The key says so, and the components say what."""
+    import hashlib
+
+    (tmp_path / "other.py").write_text(LIB)
+    source = hashlib.blake2b(LIB.encode(), digest_size=16).hexdigest()
+    line = request(
+        function="other:f",
+        source=source,
+        path=(str(tmp_path),),
+        components=(("toolchain/numba", "0.1"), ("target/cpu", "z80")),
+    ).line()
+    said = outcome_of(store, put(store, line))
+    assert "toolchain/numba: 0.1 → " in said
+    assert "target/cpu: z80 → " in said
+
+
+def test_odd_files(store, tmp_path):
+    requests = store / "v1/requests"
+    (tmp_path / "target").write_bytes(request().line())
+    os.mkfifo(requests / f"{KEY}.fifo.json")
+    os.symlink(tmp_path / "target", requests / f"{KEY}.link.json")
+    os.link(tmp_path / "target", requests / f"{KEY}.hard.json")
+    with (requests / f"{KEY}.large.json").open("wb") as file:
+        file.truncate(1 << 40)
+    (requests / "a..%2f..%2fetc.json").write_bytes(b"{}")
+    (requests / "no suffix").write_bytes(b"")
+    daemons.wait_for(lambda: not os.listdir(requests), 60, lambda: f"left: {os.listdir(requests)}")
+    reasons = {each["function"]: each["reason"] for each in daemons.failures(store)}
+    assert "not a regular file" in reasons[f"{KEY}.fifo.json"]
+    assert "can't be opened" in reasons[f"{KEY}.link.json"]
+    assert "2 names" in reasons[f"{KEY}.hard.json"]
+    assert "longer than" in reasons[f"{KEY}.large.json"]
+    assert (tmp_path / "target").read_bytes() == request().line()
+
+
+def test_a_directory_in_the_spool_is_left_alone(store):
+    folder = store / "v1/requests" / f"{KEY}.0.json"
+    folder.mkdir()
+    time.sleep(2)
+    assert folder.is_dir()
+    folder.rmdir()
+
+
+def fuzz(rng, lines):
+    line = bytearray(rng.choice(lines))
+    for _ in range(rng.randrange(1, 8)):
+        at = rng.randrange(len(line))
+        match rng.randrange(4):
+            case 0:
+                line[at] = rng.randrange(256)
+            case 1:
+                del line[at : at + rng.randrange(1, 60)]
+            case 2:
+                line[at:at] = rng.choice([b"[", b"{", b'"', b"null", b"-1", b"1e999", b"../", b"true", b"\\u0000"])
+            case 3:
+                line[at:at] = line[: rng.randrange(1, 60)]
+        line = line or bytearray(b" ")
+    return bytes(line)
+
+
+@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.timeout(3600)
+def test_fuzzed_requests(tmp_path, count):
+    """The daemon still serves, and nothing outside of the spool and the store was touched."""
+    rng = random.Random(11)
+    (tmp_path / "lib.py").write_text(LIB)
+    (tmp_path / "main.py").write_text("import lib\nprint(lib.f(1))\n")
+    store = tmp_path / "store"
+    lines = [request().line(), request(value=b"\x80\x04N.", source=None, function="<dynamic>:f").line()]
+    with daemons.daemon(store, "--job-seconds", "5") as daemon:
+        before = sorted(path for path in tmp_path.rglob("*") if store not in path.parents)
+        for number in range(count):
+            put(store, fuzz(rng, lines), f"{KEY[:-5]}{number:05d}.0.json" if number % 3 else f"{number}.json")
+        daemons.wait_for(lambda: not daemons.spool(store), 3000, lambda: daemon.log[-2000:])
+        outcome = proc.run([tmp_path / "main.py"], store, WAIT)
+        assert outcome.stdout == "40\n"
+        assert "not built" not in outcome.stderr
+        assert "built lib:f (int64)" in daemon.log
+        assert "Traceback" not in daemon.log
+        assert daemon.stop() == 0
+    after = sorted(path for path in tmp_path.rglob("*") if store not in path.parents)
+    assert [path for path in after if path.suffix != ".log"] == [path for path in before if path.suffix != ".log"]
+    assert len(list((store / "v1/failed").glob("*.json"))) <= 1000

@@ -1,0 +1,121 @@
+"""Filling a store before anybody asks: afterwards, the program compiles nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import pytest
+from nbtest import proc, usage
+from nbtest.kinds import LIB, MAIN
+
+
+@pytest.fixture
+def main(place):
+    (place / "lib.py").write_text(LIB)
+    (place / "main.py").write_text(MAIN)
+    return place / "main.py"
+
+
+def prewarm(store, *options, cwd, **extra):
+    return proc.run(["-m", "nbcache", "prewarm", "--dir", store, *options], None, extra, cwd=cwd)
+
+
+def keys(warm):
+    return {json.loads(line)["key"] for line in warm.read_text().splitlines()}
+
+
+def assert_warm(main, store, **extra):
+    """The program says what it says without a cache, and builds nothing."""
+    expected = proc.run([main], None, extra)
+    before = usage.read(store)
+    outcome = proc.run([main], store, {"NBCACHE_READONLY": "1", **extra})
+    assert outcome.said == expected.said, outcome.stderr
+    news = usage.read(store).since(before)
+    assert not news.misses
+    assert not news.builds, [news.functions[key] for key in news.builds]
+
+
+def test_record_empty_store_prewarm(main, place):
+    warm = place / "warm.jsonl"
+    assert proc.run([main], place / "first", {"NBCACHE_RECORD": str(warm)}).status == 0
+    # A run that only hits records the same, and what it is now asked for on its own.
+    assert proc.run([main], place / "first", {"NBCACHE_RECORD": str(place / "again")}).status == 0
+    assert keys(warm) <= keys(place / "again")
+    done = prewarm(place / "second", warm, cwd=place)
+    assert done.status == 0, done.stderr
+    assert_warm(main, place / "second")
+
+
+def test_from_the_store_for_other_settings(main, place):
+    """Everything that another process can import; what only lives in the program's own file has to be recorded."""
+    (place / "imported.py").write_text(MAIN)
+    (place / "start.py").write_text("import imported\n")
+    store = place / "store"
+    assert proc.run([place / "start.py"], store).status == 0
+    done = prewarm(store, "--from-store", cwd=place, NUMBA_OPT="1")
+    assert done.status == 0, done.stderr
+    before = usage.read(store)
+    outcome = proc.run([place / "start.py"], store, {"NUMBA_OPT": "1"})
+    assert outcome.said == proc.run([place / "start.py"]).said
+    news = usage.read(store).since(before)
+    assert {news.functions[key].partition(" ")[0] for key in news.builds} <= {
+        "<lambda>",
+        "imported:<lambda>",
+        "imported:generated",
+        "imported:make.<locals>.inner",
+    }
+
+
+def test_a_module(main, place):
+    done = prewarm(place / "store", "--module", "lib", "--json", cwd=place)
+    assert done.status == 0, done.stderr
+    assert json.loads(done.stdout)["failed"] == []
+    names = {name.partition(" ")[0] for name in usage.read(place / "store").functions.values()}
+    assert {"lib:eager", "lib:u_eager", "lib:gu_eager", "lib:u_parallel", "lib:c"} <= names
+
+
+def test_running_a_program(main, place):
+    done = prewarm(place / "store", "--run", sys.executable, main, cwd=place)
+    assert done.status == 0, done.stderr
+    assert_warm(main, place / "store")
+
+
+def test_what_can_t_be_built_is_told(main, place):
+    warm = place / "warm.jsonl"
+    assert proc.run([main], place / "first", {"NBCACHE_RECORD": str(warm)}).status == 0
+    (place / "lib.py").write_text(LIB.replace("def f(x):", "def renamed(x):"))
+    with warm.open("a") as file:
+        file.write('{"nbcache": "request", "version": 99}\nnonsense\n')
+    done = prewarm(place / "second", warm, cwd=place)
+    assert done.status == 1
+    assert "lib:f (int64): there is no f in lib" in done.stderr
+    assert "version 99" in done.stderr
+    assert "not JSON" in done.stderr
+    assert "\r" not in done.stderr
+    assert "lib:u" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ([], "name a warm list"),
+        (["missing.jsonl"], "missing.jsonl: No such file"),
+        (["--module", "no_such_module"], "importing no_such_module fails"),
+        (["--job-memory", "lots", "--module", "json"], "lots"),
+    ],
+)
+def test_wrong_usage_is_one_line(place, options, complaint):
+    done = prewarm(place / "store", *options, cwd=place)
+    assert done.status != 0
+    assert complaint in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_script_does_the_same(main, place):
+    script = proc.ROOT / "scripts" / "prewarm.py"
+    done = proc.run([script, "--dir", place / "store", "--module", "lib"], cwd=place)
+    assert done.status == 0, done.stderr
+    assert "1 of 1 built" in done.stdout
+    assert os.access(script, os.X_OK)

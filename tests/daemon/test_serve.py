@@ -1,0 +1,191 @@
+"""Clients and a daemon, each a process: what is asked for is built once, by the daemon; and what is not, and why."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from nbtest import daemons, proc, programs, usage
+from nbtest.kinds import LIB, MAIN
+
+WAIT = {"NBCACHE_READONLY": "1", "NBCACHE_ON_MISS": "wait", "NBCACHE_WAIT_SECONDS": "120", "NBCACHE_LOG": "info"}
+"""A client that can't write, and would rather wait than compile."""
+
+
+def write(place, **files):
+    for name, text in files.items():
+        (place / f"{name}.py").write_text(text)
+    return place / "main.py"
+
+
+def client(main, store, **extra):
+    return proc.run([main], store, {**WAIT, **extra})
+
+
+def built(store):
+    """Functions by how often they were built; by clients (whose records say so) and by workers alike."""
+    return usage.read(store).builds
+
+
+def test_the_first_client_builds_nothing_and_the_second_hits(place):
+    main, store = write(place, lib=LIB, main=MAIN), place / "store"
+    expected = proc.run([main])
+    assert expected.status == 0, expected.stderr
+    with daemons.daemon(store) as daemon:
+        before = None
+        for _ in range(2):
+            outcome = client(main, store)
+            assert outcome.said == expected.said, outcome.stderr
+            assert not re.search("can't be asked|not built|no answer", outcome.stderr), outcome.stderr
+            seen = usage.read(store)
+            if before is not None:
+                assert not seen.since(before).builds
+                assert not seen.since(before).misses
+            before = seen
+        assert set(before.builds.values()) == {1}, before.built_twice
+        assert not daemons.spool(store)
+        assert not daemons.failures(store)
+        assert daemon.stop() == 0
+    assert daemon.log.count("INFO built lib:f (int64)") == 1
+    builders = {record["pid"] for record in usage.records(store) if record["builds"]}
+    clients = {record["pid"] for record in usage.records(store) if record["argv0"].endswith("main.py")}
+    assert len(clients) == 2
+    assert not builders & clients
+
+
+def test_a_function_that_changed_meanwhile_is_refused_with_the_component(place):
+    """The worker computes the key from what it finds, and that is another value than the client has."""
+    main = write(place, lib=LIB, main="import lib\nlib.K = 4\nprint(lib.f(1))\n")
+    store = place / "store"
+    with daemons.daemon(store):
+        outcome = client(main, store)
+    assert outcome.stdout == "50\n"
+    (failure,) = daemons.failures(store)
+    assert failure["function"] == "lib:f"
+    assert "K: 4 → 3" in failure["reason"]
+    assert failure["reason"] in outcome.stderr
+
+
+def test_without_a_daemon_nobody_waits(place):
+    main, store = write(place, lib=LIB, main="import lib\nprint(lib.f(1))\n"), place / "store"
+    for state in ("none", "killed"):
+        if state == "killed":
+            running = daemons.Daemon(store)
+            running.kill()
+            heartbeat = store / "v1/daemon/one.json"
+            old = heartbeat.read_text().replace('"beat": ', '"beat": 1.0, "was": ')
+            heartbeat.write_text(old)
+        outcome = client(main, store, NBCACHE_WAIT_SECONDS="3600")
+        assert outcome.stdout == "40\n"
+        assert not daemons.spool(store)
+
+
+def test_a_hung_daemon_costs_no_more_than_the_bound(place):
+    import signal
+
+    main, store = write(place, lib=LIB, main="import lib\nprint(lib.f(1))\n"), place / "store"
+    with daemons.daemon(store) as daemon:
+        daemon.process.send_signal(signal.SIGSTOP)
+        outcome = client(main, store, NBCACHE_WAIT_SECONDS="2")
+        daemon.process.send_signal(signal.SIGCONT)
+    assert outcome.stdout == "40\n"
+    assert "no answer in time" in outcome.stderr or "no daemon is alive" in outcome.stderr
+
+
+POISON = {
+    "segfaults": "import ctypes\nctypes.string_at(1)\n",
+    "never_ends": "while True:\n    pass\n",
+    "eats_memory": "x = []\nwhile True:\n    x.append(bytearray(1 << 26))\n",
+}
+"""What a module does when a worker imports it; the client's own import does not."""
+
+
+def test_poison_is_told_and_does_not_spread(place):
+    good = 10
+    (place / "good.py").write_text(programs.functions(good))
+    lines = ["import good", "from numba import njit"]
+    for name, action in POISON.items():
+        text = f"import sys\nif not sys.argv[0].endswith('main.py'):\n    {action.replace(chr(10), chr(10) + '    ').rstrip()}\n"
+        (place / f"{name}.py").write_text(
+            f"{text}\nfrom numba import njit\n@njit\ndef f(x):\n    return x + {len(name)}\n"
+        )
+        lines += [f"import {name}", f"print({name}.f(1))"]
+    lines += ["for function in good.ALL:\n    print(function.__name__, function(3))"]
+    main, store = write(place, main="\n".join(lines) + "\n"), place / "store"
+    expected = proc.run([main])
+    with daemons.daemon(store, "--job-seconds", "3", "--job-memory", "500MiB") as daemon:
+        first = client(main, store)
+        assert first.said == expected.said, first.stderr
+        reasons = {failure["function"].partition(":")[0]: failure["reason"] for failure in daemons.failures(store)}
+        assert reasons.keys() == POISON.keys(), daemon.log
+        assert "killed by SIGSEGV" in reasons["segfaults"]
+        assert "longer than 3 s" in reasons["never_ends"]
+        assert "memory" in reasons["eats_memory"].lower()
+        started = time.monotonic()
+        second = client(main, store)
+        assert second.said == expected.said
+        assert second.stderr.count("is not asked for") == len(POISON)
+        assert time.monotonic() - started < first.seconds
+    works = [name for name in usage.read(store).functions.values() if name.startswith("good:")]
+    assert len(works) == good
+    assert not daemons.spool(store)
+
+
+def test_killed_in_mid_job_and_started_again_it_answers(place):
+    slow = "import time, sys\nif not sys.argv[0].endswith('main.py'):\n    time.sleep(4)\n" + LIB
+    main, store = write(place, lib=slow, main="import lib\nprint(lib.f(1))\n"), place / "store"
+    daemon = daemons.Daemon(store)
+    waiting = proc.start([main], store, WAIT)
+    daemons.wait_for(lambda: daemons.spool(store), 60)
+    daemons.wait_for(lambda: daemon.heartbeat().get("busy"), 60, lambda: daemon.log)
+    daemon.kill()
+    assert daemons.spool(store)
+    with daemons.daemon(store) as again:
+        outcome = proc.finish(waiting)
+        assert outcome.stdout == "40\n", outcome.stderr
+        assert again.stop() == 0
+    assert "built lib:f" in again.log
+    assert not daemons.spool(store)
+    assert proc.run(["-m", "nbcache", "verify"], store).status == 0
+
+
+def test_stopping_leaves_requests_and_takes_no_longer_than_ten_seconds(place):
+    slow = "import time, sys\nif not sys.argv[0].endswith('main.py'):\n    time.sleep(60)\n" + LIB
+    main, store = write(place, lib=slow, main="import lib\nprint(lib.f(1))\n"), place / "store"
+    with daemons.daemon(store) as daemon:
+        waiting = proc.start([main], store, WAIT)
+        daemons.wait_for(lambda: daemon.heartbeat().get("busy"), 60, lambda: daemon.log)
+        started = time.monotonic()
+        assert daemon.stop() == 0
+        assert time.monotonic() - started < 10
+        assert len(daemons.spool(store)) == 1
+        outcome = proc.finish(waiting)
+    assert outcome.stdout == "40\n"
+    assert not daemon.heartbeat()
+
+
+def test_two_daemons_share_a_store(place):
+    (place / "work.py").write_text(programs.functions(12))
+    main, store = write(place, main=programs.caller("work")), place / "store"
+    expected = proc.run([main])
+    with daemons.daemon(store, "--workers", "1", name="one"), daemons.daemon(store, "--workers", "1", name="two"):
+        clients = [proc.start([main], store, WAIT) for _ in range(4)]
+        outcomes = [proc.finish(each) for each in clients]
+    assert [outcome.said for outcome in outcomes] == [expected.said] * 4
+    seen = usage.read(store)
+    mine = {key: count for key, count in seen.builds.items() if seen.functions[key].startswith("work:")}
+    assert set(mine.values()) == {1}, seen.built_twice
+    assert len(mine) == 12
+
+
+@pytest.mark.parametrize("change", ["NUMBA_OPT", "NUMBA_BOUNDSCHECK"])
+def test_numba_settings_of_the_client_are_the_worker_s(place, change):
+    main, store = write(place, lib=LIB, main="import lib\nprint(lib.f(1))\n"), place / "store"
+    with daemons.daemon(store):
+        outcome = client(main, store, **{change: "1"})
+        assert outcome.stdout == "40\n"
+        assert not daemons.failures(store)
+        assert not [
+            record for record in usage.records(store) if record["argv0"].endswith("main.py") and record["builds"]
+        ]

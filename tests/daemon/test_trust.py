@@ -1,0 +1,105 @@
+"""Whose requests are carried out, and whose modules imported: real uids, real processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+from nbtest import daemons, proc, usage
+from nbtest.kinds import LIB
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
+STRANGER = 4321
+WAIT = {"NBCACHE_READONLY": "1", "NBCACHE_ON_MISS": "wait", "NBCACHE_WAIT_SECONDS": "120", "NBCACHE_LOG": "info"}
+
+
+@pytest.fixture
+def main(place):
+    folder = place / "code"
+    folder.mkdir(mode=0o755)
+    (folder / "lib.py").write_text(LIB)
+    (folder / "main.py").write_text("import lib\nprint(lib.f(1))\n")
+    return folder / "main.py"
+
+
+def asked(main, store, trusted="", **more):
+    """Run a client; return its outcome, the reasons why it was refused, and the log."""
+    extra = {"NBCACHE_TRUSTED_UIDS": trusted} if trusted else {}
+    with daemons.daemon(store, extra=extra) as daemon:
+        client_extra = {**WAIT, **extra, **more.pop("extra", {})}
+        outcome = proc.run([main], store, client_extra, **more)
+        assert outcome.stdout == "40\n", outcome.stderr
+        return [failure["reason"] for failure in daemons.failures(store)], daemon.log
+
+
+def built_by_the_daemon(store):
+    return [record for record in usage.records(store) if record["builds"] and not record["argv0"].endswith("main.py")]
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_stranger_s_request(main, place, trusted):
+    python = proc.interpreter_for(65534)
+    if python is None:
+        pytest.skip("no interpreter that an unprivileged user may execute")
+    reasons, log = asked(
+        main, place / "store", "65534" if trusted else "", user=65534, python=python, extra=proc.packages()
+    )
+    if trusted:
+        assert not any("owned by uid 65534" in reason for reason in reasons)
+        assert "is rejected" not in log
+    else:
+        assert any("owned by uid 65534" in reason for reason in reasons), log
+        assert not built_by_the_daemon(place / "store")
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_stranger_s_module(main, place, trusted):
+    os.chown(main.with_name("lib.py"), STRANGER, STRANGER)
+    reasons, _log = asked(main, place / "store", str(STRANGER) if trusted else "")
+    if trusted:
+        assert reasons == []
+        assert built_by_the_daemon(place / "store")
+    else:
+        assert all("module lib is owned by uid 4321" in reason for reason in reasons)
+        assert reasons
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_stranger_s_directory(main, place, trusted):
+    os.chown(main.parent, STRANGER, STRANGER)
+    reasons, _log = asked(main, place / "store", str(STRANGER) if trusted else "")
+    if trusted:
+        assert reasons == []
+    else:
+        assert all("which is owned by uid 4321" in reason for reason in reasons)
+        assert reasons
+
+
+def test_a_directory_that_others_may_write(main, place):
+    main.parent.chmod(0o777)
+    reasons, _log = asked(main, place / "store")
+    assert all("which is writable by others" in reason for reason in reasons)
+    assert reasons
+
+
+def test_a_bytecode_file_that_others_may_have_put_there(main, place):
+    """Python executes what lies in __pycache__ without looking at the source again."""
+    cache = main.parent / "__pycache__"
+    cache.mkdir()
+    cache.chmod(0o777)
+    reasons, _log = asked(main, place / "store")
+    assert all("which is writable by others" in reason for reason in reasons)
+    assert reasons
+
+
+def test_a_stranger_s_interpreter(main, place):
+    """A link to Python in somebody's virtual environment makes theirs the packages that are imported."""
+    environment = place / "venv"
+    (environment / "bin").mkdir(parents=True)
+    (environment / "bin/python").symlink_to(sys.executable)
+    for path in (environment, environment / "bin"):
+        os.chown(path, STRANGER, STRANGER)
+    reasons, _log = asked(main, place / "store", python=str(environment / "bin/python"), extra=proc.packages())
+    assert all("the interpreter" in reason and "owned by uid 4321" in reason for reason in reasons)
+    assert reasons

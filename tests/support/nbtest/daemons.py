@@ -1,0 +1,107 @@
+"""Daemons of tests: started for real, and ended by their process ids."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nbtest import proc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+READY_SECONDS = 60
+
+
+class Daemon:
+    """A running ``nbcache serve``; its log is a file."""
+
+    def __init__(
+        self,
+        store: Path,
+        *options: str,
+        extra: Mapping[str, str] | None = None,
+        name: str = "one",
+        user: int | None = None,
+        python: str = sys.executable,
+    ) -> None:
+        """Start it and wait for its heartbeat."""
+        self.store = store
+        self.name = name
+        self.log_path = store.with_name(f"{store.name}-{name}.log")
+        with self.log_path.open("a") as log:
+            self.process = subprocess.Popen(
+                [python, "-m", "nbcache", "serve", "--dir", str(store), "--name", name, *options],
+                env=proc.environment(None, extra),
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                user=user,
+                group=user,
+                extra_groups=None if user is None else [],
+            )
+        wait_for(self.is_serving, READY_SECONDS, lambda: f"the daemon doesn't serve:\n{self.log}")
+
+    @property
+    def log(self) -> str:
+        """All that it said so far."""
+        return self.log_path.read_text()
+
+    def heartbeat(self) -> dict[str, object]:
+        """What it says of itself; empty if it says nothing."""
+        with suppress(OSError, ValueError):
+            return json.loads((self.store / "v1/daemon" / f"{self.name}.json").read_text())
+        return {}
+
+    def is_serving(self) -> bool:
+        """Whether this very process gives signs of life."""
+        assert self.process.poll() is None, self.log
+        return self.heartbeat().get("pid") == self.process.pid
+
+    def kill(self) -> None:
+        """End it without a word."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self, within: float = 20) -> int:
+        """Ask it to end; return its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(within)
+
+
+@contextmanager
+def daemon(store: Path, *options: str, **more: object) -> Iterator[Daemon]:
+    """A daemon that is ended at the end."""
+    running = Daemon(store, *options, **more)
+    try:
+        yield running
+    finally:
+        if running.process.poll() is None:
+            running.kill()
+
+
+def wait_for(condition, seconds: float, complaint=lambda: "it didn't happen in time"):
+    """Wait until *condition* returns something true, and return that."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, complaint()
+        time.sleep(0.05)
+    return found
+
+
+def spool(store: Path) -> list[Path]:
+    """The requests that wait."""
+    return sorted(path for path in (store / "v1/requests").glob("*.json"))
+
+
+def failures(store: Path) -> list[dict[str, object]]:
+    """What the daemons could not build, or would not."""
+    return [json.loads(path.read_text()) for path in sorted((store / "v1/failed").glob("*.json"))]
