@@ -88,7 +88,8 @@ def write_file(path: str, data: bytes, *, exclusive: bool = False, mode: int = F
 def make_directory(path: str, mode: int = DIR_MODE) -> bool:
     """Make a directory with exactly these permissions; return False if something of that name exists.
 
-    A set-group-id bit inherited from the parent is kept where this process may set it. Raises OSError, FileNotFoundError when the parent is missing.
+    A set-group-id bit inherited from the parent is kept where this process may set it. Raises OSError,
+    FileNotFoundError when the parent is missing.
     """
     try:
         SYS.mkdir(path, mode)
