@@ -79,10 +79,22 @@ class _Text(Disk):  # type: ignore[misc]  # diskcache has no types
         return value
 
 
+class _Database(Cache):  # type: ignore[misc]  # as above
+    """A database that doesn't stay open when it can't be opened."""
+
+    def __init__(self, path: str) -> None:
+        """Raises whatever diskcache does."""
+        try:
+            super().__init__(path, timeout=_TIMEOUT, disk=_Text, **_SETTINGS)
+        except BaseException:
+            self.close()
+            raise
+
+
 class State:
     """Named values. Threads may share one; a forked child must leave it alone.
 
-    A thread that used it keeps a connection to the database for as long as it lives: best used from few.
+    The thread that opens it should close it, and is served fastest: others connect anew for each call.
     """
 
     def __init__(self, path: str, version: int) -> None:
@@ -92,6 +104,8 @@ class State:
         """Why values are in memory; None while they are on disk."""
         self._version = version
         self._guard = threading.RLock()
+        self._owner = threading.get_ident()
+        self._orphans: list[Any] = []
         self._claim = -1
         self._cache: Any = None
         # None stands for what was removed, for when the disk is back.
@@ -106,6 +120,7 @@ class State:
         """Return a value; None when there is none."""
         with self._guard:
             text = self._read(name)
+            self._disconnect()
         return _parse(text)
 
     def put(self, values: Mapping[str, object]) -> None:
@@ -119,11 +134,13 @@ class State:
                 self._memory.update(texts)
                 if time.monotonic() >= self._next_try:
                     self._return()
+            self._disconnect()
 
     def close(self) -> None:
         """Close the database and let another process have the directory. May be done twice."""
         with self._guard:
             self._drop()
+            self._disconnect()
             self._release()
 
     def _read(self, name: str) -> str | None:
@@ -183,47 +200,52 @@ class State:
         self.problem = _reason(error)
         _log.warning("the daemon's state is kept in memory for now: %s %s", self.path, self.problem)
 
+    def _disconnect(self) -> None:
+        # diskcache keeps a connection for each thread, which only that thread can close.
+        if threading.get_ident() == self._owner:
+            while self._orphans:
+                _close(self._orphans.pop())
+        elif self._cache is not None:
+            _close(self._cache)
+
     def _drop(self) -> None:
         cache, self._cache = self._cache, None
         if cache is not None:
-            with suppress(Exception):
-                cache.close()
+            _close(cache)
+            if threading.get_ident() != self._owner:
+                self._orphans.append(cache)
 
     def _open(self) -> Any:
+        """Return a database of this version. Raises _Unfit, and whatever SQLite and the system do."""
         self._take()
         try:
-            cache = _connect(self.path)
+            cache, found = self._look()
         except Exception as error:
             if not _is_damage(error):
                 raise
             return self._make_again(f"is damaged ({_reason(error)})")
-        try:
-            found = _parse(cache.get(_VERSION))
-            if found == self._version:
-                return cache
-            if found is None and len(cache) == 0:
-                _store(cache, {_VERSION: json.dumps(self._version)})
-                return cache
-        except Exception as error:
-            cache.close()
-            if not _is_damage(error):
-                raise
-            return self._make_again(f"is damaged ({_reason(error)})")
+        if found == self._version:
+            return cache
         cache.close()
         return self._make_again(f"is of version {found!r:.20} and not {self._version}")
+
+    def _look(self) -> tuple[Any, object]:
+        """Return the database and its version, which an empty one gets now."""
+        cache = _Database(self.path)
+        try:
+            if len(cache) == 0:
+                _store(cache, {_VERSION: json.dumps(self._version)})
+            return cache, _parse(cache.get(_VERSION))
+        except BaseException:
+            cache.close()
+            raise
 
     def _make_again(self, said: str) -> Any:
         _log.warning("the daemon's state in %s %s and is begun again", self.path, said)
         for name in _FILES:
             with suppress(FileNotFoundError):
                 os.unlink(f"{self.path}/{name}")
-        cache = _connect(self.path)
-        try:
-            _store(cache, {_VERSION: json.dumps(self._version)})
-        except Exception:
-            cache.close()
-            raise
-        return cache
+        return self._look()[0]
 
     def _take(self) -> None:
         """Make the directory, look at it, and claim it for this process. Raises OSError or _Unfit."""
@@ -251,8 +273,9 @@ class State:
             os.close(fd)
 
 
-def _connect(path: str) -> Any:
-    return Cache(path, timeout=_TIMEOUT, disk=_Text, **_SETTINGS)
+def _close(cache: Any) -> None:
+    with suppress(Exception):
+        cache.close()
 
 
 def _store(cache: Any, texts: Mapping[str, str | None]) -> None:

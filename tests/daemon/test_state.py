@@ -171,7 +171,6 @@ def test_a_directory_that_cannot_be_used_is_memory(path, caplog, fault):
     assert path in warnings(caplog)[0]
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a filesystem that isn't local")
 def test_a_filesystem_that_is_not_local_is_memory(path, monkeypatch):
     monkeypatch.setattr(states.locks, "filesystem_kind", lambda _: "nfs4")
     state = State(path, VERSION)
