@@ -88,7 +88,8 @@ def write_file(path: str, data: bytes, *, exclusive: bool = False, mode: int = F
 def make_directory(path: str, mode: int = DIR_MODE) -> bool:
     """Make a directory with exactly these permissions; return False if something of that name exists.
 
-    A set-group-id bit inherited from the parent is kept. Raises OSError, FileNotFoundError when the parent is missing.
+    A set-group-id bit inherited from the parent is kept where this process may set it. Raises OSError,
+    FileNotFoundError when the parent is missing.
     """
     try:
         SYS.mkdir(path, mode)
@@ -96,7 +97,15 @@ def make_directory(path: str, mode: int = DIR_MODE) -> bool:
         return False
     fd = SYS.open(path, _DIRECTORY)
     try:
-        SYS.fchmod(fd, mode | (os.fstat(fd).st_mode & stat.S_ISGID))
+        has = stat.S_IMODE(os.fstat(fd).st_mode)
+        wanted = mode | (has & stat.S_ISGID)
+        if has != wanted:
+            try:
+                SYS.fchmod(fd, wanted)
+            except PermissionError:
+                # systemd's RestrictSUIDSGID= denies setting that bit, inherited or not: a directory without it is
+                # better than none, and the one the umask left as it should be isn't touched.
+                SYS.fchmod(fd, mode)
     finally:
         SYS.close(fd)
     return True

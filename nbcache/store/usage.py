@@ -105,10 +105,23 @@ def read(root: str) -> Iterator[Record]:
     total = read_total(root)
     if total is not None:
         yield total
-    for path in _paths(root):
+    for path in paths(root):
         loaded = load(path)
         if loaded is not None:
             yield loaded[0]
+
+
+def paths(root: str) -> list[str]:
+    """Return the paths of the records of single processes, :data:`MAX_RECORDS` at most, in no order. Never raises."""
+    directory = f"{root}/{layout.USAGE}"
+    found = []
+    with suppress(OSError), os.scandir(directory) as items:
+        for item in items:
+            if item.name.endswith(".json") and not item.name.startswith("."):
+                found.append(item.path)
+                if len(found) >= MAX_RECORDS:
+                    break
+    return found
 
 
 def load(path: str, limit: int = MAX_RECORD) -> tuple[Record, float] | None:
@@ -169,15 +182,24 @@ def merge(records: Iterable[Record]) -> Record:
     return total
 
 
-def fold(root: str, keep: Callable[[str], bool], *, now: float | None = None, age: float = FOLD_SECONDS) -> int:
-    """Add records older than ``age`` [s] to the sum and remove them; return how many. Never raises.
+def fold(
+    root: str,
+    keep: Callable[[str], bool],
+    *,
+    now: float | None = None,
+    age: float = FOLD_SECONDS,
+    most: int = MAX_RECORDS,
+) -> int:
+    """Add up to ``most`` records older than ``age`` [s] to the sum and remove them; return how many. Never raises.
 
     ``keep(key)`` says of which keys the last use is still wanted. The sum is written before the records are removed: a
     process killed in between, or two that fold at once, makes them count twice; none gets lost.
     """
     limit = (time.time() if now is None else now) - age
-    old = []
-    for path in _paths(root):
+    old: list[tuple[str, Record]] = []
+    for path in paths(root):
+        if len(old) >= most:
+            break
         loaded = load(path)
         if loaded is not None and loaded[1] < limit:
             old.append((path, loaded[0]))
@@ -207,18 +229,6 @@ def _encode(record: Record) -> bytes | None:
         if len(data) <= MAX_RECORD:
             return data
     return None
-
-
-def _paths(root: str) -> list[str]:
-    directory = f"{root}/{layout.USAGE}"
-    paths = []
-    with suppress(OSError), os.scandir(directory) as items:
-        for item in items:
-            if item.name.endswith(".json") and not item.name.startswith("."):
-                paths.append(item.path)
-                if len(paths) >= MAX_RECORDS:
-                    break
-    return paths
 
 
 def _place_use(record: Record, raw: dict[str, Any], mtime: float) -> None:

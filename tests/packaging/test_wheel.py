@@ -36,6 +36,17 @@ def test_the_package_is_complete_and_nothing_else_is_installed(wheel):
     assert {name.split("/")[0].split("-")[0] for name in names} == {"nbcache", "nbcache.pth"}
 
 
+def test_the_units_are_there_and_their_script_can_be_run(wheel):
+    files = {path.name for path in (ROOT / "systemd").iterdir()}
+    with zipfile.ZipFile(wheel) as archive:
+        found = {info.filename.rpartition("/")[2]: info for info in archive.infolist() if "/systemd/" in info.filename}
+    assert set(found) == files
+    assert {info.filename.split(".data/")[1].rpartition("/")[0] for info in found.values()} == {
+        "data/share/nbcache/systemd"
+    }
+    assert found["install"].external_attr >> 16 & 0o111
+
+
 def test_entry_points(wheel):
     text = read(wheel, "entry_points.txt").decode()
     assert "[console_scripts]\nnbcache = nbcache.cli.main:main\n" in text
@@ -48,6 +59,7 @@ def test_metadata(wheel):
     assert metadata["Requires-Python"] == ">=3.10"
     required = [name for name in metadata.get_all("Requires-Dist") if "extra ==" not in name]
     assert sorted(name.split(">")[0].split("<")[0].split(";")[0] for name in required) == [
+        "diskcache",
         "filelock",
         "llvmlite",
         "numba",

@@ -127,6 +127,13 @@ def test_folding_keeps_the_sums_and_the_last_uses(store):
     assert usage.fold(store.path, lambda _: True) == 0
 
 
+def test_folding_a_part(store):
+    for _ in range(5):
+        os.utime(store.write_usage(RECORD), (1, 1))
+    assert [usage.fold(store.path, lambda _: True, most=2) for _ in range(4)] == [2, 2, 1, 0]
+    assert usage.merge(usage.read(store.path))["processes"] == 5
+
+
 def test_folding_discards_old_garbage_but_not_new(store):
     old, new = junk(store, "old.json", b"x"), junk(store, "new.json", b"x")
     os.utime(old, (1, 1))
