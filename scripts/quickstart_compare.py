@@ -57,7 +57,10 @@ def served(store, plain, expected):
     print("\nNow a daemon builds, in a store that the program may only read ...\n", flush=True)
     with open(log, "w", encoding="utf-8") as file:
         daemon = subprocess.Popen(
-            [sys.executable, "-m", "nbcache", "serve", "--dir", store], env=plain, stdout=file, stderr=file
+            [sys.executable, "-m", "nbcache", "serve", "--dir", store, "--state", f"{store}.state"],
+            env=plain,
+            stdout=file,
+            stderr=file,
         )
     try:
         while "serving" not in read(log):

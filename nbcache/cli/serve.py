@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 """Failures that `status` lists."""
+STATE = "/var/lib/nbcache"
 
 
 def register(add: Callable[..., argparse.ArgumentParser]) -> None:
@@ -34,6 +36,11 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser.add_argument("--workers", type=int, default=0, metavar="N", help="jobs at once (default: all processors)")
     parser.add_argument("--job-seconds", type=float, default=300.0, metavar="S", help="how long a job may take")
     parser.add_argument("--job-memory", default="4GiB", metavar="SIZE", help="what a job may use, 0 for no limit")
+    parser.add_argument(
+        "--state",
+        metavar="DIR",
+        help="where to remember jobs and sizes, on local disk (default: $STATE_DIRECTORY or /var/lib/nbcache)",
+    )
     parser.set_defaults(command=serve)
 
     parser = add("status", help="daemons, queue, failures", description="What the daemons of a store are doing.")
@@ -44,6 +51,7 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
 def serve(args: argparse.Namespace) -> int:
     """Run a daemon in the foreground."""
     # Imported here: no other command needs the watchdog, and most are gone before it would be imported.
+    from nbcache.daemon.notify import Notifier
     from nbcache.daemon.pool import Limits
     from nbcache.daemon.service import Options, Service
 
@@ -61,9 +69,12 @@ def serve(args: argparse.Namespace) -> int:
     for problem in settings.problems:
         logging.getLogger("nbcache").warning("%s", problem)
     limits = Limits(args.job_seconds, parse_size(args.job_memory))
-    service = Service(settings, Options(args.name, args.workers, limits), read_settings)
+    given = config.inherited(("STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"))
+    # systemd names all of a unit's directories, with colons.
+    state = args.state or given.get("STATE_DIRECTORY", "").partition(":")[0] or STATE
+    service = Service(settings, Options(args.name, args.workers, limits, os.path.abspath(state)), read_settings)
     service.handle_signals()
-    service.run()
+    service.run(Notifier(given))
     return 0
 
 
@@ -98,6 +109,9 @@ def status(args: argparse.Namespace) -> int:
     for line in table(rows, ("daemon", "pid", "state", "busy", "queue", "a job") if rows else (), " > >>>"):
         print(line)
     print(f"{len(waiting)} requests wait")
+    done = sorted((job for each in daemons for job in each.jobs), key=lambda job: -job[1])
+    for what, when, seconds, how in done[:SHOWN]:
+        print(f"{age(when)} ago, in {duration(seconds)}: {printable(what)}: {printable(how)}")
     for each in failed[:SHOWN]:
         what = f"{each.function} {each.signature}".strip()
         print(f"{age(each.created)} ago, {printable(what)}: {printable(each.reason)}")

@@ -7,6 +7,7 @@ daemon that is killed at any point has lost nothing but time, and any number of 
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import signal
@@ -17,7 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.daemon import interpreters, jobs
+from nbcache.daemon import history, interpreters, jobs
+from nbcache.daemon.catalogue import Catalogue
 from nbcache.daemon.pool import CrashError, ForkingPool, JobError, Limits, Pools
 from nbcache.daemon.watching import Watch
 from nbcache.errors import NbcacheError, StoreRefusedError
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from nbcache.config import Settings
+    from nbcache.daemon.notify import Notifier
     from nbcache.protocol.requests import Request
     from nbcache.protocol.spool import Waiting
     from nbcache.store.locks import Lease
@@ -43,6 +46,14 @@ SCAN_SECONDS: Final = 1.0
 """How often the spool is looked through, whatever the observer says [s]."""
 MAX_AGE: Final = 86400.0
 """From this age a request is not looked at any more [s]: whoever asked has long built it."""
+HOUSE_SECONDS: Final = 5.0
+"""How often the store is counted on [s]."""
+HOUSE_BUDGET: Final = 0.5
+"""How long each of counting, reading usage records and evicting may take then [s]."""
+SWEEP_SECONDS: Final = 3600.0
+"""How often leftovers are swept [s]."""
+MAX_SHOWN: Final = 300
+"""How much of a function's name and of a reason a heartbeat tells [characters]."""
 REMEMBERED: Final = 10_000
 """How many files that can't be removed are known not to be looked at again."""
 
@@ -56,6 +67,8 @@ class Options:
     workers: int = 0
     """Jobs at once; as many as there are processors if 0."""
     limits: Limits = field(default_factory=Limits)
+    state: str = ""
+    """Where catalogue and history lie, on local disk: a folder for each store in it."""
 
 
 @dataclass(slots=True)
@@ -85,46 +98,72 @@ class Service:
         self._pools = Pools(self._make_pool)
         self._ignored: dict[Waiting, None] = {}
         self._wake = threading.Event()
+        self._stopped = threading.Event()
         self._stopping = False
         self._reload = False
         self._started = time.time()
         self._beat = 0.0
         self._seconds = 1.0
         self.name = ""
-        self.done = 0
-        self.refused = 0
+        self.catalogue = Catalogue(_state_of(options.state, self.store.path), self.store)
 
     # -- running ---------------------------------------------------------------------------------
 
-    def run(self, ready: Callable[[], None] = lambda: None, alive: Callable[[], None] = lambda: None) -> None:
-        """Serve.  *ready* is called once the first scan has begun, *alive* at least every few seconds."""
+    def run(self, notifier: Notifier) -> None:
+        """Serve, and tell the service manager how it goes."""
         self.name = self._choose_name()
         watch = Watch(self.store.path, self._wake.set)
+        house = threading.Thread(target=self._keep_house, name="nbcache housekeeping", daemon=True)
         try:
             self._give_sign(draining=False)
-            ready()
+            house.start()
+            notifier.ready(f"serving {self.store.path}")
             _log.info("serving %s as %s, %d workers", self.store.path, self.name, self.workers)
             while not self._stopping:
                 self._wake.clear()
                 if self._reload:
+                    notifier.reloading()
                     self._read_settings()
+                    notifier.ready(f"serving {self.store.path}")
                 if not os.path.isdir(self.store.path) or not watch.alive:
                     self._mend(watch)
                 self._scan()
                 self._collect()
                 self._start_jobs()
                 self._give_sign(draining=False)
-                alive()
+                notifier.alive()
                 self._wake.wait(SCAN_SECONDS)
-            self._drain(alive)
+            notifier.stopping()
+            self._drain(notifier)
         finally:
+            self._stopping = True
+            self._stopped.set()
             watch.close()
             self._pools.kill()
             for job in self._jobs.values():
-                if job.lease is not None:
-                    job.lease.release()
+                self._let_go(job)
+            if house.ident is not None:
+                house.join(DRAIN_SECONDS)
+            self.catalogue.close()
             with suppress(OSError):
                 os.unlink(heartbeats.path_of(self.store.path, self.name))
+
+    def _keep_house(self) -> None:
+        """In a thread of its own: know what is in the store, and keep it from growing beyond its limit."""
+        swept = 0.0
+        while not self._stopped.wait(HOUSE_SECONDS):
+            try:
+                counted = self.catalogue.recount(time.monotonic() + HOUSE_BUDGET)
+                self.catalogue.fold_usage(time.monotonic() + HOUSE_BUDGET)
+                if counted:
+                    evicted = self.catalogue.evict(self.settings.max_size, HOUSE_BUDGET)
+                    if evicted.removed:
+                        _log.info("evicted %d entries, %d bytes", evicted.removed, evicted.freed)
+                if time.monotonic() - swept > SWEEP_SECONDS or not swept:
+                    swept = time.monotonic()
+                    self.store.sweep()
+            except Exception:  # noqa: BLE001  it must not end: a store that is full serves nobody
+                _log.exception("a fault of nbcache while keeping house")
 
     def stop(self) -> None:
         """Take no more requests, and end soon."""
@@ -180,7 +219,7 @@ class Service:
     def _choose_name(self) -> str:
         name = self.options.name or atomic.host()
         for other in heartbeats.read(self.store.path, self.store.trust):
-            if other.name == name and other.alive and not _is_gone(other):
+            if other.name == name and other.alive and other.pid != os.getpid():
                 _log.warning("a daemon called %s serves this store already; this one is %s-%d", name, name, os.getpid())
                 return f"{name}-{os.getpid()}"
         return name
@@ -191,23 +230,26 @@ class Service:
             return
         self._beat = now
         busy = sum(job.future is not None for job in self._jobs.values())
+        totals = self.catalogue.totals()
+        recent = self.catalogue.recent_jobs(heartbeats.MAX_JOBS)
         sign = Heartbeat(
             self.name, atomic.host(), os.getpid(), self._started, now,
-            self.workers, busy, len(self._jobs) - busy, self._seconds, draining,
+            self.workers, busy, len(self._jobs) - busy, self._seconds, draining, totals.entries, totals.size,
+            tuple((job.what[:MAX_SHOWN], job.when, job.seconds, job.outcome[:MAX_SHOWN]) for job in recent),
         )  # fmt: skip
         try:
             heartbeats.write(self.store.path, sign)
         except OSError as error:
             _log.warning("the heartbeat can't be written: %s", error.strerror or error)
 
-    def _drain(self, alive: Callable[[], None]) -> None:
+    def _drain(self, notifier: Notifier) -> None:
         self._give_sign(draining=True)
         deadline = time.monotonic() + DRAIN_SECONDS
         while any(job.future is not None for job in self._jobs.values()) and time.monotonic() < deadline:
             self._wake.wait(0.1)
             self._wake.clear()
             self._collect()
-            alive()
+            notifier.alive()
         left = sum(job.future is not None for job in self._jobs.values())
         _log.info("stopping; %s", f"{left} jobs are given up, their requests stay" if left else "all jobs are done")
 
@@ -243,7 +285,6 @@ class Service:
 
     def _reject(self, waiting: Waiting, reason: str) -> None:
         _log.warning("the request %s is rejected: %s", waiting.name, reason)
-        self.refused += 1
         spool.rejected(self.store.path, waiting, reason)
         self._answer(waiting)
 
@@ -327,15 +368,18 @@ class Service:
     def _finish(self, job: Job, reason: str | None) -> None:
         """Answer everybody who asked for this."""
         request = job.request
+        what = f"{request.function} {request.signature}"
         if reason is None:
-            self.done += 1
-            _log.info("built %s %s for %s", request.function, request.signature, request.host)
+            _log.info("built %s for %s", what, request.host)
             spool.forget_failure(self.store.path, request.key)
         else:
-            self.refused += 1
-            _log.warning("%s %s is not built: %s", request.function, request.signature, reason)
+            _log.warning("%s is not built: %s", what, reason)
             spool.failed(self.store.path, request, reason, job.attempts)
             spool.sweep_failures(self.store.path)
+            self.catalogue.failure(request.key, what, reason)
+        if job.attempts:
+            seconds = time.monotonic() - job.started
+            self.catalogue.job_done(request.key, what, seconds, history.BUILT if reason is None else reason)
         del self._jobs[request.key]
         for path in job.paths:
             spool.withdraw(path)
@@ -348,17 +392,6 @@ class Service:
             lease.release()
 
 
-def _is_gone(other: Heartbeat) -> bool:
-    """Whether a daemon on this host left its heartbeat behind: nobody has its pid, or a process that began later."""
-    if other.host != atomic.host():
-        return False
-    if other.pid == os.getpid():
-        return True
-    try:
-        os.kill(other.pid, 0)
-        began = os.stat(f"/proc/{other.pid}").st_mtime
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return began > other.beat
+def _state_of(base: str, root: str) -> str:
+    """The folder for a store's state: stores don't share one, nor do names of stores tell them apart."""
+    return os.path.join(base, hashlib.blake2b(os.fsencode(root), digest_size=8).hexdigest())

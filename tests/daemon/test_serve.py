@@ -69,13 +69,15 @@ def test_a_function_that_changed_meanwhile_is_refused_with_the_component(place):
 
 def test_without_a_daemon_nobody_waits(place):
     main, store = write(place, lib=LIB, main="import lib\nprint(lib.f(1))\n"), place / "store"
-    for state in ("none", "killed"):
+    for state in ("none", "killed", "silent"):
         if state == "killed":
             running = daemons.Daemon(store)
             running.kill()
+        if state == "silent":
             heartbeat = store / "v1/daemon/one.json"
-            old = heartbeat.read_text().replace('"beat": ', '"beat": 1.0, "was": ')
-            heartbeat.write_text(old)
+            # As on another host, where nobody can tell that its process is gone.
+            old = re.sub('"host": "[^"]*"', '"host": "elsewhere"', heartbeat.read_text())
+            heartbeat.write_text(re.sub('"beat": [0-9.]*', '"beat": 1.0', old))
         outcome = client(main, store, NBCACHE_WAIT_SECONDS="3600")
         assert outcome.stdout == "40\n"
         assert not daemons.spool(store)
@@ -144,9 +146,10 @@ def test_killed_in_mid_job_and_started_again_it_answers(place):
     with daemons.daemon(store) as again:
         outcome = proc.finish(waiting)
         assert outcome.stdout == "40\n", outcome.stderr
+        # Whoever asked may have seen that nobody was there, and gone on; the request stayed.
+        daemons.wait_for(lambda: not daemons.spool(store), 60, lambda: again.log)
         assert again.stop() == 0
     assert "built lib:f" in again.log
-    assert not daemons.spool(store)
     assert proc.run(["-m", "nbcache", "verify"], store).status == 0
 
 
@@ -189,3 +192,74 @@ def test_numba_settings_of_the_client_are_the_worker_s(place, change):
         assert not [
             record for record in usage.records(store) if record["argv0"].endswith("main.py") and record["builds"]
         ]
+
+
+def test_the_service_manager_is_told(place):
+    """A real socket: ready once it serves, alive all the time, reloading and ready again, stopping."""
+    import signal
+    import socket
+
+    main, store = write(place, lib=LIB, main="import lib\nprint(lib.f(1))\n"), place / "store"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(place / "notify"))
+        manager.settimeout(30)
+
+        def until(line):
+            """The lines of the next message with this one."""
+            while True:
+                told = manager.recv(4096).decode().splitlines()
+                if line in told:
+                    return told
+
+        extra = {"NOTIFY_SOCKET": str(place / "notify"), "WATCHDOG_USEC": "30000000"}
+        with daemons.daemon(store, extra=extra) as daemon:
+            assert f"STATUS=serving {store}" in until("READY=1")
+            until("WATCHDOG=1")
+            daemon.process.send_signal(signal.SIGHUP)
+            assert any(each.startswith("MONOTONIC_USEC=") for each in until("RELOADING=1"))
+            until("READY=1")
+            outcome = client(main, store)
+            assert outcome.stdout == "40\n"
+            assert "not built" not in outcome.stderr
+            assert daemon.stop() == 0
+            until("STOPPING=1")
+
+
+def test_status_tells_of_daemons_jobs_and_failures(place):
+    import json
+
+    main = write(place, lib=LIB, main="import lib\nprint(lib.f(1))\nlib.K = 4\nprint(lib.f(1.5))\n")
+    store = place / "store"
+
+    def status():
+        done = proc.run(["-m", "nbcache", "status", "--json"], store)
+        assert done.status == 0, done.stderr
+        return json.loads(done.stdout)
+
+    with daemons.daemon(store, "--workers", "3"):
+        assert client(main, store).status == 0
+        said = daemons.wait_for(lambda: (now := status())["daemons"][0]["entries"] and now, 60)
+        (daemon,) = said["daemons"]
+        assert (daemon["alive"], daemon["workers"], daemon["queue"]) == (True, 3, 0)
+        assert daemon["size"] > 1000
+        outcomes = {what.split(" ")[0] + what[what.index("(") :]: how for what, _when, _seconds, how in daemon["jobs"]}
+        assert outcomes["lib:f(int64)"] == "built"
+        assert "K: 4 → 3" in outcomes["lib:f(float64)"]
+        assert [failure["signature"] for failure in said["failures"]] == ["(float64)"]
+        text = proc.run(["-m", "nbcache", "status"], store).stdout
+        assert "alive" in text
+        assert "K: 4 → 3" in text
+    silent = proc.run(["-m", "nbcache", "status"], store).stdout
+    assert "silent for" in silent
+
+
+def test_the_daemon_keeps_the_store_within_its_limit(place):
+    (place / "work.py").write_text(programs.functions(12))
+    main, store = write(place, main=programs.caller("work")), place / "store"
+    assert proc.run([main], store).status == 0
+    entries = list(store.glob("v1/objects/*/*.nbo"))
+    size = sum(path.stat().st_size for path in entries)
+    with daemons.daemon(store, extra={"NBCACHE_MAX_SIZE": str(size // 2)}) as daemon:
+        daemons.wait_for(lambda: "evicted" in daemon.log, 60, lambda: daemon.log)
+        assert sum(path.stat().st_size for path in store.glob("v1/objects/*/*.nbo")) <= size // 2
+        assert proc.run([main], store).status == 0

@@ -35,9 +35,10 @@ class Daemon:
         self.store = store
         self.name = name
         self.log_path = store.with_name(f"{store.name}-{name}.log")
+        state = str(store.with_name(f"{store.name}-{name}.state"))
         with self.log_path.open("a") as log:
             self.process = subprocess.Popen(
-                [python, "-m", "nbcache", "serve", "--dir", str(store), "--name", name, *options],
+                [python, "-m", "nbcache", "serve", "--dir", str(store), "--name", name, "--state", state, *options],
                 env=proc.environment(None, extra),
                 cwd="/",
                 stdin=subprocess.DEVNULL,
