@@ -12,8 +12,8 @@
     jobs       [[function and signature, when it ended (Unix s), seconds, outcome]...]: the last ones, for people
 
 A daemon rewrites its heartbeat every :data:`BEAT_SECONDS`. It counts as dead :data:`DEAD_SECONDS` after the last one,
-or when that long lies in the future (a clock jumped, or two hosts disagree: to be asked for nothing is harmless), and on
-its own host as soon as nobody has its pid. What is not a heartbeat of this version is none.
+or when that long lies in the future (a clock jumped, or two hosts disagree: to be asked for nothing is harmless); and
+on its own host as soon as nobody has its pid. What is not a heartbeat of this version is none.
 """
 
 from __future__ import annotations
