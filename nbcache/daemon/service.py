@@ -46,6 +46,8 @@ SCAN_SECONDS: Final = 1.0
 """How often the spool is looked through, whatever the observer says [s]."""
 MAX_AGE: Final = 86400.0
 """From this age a request is not looked at any more [s]: whoever asked has long built it."""
+NEWS_SECONDS: Final = 0.2
+"""How long a heartbeat may say what isn't so any more [s]."""
 HOUSE_SECONDS: Final = 5.0
 """How often the store is counted on [s]."""
 HOUSE_BUDGET: Final = 0.5
@@ -103,6 +105,7 @@ class Service:
         self._reload = False
         self._started = time.time()
         self._beat = 0.0
+        self._told: tuple[object, ...] = ()
         self._seconds = 1.0
         self.name = ""
         self.catalogue = Catalogue(_state_of(options.state, self.store.path), self.store)
@@ -226,10 +229,12 @@ class Service:
 
     def _give_sign(self, *, draining: bool) -> None:
         now = time.time()
-        if abs(now - self._beat) < heartbeats.BEAT_SECONDS and not draining:
-            return
-        self._beat = now
         busy = sum(job.future is not None for job in self._jobs.values())
+        # Clients decide by it whether to ask: news is told sooner than that nothing happened.
+        news = (busy, len(self._jobs), draining)
+        if abs(now - self._beat) < (heartbeats.BEAT_SECONDS if news == self._told else NEWS_SECONDS) and not draining:
+            return
+        self._beat, self._told = now, news
         totals = self.catalogue.totals()
         recent = self.catalogue.recent_jobs(heartbeats.MAX_JOBS)
         sign = Heartbeat(

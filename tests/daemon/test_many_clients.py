@@ -29,8 +29,12 @@ SIZES = [
 ]
 
 
-def prepare(place, signatures):
-    (place / "work.py").write_text(programs.functions(signatures))
+SLOW = "import sys, time\nif not sys.argv[0].endswith('main.py'):\n    time.sleep(0.5)\n"
+"""A worker that imports this takes its time."""
+
+
+def prepare(place, signatures, before=""):
+    (place / "work.py").write_text(before + programs.functions(signatures))
     main = place / "main.py"
     main.write_text(MAIN)
     (place / "go").touch()
@@ -100,7 +104,7 @@ def test_each_signature_is_built_once(place, capsys, clients, signatures, count)
 @pytest.mark.parametrize(("clients", "signatures"), SIZES)
 @pytest.mark.timeout(900)
 def test_one_of_two_daemons_is_killed_in_mid_job(place, capsys, clients, signatures):
-    main, expected = prepare(place, signatures)
+    main, expected = prepare(place, signatures, SLOW)
     store = place / "store"
     with (
         daemons.daemon(store, "--workers", "1", name="dies") as dies,
