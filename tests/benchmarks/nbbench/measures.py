@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from nbtest import proc
+from nbtest import daemons, proc
 
 from nbbench.sides import NBCACHE, PLAIN, SIDES
 
@@ -133,6 +134,65 @@ def new_code(bench: Bench, repeat: int) -> Samples:
     return samples
 
 
+_ASKED = """
+import numpy as np
+from numba import njit
+
+@njit
+def trivial(x):
+    return x + {number}
+
+@njit
+def sorting(a):
+    b = np.sort(a) * {number}
+    return np.median(b), np.histogram(b, 5)[0].sum()
+"""
+
+
+def daemon(bench: Bench, repeat: int) -> Samples:
+    """From a miss to running code: asked of a daemon, against compiled here; and what a daemon does in a second."""
+    samples = _new()
+    bench.empty()
+    rows = {
+        "trivial ms": "miss to running code, trivial [ms]",
+        "sorting ms": "miss to running code, sort, median… [ms]",
+    }
+    asking = {"NBCACHE_READONLY": "1", "NBCACHE_ON_MISS": "wait", "NBCACHE_WAIT_SECONDS": "300"}
+    with daemons.daemon(bench.store, "--workers", "2"):
+        for number in range(repeat + 1):
+            (bench.folder / f"asked_{number}.py").write_text(_ASKED.format(number=number), encoding="utf-8")
+            for side, extra in ((NBCACHE, asking), (PLAIN, {})):
+                measured = bench.run(side, "asked", f"asked_{number}", extra=extra)
+                if number:  # the first one waits for the daemon's interpreter, and brings the library's parts
+                    _collect(rows, samples, side, measured)
+        for number in range(repeat):
+            samples["daemon: trivial requests in a second"][NBCACHE].append(_throughput(bench, f"many_{number}"))
+    return samples
+
+
+def _throughput(bench: Bench, module: str, count: int = 100) -> float:
+    """Requests a second, for functions that take next to no time to compile."""
+    decorators = "from numba import njit\n"
+    functions = "".join(f"@njit\ndef f{index}(x):\n    return x + {index}\n" for index in range(count))
+    (bench.folder / f"{module}.py").write_text(f"{decorators}SALT = {module!r}\n{functions}", encoding="utf-8")
+    record = bench.folder / f"{module}.jsonl"
+    text = f"import {module} as m\nfor index in range({count}):\n    getattr(m, f'f{{index}}')(1)\n"
+    (bench.folder / "record.py").write_text(text, encoding="utf-8")
+    other = {"NBCACHE_RECORD": str(record)}
+    outcome = proc.run([bench.folder / "record.py"], bench.folder / f"store-{module}", other, cwd=bench.folder)
+    assert outcome.status == 0, outcome.stderr
+    requests = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
+    spool = bench.store / "v1" / "requests"
+    started = time.perf_counter()
+    for request in requests:
+        temporary = spool / f".{request['key']}"
+        temporary.write_text(json.dumps(request), encoding="utf-8")
+        temporary.rename(spool / f"{request['key']}.0.json")
+    daemons.wait_for(lambda: not daemons.spool(bench.store), 600)
+    assert not daemons.failures(bench.store)
+    return len(requests) / (time.perf_counter() - started)
+
+
 MEASURES = {
     "first-hit": first_hit,
     "further-hits": further_hits,
@@ -142,4 +202,5 @@ MEASURES = {
     "kinds": kinds,
     "calls": calls,
     "new-code": new_code,
+    "daemon": daemon,
 }

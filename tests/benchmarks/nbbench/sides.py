@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from nbtest import proc, programs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 CHILDREN = Path(__file__).resolve().parents[1] / "children"
 NBCACHE, OWN, PLAIN = "nbcache", "Numba's cache", "plain Numba"
@@ -34,11 +39,16 @@ class Bench:
         shutil.rmtree(self.store, ignore_errors=True)
         shutil.rmtree(self.own, ignore_errors=True)
 
-    def run(self, side: str, child: str, *arguments: str) -> dict[str, float]:
+    def run(
+        self, side: str, child: str, *arguments: str, extra: Mapping[str, str] = MappingProxyType({})
+    ) -> dict[str, float]:
         """Run a child in a fresh process; return what it measured, and its whole time as ``process ms``."""
-        extra = {"NUMBA_CACHE_DIR": str(self.own), "BENCH_CACHE": "1"} if side == OWN else {}
+        own = {"NUMBA_CACHE_DIR": str(self.own), "BENCH_CACHE": "1"} if side == OWN else {}
         outcome = proc.run(
-            [self.folder / f"{child}.py", *arguments], self.store if side == NBCACHE else None, extra, cwd=self.folder
+            [self.folder / f"{child}.py", *arguments],
+            self.store if side == NBCACHE else None,
+            {**own, **extra},
+            cwd=self.folder,
         )
         if outcome.status != 0 or outcome.stderr:
             raise RuntimeError(f"{child} on the side of {side}: status {outcome.status}\n{outcome.stderr[-2000:]}")
