@@ -10,9 +10,10 @@ TYPE_CHECKING = False  # importing typing for it would cost every process millis
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterable
     from typing import Any
 
-__all__ = ["__version__", "disable", "enable", "stats"]
+__all__ = ["__version__", "disable", "enable", "prewarm", "stats"]
 
 __version__ = "0.1.0.dev0"
 
@@ -39,6 +40,19 @@ def disable() -> None:
     from nbcache.client import hook
 
     hook.disarm()
+
+
+def prewarm(dispatcher: Any, signatures: Iterable[Any]) -> None:
+    """Have a function ready for each of `signatures`, as calling it with such arguments would.
+
+    It is loaded if the cache has it, otherwise compiled and published. `dispatcher` is a jitted function or a ufunc; a
+    signature is what Numba takes for one, and its return type is ignored, as a call has none. Raises what Numba raises
+    for a signature that it can't compile.
+    """
+    from nbcache.glue import requested
+
+    for signature in signatures:
+        requested.prepare(dispatcher, signature)
 
 
 def stats() -> dict[str, Any]:

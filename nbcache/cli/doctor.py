@@ -24,6 +24,7 @@ from nbcache import config
 from nbcache.cli.place import settings_of
 from nbcache.cli.text import print_json, printable, size
 from nbcache.counting import aggregate
+from nbcache.protocol import heartbeats
 from nbcache.store import Refusal, Store, layout, locks, usage
 from nbcache.store.trust import Trust
 
@@ -49,6 +50,10 @@ class Finding:
     what: str
     value: str
     advice: str = ""
+
+
+NFS_SEES_NEWS = frozenset({"lookupcache=pos", "lookupcache=positive", "lookupcache=none", "noac"})
+"""Options of nfs(5), as the kernel may show them, under which a name that wasn't there is looked for again."""
 
 
 def register(add: Callable[..., argparse.ArgumentParser]) -> None:
@@ -162,6 +167,7 @@ def check_store(settings: Settings) -> Iterator[Finding]:
         yield Finding(WRONG, "trust", store.reason, advice)
         return
     yield Finding(OK, "trust", "owner and permissions as they should be, here and in the directories above")
+    yield check_daemons(store)
     yield _check_writing(settings, path)
     yield from _check_contents(settings, store)
 
@@ -174,6 +180,14 @@ def _check_filesystem(path: str) -> Iterator[Finding]:
         "filesystem",
         f"{kind}, leases by {'flock' if lock == locks.FLOCK else 'lease files (strict, with a time limit)'}",
     )
+    kind, options = locks.mount_of(there)
+    if kind.startswith("nfs") and not options & NFS_SEES_NEWS:
+        yield Finding(
+            REMARK,
+            "mount options",
+            "what another host publishes may be seen seconds later",
+            "mount with lookupcache=positive: a client then asks the server for what it didn't find before",
+        )
     status = os.statvfs(there)
     free = status.f_bavail * status.f_frsize
     if free < LITTLE_SPACE:
@@ -230,6 +244,12 @@ def _check_contents(settings: Settings, store: Store) -> Iterator[Finding]:
         yield Finding(
             REMARK, "errors", f"{what}: {count}", "NBCACHE_LOG=debug says more; `nbcache verify` checks the entries"
         )
+
+
+def check_daemons(store: Store) -> Finding:
+    """Who builds for those that can't write."""
+    alive = [each.name for each in heartbeats.read(store.path, store.trust) if each.alive]
+    return Finding(OK, "daemons", ", ".join(alive) if alive else "none: every process builds what it misses")
 
 
 def check_switch(settings: Settings) -> Iterator[Finding]:

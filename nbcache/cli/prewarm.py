@@ -12,6 +12,7 @@ from nbcache import config
 from nbcache.cli.place import settings_of
 from nbcache.cli.text import CommandError, Progress, UsageError, print_json, printable
 from nbcache.cli.upkeep import parse_size
+from nbcache.protocol import heartbeats
 from nbcache.store import Refusal, Store
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--run", metavar="COMMAND", nargs="+", help="run a program (last option), and build what it used"
     )
+    parser.add_argument(
+        "--daemon", action="store_true", help="let the daemons of the store build it, and wait for them"
+    )
     parser.add_argument("--workers", type=int, default=0, metavar="N", help="jobs at once (default: all processors)")
     parser.add_argument("--job-seconds", type=float, default=300.0, metavar="S", help="how long a job may take")
     parser.add_argument("--job-memory", default="4GiB", metavar="SIZE", help="what a job may use, 0 for no limit")
@@ -55,7 +59,31 @@ def prewarm(args: argparse.Namespace) -> int:
     if not (args.list or args.module or args.from_store or args.run):
         raise UsageError("prewarm: name a warm list, or --module, --from-store, --run")
     settings = settings_of(args)
-    store = _store_to_fill(settings)
+    store = _store_to_fill(settings, asking=args.daemon)
+    wishes, complaints, status = _wishes(args, store)
+    bar = Progress(len(wishes), "prewarm")
+    limits = Limits(args.job_seconds, parse_size(args.job_memory))
+    if args.daemon:
+        answers = prewarming.ask(store, wishes, limits.seconds * max(1, len(wishes)))
+    else:
+        answers = prewarming.grant(store, settings, wishes, workers=args.workers, limits=limits, path=[os.getcwd()])
+    failed: list[dict[str, str]] = []
+    for granted in answers:
+        bar.step()
+        if granted.reason is not None:
+            failed.append({"function": granted.wish.name, "reason": granted.reason})
+    bar.clear()
+    if args.json:
+        print_json({"wished": len(wishes), "failed": failed, "unreadable": complaints, "status of the program": status})
+    else:
+        _say(len(wishes), failed, complaints)
+    return 1 if failed or complaints or status else 0
+
+
+def _wishes(args: argparse.Namespace, store: Store) -> tuple[list[Wish], list[str], int]:
+    """What is to be built, lines that are no requests, and the exit status of the program that was run."""
+    from nbcache.daemon import prewarming
+
     wishes: list[Wish] = [prewarming.from_module(name) for name in args.module]
     complaints: list[str] = []
     with tempfile.TemporaryDirectory(prefix="nbcache-prewarm-") as folder:
@@ -68,33 +96,27 @@ def prewarm(args: argparse.Namespace) -> int:
                     wishes.append(wish)
     if args.from_store:
         wishes.extend(prewarming.from_store(store))
-    bar = Progress(len(wishes), "prewarm")
-    limits = Limits(args.job_seconds, parse_size(args.job_memory))
-    failed: list[dict[str, str]] = []
-    for granted in prewarming.grant(store, settings, wishes, workers=args.workers, limits=limits, path=[os.getcwd()]):
-        bar.step()
-        if granted.reason is not None:
-            failed.append({"function": granted.wish.name, "reason": granted.reason})
-    bar.clear()
-    if args.json:
-        print_json({"wished": len(wishes), "failed": failed, "unreadable": complaints, "status of the program": status})
-    else:
-        for complaint in complaints:
-            print(printable(complaint), file=sys.stderr)
-        for each in failed:
-            print(f"{printable(each['function'])}: {printable(each['reason'])}", file=sys.stderr)
-        print(f"{len(wishes) - len(failed)} of {len(wishes)} built or there already")
-    return 1 if failed or complaints or status else 0
+    return wishes, complaints, status
 
 
-def _store_to_fill(settings: Settings) -> Store:
+def _say(wished: int, failed: list[dict[str, str]], complaints: list[str]) -> None:
+    for complaint in complaints:
+        print(printable(complaint), file=sys.stderr)
+    for each in failed:
+        print(f"{printable(each['function'])}: {printable(each['reason'])}", file=sys.stderr)
+    print(f"{wished - len(failed)} of {wished} built or there already")
+
+
+def _store_to_fill(settings: Settings, *, asking: bool) -> Store:
     if settings.dir is None:
         raise UsageError("no cache directory: set NBCACHE_DIR or pass --dir DIR")
     store = Store.open(settings)
     if isinstance(store, Refusal):
         raise CommandError(store.reason)
-    if not store.writable:
-        raise CommandError(f"{store.path} can't be written")
+    if asking and not any(each.alive for each in heartbeats.read(store.path, store.trust)):
+        raise CommandError(f"no daemon of {store.path} is alive")
+    if not asking and not store.writable:
+        raise CommandError(f"{store.path} can't be written; --daemon asks somebody who may")
     return store
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+import time
 from concurrent.futures import as_completed
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from nbcache import config
 from nbcache.daemon import interpreters, jobs
 from nbcache.daemon.pool import CrashError, ForkingPool, JobError, Limits, Pools
-from nbcache.protocol import requests
+from nbcache.protocol import requests, spool
 from nbcache.protocol.requests import BadRequestError, Request
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from nbcache.config import Settings
     from nbcache.store.directory import Store
 
+_POLL_SECONDS: Final = 0.1
 SECTION: Final = "request"
 """The section of an entry that says how to ask for it."""
 
@@ -108,6 +110,36 @@ def grant(
             yield Granted(pending[future], _reason(future.result))
     finally:
         pools.kill()
+
+
+def ask(store: Store, wishes: Iterable[Wish], seconds: float) -> Iterator[Granted]:
+    """Have daemons build everything, for their toolchain: a key that comes out otherwise there is refused.
+
+    Yields each as it is answered; what has no answer after *seconds* is yielded as such, and its request stays.
+    """
+    deadline = time.monotonic() + seconds
+    asked: dict[str, Wish] = {}
+    for wish in wishes:
+        path = None if wish.request is None else spool.submit(store.path, wish.request)
+        if path is None:
+            yield Granted(wish, "it can't be asked of a daemon")
+        else:
+            asked[path] = wish
+    while asked:
+        for path in [path for path in asked if not spool.waits(path)]:
+            wish = asked.pop(path)
+            yield Granted(wish, _answer(store, wish.request))
+        if time.monotonic() > deadline:
+            yield from (Granted(wish, "no daemon answered in time") for wish in asked.values())
+            return
+        time.sleep(_POLL_SECONDS)
+
+
+def _answer(store: Store, request: Request | None) -> str | None:
+    if request is None or store.exists(request.key):
+        return None
+    failure = spool.failure(store.path, request.key)
+    return "a daemon rejected the request" if failure is None else failure.reason
 
 
 def _reason(result: Callable[[], str | None]) -> str | None:

@@ -18,6 +18,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numba.core import sigutils
 from numba.core.ccallback import CFunc
 from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import NumbaPickler
@@ -163,6 +164,12 @@ def _source_digest(module: ModuleType | None) -> str | None:
 def _shown(unit: Unit) -> Iterator[tuple[str, str]]:
     for label, text in unit.components()[:MAX_ITEMS]:
         yield label[:_MAX_SHOWN], text[:_MAX_SHOWN]
+
+
+def prepare(public: Any, signature: Any) -> None:
+    """Compile, or load, what a call with arguments of this *signature* would.  Raises what Numba raises."""
+    args, _return_type = sigutils.normalize_signature(signature)
+    _compile(public, tuple(args), None)
 
 
 # -- the worker's side -------------------------------------------------------------------------

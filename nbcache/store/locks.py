@@ -125,28 +125,34 @@ class Leases:
 
 def filesystem_kind(path: str) -> str:
     """Return the kind of filesystem a path is on, as the kernel names it (``"ext4"``, ``"nfs4"``), or ``"unknown"``."""
+    return mount_of(path)[0]
+
+
+def mount_of(path: str) -> tuple[str, frozenset[str]]:
+    """Return the kind of filesystem a path is on and the options that it is mounted with; ``"unknown"`` and none."""
     try:
         with open("/proc/self/mountinfo", "rb") as mounts:
             lines = mounts.read().decode("utf-8", "surrogateescape").splitlines()
     except OSError:
-        return "unknown"
+        return "unknown", frozenset()
     return find_mount(lines, os.path.realpath(path))
 
 
-def find_mount(lines: list[str], path: str) -> str:
-    """Return the kind of filesystem of the mount that holds ``path``, from the lines of proc_pid_mountinfo(5)."""
-    best, kind = -1, "unknown"
+def find_mount(lines: list[str], path: str) -> tuple[str, frozenset[str]]:
+    """Return what :func:`mount_of` does for the mount that holds ``path``, from lines of proc_pid_mountinfo(5)."""
+    best, kind, options = -1, "unknown", frozenset[str]()
     for line in lines:
         left, dash, right = line.partition(" - ")
-        fields = left.split(" ")
-        if not dash or len(fields) < 5:  # the mount point is the fifth
+        fields, more = left.split(" "), right.split(" ")
+        if not dash or len(fields) < 6:  # the mount point is the fifth, its options are the sixth
             continue
         point = _unescape(fields[4])
         inside = path == point or path.startswith(point.rstrip("/") + "/")
         # At equal length the later line wins: it was mounted on top.
         if inside and len(point) >= best:
-            best, kind = len(point), right.split(" ", 1)[0]
-    return kind
+            best, kind = len(point), more[0]
+            options = frozenset((fields[5] + "," + (more[2] if len(more) > 2 else "")).split(","))
+    return kind, options
 
 
 def lock_kind(path: str) -> str:

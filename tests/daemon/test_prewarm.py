@@ -7,7 +7,7 @@ import os
 import sys
 
 import pytest
-from nbtest import proc, usage
+from nbtest import daemons, proc, usage
 from nbtest.kinds import LIB, MAIN
 
 
@@ -46,6 +46,28 @@ def test_record_empty_store_prewarm(main, place):
     done = prewarm(place / "second", warm, cwd=place)
     assert done.status == 0, done.stderr
     assert_warm(main, place / "second")
+
+
+def test_by_a_daemon_in_a_store_that_one_may_not_write(main, place):
+    warm, store = place / "warm.jsonl", place / "second"
+    assert proc.run([main], place / "first", {"NBCACHE_RECORD": str(warm)}).status == 0
+    with daemons.daemon(store) as daemon:
+        done = prewarm(store, "--daemon", warm, cwd=place, NBCACHE_READONLY="1")
+        assert done.status == 0, done.stderr + daemon.log
+    assert_warm(main, store)
+    assert "no daemon" in prewarm(store, "--daemon", warm, cwd=place).stderr
+
+
+def test_in_the_process_itself(place):
+    text = (
+        "import nbcache, sys\nnbcache.enable(sys.argv[1])\nimport lib\n"
+        "nbcache.prewarm(lib.f, ['int64(int64)', 'float64(float64)'])\nnbcache.prewarm(lib.u, ['float64(float64)'])\n"
+    )
+    (place / "lib.py").write_text(LIB)
+    (place / "deploy.py").write_text(text)
+    (place / "main.py").write_text("import lib\nprint(lib.f(1), lib.f(1.5), lib.u(2.0))\n")
+    assert proc.run([place / "deploy.py", place / "store"]).status == 0
+    assert_warm(place / "main.py", place / "store")
 
 
 def test_from_the_store_for_other_settings(main, place):

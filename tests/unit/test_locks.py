@@ -218,11 +218,11 @@ broken line
     ],
 )
 def test_the_mount_that_holds_a_path(path, kind):
-    assert locks.find_mount(MOUNTS, path) == kind
+    assert locks.find_mount(MOUNTS, path)[0] == kind
 
 
 def test_no_mounts_no_knowledge():
-    assert locks.find_mount([], "/x") == "unknown"
+    assert locks.find_mount([], "/x") == ("unknown", frozenset())
 
 
 @pytest.mark.parametrize(
@@ -236,3 +236,11 @@ def test_the_kind_of_lock_follows_the_filesystem(monkeypatch, filesystem, kind):
 def test_this_filesystem_is_known(tmp_path):
     assert locks.filesystem_kind(str(tmp_path)) != "unknown"
     assert locks.filesystem_kind("/proc/self") == "proc"
+
+
+def test_mount_options():
+    line = "42 1 0:37 / /srv rw,relatime shared:5 - nfs4 server:/x rw,vers=4.2,lookupcache=pos,addr=10.0.0.1"
+    assert locks.find_mount([line], "/srv/a") == (
+        "nfs4",
+        frozenset({"rw", "relatime", "vers=4.2", "lookupcache=pos", "addr=10.0.0.1"}),
+    )
