@@ -1,8 +1,8 @@
 """The spool: requests as files in ``v1/requests/``, and what became of those that failed in ``v1/failed/``.
 
-``requests/<key>.<uid>.json``: one request (:mod:`nbcache.protocol.requests`) of somebody with this uid, there until it
-is answered: then the entry lies in the store, or a failure in ``failed/``, and the request is removed. Whoever waits
-needs nothing else: *a request that is gone, and no entry, means build it yourself.*
+``requests/<key>.<uid>-<random>.json``: one request (:mod:`nbcache.protocol.requests`) of somebody with this uid, there
+until it is answered: then the entry lies in the store, or a failure in ``failed/``, and the request is removed. Whoever
+waits needs nothing else: *a request that is gone, and no entry, means build it yourself.*
 
 ``failed/<key>.json`` says why a function can't be built, so that nobody waits for it again for a while;
 ``failed/rejected-<digest>.json`` is a file in ``requests/`` that was no acceptable request, for the operator::
@@ -87,15 +87,11 @@ class Failure:
 
 
 def submit(root: str, request: Request) -> str | None:
-    """Put a request into the spool, unless this user's lies there already; return its path, None if it can't be."""
-    stem = f"{root}/{layout.REQUESTS}/{request.key}.{os.geteuid()}"
-    path = stem + SUFFIX
+    """Put a request into the spool; return its path, None if it can't be."""
+    # A name of its own: where a file is replaced, another mount of a network filesystem may see the new one cut off at
+    # the length of the old, and in a sticky directory somebody else's file can't be replaced.
+    path = f"{root}/{layout.REQUESTS}/{request.key}.{os.geteuid()}-{os.urandom(8).hex()}{SUFFIX}"
     try:
-        with suppress(FileNotFoundError):
-            if os.lstat(path).st_uid == os.geteuid():
-                return path
-            # Somebody else put theirs where this one belongs, and the directory is sticky.
-            path = f"{stem}-{os.urandom(6).hex()}{SUFFIX}"
         atomic.write_file(path, request.line(), durable=False)
     except (OSError, BadRequestError):
         return None

@@ -19,6 +19,7 @@ see it as NFS don't read each other's files; they may do work twice.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from contextlib import suppress
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from filelock import BaseFileLock
 
+_log = logging.getLogger("nbcache")
 LEASE_SECONDS: Final = 30.0
 """How long a lease on another host lives without a sign of life [s]. The same for every process that shares a store."""
 # fmt: off
@@ -102,6 +104,7 @@ class Leases:
         try:
             return self._acquire(key)
         except Exception:  # noqa: BLE001  # whatever a lock does, compiling goes on without it
+            _log.debug("no lease on %s can be had", key, exc_info=True)
             return Lease(key, None)
 
     def _acquire(self, key: str) -> Lease | None:

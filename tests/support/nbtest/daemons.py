@@ -30,12 +30,14 @@ class Daemon:
         name: str = "one",
         user: int | None = None,
         python: str = sys.executable,
+        logs: Path | None = None,
     ) -> None:
-        """Start it and wait for its heartbeat."""
+        """Start it and wait for its heartbeat. Its log and state lie in *logs*, beside the store if that is None."""
         self.store = store
         self.name = name
-        self.log_path = store.with_name(f"{store.name}-{name}.log")
-        state = str(store.with_name(f"{store.name}-{name}.state"))
+        beside = store.parent if logs is None else logs
+        self.log_path = beside / f"{store.name}-{name}.log"
+        state = str(beside / f"{store.name}-{name}.state")
         with self.log_path.open("a") as log:
             self.process = subprocess.Popen(
                 [python, "-m", "nbcache", "serve", "--dir", str(store), "--name", name, "--state", state, *options],
