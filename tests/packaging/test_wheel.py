@@ -65,6 +65,7 @@ def test_metadata(wheel):
         "numba",
         "numpy",
         "tomli",
+        "watchdog",
     ]
 
 
