@@ -17,14 +17,14 @@ _log = logging.getLogger("nbcache")
 _MODE = 0o644
 
 
-def requested(unit: Unit) -> Request | None:
+def requested(unit: Unit, *, by_value: bool = True) -> Request | None:
     """A unit as a request, or None and a line in the log."""
     from nbcache.glue.requested import UnaskableError, request_for
 
     try:
-        return request_for(unit, explain=False)
+        return request_for(unit, explain=False, by_value=by_value)
     except UnaskableError as exc:
-        _log.info("%s can't be asked for elsewhere: %s", unit.name, exc)
+        _log.log(logging.INFO if by_value else logging.DEBUG, "%s can't be asked for elsewhere: %s", unit.name, exc)
         return None
 
 

@@ -475,8 +475,8 @@ class ClientSession:
         """Say in the entry how to ask for it, so that it can be built again for another toolchain."""
         from nbcache.client import recording
 
-        request = recording.requested(unit) if self.store.writable else None
-        if request is not None and request.value is None:
+        request = recording.requested(unit, by_value=False) if self.store.writable else None
+        if request is not None:
             packed.sections["request"] = request.line()
 
     def _pack(

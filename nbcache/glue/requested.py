@@ -7,6 +7,7 @@ that is the key that was asked for.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 import importlib.machinery
@@ -60,14 +61,18 @@ class RefusedError(NbcacheError):
 # -- the client's side -------------------------------------------------------------------------
 
 
-def request_for(unit: Unit, *, explain: bool = True) -> Request:
+def request_for(unit: Unit, *, explain: bool = True, by_value: bool = True) -> Request:
     """What to ask a daemon for, or to write into a warm list.  Raises UnaskableError.
 
-    Without *explain*, the components of the key are left out.
+    Without *explain*, the components of the key are left out; without *by_value*, what can't be
+    named can't be asked for.
     """
     public = public_face(unit.owner)
     module, qualname = unit.name.split(":", 1)
     source = _source_digest(sys.modules[module]) if _is_found(public, module, qualname) else None
+    if source is None and not by_value:
+        msg = "other processes can't import it"
+        raise UnaskableError(msg)
     value = _by_value(public) if source is None else None
     try:
         signature = {
@@ -155,10 +160,15 @@ def _source_digest(module: ModuleType | None) -> str | None:
     if path is None or not path.endswith(tuple(importlib.machinery.SOURCE_SUFFIXES)):
         return None
     try:
-        with open(path, "rb") as file:
-            return hashlib.blake2b(file.read(), digest_size=16).hexdigest()
+        return _digest_of(path, os.stat(path).st_mtime_ns)
     except OSError:
         return None
+
+
+@functools.lru_cache(maxsize=1000)
+def _digest_of(path: str, _mtime_ns: int) -> str:
+    with open(path, "rb") as file:
+        return hashlib.blake2b(file.read(), digest_size=16).hexdigest()
 
 
 def _shown(unit: Unit) -> Iterator[tuple[str, str]]:

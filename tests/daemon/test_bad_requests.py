@@ -6,7 +6,6 @@ import dataclasses
 import os
 import random
 import sys
-import time
 
 import pytest
 from nbtest import daemons, proc
@@ -54,8 +53,6 @@ def outcome_of(store, path, key=KEY):
     daemons.wait_for(lambda: not path.exists(), 60, lambda: f"{path.name} still waits")
     names = {key, path.name}
     (reason,) = [each["reason"] for each in daemons.failures(store) if {each["key"], each["function"]} & names]
-    for each in (store / "v1/failed").glob("*.json"):
-        each.unlink()
     return reason
 
 
@@ -67,6 +64,14 @@ def store(tmp_path_factory):
         yield folder
         assert daemon.stop() == 0
         assert "Traceback" not in daemon.log
+
+
+@pytest.fixture(autouse=True)
+def nothing_failed_yet(request):
+    """Tests share a store, in any order."""
+    if "store" in request.fixturenames:
+        for each in (request.getfixturevalue("store") / "v1/failed").glob("*.json"):
+            each.unlink()
 
 
 @pytest.mark.parametrize(
@@ -142,9 +147,9 @@ def test_odd_files(store, tmp_path):
 
 
 def test_a_directory_in_the_spool_is_left_alone(store):
-    folder = store / "v1/requests" / f"{KEY}.0.json"
+    folder = store / "v1/requests" / f"{KEY}.folder.json"
     folder.mkdir()
-    time.sleep(2)
+    daemons.wait_for(lambda: daemons.failures(store), 60)
     assert folder.is_dir()
     folder.rmdir()
 
