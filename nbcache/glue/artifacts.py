@@ -559,7 +559,7 @@ def _assemble(unit: Unit, target_context: Any, fields: dict[str, Any], library: 
         target_context=compiler._make_subtarget(target_context, unit.flags),
         entry_point=entry_point,
         typing_error=None,
-        type_annotation=Annotation(inspection),
+        type_annotation=Annotation(inspection, fields["lifted"]),
         signature=typing.signature(fields["return_type"], *args),
         objectmode=fields["objectmode"],
         lifted=fields["lifted"],

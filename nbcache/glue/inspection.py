@@ -48,16 +48,24 @@ class LoadedDescriptor(funcdesc.PythonFunctionDescriptor):
 
 
 class Annotation:
-    """Stands in for a TypeAnnotation."""
+    """Stands in for a TypeAnnotation.  *lifted*: the loops lifted out of the function, which have overloads."""
 
-    def __init__(self, inspection: Inspection) -> None:
+    def __init__(self, inspection: Inspection, lifted: tuple[Any, ...]) -> None:
         self._inspection = inspection
+        self._loops = lifted
+
+    @cached_property
+    def _annotation(self) -> Any:
+        annotation = self._inspection.result.type_annotation
+        if self._loops:
+            annotation.lifted = self._loops
+        return annotation
 
     def __str__(self) -> str:
-        return str(self._inspection.result.type_annotation)
+        return str(self._annotation)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._inspection.result.type_annotation, name)
+        return getattr(self._annotation, name)
 
 
 class Metadata(dict[str, Any]):

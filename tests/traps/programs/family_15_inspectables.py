@@ -159,6 +159,29 @@ _LOOPLIFT = """
     show("lifted", lambda: [len(c.lifted) for c in f.overloads.values()])
     """
 
+_LOOPS_SHOWN = """
+    import io
+    from numba import jit
+
+    @jit(forceobj=True, looplift=True)
+    def f(n):
+        names = {"a": object}
+        s = 0
+        for i in range(n):
+            s += i
+        return s, sorted(names)
+
+    show("f", f, 5)
+    show("float", f, np.int8(5))
+    def shown():
+        out = io.StringIO()
+        f.inspect_types(file=out)
+        return [line.strip(" #") for line in out.getvalue().splitlines() if "overloads" in line or "lifted" in line]
+
+    show("annotation", shown)
+    show("lifted", lambda: [len(c.lifted) for c in f.overloads.values()])
+    """
+
 _CFUNC = """
     from numba import cfunc, njit
     from numba import types
@@ -321,6 +344,7 @@ PROGRAMS = (
     _same("generators", _GENERATORS),
     _same("objmode", _OBJMODE),
     _same("lifted-loops", _LOOPLIFT),
+    _same("annotation-of-lifted-loops", _LOOPS_SHOWN, rerun="same"),
     _same("cfunc", _CFUNC),
     _same("going-on-after-a-hit", _AFTER_A_HIT, rerun="same"),
     _same("jitclass-from-python", _JITCLASS_FROM_PYTHON),
