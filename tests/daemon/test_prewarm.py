@@ -48,6 +48,7 @@ def test_record_empty_store_prewarm(main, place):
     assert_warm(main, place / "second")
 
 
+@pytest.mark.long
 def test_by_a_daemon_in_a_store_that_one_may_not_write(main, place):
     warm, store = place / "warm.jsonl", place / "second"
     assert proc.run([main], place / "first", {"NBCACHE_RECORD": str(warm)}).status == 0
@@ -70,6 +71,7 @@ def test_in_the_process_itself(place):
     assert_warm(place / "main.py", place / "store")
 
 
+@pytest.mark.long
 def test_from_the_store_for_other_settings(main, place):
     """Everything that another process can import; what only lives in the program's own file has to be recorded."""
     (place / "imported.py").write_text(MAIN)

@@ -20,7 +20,7 @@ def check(seed: int, steps: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_fifteen_edits(seed: int, tmp_path: Path) -> None:
     check(seed, 15, tmp_path)
 

@@ -22,17 +22,19 @@ PROGRAMS = programs.load()
 EVERY_STEP = bool(os.environ.get("NBTEST_EVERY_STEP"))
 
 
-LARGE_FAMILY = 10
-"""Of larger families, every second program is left to the longer suite: the others show the family before every merge."""
+FEW, MANY = 8, 16
+"""A family of more than a few keeps every second program before a merge, one of many every third: they show the family;
+the longer suite runs all."""
 
 
 def _parameters() -> list[Any]:
     sizes, seen = Counter(program.family for program in PROGRAMS), Counter[int]()
     parameters = []
     for program in PROGRAMS:
+        size = sizes[program.family]
+        step = 3 if size > MANY else 2 if size > FEW else 1
+        marks = [pytest.mark.long] if seen[program.family] % step else []
         seen[program.family] += 1
-        left = sizes[program.family] > LARGE_FAMILY and seen[program.family] % 2 == 0
-        marks = [pytest.mark.long] if left else []
         parameters.append(pytest.param(program, id=f"{program.family:02d}-{program.name}", marks=marks))
     return parameters
 
