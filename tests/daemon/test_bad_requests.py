@@ -133,8 +133,9 @@ def test_odd_files(store, tmp_path):
     os.mkfifo(requests / f"{KEY}.fifo.json")
     os.symlink(tmp_path / "target", requests / f"{KEY}.link.json")
     os.link(tmp_path / "target", requests / f"{KEY}.hard.json")
-    with (requests / f"{KEY}.large.json").open("wb") as file:
+    with (requests / ".large").open("wb") as file:
         file.truncate(1 << 40)
+    (requests / ".large").rename(requests / f"{KEY}.large.json")
     (requests / "a..%2f..%2fetc.json").write_bytes(b"{}")
     (requests / "no suffix").write_bytes(b"")
     daemons.wait_for(lambda: not os.listdir(requests), 60, lambda: f"left: {os.listdir(requests)}")
