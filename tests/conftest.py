@@ -1,6 +1,9 @@
 """What holds for every test: settings of nbcache and Numba come from the test alone."""
 
 import os
+import shutil
+import tempfile
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -16,3 +19,12 @@ def no_outside_settings(monkeypatch):
     for name in list(os.environ):
         if name.startswith(("NBCACHE_", "NUMBA_")):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def place():
+    """A folder of this test, unlike tmp_path one that every user can reach."""
+    folder = Path(tempfile.mkdtemp(prefix="nbcache-test-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)

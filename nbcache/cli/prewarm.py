@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from nbcache import config
 from nbcache.cli.place import settings_of
+from nbcache.cli.serve import add_job_options, limits_of
 from nbcache.cli.text import CommandError, Progress, UsageError, print_json, printable
-from nbcache.cli.upkeep import parse_size
 from nbcache.protocol import heartbeats
 from nbcache.store import Refusal, Store
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from nbcache.config import Settings
     from nbcache.daemon.prewarming import Wish
+    from nbcache.store.trust import Trust
 
 
 def register(add: Callable[..., argparse.ArgumentParser]) -> None:
@@ -43,9 +44,7 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--daemon", action="store_true", help="let the daemons of the store build it, and wait for them"
     )
-    parser.add_argument("--workers", type=int, default=0, metavar="N", help="jobs at once (default: all processors)")
-    parser.add_argument("--job-seconds", type=float, default=300.0, metavar="S", help="how long a job may take")
-    parser.add_argument("--job-memory", default="4GiB", metavar="SIZE", help="what a job may use, 0 for no limit")
+    add_job_options(parser)
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.set_defaults(command=prewarm)
 
@@ -54,15 +53,14 @@ def prewarm(args: argparse.Namespace) -> int:
     """Collect what is wished for, build it, say what could not be."""
     # Imported here: no other command needs it.
     from nbcache.daemon import prewarming
-    from nbcache.daemon.pool import Limits
 
     if not (args.list or args.module or args.from_store or args.run):
         raise UsageError("prewarm: name a warm list, or --module, --from-store, --run")
+    limits = limits_of(args)
     settings = settings_of(args)
     store = _store_to_fill(settings, asking=args.daemon)
     wishes, complaints, status = _wishes(args, store)
     bar = Progress(len(wishes), "prewarm")
-    limits = Limits(args.job_seconds, parse_size(args.job_memory))
     if args.daemon:
         answers = prewarming.ask(store, wishes, limits.seconds * max(1, len(wishes)))
     else:
@@ -89,7 +87,7 @@ def _wishes(args: argparse.Namespace, store: Store) -> tuple[list[Wish], list[st
     with tempfile.TemporaryDirectory(prefix="nbcache-prewarm-") as folder:
         status, used = _run(args.run, store, folder) if args.run else (0, [])
         for path in [*args.list, *used]:
-            for wish in prewarming.from_list(_lines(path)):
+            for wish in prewarming.from_list(_lines(path, store.trust)):
                 if isinstance(wish, str):
                     complaints.append(f"{path}: {wish}")
                 else:
@@ -128,9 +126,13 @@ def _run(command: list[str], store: Store, folder: str) -> tuple[int, list[str]]
     return status, [path] if os.path.exists(path) else []
 
 
-def _lines(path: str) -> Iterator[bytes]:
+def _lines(path: str, trust: Trust) -> Iterator[bytes]:
+    """The lines of a warm list, which may hold pickles: so whoever may write it, may run code here."""
     if path == "-":
         yield from sys.stdin.buffer
         return
     with open(path, "rb") as file:
+        problem = trust.writers_problem(os.fstat(file.fileno()))
+        if problem is not None:
+            raise CommandError(f"{path}: {problem}")
         yield from file

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nbcache.config import Settings
+    from nbcache.daemon.pool import Limits
 
 SHOWN = 10
 """Failures that `status` lists."""
@@ -33,9 +34,7 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
         description="Build what clients ask for, until SIGTERM. SIGHUP reads the settings again.",
     )
     parser.add_argument("--name", default="", help="among the daemons of this store (default: the host's name)")
-    parser.add_argument("--workers", type=int, default=0, metavar="N", help="jobs at once (default: all processors)")
-    parser.add_argument("--job-seconds", type=float, default=300.0, metavar="S", help="how long a job may take")
-    parser.add_argument("--job-memory", default="4GiB", metavar="SIZE", help="what a job may use, 0 for no limit")
+    add_job_options(parser)
     parser.add_argument(
         "--state",
         metavar="DIR",
@@ -48,15 +47,29 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser.set_defaults(command=status)
 
 
+def add_job_options(parser: argparse.ArgumentParser) -> None:
+    """Add what `limits_of` reads, and ``--workers``."""
+    parser.add_argument("--workers", type=int, default=0, metavar="N", help="jobs at once (default: all processors)")
+    parser.add_argument("--job-seconds", type=float, default=300.0, metavar="S", help="how long a job may take")
+    parser.add_argument("--job-memory", default="4GiB", metavar="SIZE", help="what a job may use, 0 for no limit")
+
+
+def limits_of(args: argparse.Namespace) -> Limits:
+    """What a job may take. Raises UsageError, for ``--workers`` too."""
+    from nbcache.daemon.pool import Limits
+
+    if args.workers < 0 or args.job_seconds <= 0:
+        raise UsageError("--workers and --job-seconds: a positive number")
+    return Limits(args.job_seconds, parse_size(args.job_memory))
+
+
 def serve(args: argparse.Namespace) -> int:
     """Run a daemon in the foreground."""
     # Imported here: no other command needs the watchdog, and most are gone before it would be imported.
     from nbcache.daemon.notify import Notifier
-    from nbcache.daemon.pool import Limits
     from nbcache.daemon.service import Options, Service
 
-    if args.workers < 0 or args.job_seconds <= 0:
-        raise UsageError("--workers and --job-seconds: a positive number")
+    limits = limits_of(args)
 
     def read_settings() -> Settings:
         settings = settings_of(args)
@@ -68,7 +81,6 @@ def serve(args: argparse.Namespace) -> int:
     logs.configure(replace(settings, sources={**settings.sources, "log": "serve"}))
     for problem in settings.problems:
         logging.getLogger("nbcache").warning("%s", problem)
-    limits = Limits(args.job_seconds, parse_size(args.job_memory))
     given = config.inherited(("STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"))
     # systemd names all of a unit's directories, with colons.
     state = args.state or given.get("STATE_DIRECTORY", "").partition(":")[0] or STATE

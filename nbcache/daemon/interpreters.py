@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from nbcache import config
+from nbcache.store.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +27,7 @@ def problem(interpreter: str, trust: Trust) -> str | None:
     if not os.path.isabs(interpreter):
         return "is no absolute path"
     try:
-        fd = os.open(os.path.realpath(interpreter), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = os.open(os.path.realpath(interpreter), OPEN_FLAGS)
     except OSError as error:
         return f"can't be used: {error.strerror or error}"
     try:

@@ -37,8 +37,10 @@ from nbcache.glue.caveats import Watch
 from nbcache.glue.faces import public_face
 from nbcache.glue.frames import FrameStack
 from nbcache.glue.identity import Unidentifiable
+from nbcache.glue.ownership import resolve as loaded
 from nbcache.glue.units import KeyMaker, unit_for
 from nbcache.protocol.requests import MAX_ITEMS, MAX_TEXT, Request
+from nbcache.store.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,13 +109,11 @@ def _is_found(public: Any, module: str, qualname: str) -> bool:
 
     What is compiled where it is defined has no name yet, but will have one: the worker sees whether it does.
     """
-    found: Any = sys.modules.get(module)
-    if found is None or module == "__main__" or "<" in qualname:
+    home = sys.modules.get(module)
+    if home is None or module == "__main__" or "<" in qualname:
         return False
-    being_imported = getattr(found.__spec__, "_initializing", False)
-    for name in qualname.split("."):
-        found = getattr(found, name, None)
-    return found is public or (found is None and being_imported)
+    named = loaded(module, qualname)
+    return named is public or (named is None and getattr(getattr(home, "__spec__", None), "_initializing", False))
 
 
 def _by_value(public: Any) -> bytes:
@@ -224,7 +224,7 @@ class TrustedFinder:
 
     def _file_problem(self, path: str, *, required: bool) -> str | None:
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+            fd = os.open(path, OPEN_FLAGS)
         except FileNotFoundError:
             if required:
                 return "is gone"

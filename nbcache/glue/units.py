@@ -346,7 +346,8 @@ class LiftedUnit(Unit):
     """An ``objmode`` block, or a loop in object mode, which Numba lifts out of a function and compiles on its own.
 
     ``origin``: the key of the unit it was lifted from, and its number among the pieces lifted from
-    that; they determine its code. What a loop calls may have changed since, until it is called first.
+    that; they determine its code. Numba's settings, and what a loop calls, may have changed since, until it is called
+    first.
     """
 
     def __init__(
@@ -359,6 +360,7 @@ class LiftedUnit(Unit):
 
     def _key_parts(self) -> Iterator[bytes]:
         yield b"lifted key version %d" % KEY_VERSION
+        yield self.maker.conditions.digest()
         yield repr(self._origin).encode()
         block = self.owner.func_ir
         yield f"{sorted(block.blocks)} {block.arg_names} {getattr(self.owner, 'output_types', None)}".encode()

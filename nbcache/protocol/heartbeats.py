@@ -20,13 +20,11 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.store import atomic, layout
-from nbcache.store.trust import OPEN_FLAGS
+from nbcache.store import atomic, bounded, layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -120,20 +118,12 @@ _FIELDS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 def _read(path: str, trust: Trust) -> Heartbeat | None:
+    found = bounded.read_json(path, MAX_HEARTBEAT, trust)
     try:
-        fd = os.open(path, OPEN_FLAGS)
-    except OSError:
-        return None
-    try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or not trust.allows(status):
-            return None
-        said: Any = json.loads(os.read(fd, MAX_HEARTBEAT))
+        said = {} if found is None else found[0]
         if said["nbcache"] != "heartbeat" or said["version"] != HEARTBEAT_VERSION:
             return None
         fields: dict[str, Any] = {name: read(said[name]) for name, read in _FIELDS.items()}
         return Heartbeat(**fields)
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         return None
-    finally:
-        os.close(fd)

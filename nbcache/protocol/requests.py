@@ -135,7 +135,7 @@ def read(line: bytes) -> Request:
         msg = f"it is longer than {MAX_REQUEST} bytes"
         raise BadRequestError(msg)
     try:
-        said = json.loads(line, parse_constant=_no_constant)
+        said = json.loads(line, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         msg = "it is not JSON"
         raise BadRequestError(msg) from error
@@ -181,8 +181,8 @@ def _field(said: Mapping[str, Any], name: str, check: Callable[[Any], Any]) -> A
         raise BadRequestError(msg) from error
 
 
-def _no_constant(name: str) -> float:
-    raise ValueError(name)
+def _finite(number: str) -> float:
+    return _number(float(number))
 
 
 def _require(condition: object) -> None:

@@ -22,15 +22,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError
-from nbcache.store import atomic, layout
+from nbcache.store import atomic, bounded, layout
 from nbcache.store.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ def take(waiting: Waiting, trust: Trust) -> Request | Rejected | None:
         problem = _problem(status, trust)
         if problem is not None:
             return Rejected(problem)
-        request = requests.read(_read(fd, requests.MAX_REQUEST + 1))
+        request = requests.read(bounded.read_up_to(fd, requests.MAX_REQUEST + 1))
     except OSError as error:
         return Rejected(f"it can't be read: {error.strerror or error}")
     except BadRequestError as error:
@@ -168,17 +167,6 @@ def _problem(status: os.stat_result, trust: Trust) -> str | None:
     if status.st_size > requests.MAX_REQUEST:
         return f"it is longer than {requests.MAX_REQUEST} bytes"
     return None
-
-
-def _read(fd: int, most: int) -> bytes:
-    parts: list[bytes] = []
-    while most > 0:
-        part = os.read(fd, min(most, 1 << 20))
-        if not part:
-            break
-        parts.append(part)
-        most -= len(part)
-    return b"".join(parts)
 
 
 # -- failures ----------------------------------------------------------------------------------
@@ -251,19 +239,12 @@ def _write_failure(root: str, name: str, failure: Failure) -> None:
 
 
 def _read_failure(path: str) -> Failure | None:
+    found = bounded.read_json(path, MAX_FAILURE)
     try:
-        fd = os.open(path, OPEN_FLAGS)
-    except OSError:
-        return None
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return None
-        said: Any = json.loads(_read(fd, MAX_FAILURE))
+        said = {} if found is None else found[0]
         if said["nbcache"] != "failure" or said["version"] != FAILURE_VERSION:
             return None
         text = {name: str(said[name]) for name in ("key", "function", "signature", "reason", "host")}
         return Failure(**text, attempts=int(said["attempts"]), created=float(said["created"]))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         return None
-    finally:
-        os.close(fd)

@@ -53,7 +53,7 @@ class Trust:
         """Say what is wrong with a file, given the status of its open descriptor."""
         if not stat.S_ISREG(status.st_mode):
             return "is not a regular file"
-        return self._problem(status)
+        return self.writers_problem(status)
 
     def directory_problem(self, path: str) -> str | None:
         """Say what is wrong with one directory of the store, without looking at those above it. Never raises."""
@@ -63,7 +63,7 @@ class Trust:
             return f"can't be examined: {_reason(error)}"
         if not stat.S_ISDIR(status.st_mode):
             return "is not a directory"
-        return self._problem(status)
+        return self.writers_problem(status)
 
     def parents_problem(self, path: str) -> str | None:
         """Say what is wrong with the directories above an absolute path without symlinks. Never raises."""
@@ -88,9 +88,10 @@ class Trust:
             return f"can't be examined: {_reason(error)}"
         if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX and status.st_uid in self.uids:
             return None
-        return self._problem(status)
+        return self.writers_problem(status)
 
-    def _problem(self, status: os.stat_result) -> str | None:
+    def writers_problem(self, status: os.stat_result) -> str | None:
+        """Say who else may write what has this status, be it a file, a pipe or a directory."""
         if status.st_uid not in self.uids:
             return f"is owned by uid {status.st_uid}, who isn't trusted (see NBCACHE_TRUSTED_UIDS)"
         if status.st_mode & _OTHERS_WRITE and self._others_write(status):

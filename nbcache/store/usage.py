@@ -22,13 +22,11 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.store import atomic, layout
-from nbcache.store.trust import OPEN_FLAGS
+from nbcache.store import atomic, bounded, layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -126,20 +124,14 @@ def paths(root: str) -> list[str]:
 
 def load(path: str, limit: int = MAX_RECORD) -> tuple[Record, float] | None:
     """Return a record and its file's modification time [s]; None for anything but a record."""
-    try:
-        fd = os.open(path, OPEN_FLAGS)
-    except OSError:
+    found = bounded.read_json(path, limit)
+    if found is None:
         return None
+    raw, status = found
     try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
-            return None
-        raw = json.loads(os.read(fd, status.st_size))
         record = clean(raw)
-    except (OSError, ValueError, RecursionError, OverflowError):
+    except (ValueError, OverflowError, RecursionError):
         return None
-    finally:
-        os.close(fd)
     if record is None:
         return None
     _place_use(record, raw, status.st_mtime)

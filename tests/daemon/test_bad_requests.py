@@ -8,12 +8,11 @@ import random
 import sys
 
 import pytest
-from nbtest import daemons, proc
+from nbtest import daemons, fuzzing, proc
 from nbtest.kinds import LIB
 
 from nbcache.protocol.requests import Request
 
-WAIT = {"NBCACHE_READONLY": "1", "NBCACHE_ON_MISS": "wait", "NBCACHE_WAIT_SECONDS": "120", "NBCACHE_LOG": "info"}
 KEY = "ab" * 32
 
 
@@ -155,23 +154,6 @@ def test_a_directory_in_the_spool_is_left_alone(store):
     folder.rmdir()
 
 
-def fuzz(rng, lines):
-    line = bytearray(rng.choice(lines))
-    for _ in range(rng.randrange(1, 8)):
-        at = rng.randrange(len(line))
-        match rng.randrange(4):
-            case 0:
-                line[at] = rng.randrange(256)
-            case 1:
-                del line[at : at + rng.randrange(1, 60)]
-            case 2:
-                line[at:at] = rng.choice([b"[", b"{", b'"', b"null", b"-1", b"1e999", b"../", b"true", b"\\u0000"])
-            case 3:
-                line[at:at] = line[: rng.randrange(1, 60)]
-        line = line or bytearray(b" ")
-    return bytes(line)
-
-
 def others(folder):
     """What lies there beside the store, the daemon's state and its log."""
     return sorted(path for path in folder.rglob("*") if not path.relative_to(folder).parts[0].startswith("store"))
@@ -189,9 +171,11 @@ def test_fuzzed_requests(tmp_path, count):
     with daemons.daemon(store, "--job-seconds", "5") as daemon:
         before = others(tmp_path)
         for number in range(count):
-            put(store, fuzz(rng, lines), f"{KEY[:-5]}{number:05d}.0.json" if number % 3 else f"{number}.json")
+            put(
+                store, fuzzing.mutated(rng, lines), f"{KEY[:-5]}{number:05d}.0.json" if number % 3 else f"{number}.json"
+            )
         daemons.wait_for(lambda: not daemons.spool(store), 3000, lambda: daemon.log[-2000:])
-        outcome = proc.run([tmp_path / "main.py"], store, WAIT)
+        outcome = proc.run([tmp_path / "main.py"], store, daemons.WAITING)
         assert outcome.stdout == "40\n"
         assert "not built" not in outcome.stderr
         assert "built lib:f (int64)" in daemon.log

@@ -11,7 +11,6 @@ import pytest
 from nbtest import daemons, proc, programs, usage
 
 BOUND = 400  # [s] nothing may take longer, on two busy cores
-WAIT = {"NBCACHE_READONLY": "1", "NBCACHE_ON_MISS": "wait", "NBCACHE_WAIT_SECONDS": "300", "NBCACHE_LOG": "info"}
 MAIN = """
 import os, sys, time
 from work import ALL
@@ -47,7 +46,7 @@ def prepare(place, signatures, before=""):
 def start_all(main, store, count, **extra):
     """Start clients and let all of them go at the same moment."""
     go = main.with_name("go")
-    clients = [proc.start([main, go], store, {**WAIT, **extra}) for _ in range(count)]
+    clients = [proc.start([main, go], store, {**daemons.WAITING, **extra}) for _ in range(count)]
     for client in clients:
         assert client.stdout.readline() == "ready\n", client.stderr.read()
     go.touch()
@@ -68,17 +67,6 @@ def finished(clients, expected, capsys):
     return outcomes
 
 
-def mine(store):
-    """How often each of the program's functions was built, by key."""
-    seen = usage.read(store)
-    return {key: count for key, count in seen.builds.items() if seen.functions[key].startswith("work:")}
-
-
-def verified(store):
-    outcome = proc.run(["-m", "nbcache", "verify"], store)
-    assert outcome.status == 0, outcome.stdout + outcome.stderr
-
-
 @pytest.mark.parametrize(("clients", "signatures"), SIZES)
 @pytest.mark.parametrize("count", [1, 2], ids=["one-daemon", "two-daemons"])
 @pytest.mark.timeout(900)
@@ -89,7 +77,7 @@ def test_each_signature_is_built_once(place, capsys, clients, signatures, count)
     try:
         outcomes = finished(start_all(main, store, clients), expected, capsys)
         assert not any("not built" in outcome.stderr for outcome in outcomes)
-        built = mine(store)
+        built = usage.read(store).builds_in("work")
         assert set(built.values()) == {1}
         assert len(built) == signatures
         assert not daemons.spool(store)
@@ -98,7 +86,7 @@ def test_each_signature_is_built_once(place, capsys, clients, signatures, count)
         for daemon in running:
             if daemon.process.poll() is None:
                 daemon.kill()
-    verified(store)
+    proc.verify(store)
 
 
 @pytest.mark.parametrize(("clients", "signatures"), SIZES)
@@ -115,11 +103,11 @@ def test_one_of_two_daemons_is_killed_in_mid_job(place, capsys, clients, signatu
         dies.kill()
         finished(waiting, expected, capsys)
         assert stays.stop() == 0
-    built = mine(store)
+    built = usage.read(store).builds_in("work")
     assert len(built) == signatures
     # What the dead one was building was built again.
     assert sum(built.values()) <= signatures + 1
-    verified(store)
+    proc.verify(store)
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.long)])
@@ -145,7 +133,7 @@ def test_killed_again_and_again(place, capsys, kills):
     finally:
         if daemon.process.poll() is None:
             daemon.kill()
-    verified(store)
+    proc.verify(store)
     assert not daemons.failures(store)
     with daemons.daemon(store):
         (outcome,) = finished(start_all(main, store, 1), expected, capsys)

@@ -9,9 +9,6 @@ import pytest
 from nbtest import daemons, proc, programs, usage
 from nbtest.kinds import LIB, MAIN
 
-WAIT = {"NBCACHE_READONLY": "1", "NBCACHE_ON_MISS": "wait", "NBCACHE_WAIT_SECONDS": "120", "NBCACHE_LOG": "info"}
-"""A client that can't write, and would rather wait than compile."""
-
 
 def write(place, **files):
     for name, text in files.items():
@@ -20,7 +17,7 @@ def write(place, **files):
 
 
 def client(main, store, **extra):
-    return proc.run([main], store, {**WAIT, **extra})
+    return proc.run([main], store, {**daemons.WAITING, **extra})
 
 
 def built(store):
@@ -138,7 +135,7 @@ def test_killed_in_mid_job_and_started_again_it_answers(place):
     slow = "import time, sys\nif not sys.argv[0].endswith('main.py'):\n    time.sleep(4)\n" + LIB
     main, store = write(place, lib=slow, main="import lib\nprint(lib.f(1))\n"), place / "store"
     daemon = daemons.Daemon(store)
-    waiting = proc.start([main], store, WAIT)
+    waiting = proc.start([main], store, daemons.WAITING)
     daemons.wait_for(lambda: daemons.spool(store), 60)
     daemons.wait_for(lambda: daemon.heartbeat().get("busy"), 60, lambda: daemon.log)
     daemon.kill()
@@ -150,14 +147,14 @@ def test_killed_in_mid_job_and_started_again_it_answers(place):
         daemons.wait_for(lambda: not daemons.spool(store), 60, lambda: again.log)
         assert again.stop() == 0
     assert "built lib:f" in again.log
-    assert proc.run(["-m", "nbcache", "verify"], store).status == 0
+    proc.verify(store)
 
 
 def test_stopping_leaves_requests_and_takes_no_longer_than_ten_seconds(place):
     slow = "import time, sys\nif not sys.argv[0].endswith('main.py'):\n    time.sleep(60)\n" + LIB
     main, store = write(place, lib=slow, main="import lib\nprint(lib.f(1))\n"), place / "store"
     with daemons.daemon(store) as daemon:
-        waiting = proc.start([main], store, WAIT)
+        waiting = proc.start([main], store, daemons.WAITING)
         daemons.wait_for(lambda: daemon.heartbeat().get("busy"), 60, lambda: daemon.log)
         started = time.monotonic()
         assert daemon.stop() == 0
@@ -173,11 +170,11 @@ def test_two_daemons_share_a_store(place):
     main, store = write(place, main=programs.caller("work")), place / "store"
     expected = proc.run([main])
     with daemons.daemon(store, "--workers", "1", name="one"), daemons.daemon(store, "--workers", "1", name="two"):
-        clients = [proc.start([main], store, WAIT) for _ in range(4)]
+        clients = [proc.start([main], store, daemons.WAITING) for _ in range(4)]
         outcomes = [proc.finish(each) for each in clients]
     assert [outcome.said for outcome in outcomes] == [expected.said] * 4
     seen = usage.read(store)
-    mine = {key: count for key, count in seen.builds.items() if seen.functions[key].startswith("work:")}
+    mine = seen.builds_in("work")
     assert set(mine.values()) == {1}, seen.built_twice
     assert len(mine) == 12
 

@@ -11,7 +11,6 @@ from nbtest.kinds import LIB
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
 STRANGER = 4321
-WAIT = {"NBCACHE_READONLY": "1", "NBCACHE_ON_MISS": "wait", "NBCACHE_WAIT_SECONDS": "120", "NBCACHE_LOG": "info"}
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ def asked(main, store, trusted="", **more):
     """Run a client; return its outcome, the reasons why it was refused, and the log."""
     extra = {"NBCACHE_TRUSTED_UIDS": trusted} if trusted else {}
     with daemons.daemon(store, extra=extra) as daemon:
-        client_extra = {**WAIT, **extra, **more.pop("extra", {})}
+        client_extra = {**daemons.WAITING, **extra, **more.pop("extra", {})}
         outcome = proc.run([main], store, client_extra, **more)
         assert outcome.stdout == "40\n", outcome.stderr
         return [failure["reason"] for failure in daemons.failures(store)], daemon.log
@@ -103,3 +102,23 @@ def test_a_stranger_s_interpreter(main, place):
     reasons, _log = asked(main, place / "store", python=str(environment / "bin/python"), extra=proc.packages())
     assert all("the interpreter" in reason and "owned by uid 4321" in reason for reason in reasons)
     assert reasons
+
+
+def test_a_stranger_s_warm_list(place):
+    (place / "lib.py").write_text(LIB)
+    main, warm, store = place / "main.py", place / "warm.jsonl", place / "store"
+    main.write_text("import lib\nprint(lib.f(1))\n")
+    assert proc.run([main], place / "first", {"NBCACHE_RECORD": str(warm)}).status == 0
+    command = ["-m", "nbcache", "prewarm", "--dir", store, warm]
+    os.chown(warm, STRANGER, STRANGER)
+    refused = proc.run(command, cwd=place)
+    assert refused.status != 0
+    assert refused.stderr.splitlines() == [
+        f"nbcache: {warm}: is owned by uid {STRANGER}, who isn't trusted (see NBCACHE_TRUSTED_UIDS)"
+    ]
+    assert not usage.read(store).builds
+    trusted = proc.run(command, None, {"NBCACHE_TRUSTED_UIDS": str(STRANGER)}, cwd=place)
+    assert (trusted.status, trusted.stderr) == (0, "")
+    os.chown(warm, 0, 0)
+    warm.chmod(0o666)
+    assert "is writable by others" in proc.run(command, cwd=place).stderr

@@ -11,7 +11,6 @@ import os
 import shutil
 import socket
 import subprocess
-from collections import Counter
 from contextlib import contextmanager
 
 import pytest
@@ -25,7 +24,6 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("sshd", path="/usr/sbin") is None, reason="needs the package openssh-server"),
 ]
 CLIENTS, SIGNATURES = 16, 20
-WAIT = {"NBCACHE_READONLY": "1", "NBCACHE_ON_MISS": "wait", "NBCACHE_WAIT_SECONDS": "300", "NBCACHE_LOG": "info"}
 
 
 @contextmanager
@@ -87,14 +85,14 @@ def test_two_daemons_and_sixteen_clients(place, capsys):
             daemons.daemon(stores[0], "--workers", "1", name="left", logs=place) as one,
             daemons.daemon(stores[1], "--workers", "1", name="right", logs=place) as other,
         ):
-            clients = [proc.start([main, go], stores[number % 2], WAIT) for number in range(CLIENTS)]
+            clients = [proc.start([main, go], stores[number % 2], daemons.WAITING) for number in range(CLIENTS)]
             for client in clients:
                 assert client.stdout.readline() == "ready\n", client.stderr.read()
             go.touch()
             outcomes = [proc.finish(client, 900) for client in clients]
         assert [f"ready\n{outcome.stdout}" for outcome in outcomes] == [expected.stdout] * CLIENTS
         seen = usage.read(place / "shared/store")
-        mine = Counter({key: count for key, count in seen.builds.items() if seen.functions[key].startswith("work:")})
+        mine = seen.builds_in("work")
         assert len(mine) == SIGNATURES
         duplicates = mine.total() - SIGNATURES
         by_clients = sum("not built" in outcome.stderr or "no answer" in outcome.stderr for outcome in outcomes)
@@ -102,5 +100,4 @@ def test_two_daemons_and_sixteen_clients(place, capsys):
             print(f"\n{CLIENTS} clients on two mounts, {SIGNATURES} signatures: {duplicates} built again")
         assert duplicates <= SIGNATURES // 4, "\n".join([one.log, other.log, *(each.stderr for each in outcomes)])
         assert not by_clients
-        verified = proc.run(["-m", "nbcache", "verify"], place / "shared/store")
-        assert verified.status == 0, verified.stdout
+        proc.verify(place / "shared/store")

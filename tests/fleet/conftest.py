@@ -1,23 +1,8 @@
-"""Folders that other users may enter, and the program most of these tests run."""
+"""Other users, for those who may become them."""
 
 import os
-import shutil
-import sys
-import tempfile
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-
-
-@pytest.fixture
-def place():
-    """A folder of this test, unlike tmp_path one that every user can reach."""
-    folder = Path(tempfile.mkdtemp(prefix="nbcache-fleet-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

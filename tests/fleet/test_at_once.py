@@ -43,12 +43,6 @@ def oracle(main: Path) -> str:
     return outcome.stdout.partition("\n")[2]
 
 
-def verified(store: Path) -> None:
-    """Assert that ``nbcache verify`` finds nothing wrong."""
-    outcome = proc.run(["-m", "nbcache", "verify"], store)
-    assert outcome.status == 0, outcome.stdout + outcome.stderr
-
-
 def warm_builds(main: Path, store: Path) -> list[str]:
     """Run once more; return the functions it still had to build."""
     before = usage.read(store)
@@ -59,11 +53,6 @@ def warm_builds(main: Path, store: Path) -> list[str]:
     return [after.functions[key] for key in after.builds]
 
 
-def mine(built: usage.Usage) -> dict[str, int]:
-    """Builds of the program's own functions, by key. What Numba compiles inside them never waits for a lease."""
-    return {key: count for key, count in built.builds.items() if built.functions[key].startswith("work:")}
-
-
 def test_each_signature_is_built_once(place: Path) -> None:
     main, store = prepare(place), place / "store"
     expected = oracle(main)
@@ -72,10 +61,10 @@ def test_each_signature_is_built_once(place: Path) -> None:
     assert [outcome.stderr for outcome in outcomes] == [""] * PROCESSES
     seen = usage.read(store)
     assert seen.processes == PROCESSES
-    assert set(mine(seen).values()) == {1}, seen.built_twice
-    assert len(mine(seen)) == SIGNATURES
+    assert set(seen.builds_in("work").values()) == {1}, seen.built_twice
+    assert len(seen.builds_in("work")) == SIGNATURES
     assert sum(seen.hits.values()) >= (PROCESSES - 1) * SIGNATURES
-    verified(store)
+    proc.verify(store)
 
 
 def killing_round(place: Path, seed: int) -> None:
@@ -96,7 +85,7 @@ def killing_round(place: Path, seed: int) -> None:
         victim.communicate()
     assert [outcome.stdout for outcome in outcomes] == [expected] * len(survivors)
     assert {outcome.status for outcome in outcomes} == {0}
-    verified(store)
+    proc.verify(store)
     assert warm_builds(main, store) == []
 
 
@@ -124,4 +113,4 @@ def test_a_process_stopped_while_it_compiles_is_not_waited_for_forever(place: Pa
         processes[0].send_signal(signal.SIGCONT)
     assert [outcome.stdout for outcome in outcomes] == [expected] * 3
     assert proc.finish(processes[0], BOUND).stdout == expected
-    verified(store)
+    proc.verify(store)

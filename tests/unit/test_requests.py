@@ -5,6 +5,7 @@ import json
 import random
 
 import pytest
+from nbtest import fuzzing
 
 from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError, Request
@@ -101,21 +102,8 @@ def test_10000_mutated_requests():
     lines = [BY_REFERENCE.line(), BY_VALUE.line()]
     read, complaints = 0, set()
     for _ in range(10_000):
-        line = bytearray(rng.choice(lines))
-        for _ in range(rng.randrange(1, 6)):
-            at = rng.randrange(len(line))
-            match rng.randrange(4):
-                case 0:
-                    line[at] = rng.randrange(256)
-                case 1:
-                    del line[at : at + rng.randrange(1, 40)]
-                case 2:
-                    line[at:at] = rng.choice([b"[", b"{", b'"', b"null", b"-1", b"1e999", b"\\u0000", b"true"])
-                case 3:
-                    line[at:at] = line[: rng.randrange(1, 60)]
-            line = line or bytearray(b" ")
         try:
-            found = requests.read(bytes(line))
+            found = requests.read(fuzzing.mutated(rng, lines))
         except BadRequestError as error:
             complaints.add(str(error))
         else:

@@ -157,11 +157,10 @@ def daemon(bench: Bench, repeat: int) -> Samples:
         "trivial ms": "miss to running code, trivial [ms]",
         "sorting ms": "miss to running code, sort, median… [ms]",
     }
-    asking = {"NBCACHE_READONLY": "1", "NBCACHE_ON_MISS": "wait", "NBCACHE_WAIT_SECONDS": "300"}
     with daemons.daemon(bench.store, "--workers", "2"):
         for number in range(repeat + 1):
             (bench.folder / f"asked_{number}.py").write_text(_ASKED.format(number=number), encoding="utf-8")
-            for side, extra in ((NBCACHE, asking), (PLAIN, {})):
+            for side, extra in ((NBCACHE, {**daemons.WAITING, "NBCACHE_LOG": "warning"}), (PLAIN, {})):
                 measured = bench.run(side, "asked", f"asked_{number}", extra=extra)
                 if number:  # the first one waits for the daemon's interpreter, and brings the library's parts
                     _collect(rows, samples, side, measured)

@@ -118,3 +118,9 @@ def run(
     """Run ``python argv`` to its end."""
     started = time.perf_counter()
     return finish(start(argv, store, extra, cwd, python, user), timeout, started)
+
+
+def verify(store: Path) -> None:
+    """Assert that ``nbcache verify`` finds nothing wrong."""
+    outcome = run(["-m", "nbcache", "verify"], store)
+    assert outcome.status == 0, outcome.stdout + outcome.stderr

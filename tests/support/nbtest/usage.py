@@ -29,6 +29,10 @@ class Usage:
         """Functions of the keys that were built more than once, with the number of builds."""
         return {f"{self.functions[key]} {key[:12]}": count for key, count in self.builds.items() if count > 1}
 
+    def builds_in(self, module: str) -> Counter[str]:
+        """How often each function of a module was built, by key; what Numba compiles inside them is another's."""
+        return Counter({key: n for key, n in self.builds.items() if self.functions[key].startswith(f"{module}:")})
+
     def since(self, earlier: Usage) -> Usage:
         """What was added after ``earlier`` was read."""
         return Usage(

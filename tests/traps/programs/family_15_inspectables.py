@@ -159,27 +159,15 @@ _LOOPLIFT = """
     show("lifted", lambda: [len(c.lifted) for c in f.overloads.values()])
     """
 
-_LOOPS_SHOWN = """
+_LOOPS_SHOWN = f"""{_LOOPLIFT}
     import io
-    from numba import jit
 
-    @jit(forceobj=True, looplift=True)
-    def f(n):
-        names = {"a": object}
-        s = 0
-        for i in range(n):
-            s += i
-        return s, sorted(names)
-
-    show("f", f, 5)
-    show("float", f, np.int8(5))
     def shown():
         out = io.StringIO()
         f.inspect_types(file=out)
         return [line.strip(" #") for line in out.getvalue().splitlines() if "overloads" in line or "lifted" in line]
 
     show("annotation", shown)
-    show("lifted", lambda: [len(c.lifted) for c in f.overloads.values()])
     """
 
 _CFUNC = """

@@ -183,6 +183,51 @@ _LIBRARY = {
     """)
 }
 
+_SETTINGS = {
+    "main.py": main("""
+        import os
+        import sys
+        from numba import jit
+
+        DATA = {word: np.arange(10, dtype=word)[:4] for word in ("float64", "int64", "int16")}
+
+        @jit(forceobj=True, looplift=True)
+        def loop(word):
+            data, total = DATA[str(word)], 0
+            for i in range(len(data) + 2):
+                total += data[i]
+            return total
+
+        for word in sys.argv[1:]:
+            if word == "check":
+                os.environ["NUMBA_BOUNDSCHECK"] = "1"
+            else:
+                show(word, loop, word)
+    """)
+}
+
+_STENCILS = {
+    "main.py": main("""
+        import sys
+        from numba import stencil
+
+        @stencil
+        def s(a):
+            return a[-1] + a[0] + a[2]
+
+        @njit
+        def f(a):
+            return s(a) * 2
+
+        @njit
+        def g(a):
+            return s(a) * 3
+
+        for word in sys.argv[1:]:
+            show(word, {"s": s, "f": f, "g": g}[word], np.arange(6.0))
+            print(s.neighborhood)
+    """)
+}
 
 _CHOICES = {
     "main.py": main("""
@@ -295,6 +340,8 @@ PROGRAMS = [
     _orders("rebound-under-an-intrinsic", _CHOICES, "p patch q", "patch q", "p patch q", "p q", "patch p q"),
     _orders("registered-in-between", _CHOICES, "h register calls_h", "register calls_h", "calls_h register h i", "h i"),
     _orders("declared-return-type", _DECLARED, "f", "declare f", "f g", "declare g f", "f recompile g"),
+    _orders("settings-under-a-loop", _SETTINGS, "float64 int64", "float64 check int64 int16", "check int16", "int16"),
+    _orders("neighborhood", _STENCILS, "s f", "f", "g s", "f g", "s g"),
     _orders(
         "numba-s-own-functions", _LIBRARY, "fast exact", "exact", "exact fast", "other", "fast other", "other fast"
     ),

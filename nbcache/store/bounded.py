@@ -1,0 +1,47 @@
+"""Reading small JSON files that somebody else may have written: bounded, and from a regular file only."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import TYPE_CHECKING, Any
+
+from nbcache.store.trust import OPEN_FLAGS
+
+if TYPE_CHECKING:
+    from nbcache.store.trust import Trust
+
+
+def read_json(path: str, limit: int, trust: Trust | None = None) -> tuple[Any, os.stat_result] | None:
+    """Return what a file of at most ``limit`` bytes holds, and its status; None for anything else. Never raises.
+
+    With ``trust``, only from a file that passes the rule. What it holds is just JSON of any shape.
+    """
+    try:
+        fd = os.open(path, OPEN_FLAGS)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
+            return None
+        if trust is not None and not trust.allows(status):
+            return None
+        return json.loads(read_up_to(fd, status.st_size)), status
+    except (OSError, ValueError, RecursionError):
+        return None
+    finally:
+        os.close(fd)
+
+
+def read_up_to(fd: int, most: int) -> bytes:
+    """Return the next ``most`` bytes, fewer at the end of the file. Raises OSError."""
+    parts: list[bytes] = []
+    while most > 0:
+        part = os.read(fd, min(most, 1 << 20))
+        if not part:
+            break
+        parts.append(part)
+        most -= len(part)
+    return b"".join(parts)
