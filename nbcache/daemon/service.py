@@ -103,6 +103,7 @@ class Service:
         self._stopped = threading.Event()
         self._stopping = False
         self._reload = False
+        self._failures_grew = False
         self._started = time.time()
         self._beat = 0.0
         self._told: tuple[object, ...] = ()
@@ -133,6 +134,9 @@ class Service:
                 self._scan()
                 self._collect()
                 self._start_jobs()
+                if self._failures_grew:
+                    self._failures_grew = False
+                    spool.sweep_failures(self.store.path)
                 self._give_sign(draining=False)
                 notifier.alive()
                 self._wake.wait(SCAN_SECONDS)
@@ -291,6 +295,7 @@ class Service:
     def _reject(self, waiting: Waiting, reason: str) -> None:
         _log.warning("the request %s is rejected: %s", waiting.name, reason)
         spool.rejected(self.store.path, waiting, reason)
+        self._failures_grew = True
         self._answer(waiting)
 
     def _answer(self, waiting: Waiting) -> None:
@@ -380,7 +385,7 @@ class Service:
         else:
             _log.warning("%s is not built: %s", what, reason)
             spool.failed(self.store.path, request, reason, job.attempts)
-            spool.sweep_failures(self.store.path)
+            self._failures_grew = True
             self.catalogue.failure(request.key, what, reason)
         if job.attempts:
             seconds = time.monotonic() - job.started

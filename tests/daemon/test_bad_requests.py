@@ -159,7 +159,7 @@ def others(folder):
     return sorted(path for path in folder.rglob("*") if not path.relative_to(folder).parts[0].startswith("store"))
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [1200, pytest.param(10_000, marks=pytest.mark.long)])
 @pytest.mark.timeout(3600)
 def test_fuzzed_requests(tmp_path, count):
     """The daemon still serves, and nothing outside of the spool and the store was touched."""
