@@ -24,11 +24,11 @@ def arm(settings: Settings | None = None) -> None:
     if settings is not None:
         _state.update(settings=settings, activated=False)
     numba = sys.modules.get("numba")
+    _state["armed"] = True
     if numba is not None and not getattr(getattr(numba, "__spec__", None), "_initializing", False):
         _activate()
-    elif not _state["armed"]:
+    elif _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
-    _state["armed"] = True
 
 
 def disarm() -> None:
@@ -49,15 +49,37 @@ def init_extension() -> None:
         arm()
 
 
-def _activate() -> None:
+def _imported() -> None:
+    """Numba is there: the rest waits until it is used, but what the environment says counts as of now."""
+    import os
+
+    try:
+        from nbcache.glue import dormant
+
+        environ = dict(os.environ)
+        asleep = _is_patient(environ) and dormant.sleep(lambda: _activate(environ))
+    except Exception:  # noqa: BLE001  as below
+        asleep = False
+    if not asleep:
+        _activate()
+
+
+def _is_patient(environ: dict[str, str]) -> bool:
+    """Whether nothing is lost by waiting: not what a relative path means, nor what is counted or recorded."""
+    return environ.get("NBCACHE_DIR", "").startswith("/") and not (
+        environ.get("NBCACHE_COUNT") or environ.get("NBCACHE_RECORD")
+    )
+
+
+def _activate(environ: dict[str, str] | None = None) -> None:
     # Once: Numba's extension point comes by again, and a refusal is not to be said twice.
-    if _state["activated"]:
+    if _state["activated"] or not _state["armed"]:
         return
     _state["activated"] = True
     try:
         from nbcache import config
 
-        settings = _state["settings"] or config.load()
+        settings = _state["settings"] or config.load(environ)
         # A file may name the directory for the commands; that alone switches no process on, whatever else armed it.
         if not settings.sources.get("dir", "").startswith("file "):
             from nbcache.client import session
@@ -85,7 +107,7 @@ def _count(settings: Settings) -> None:
 
 
 class _NumbaFinder:
-    """Finds Numba the way it would be found without it, and activates the client after the import."""
+    """Finds Numba the way it would be found without it, and hooks it after the import."""
 
     def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> Any:
         if name != "numba":
@@ -96,12 +118,12 @@ class _NumbaFinder:
                 continue
             spec = find_spec(name, path, target)
             if spec is not None:
-                _activate_after(spec.loader)
+                _hook_after(spec.loader)
                 return spec
         return None
 
 
-def _activate_after(loader: Any) -> None:
+def _hook_after(loader: Any) -> None:
     execute = getattr(loader, "exec_module", None)
     if execute is None:
         return
@@ -111,7 +133,7 @@ def _activate_after(loader: Any) -> None:
         if _finder in sys.meta_path:
             sys.meta_path.remove(_finder)
         execute(module)
-        _activate()
+        _imported()
 
     try:
         loader.exec_module = exec_module

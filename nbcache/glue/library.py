@@ -1,8 +1,9 @@
 """A code library whose object code comes out of an entry.
 
-The object goes in through the MCJIT object-cache callback, as Numba's own cache does it, with an
-empty module standing for the one it was compiled from.  The LLVM bitcode is only needed to link
-the function into a new caller or to look at it; it is read and parsed then.
+The object goes straight into the engine.  Numba's own cache hands it over through the object-cache
+callback of a module, which has to be made, scanned three times and found again among all others.
+The LLVM bitcode is only needed to link the function into a new caller or to look at it; it is read
+and parsed then.
 """
 
 from __future__ import annotations
@@ -16,9 +17,6 @@ from numba.core.runtime import rtsys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-
-_half_loaded: list[Any] = []
 
 
 class StoredLibrary(JITCodeLibrary):
@@ -43,34 +41,33 @@ class StoredLibrary(JITCodeLibrary):
         self._shared_module = None
         self._read = read
         self._rebuild = rebuild
-        self._final_module = llvm.parse_assembly(_stand_in(codegen, symbols["unresolved"]))
-        self._final_module.name = name
-        self.enable_object_caching()
-        self._set_compiled_object(code)
         self._disable_inspection = False
-        codegen._rtlinker._defined.update(symbols["functions"])
-        try:
-            self._finalize_final_module()
-        except BaseException:
-            # The engine has the module and will ask its library for the object again.
-            _half_loaded.append(self)
-            raise
-        codegen._engine._defined_symbols.update(symbols["functions"], symbols["variables"])
+        engine, linker = codegen._engine, codegen._rtlinker
+        self._map_unresolved(symbols["unresolved"])
+        engine._ee.add_object_file(llvm.ObjectFileRef.from_data(code))
+        linker._defined.update(symbols["functions"])
+        engine._defined_symbols.update(symbols["functions"], symbols["variables"])
+        engine.finalize_object()
+        linker.resolve(engine)
+        self._finalized = True
 
-    def _finalize_specific(self) -> None:
-        """Put the code into the engine, and the addresses of recursive functions where they are looked up.
+    def _map_unresolved(self, names: tuple[str, ...]) -> None:
+        """Make cells for the addresses of recursive functions, where the code looks them up.
 
         Numba's linker fills in what is defined by now, here and in code that waited for this.  Numba
         would put a placeholder into the rest at once; here the entries that are needed come first.
         """
         engine, linker = self._codegen._engine, self._codegen._rtlinker
-        for variable in self._final_module.global_variables:
-            if not engine.is_symbol_defined(variable.name):
+        for name in names:
+            if not engine.is_symbol_defined(name):
                 cell = ctypes.c_void_p(0)
-                engine.add_global_mapping(variable, ctypes.addressof(cell))
-                linker._unresolved[variable.name[len(linker.PREFIX) :]] = cell
-        engine.finalize_object()
-        linker.resolve(engine)
+                llvm.add_symbol(name, ctypes.addressof(cell))
+                engine._defined_symbols.add(name)
+                linker._unresolved[name[len(linker.PREFIX) :]] = cell
+
+    @property
+    def _final_module(self) -> Any:
+        return self._get_module_for_linking()
 
     def _get_module_for_linking(self) -> Any:
         if self._shared_module is None:
@@ -109,10 +106,3 @@ def abort_unresolved(target_context: Any) -> None:
         placeholder = rtsys.library.get_pointer_to_function("nrt_unresolved_abort")
         for cell in waiting:
             cell.value = placeholder
-
-
-def _stand_in(codegen: Any, unresolved: tuple[str, ...]) -> str:
-    """An empty module that declares the pointers Numba resolves after linking (recursion)."""
-    lines = [f'target triple = "{codegen._llvm_module.triple}"', f'target datalayout = "{codegen._data_layout}"']
-    lines += [f'@"{name}" = external global i64' for name in unresolved]
-    return "\n".join(lines)

@@ -22,7 +22,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numba
-from numba.core import bytecode, callconv, cgutils, compiler_lock, ir, ir_utils, serialize, sigutils, types
+from numba.core import bytecode, callconv, cgutils, compiler_lock, entrypoints, ir, ir_utils, serialize, sigutils, types
 from numba.core.base import BaseContext
 from numba.core.caching import _Cache
 from numba.core.datamodel import models
@@ -39,7 +39,7 @@ from numba.np.ufunc import parallel, ufuncbuilder
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 
-from nbcache.glue import addresses, artifacts, effects, tokens
+from nbcache.glue import addresses, artifacts, effects, shortcuts, tokens
 from nbcache.glue.faces import show_as
 from nbcache.glue.frames import Effect, FrameStack, UniqueIds
 from nbcache.glue.history import History, inherited
@@ -248,6 +248,20 @@ def _typing_after_hits(original: Any, session: Session) -> Any:
         return typ
 
     return typeof_pyval
+
+
+def _without_masked_arrays(original: Any, _session: Session) -> Any:
+    return shortcuts.NumPy(original)
+
+
+def _extensions(original: Any, _session: Session) -> Any:
+    @functools.wraps(original)
+    def init_all() -> None:
+        if not entrypoints._already_initialized:
+            entrypoints._already_initialized = not shortcuts.declares_extensions()
+        original()
+
+    return init_all
 
 
 def _known_choosers(original: Any, _session: Session) -> Any:
@@ -581,6 +595,15 @@ def table() -> list[Seam]:
         Seam(
             _DispatcherBase, "typeof_pyval", "a hit initialises nothing, but some values get their type from it",
             _typing_after_hits, ("self", "val"),
+        ),
+        Seam(
+            importlib.import_module("numba.core.typing.typeof"), "np", "numpy.ma is imported for one look at its class",
+            _without_masked_arrays,
+        ),
+        Seam(
+            entrypoints, "init_all", "it parses the metadata of every distribution for the few that extend Numba",
+            _extensions,
+            (),
         ),
         Seam(
             DUFunc, "_compile_for_argtys", "loops that compiling a caller adds to a ufunc",

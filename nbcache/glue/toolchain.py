@@ -111,14 +111,22 @@ class Conditions:
         self._values: list[Any] = []
         self._components: list[_Component] = []
         self._digest = b""
+        self._environ: dict[Any, Any] | None = None
 
     def digest(self) -> bytes:
         """32 bytes; Numba re-reads its environment before each compilation, and so does this."""
-        config.reload_config()
+        self._reload()
         scope = vars(config)
         if not self._names or not all(map(is_, map(scope.get, self._names), self._values)):
             self._recompute()
         return self._digest
+
+    def _reload(self) -> None:
+        """Do what Numba does, unless that would find everything as it was: it decodes each variable again."""
+        environ = getattr(os.environ, "_data", None)
+        if environ is None or environ != self._environ or os.path.exists(config._config_fname):
+            config.reload_config()
+            self._environ = None if environ is None else dict(environ)
 
     def components(self) -> list[_Component]:
         """The labelled parts behind `digest`."""

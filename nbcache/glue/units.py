@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 KEY_VERSION = 1
 EXTENSION_NODES = 1000
 """How large the graph behind one registration may be before its package counts by its sources."""
+_PLAIN_FLAGS = frozenset({bool, str, int, type(None)})
 _MEMO_KEEPERS = (Dispatcher, UFuncDispatcher, CFunc)
 
 
@@ -435,6 +436,8 @@ def flag_components(flags: compiler.Flags) -> list[tuple[str, str]]:
 
 
 def _flag_text(value: Any) -> str:
+    if type(value) in _PLAIN_FLAGS:  # nearly all; the others' abstract base class makes isinstance slow
+        return str(value)
     if isinstance(value, FastMathOptions):
         return " ".join(sorted(value.flags)) or "no"
     if isinstance(value, InlineOptions):

@@ -79,12 +79,11 @@ def import_numba(bench: Bench, repeat: int) -> Samples:
 def start(bench: Bench, repeat: int) -> Samples:
     """What the .pth line adds to a Python that never imports Numba: NBCACHE_DIR set (as nbcache) and unset (as plain)."""
     samples = _new()
-    line = proc.ROOT / "nbcache" / "nbcache.pth"
+    line = bench.site / "nbcache" / "nbcache.pth"
     for _ in range(repeat * 3):
         for side in (NBCACHE, PLAIN):
             env = proc.environment(bench.store if side == NBCACHE else None, {"PYTHONPATH": ""})
-            env.pop("PYTHONDONTWRITEBYTECODE")
-            argv = [sys.executable, "-S", bench.folder / "switch.py", line, proc.ROOT]
+            argv = [sys.executable, "-S", bench.folder / "switch.py", line, bench.site]
             output = subprocess.run(argv, env=env, check=True, capture_output=True, text=True).stdout
             samples["Python start, NBCACHE_DIR set / unset [ms]"][side].append(json.loads(output)["ms"])
     return samples
