@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.cli.place import open_store
 from nbcache.cli.text import age, duration, print_json, size, table
-from nbcache.counting import aggregate
 from nbcache.store import usage
+from nbcache.summary import aggregate
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Mapping
 
-    from nbcache.counting import Summary
+    from nbcache.summary import Summary
 
 _EXAMPLES = 3
 

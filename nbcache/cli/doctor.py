@@ -23,10 +23,10 @@ import nbcache
 from nbcache import config
 from nbcache.cli.place import settings_of
 from nbcache.cli.text import print_json, printable, size
-from nbcache.counting import aggregate
 from nbcache.protocol import heartbeats
 from nbcache.store import Refusal, Store, layout, locks, usage
 from nbcache.store.trust import Trust
+from nbcache.summary import aggregate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

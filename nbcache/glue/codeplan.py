@@ -9,9 +9,8 @@ from __future__ import annotations
 import dis
 import hashlib
 import weakref
-from dataclasses import dataclass
 from types import CodeType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from nbcache.glue.atoms import encode_constant
 
@@ -26,8 +25,7 @@ _EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
 _GLOBAL_SHIFT = 1 if "CACHE" in dis.opmap else 0
 
 
-@dataclass(frozen=True)
-class CodePlan:
+class CodePlan(NamedTuple):
     """The identity of one code object, nested code included.
 
     ``digest``: covers bytecode, constants (type-exact), names, flags, exception table.

@@ -35,7 +35,6 @@ import numpy as np
 from numba.core import types
 from numba.core.dispatcher import Dispatcher, LiftedCode
 from numba.core.extending import _Intrinsic
-from numba.core.types.abstract import Type
 from numba.core.typing.templates import Signature
 from numba.np.ufunc import parallel
 from numba.np.ufunc.dufunc import DUFunc
@@ -46,7 +45,7 @@ from nbcache.glue.atoms import encode_atom, encode_dtype
 from nbcache.glue.codeplan import plan_of
 from nbcache.glue.exported import exported_as
 from nbcache.glue.identity import MEMO, MISSING, Node, Unidentifiable
-from nbcache.glue.ownership import is_toolchain_module, module_name, toolchain_name
+from nbcache.glue.ownership import is_numba_type, is_toolchain_module, module_name, toolchain_name
 from nbcache.glue.past import LOOPS, past_of
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class Describers:
 
     def describe(self, obj: object) -> Node:
         """The node of *obj*, which is no atom.  Raises Unidentifiable."""
-        name = toolchain_name(obj) if not isinstance(obj, Type | np.ndarray) else None
+        name = None if is_numba_type(obj) or isinstance(obj, np.ndarray) else toolchain_name(obj)
         if name is not None:
             node = Node(obj, f"toolchain {name}")
             if name == "numba.np.ufunc.parallel:set_num_threads":
@@ -725,7 +724,7 @@ _DESCRIBERS: dict[type, Callable[[Node, Any], None]] = {
     DUFunc: _describe_dufunc,
     GUFunc: _describe_gufunc,
     _Intrinsic: _describe_intrinsic,
-    Type: _describe_type,
+    types.Type: _describe_type,
     Signature: _describe_signature,
     np.ndarray: _describe_array,
     np.ufunc: _describe_ufunc,

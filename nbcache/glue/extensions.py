@@ -27,7 +27,7 @@ from numba.core.rewrites import rewrite_registry
 from numba.core.types.abstract import Type
 from numba.core.typing import templates
 
-from nbcache.glue.ownership import is_toolchain_definition, is_toolchain_module
+from nbcache.glue.ownership import is_numba_type, is_toolchain_definition, is_toolchain_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +62,7 @@ class ExtensionIndex:
         """(label, callable or class) of what is registered for *obj* itself."""
         found = self._by_key.get(id(obj))
         registered = list(found[1]) if found is not None and found[0] is obj else []
-        if isinstance(obj, type) and issubclass(obj, Type) and not is_toolchain_module(obj.__module__):
+        if isinstance(obj, type) and Type in obj.__mro__ and not is_toolchain_module(obj.__module__):
             registered += _type_machinery(obj)
         return registered
 
@@ -130,7 +130,7 @@ class ExtensionIndex:
         if not _is_foreign_registration(registered):
             return
         owner = key if _is_foreign(key) else None
-        if owner is None and isinstance(key, Type) and _is_foreign(type(key)):
+        if owner is None and is_numba_type(key) and _is_foreign(type(key)):
             owner = type(key)
         name = f"{label} {getattr(registered, '__qualname__', registered)!s}"
         formal = tuple(t for t in signature if isinstance(t, type | Type))

@@ -44,7 +44,7 @@ class Effect(NamedTuple):
     fresh: bool
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Frame:
     """One compilation.
 

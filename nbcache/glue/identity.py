@@ -430,6 +430,11 @@ def _digest_component(component: list[Node]) -> None:
     digest also covers the component's whole transition table: two nodes agree only if following
     any path of labels from them reads the same parts.
     """
+    if len(component) == 1:  # one round tells all there is
+        (node,) = component
+        colours = {id(node): node.local_digest()}
+        node.digest = _refined(node, colours, _edge_bytes(node, {id(node)}))
+        return
     inside = {id(member) for member in component}
     colours = {id(member): member.local_digest() for member in component}
     edges = {id(member): _edge_bytes(member, inside) for member in component}
@@ -437,9 +442,6 @@ def _digest_component(component: list[Node]) -> None:
     while len(set(colours.values())) > distinct:
         distinct = len(set(colours.values()))
         colours = {id(member): _refined(member, colours, edges[id(member)]) for member in component}
-    if len(component) == 1:
-        component[0].digest = colours[id(component[0])]
-        return
     table = hashlib.blake2b(digest_size=32)
     for row in sorted(_refined(member, colours, edges[id(member)]) for member in component):
         table.update(row)

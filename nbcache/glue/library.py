@@ -12,6 +12,7 @@ import ctypes
 from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
+from llvmlite.binding import ffi
 from numba.core.codegen import CodeLibrary, JITCodeLibrary
 from numba.core.runtime import rtsys
 
@@ -44,10 +45,12 @@ class StoredLibrary(JITCodeLibrary):
         self._disable_inspection = False
         engine, linker = codegen._engine, codegen._rtlinker
         self._map_unresolved(symbols["unresolved"])
-        engine._ee.add_object_file(llvm.ObjectFileRef.from_data(code))
+        if not engine._defined_symbols:
+            _drop_empty_module(codegen)
+        with ffi.lib._lock:
+            _load(engine._ee, code)
         linker._defined.update(symbols["functions"])
         engine._defined_symbols.update(symbols["functions"], symbols["variables"])
-        engine.finalize_object()
         linker.resolve(engine)
         self._finalized = True
 
@@ -93,6 +96,25 @@ class StoredLibrary(JITCodeLibrary):
 
     def get_asm_str(self) -> str:
         return str(self._codegen._tm.emit_assembly(self._get_module_for_linking()))
+
+
+def _drop_empty_module(codegen: Any) -> None:
+    """Take out of the engine the module it was made with: compiling that one, which is empty, takes 1.5 ms."""
+    engine, module = codegen._engine._ee, codegen._llvm_module
+    if module in engine._modules and not any(module.functions):
+        engine.remove_module(module)
+
+
+def _load(engine: Any, code: bytes) -> None:
+    """`ExecutionEngine.add_object_file` and `finalize_object`, by a caller who holds llvmlite's lock.
+
+    Taking it for each call makes two of Numba's events each time, which cost as much as what is called.
+    """
+    call = ffi.lib
+    thing = call.LLVMPY_CreateObjectFile._cfn(code, len(code))
+    call.LLVMPY_MCJITAddObjectFile._cfn(engine, thing)
+    call.LLVMPY_DisposeObjectFile._cfn(thing)
+    call.LLVMPY_FinalizeObject._cfn(engine)
 
 
 def abort_unresolved(target_context: Any) -> None:

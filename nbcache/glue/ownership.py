@@ -7,8 +7,11 @@ what they define is identified by its name; everything else is identified by its
 from __future__ import annotations
 
 import builtins
+import functools
 import sys
 from types import ModuleType
+
+from numba.core.types.abstract import Type
 
 TOOLCHAIN_ROOTS = frozenset({"numba", "llvmlite", "numpy", "nbcache"})
 _BUILTINS = vars(builtins)
@@ -16,13 +19,21 @@ _BUILTINS = vars(builtins)
 
 def is_toolchain_module(name: object) -> bool:
     """Whether the module called *name* comes with the toolchain (``__main__`` never does)."""
-    if not isinstance(name, str):
-        return False
+    return isinstance(name, str) and _is_toolchain_name(name)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_toolchain_name(name: str) -> bool:
     root = name.partition(".")[0]
     if root in TOOLCHAIN_ROOTS:
         # numba.tests and numpy.tests stand for user code: they are edited, and full of closures.
         return ".tests" not in name
     return root in sys.stdlib_module_names and root not in {"__main__", "this", "antigravity"}
+
+
+def is_numba_type(obj: object) -> bool:
+    """``isinstance(obj, numba.types.Type)``, without asking a hundred subclasses for each new class of object."""
+    return Type in type(obj).__mro__
 
 
 def resolve(module: str, qualname: str) -> object | None:

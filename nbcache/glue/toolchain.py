@@ -8,8 +8,8 @@ import os
 import platform
 import sys
 from contextlib import suppress
-from operator import is_
-from typing import Any
+from operator import is_, itemgetter
+from typing import TYPE_CHECKING, Any
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -17,6 +17,9 @@ import numba
 import numpy as np
 from numba.core import config
 from numba.core.registry import cpu_target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 # Settings that cannot change generated code.  Everything not listed here is in the key, so a
 # setting that a new Numba brings causes a miss, never a wrong hit.
@@ -107,8 +110,8 @@ class Conditions:
     """Digest of all of the above, recomputed only when a setting is a different object than before."""
 
     def __init__(self) -> None:
-        self._names: list[str] = []
-        self._values: list[Any] = []
+        self._settings: Callable[[Mapping[str, Any]], tuple[Any, ...]] | None = None
+        self._values: tuple[Any, ...] = ()
         self._components: list[_Component] = []
         self._digest = b""
         self._environ: dict[Any, Any] | None = None
@@ -116,10 +119,17 @@ class Conditions:
     def digest(self) -> bytes:
         """32 bytes; Numba re-reads its environment before each compilation, and so does this."""
         self._reload()
-        scope = vars(config)
-        if not self._names or not all(map(is_, map(scope.get, self._names), self._values)):
+        if not self._unchanged():
             self._recompute()
         return self._digest
+
+    def _unchanged(self) -> bool:
+        if self._settings is None:
+            return False
+        try:
+            return all(map(is_, self._settings(vars(config)), self._values))
+        except KeyError:
+            return False
 
     def _reload(self) -> None:
         """Do what Numba does, unless that would find everything as it was: it decodes each variable again."""
@@ -137,8 +147,8 @@ class Conditions:
         return f"numba {numba.__version__} python {platform.python_version()} {llvm.get_host_cpu_name()}"
 
     def _recompute(self) -> None:
-        self._names = _relevant_settings()
-        self._values = [getattr(config, name) for name in self._names]
+        read = self._settings = itemgetter(*_relevant_settings())
+        self._values = read(vars(config))
         self._components = [*toolchain_components(), *target_components(), *config_components()]
         hasher = hashlib.blake2b(digest_size=32, person=b"nbcache conds")
         for label, words in self._components:

@@ -9,6 +9,7 @@ hash seed, object addresses.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import warnings
 import weakref
@@ -432,7 +433,13 @@ def _is_leaf(node: Node) -> bool:
 
 def flag_components(flags: compiler.Flags) -> list[tuple[str, str]]:
     """Flags as components of a key: (label, value)."""
-    return [(f"options/{name}", _flag_text(value)) for name, value in flags.values().items()]
+    values = flags._values
+    return [(label, _flag_text(values.get(name, default))) for label, name, default in _flag_labels(type(flags))]  # type: ignore[arg-type]
+
+
+@functools.cache
+def _flag_labels(kind: Any) -> list[tuple[str, str, Any]]:
+    return [(f"options/{name}", name, option.default) for name, option in kind.options.items()]
 
 
 def _flag_text(value: Any) -> str:
@@ -449,15 +456,30 @@ def _flag_text(value: Any) -> str:
 # -- from what Numba is about to compile -------------------------------------------------------
 
 
-def _flags_of(function_compiler: Any) -> compiler.Flags:
+_parsed: dict[tuple[object, ...], compiler.Flags] = {}
+
+
+def _flags_of(maker: KeyMaker, function_compiler: Any) -> compiler.Flags:
     """The flags as ``_FunctionCompiler`` will set them, inherited ones included."""
-    flags = compiler.Flags()
-    function_compiler.targetdescr.options.parse_as_flags(flags, function_compiler.targetoptions)
+    flags = _parse(maker, function_compiler.targetdescr.options, function_compiler.targetoptions)
     try:
         return function_compiler._customize_flags(flags)
     except Exception as exc:
         msg = f"options that Numba refuses ({exc})"
         raise Unidentifiable(msg) from exc
+
+
+def _parse(maker: KeyMaker, parser: Any, options: dict[str, Any]) -> compiler.Flags:
+    """What Numba makes of options; parsed once for each set of them that says it all, under the same settings."""
+    alone = not ConfigStack() and all(type(value) in _PLAIN_FLAGS for value in options.values())
+    key = (parser, maker.conditions.digest(), *((name, type(value), value) for name, value in options.items()))
+    if alone and key in _parsed:
+        return _parsed[key].copy()
+    flags = compiler.Flags()
+    parser.parse_as_flags(flags, options)
+    if alone:
+        _parsed[key] = flags.copy()
+    return flags
 
 
 def unit_for(maker: KeyMaker, frames: FrameStack, owner: Any, sig: Any) -> Unit:
@@ -469,9 +491,11 @@ def unit_for(maker: KeyMaker, frames: FrameStack, owner: Any, sig: Any) -> Unit:
         flags = ConfigStack().top().copy()
         unit = Unit(maker, frames, "ufunc", owner, owner.py_func, args, return_type, flags)
     elif isinstance(owner, Dispatcher):
-        unit = Unit(maker, frames, "dispatcher", owner, owner.py_func, args, return_type, _flags_of(owner._compiler))
+        unit = Unit(
+            maker, frames, "dispatcher", owner, owner.py_func, args, return_type, _flags_of(maker, owner._compiler)
+        )
     else:
-        unit = Unit(maker, frames, "cfunc", owner, owner._pyfunc, args, return_type, _flags_of(owner._compiler))
+        unit = Unit(maker, frames, "cfunc", owner, owner._pyfunc, args, return_type, _flags_of(maker, owner._compiler))
 
     return unit
 

@@ -18,8 +18,7 @@ import errno
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.store import atomic, entry, layout, tree
 from nbcache.store.entry import DAMAGED, OTHER_VERSION, UNREADABLE, examine_open, pread_exactly
@@ -48,15 +47,13 @@ _GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
 _OBJECTS: Final = f"/{layout.OBJECTS}/"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """Why a store can't be used: one line for a person."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class BadEntry:
+class BadEntry(NamedTuple):
     """An entry that :meth:`Store.verify` found wanting."""
 
     path: str

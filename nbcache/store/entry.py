@@ -39,10 +39,10 @@ from __future__ import annotations
 import json
 import os
 import stat
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.errors import EntryError
 
@@ -77,8 +77,7 @@ _NUMBER_FIELDS: Final = ("compile_seconds", "created")
 _TABLE_ROW: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """What is known about an entry without reading its sections."""
 
     key: str
@@ -99,7 +98,7 @@ class Header:
     """Build id, part of every symbol of the object."""
     guard: str
     """Digest of what must also hold for this variant; ``""`` for nothing."""
-    extra: Mapping[str, object] = field(default_factory=dict)
+    extra: Mapping[str, object] = MappingProxyType({})
     """Small JSON; unknown fields are ignored."""
 
 

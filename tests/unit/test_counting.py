@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from storekit import key, open_store
 
-from nbcache.counting import Counters, aggregate
+from nbcache.counting import Counters
 from nbcache.store import usage
+from nbcache.summary import aggregate
 
 
 @pytest.fixture
