@@ -40,6 +40,7 @@ from nbcache.glue.elf import symbols_of
 from nbcache.glue.frames import build_in
 from nbcache.glue.inspection import Annotation, Inspection, LoadedDescriptor, Metadata
 from nbcache.glue.library import StoredLibrary, abort_unresolved
+from nbcache.glue.ownership import is_toolchain_module
 from nbcache.glue.units import StencilUnit
 
 if TYPE_CHECKING:
@@ -642,12 +643,22 @@ def _environment(fndesc: Any, consts: list[Any] | None) -> Any:
     return environment
 
 
+def _globals_of(module: str) -> dict[str, Any]:
+    """The globals for code in nopython mode, which never reads them: they are in its constants.
+
+    Numba's own modules are not imported for it: those of array functions bring SciPy along.
+    """
+    if module in sys.modules or not is_toolchain_module(module):
+        return vars(importlib.import_module(module))
+    return {"__name__": module}
+
+
 def _bind_environments(library: StoredLibrary, environments: list[tuple[str, str, list[Any]]]) -> None:
     kept = []
     for name, module, consts in environments:
         environment = lookup_environment(name)
         if environment is None:
-            environment = Environment(importlib.import_module(module).__dict__)
+            environment = Environment(_globals_of(module))
             environment.env_name = name
             environment.consts[:] = consts
             Environment._memo[name] = environment

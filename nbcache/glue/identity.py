@@ -12,7 +12,7 @@ which tells apart exactly what can be told apart by following edges.
 
 Asking again must be cheap, so each component keeps a *scope*: what it read (dictionary items,
 attributes, array contents) with the values it saw.  Identity is unchanged while every value read
-is the same object; that comparison runs in C over flat lists.  Comparing by ``is`` and never by
+is the same object; that comparison runs in C, in a few passes.  Comparing by ``is`` and never by
 ``==`` is what keeps ``1`` and ``True`` apart here.
 
 Objects whose identity cannot be established raise `Unidentifiable`.  Never guess.
@@ -23,9 +23,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 import weakref
+from collections import Counter
 from contextlib import suppress
-from itertools import repeat
-from operator import is_
+from operator import attrgetter, is_, itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -173,8 +173,8 @@ _TUPLE_DEPTH = 5
 class Scope:
     """What one component read, and the scopes of the components it leads to."""
 
-    __slots__ = ("_flat", "_keepers", "attributes", "checks", "children", "cycle", "items", "keepers", "members",
-                 "snapshots", "volatile")  # fmt: skip
+    __slots__ = ("_keepers", "_watched", "attributes", "checks", "children", "cycle", "items", "keepers",
+                 "members", "snapshots", "volatile")  # fmt: skip
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.items: list[tuple[dict[str, Any], str, object]] = []
@@ -187,7 +187,7 @@ class Scope:
         self.cycle: list[tuple[weakref.ref[Any], bytes]] = []
         """Those of a cycle that carry no memo, with their digests."""
         self.volatile = False
-        self._flat: tuple[list[Any], ...] | None = None
+        self._watched: _Watched | None = None
         self._keepers: dict[bytes, weakref.ref[Any] | None] | None = None
         for node in nodes:
             self.items += node.watched_items
@@ -199,22 +199,10 @@ class Scope:
 
     def unchanged(self) -> bool:
         """Whether everything read, here and below, is still the same object or content."""
-        flat = self._flat
-        if flat is None:
-            flat = self._flat = self._flatten()
-        containers, names, values, owners, attributes, seen, classes, fields, members, checks, snapshots, volatile = (
-            flat
-        )
-        if volatile:
-            return False
+        if self._watched is None:
+            self._watched = _Watched(self._all())
         try:
-            return (
-                all(map(is_, map(dict.get, containers, names, repeat(MISSING)), values))
-                and all(map(is_, map(getattr, owners, attributes, repeat(MISSING)), seen))
-                and all(map(is_, map(MappingProxyType.get, classes, fields, repeat(MISSING)), members))
-                and all(function(obj) == expected for function, obj, expected in checks)
-                and all(_same(take(obj), expected) for take, obj, expected in snapshots)
-            )
+            return self._watched.unchanged()
         except Exception:  # noqa: BLE001  e.g. an emptied closure cell: then it did change
             return False
 
@@ -241,25 +229,75 @@ class Scope:
                 pending += scope.children
         return list(found.values())
 
-    def _flatten(self) -> tuple[list[Any], ...]:
-        scopes = self._all()
-        items = [item for scope in scopes for item in scope.items]
-        attributes = [item for scope in scopes for item in scope.attributes]
-        members = [item for scope in scopes for item in scope.members]
+
+class _Watched:
+    """All that a scope and those below it read, sorted so that comparing is left to C.
+
+    One attribute or item of many owners is read by one `map`, and many items of one dictionary by one call; reading
+    each on its own takes four times as long. ``same``: (reader of one owner, owners, values seen). ``rows``: (reader of
+    several items, dictionary, values seen).
+    """
+
+    __slots__ = ("checks", "odd", "rows", "same", "snapshots", "volatile")
+
+    def __init__(self, scopes: list[Scope]) -> None:
+        self.volatile = any(scope.volatile for scope in scopes)
+        self.checks = [item for scope in scopes for item in scope.checks]
+        self.snapshots = [item for scope in scopes for item in scope.snapshots]
+        self.odd: list[tuple[Callable[..., object], object, str, object]] = []
+        """What wasn't there, and what is in a dictionary of a class of its own."""
+        self.same: list[tuple[Callable[[Any], object], list[Any], list[object]]] = []
+        self.rows: list[tuple[Callable[[Any], Any], Any, list[object]]] = []
+        self._sort_attributes([item for scope in scopes for item in scope.attributes])
+        self._sort_items([item for scope in scopes for item in (*scope.items, *scope.members)])
+
+    def _sort_attributes(self, watched: list[tuple[object, str, object]]) -> None:
+        self.odd += [(getattr, owner, name, value) for owner, name, value in watched if value is MISSING]
+        self._add_same(attrgetter, [item for item in watched if item[2] is not MISSING])
+
+    def _sort_items(self, watched: list[tuple[Any, str, object]]) -> None:
+        plain: list[tuple[Any, str, object]] = []
+        for container, name, value in watched:
+            if value is MISSING or type(container) not in _PLAIN:
+                get = MappingProxyType.get if type(container) is MappingProxyType else dict.get
+                self.odd.append((get, container, name, value))
+            else:
+                plain.append((container, name, value))
+        names = Counter(name for _container, name, _value in plain)
+        sizes = Counter(id(container) for container, _name, _value in plain)
+        tables: dict[int, list[tuple[Any, str, object]]] = {}
+        rest: list[tuple[Any, str, object]] = []
+        for item in plain:
+            size = sizes[id(item[0])]
+            (tables.setdefault(id(item[0]), []) if size > max(1, names[item[1]]) else rest).append(item)
+        for table in tables.values():
+            if len(table) > 1:  # of a single name, itemgetter returns no tuple
+                read = itemgetter(*(name for _container, name, _value in table))
+                self.rows.append((read, table[0][0], [value for _container, _name, value in table]))
+            else:
+                rest += table
+        self._add_same(itemgetter, rest)
+
+    def _add_same(self, reader: Callable[[str], Any], items: Iterable[tuple[Any, str, object]]) -> None:
+        groups: dict[str, list[tuple[object, object]]] = {}
+        for owner, name, value in items:
+            groups.setdefault(name, []).append((owner, value))
+        for name, pairs in groups.items():
+            self.same.append((reader(name), [owner for owner, _value in pairs], [value for _owner, value in pairs]))
+
+    def unchanged(self) -> bool:
+        """As `Scope.unchanged`; may raise anything, which means no."""
         return (
-            [item[0] for item in items],
-            [item[1] for item in items],
-            [item[2] for item in items],
-            [item[0] for item in attributes],
-            [item[1] for item in attributes],
-            [item[2] for item in attributes],
-            [item[0] for item in members],
-            [item[1] for item in members],
-            [item[2] for item in members],
-            [item for scope in scopes for item in scope.checks],
-            [item for scope in scopes for item in scope.snapshots],
-            [scope for scope in scopes if scope.volatile],
+            not self.volatile
+            and all(all(map(is_, map(read, owners), seen)) for read, owners, seen in self.same)
+            and all(all(map(is_, read(container), seen)) for read, container, seen in self.rows)
+            and all(get(owner, name, MISSING) is seen for get, owner, name, seen in self.odd)
+            and all(function(obj) == expected for function, obj, expected in self.checks)
+            and all(_same(take(obj), expected) for take, obj, expected in self.snapshots)
         )
+
+
+_PLAIN = frozenset({dict, MappingProxyType})
 
 
 def _same(now: list[object], before: list[object]) -> bool:

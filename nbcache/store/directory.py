@@ -306,7 +306,9 @@ class Store:
         # Once per process: nobody but a trusted owner can make a directory that passed any worse.
         if shard in self._shards:
             return True
-        if tree.inner_problem(self.path, self.trust) or self.trust.directory_problem(self._stem + shard):
+        if not self._shards and tree.inner_problem(self.path, self.trust):
+            return False
+        if self.trust.directory_problem(self._stem + shard):
             return False
         self._shards.add(shard)
         return True

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import compileall
 import json
-import os
 import shutil
 from pathlib import Path
 from types import MappingProxyType
@@ -27,10 +25,7 @@ class Bench:
         self.folder = folder
         self.store, self.own = folder / "store", folder / "own"
         shutil.copytree(CHILDREN, folder, dirs_exist_ok=True)
-        # Compiled, as an installed package is: the sources of a checkout would be compiled in each process.
-        self.site = folder / "site"
-        shutil.copytree(proc.ROOT / "nbcache", self.site / "nbcache", ignore=shutil.ignore_patterns("__pycache__"))
-        compileall.compile_dir(self.site, quiet=2)
+        self.site = proc.installed(folder / "site")
 
     def generate(self, functions: int) -> None:
         """Write module ``many`` with so many functions, and one more in ``first_one``."""
@@ -49,7 +44,7 @@ class Bench:
         self, side: str, child: str, *arguments: str, extra: Mapping[str, str] = MappingProxyType({})
     ) -> dict[str, float]:
         """Run a child in a fresh process; return what it measured, and its whole time as ``process ms``."""
-        path = {"PYTHONPATH": os.pathsep.join(map(str, (proc.INJECT, self.site)))}
+        path = {"PYTHONPATH": proc.search_path(self.site)}
         own = {"NUMBA_CACHE_DIR": str(self.own), "BENCH_CACHE": "1"} if side == OWN else {}
         outcome = proc.run(
             [self.folder / f"{child}.py", *arguments],

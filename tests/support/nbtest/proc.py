@@ -5,6 +5,7 @@ A child sees no NBCACHE_*, NUMBA_* or NBTEST_* of ours, only what a test passes.
 
 from __future__ import annotations
 
+import compileall
 import os
 import re
 import shutil
@@ -42,13 +43,25 @@ class Outcome:
 def environment(store: Path | str | None = None, extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment of a child; with ``store``, nbcache is on."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED)}
-    env["PYTHONPATH"] = os.pathsep.join([str(INJECT), str(ROOT)])
+    env["PYTHONPATH"] = search_path(ROOT)
     env["PYTHONDONTWRITEBYTECODE"] = "1"
     env["NUMBA_NUM_THREADS"] = "2"
     if store is not None:
         env["NBCACHE_DIR"] = str(store)
     env.update(extra or {})
     return env
+
+
+def search_path(site: Path) -> str:
+    """Return the PYTHONPATH of a child that takes nbcache from ``site``."""
+    return os.pathsep.join([str(INJECT), str(site)])
+
+
+def installed(site: Path) -> Path:
+    """Put nbcache into ``site`` as a wheel would, compiled: a checkout's sources are compiled in each process."""
+    shutil.copytree(ROOT / "nbcache", site / "nbcache", ignore=shutil.ignore_patterns("__pycache__"))
+    compileall.compile_dir(site, quiet=2)
+    return site
 
 
 def start(

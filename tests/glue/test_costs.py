@@ -1,0 +1,76 @@
+"""What a hit may cost, in calls: times depend on the machine, these don't."""
+
+import json
+import sys
+
+from nbtest import proc
+
+FURTHER = 20
+PROGRAM = f"""
+import json, sys
+sys.path.insert(0, {str(proc.ROOT / "tests/support")!r})
+import numpy as np
+import numba
+from nbtest import costs
+
+counts = costs.watch()
+from numba import njit
+import lib
+
+def cost():
+    spent = dict(counts)
+    counts.clear()
+    return spent
+
+decorated = cost()
+first = lib.first(np.arange(3.0)), cost()
+further = sum(f(2) for f in lib.ALL), cost()
+loaded_again = sum(f(2) for f in lib.ALL), cost()
+other_modules = [name for name in ("numpy.ma", "numba.np.arraymath", "numba.np.npyimpl", "numba.cpython.unicode",
+                 "filelock", "nbcache.store.publish", "nbcache.protocol", "sqlite3") if name in sys.modules]
+print(json.dumps([decorated, first, further, loaded_again, other_modules]))
+"""
+LIB = "from numba import njit\n@njit\ndef first(a):\n    return a.sum() + len(a)\nALL = []\n" + "".join(
+    f"@njit\ndef f{n}(x):\n    return x * {n} + 1\nALL.append(f{n})\n" for n in range(FURTHER)
+)
+
+
+def warm_costs(tmp_path):
+    """The second run's costs: of the decorators, the first hit, all further ones, and calling again."""
+    (tmp_path / "lib.py").write_text(LIB)
+    (tmp_path / "main.py").write_text(PROGRAM)
+    outcomes = [proc.run([tmp_path / "main.py"], tmp_path / "store", cwd=tmp_path) for _ in range(2)]
+    assert [outcome.stderr for outcome in outcomes] == ["", ""]
+    cold, warm = (json.loads(outcome.stdout) for outcome in outcomes)
+    assert [part[0] for part in cold[1:4]] == [part[0] for part in warm[1:4]]
+    assert cold[2][1]["LLVM runs"] >= FURTHER  # the instruments work
+    assert cold[2][1]["locks"] >= FURTHER
+    return warm[0], *[part[1] for part in warm[1:4]], warm[4]
+
+
+def test_what_hits_cost(tmp_path):
+    decorated, first, further, again, modules = warm_costs(tmp_path)
+    for spent in (decorated, first, further, again):
+        for never in ("bitcode parses", "LLVM runs", "refreshes", "locks"):
+            assert never not in spent, (never, spent)
+    assert modules == []
+    # One for the code, or the runtime's; nothing else of the store is read before the first look-up.
+    assert decorated.get("pickle loads", 0) == 0, decorated
+    assert first["pickle loads"] == 2, first
+    assert first["files opened"] <= 1 + metadata_files(), first
+    assert first.get("listings", 0) <= len(sys.path) + 2, first
+    each = {name: count / FURTHER for name, count in further.items()}
+    assert each["files opened"] == 1, each
+    assert each["pickle loads"] == 2, each
+    assert each["stats"] <= 4, each
+    assert each["bytes read"] <= 1 << 16, each
+    assert each.get("imports", 0) <= 0.5, each
+    assert not {"listings", "assembly parses"} & further.keys(), further
+    assert not again, again
+
+
+def metadata_files():
+    """How many distributions say what they extend: each is asked once, as Numba does."""
+    from importlib.metadata import distributions
+
+    return len(list(distributions()))

@@ -1,0 +1,63 @@
+"""What a process does instead of how long it takes: calls that a hit may make, counted where Python makes them.
+
+``watch()`` is called in the process to be watched, before Numba is used.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+_LOCKS = ("fcntl.flock", "fcntl.lockf")
+
+
+def watch() -> Counter[str]:
+    """Count from now on; what is returned goes on counting."""
+    import llvmlite.binding as llvm
+    from numba.core.base import BaseContext
+    from numba.core.codegen import CPUCodeLibrary
+    from numba.core.typing import Context
+
+    counts: Counter[str] = Counter()
+
+    def counted(owner: Any, name: str, label: str, amount: Callable[[Any], int] = lambda _result: 1) -> None:
+        original = getattr(owner, name)
+
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            counts[label] += amount(result)
+            return result
+
+        setattr(owner, name, call)
+
+    for name in ("stat", "lstat", "fstat"):
+        counted(os, name, "stats")
+    for name in ("listdir", "scandir"):
+        counted(os, name, "listings")
+    counted(os, "pread", "bytes read", len)
+    counted(pickle, "loads", "pickle loads")
+    counted(llvm, "parse_bitcode", "bitcode parses")
+    counted(llvm, "parse_assembly", "assembly parses")
+    counted(CPUCodeLibrary, "_optimize_final_module", "LLVM runs")
+    for context in (BaseContext, Context):
+        counted(context, "refresh", "refreshes")
+
+    def audit(event: str, args: tuple[Any, ...]) -> None:
+        if event == "open" and isinstance(args[0], str):
+            counts["files opened"] += 1
+        elif event in _LOCKS:
+            counts["locks"] += 1
+        elif event == "import":
+            counts["imports"] += 1
+
+    sys.addaudithook(audit)
+    return counts
