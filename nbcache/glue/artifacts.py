@@ -220,10 +220,12 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: d
         msg = f"it has the address of {what} built in"
         raise Unstorable(msg, linkable=True)
     try:
+        symbols = _pack_symbols(library)
         fields = _pack_result(unit, cres)
+        fields["environments"] = _pack_environments(cres, symbols["variables"])
         fields["uses"] = uses
         fields["caveats"] = caveats.pack(frame)
-        fields["symbols"] = _pack_symbols(library)
+        fields["symbols"] = symbols
         fields["needs"] = _needs(fields["symbols"], library.codegen._rtlinker.PREFIX, owners)
         meta = dumps(fields, frame)
     except Unstorable:
@@ -330,7 +332,6 @@ def _pack_result(unit: Unit, cres: Any) -> dict[str, Any]:
         # Blocks are in the code, pickled, and Numba reads them there when they are first entered.
         "lifted": tuple(each for each in cres.lifted or () if isinstance(each, LiftedLoop)),
         "blocks": bool(cres.lifted),
-        "environments": _pack_environments(cres),
         "neighborhood": unit.owner.neighborhood if isinstance(unit, StencilUnit) else None,
     }
 
@@ -360,11 +361,10 @@ def _generator_symbol(cres: Any) -> str | None:
     return cres.target_context.get_generator_desc(cres.fndesc.restype).mangled_name
 
 
-def _pack_environments(cres: Any) -> list[tuple[str, str, list[Any]]]:
+def _pack_environments(cres: Any, variables: tuple[str, ...]) -> list[tuple[str, str, list[Any]]]:
     """(name, module, constants) of the environments of functions linked into this one."""
     found = []
-    for variable in cres.library._final_module.global_variables:
-        name = variable.name
+    for name in variables:
         if not name.startswith(_ENVIRONMENT_PREFIXES) or name == cres.fndesc.env_name:
             continue
         environment = lookup_environment(name)

@@ -114,6 +114,7 @@ class Conditions:
         self._values: tuple[Any, ...] = ()
         self._components: list[_Component] = []
         self._digest = b""
+        self._summary = ""
         self._environ: dict[Any, Any] | None = None
 
     def digest(self) -> bytes:
@@ -144,7 +145,10 @@ class Conditions:
 
     def summary(self) -> str:
         """One line for people."""
-        return f"numba {numba.__version__} python {platform.python_version()} {llvm.get_host_cpu_name()}"
+        if not self._summary:
+            cpu = llvm.get_host_cpu_name()
+            self._summary = f"numba {numba.__version__} python {platform.python_version()} {cpu}"
+        return self._summary
 
     def _recompute(self) -> None:
         read = self._settings = itemgetter(*_relevant_settings())

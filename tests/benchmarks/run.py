@@ -1,6 +1,6 @@
 """Compare nbcache, Numba's own cache and plain Numba, in fresh processes that take turns.
 
-    python tests/benchmarks/run.py [--repeat 7] [--only first-hit --only kinds]
+    python tests/benchmarks/run.py [--repeat 7] [--only first-hit --only kinds] [--entries 1000000]
 
 Every cell is a median with the least and the greatest value; the last two columns say how many times as long the other
 side takes. Wants an idle machine.
@@ -25,6 +25,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--only", action="append", choices=list(MEASURES), help="may be repeated")
+    parser.add_argument("--entries", type=int, default=1_000_000, help="in a large store")
     options = parser.parse_args()
     print(table.machine())
     print(table.head(), flush=True)
@@ -32,7 +33,7 @@ def main() -> int:
     for name in options.only or MEASURES:
         with tempfile.TemporaryDirectory(prefix="nbcache-bench-") as folder:
             try:
-                samples = MEASURES[name](sides.Bench(Path(folder)), options.repeat)
+                samples = MEASURES[name](sides.Bench(Path(folder), options.entries), options.repeat)
             except RuntimeError as error:
                 failed = True
                 print(f"{name}: {error}", flush=True)

@@ -19,5 +19,5 @@ def test_one_benchmark_runs():
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_all_benchmarks_run():
-    outcome = proc.run([RUN, "--repeat", "1"], timeout=1200)
+    outcome = proc.run([RUN, "--repeat", "1", "--entries", "3000"], timeout=1200)
     assert outcome.status == 0, outcome.stdout + outcome.stderr

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -15,6 +17,7 @@ from nbbench.sides import NBCACHE, PLAIN, SIDES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from nbbench.sides import Bench
 
@@ -191,6 +194,63 @@ def _throughput(bench: Bench, module: str, count: int = 100) -> float:
     return len(requests) / (time.perf_counter() - started)
 
 
+def identity(bench: Bench, repeat: int) -> Samples:
+    """Whether a function is what it was: asked again, with nothing changed."""
+    rows = {
+        "us alone": "identity again, a function alone [µs]",
+        "us chain": "identity again, behind it a chain of 300 [µs]",
+    }
+    samples = _new()
+    for _ in range(repeat):
+        _collect(rows, samples, NBCACHE, bench.run(NBCACHE, "identity"))
+    return samples
+
+
+def large_store(bench: Bench, repeat: int) -> Samples:
+    """Hits in a store of a thousand entries and of ``bench.entries``; what an operator asks of it."""
+    bench.generate(200)
+    samples = _new()
+    bench.empty()
+    bench.run(NBCACHE, "further_hits")
+    count = 0
+    for size in (1_000, min(bench.entries, 100_000), bench.entries):
+        _fill(bench.store, count, size)
+        count = size
+        for _ in range(repeat):
+            measured = bench.run(NBCACHE, "further_hits")
+            _collect({"ms": f"each further hit, {size:,} entries [ms]"}, samples, NBCACHE, measured)
+        for name, command in (("stats", ["stats"]), ("plan of gc", ["gc", "--dry-run", "--max-size", "1MiB"])):
+            outcome = proc.run(["-m", "nbcache", *command], bench.store, {"PYTHONPATH": proc.search_path(bench.site)})
+            assert outcome.status == 0, outcome.stderr
+            samples[f"nbcache {name}, {size:,} entries [ms]"][NBCACHE].append(outcome.seconds * 1e3)
+    return samples
+
+
+def _fill(store: Path, first: int, last: int) -> None:
+    """Files with the names of entries, which nobody asks for."""
+    objects = store / "v1" / "objects"
+    for shard in range(256):
+        (objects / f"{shard:02x}").mkdir(exist_ok=True)
+    for number in range(first, last):
+        name = hashlib.blake2b(b"%d" % number, digest_size=32).hexdigest()
+        (objects / name[:2] / f"{name[2:]}.nbo").write_bytes(b"x" * 100)
+
+
+def shared(bench: Bench, repeat: int) -> Samples:
+    """Hits a second, of processes that load the same 200 functions at once."""
+    bench.generate(200)
+    samples = _new()
+    bench.empty()
+    bench.run(NBCACHE, "further_hits")
+    for count in (1, os.cpu_count() or 1, 64):
+        for _ in range(repeat):
+            started = time.perf_counter()
+            bench.run_at_once("further_hits", count)
+            rate = count * 200 / (time.perf_counter() - started)
+            samples[f"hits a second, {count} processes, start included"][NBCACHE].append(rate)
+    return samples
+
+
 MEASURES = {
     "first-hit": first_hit,
     "further-hits": further_hits,
@@ -201,4 +261,7 @@ MEASURES = {
     "calls": calls,
     "new-code": new_code,
     "daemon": daemon,
+    "identity": identity,
+    "large-store": large_store,
+    "shared": shared,
 }

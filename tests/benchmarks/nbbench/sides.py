@@ -21,8 +21,10 @@ SIDES = (NBCACHE, OWN, PLAIN)
 class Bench:
     """A folder with the children, their generated modules and the caches of each side."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, entries: int) -> None:
         self.folder = folder
+        self.entries = entries
+        """How many a large store has."""
         self.store, self.own = folder / "store", folder / "own"
         shutil.copytree(CHILDREN, folder, dirs_exist_ok=True)
         self.site = proc.installed(folder / "site")
@@ -39,6 +41,14 @@ class Bench:
         """Forget what every side has cached."""
         shutil.rmtree(self.store, ignore_errors=True)
         shutil.rmtree(self.own, ignore_errors=True)
+
+    def run_at_once(self, child: str, count: int) -> None:
+        """Run so many children side by side, with nbcache, to their ends."""
+        extra = {"PYTHONPATH": proc.search_path(self.site)}
+        started = [proc.start([self.folder / f"{child}.py"], self.store, extra, self.folder) for _ in range(count)]
+        for outcome in [proc.finish(each) for each in started]:
+            if outcome.status != 0 or outcome.stderr:
+                raise RuntimeError(f"{child}: status {outcome.status}\n{outcome.stderr[-2000:]}")
 
     def run(
         self, side: str, child: str, *arguments: str, extra: Mapping[str, str] = MappingProxyType({})
