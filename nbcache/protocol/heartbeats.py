@@ -15,7 +15,8 @@
 A daemon rewrites its heartbeat every :data:`BEAT_SECONDS`. It counts as dead when the last one is :data:`DEAD_SECONDS`
 old, or lies that far in the future, both by the date in it and by that of its file: whoever keeps the file dates it, so
 a daemon whose clock is wrong is still asked, and no date keeps a dead one alive. On its own host it is dead as soon as
-its pid is nobody's, or that of a process which was born at another time. What is not a heartbeat of this version is none.
+its pid is nobody's, or that of a process which was born at another time. What is not a heartbeat of this version is
+none.
 """
 
 from __future__ import annotations

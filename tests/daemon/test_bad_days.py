@@ -153,7 +153,8 @@ def test_the_store_s_disk_is_full(place, programs, disk):
         assert shutil.disk_usage(disk).free == 0
         programs.ask(store, "during")
         tries(daemon, 3)
-        programs.ask(store, "during", NBCACHE_READONLY="0")
+        outcome = programs.ask(store, "during", NBCACHE_READONLY="0", NBCACHE_LOG_FILE=f"{disk}/log")
+        assert outcome.stderr == f"NBCACHE_LOG_FILE={disk}/log can't be written: No space left on device\n"
         assert_calm(daemon, "WARNING the heartbeat can't be written, so no client asks this daemon: No space left")
         filler.unlink()
         beats(daemon)
@@ -274,12 +275,13 @@ def test_parts_of_the_store_are_deleted(place, programs):
 # -- clocks ----------------------------------------------------------------------------------------
 
 CLOCK = """
-import time
+import runpy, time
 real = time.time
 def wrong():
     with open({path!r}) as file:
         return real() + float(file.read())
 time.time = wrong
+runpy.run_path({then!r})
 """
 
 
@@ -288,14 +290,16 @@ def clock(place):
     """What sets the clock of processes that have ``clock.environment``."""
 
     class Clock:
-        environment = {"PYTHONPATH": f"{place}/clock:{proc.ROOT}"}
+        environment = {"PYTHONPATH": f"{place}/clock:{proc.ROOT}"}  # and so for the daemon's workers
 
         def set(self, seconds):
             (place / "ahead.tmp").write_text(str(seconds))
             (place / "ahead.tmp").replace(place / "ahead")
 
     (place / "clock").mkdir()
-    (place / "clock/sitecustomize.py").write_text(CLOCK.format(path=str(place / "ahead")))
+    (place / "clock/sitecustomize.py").write_text(
+        CLOCK.format(path=str(place / "ahead"), then=str(proc.INJECT / "sitecustomize.py"))
+    )
     Clock().set(0)
     return Clock()
 
@@ -308,6 +312,8 @@ def test_the_daemon_s_clock_jumps(place, programs, clock):
             daemons.wait_for(lambda ahead=ahead: abs(daemon.heartbeat()["beat"] - time.time() - ahead) < 60, 30)
             programs.served(daemon, name)
             assert status(store)[0]["one"]["alive"]
+        clock.set(YEAR)
+        programs.ask(store, "as_wrong", **clock.environment)
         assert_calm(daemon)
         assert daemon.stop() == 0
 
