@@ -17,7 +17,7 @@ from collections import Counter
 from contextlib import suppress
 
 import pytest
-from nbtest import daemons, proc
+from nbtest import daemons, proc, usage
 
 YEAR = 365 * 86400
 BOUND = 120  # [s] what a client of `PATIENT` would not end within if it waited
@@ -395,7 +395,7 @@ def test_two_daemons_of_one_name(place, programs):
         beats(first)
         assert {each: told["alive"] for each, told in status(store)[0].items()} == {"one": True, name: True}
         programs.ask(store, "work")
-        assert sum("built work:f" in line for line in first.log.splitlines()) == 1
+        assert list(usage.read(store).builds_in("work").values()) == [1]
         assert second.stop() == 0
         assert list(status(store)[0]) == ["one"]
         programs.served(first, "more")

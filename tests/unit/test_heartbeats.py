@@ -70,7 +70,8 @@ def test_one_of_two_clocks_may_be_wrong(root, said, dated, alive):
 
 
 def test_a_pid_that_is_another_process_s_now():
-    mine = dataclasses.replace(SIGN, host=atomic.host(), pid=os.getpid(), born=heartbeats.birth(os.getpid()))
+    pid = os.getpid()
+    mine = dataclasses.replace(SIGN, host=atomic.host(), pid=pid, born=heartbeats.birth(pid), beat=time.time())
     assert mine.alive
     assert dataclasses.replace(mine, born=0).alive
     assert not dataclasses.replace(mine, born=mine.born + 1).alive
