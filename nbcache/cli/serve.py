@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from nbcache.config import Settings
     from nbcache.daemon.pool import Limits
+    from nbcache.protocol.heartbeats import Heartbeat
 
 SHOWN = 10
 """Failures that `status` lists."""
@@ -111,7 +113,7 @@ def status(args: argparse.Namespace) -> int:
         (
             each.name,
             each.pid,
-            "draining" if each.draining else "alive" if each.alive else f"silent for {age(each.beat)}",
+            _state(each),
             f"{each.busy} of {each.workers}",
             each.queue,
             duration(each.seconds),
@@ -130,3 +132,10 @@ def status(args: argparse.Namespace) -> int:
     if len(failed) > SHOWN:
         print(f"and {len(failed) - SHOWN} more failures")
     return 0
+
+
+def _state(daemon: Heartbeat) -> str:
+    if daemon.alive:
+        return "draining" if daemon.draining else "alive"
+    silent = f"silent for {duration(time.time() - daemon.written)}"
+    return f"dead, {silent}" if daemon.gone else silent

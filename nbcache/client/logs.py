@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,9 +22,32 @@ def configure(settings: Settings) -> None:
             _add(logger, logging.StreamHandler())
     if settings.log_file:
         try:
-            _add(logger, logging.FileHandler(settings.log_file, delay=True))
+            _add(logger, _LogFile(settings.log_file, delay=True))
         except OSError as exc:
             logger.warning("NBCACHE_LOG_FILE=%s can't be used: %s", settings.log_file, exc.strerror)
+
+
+class _LogFile(logging.FileHandler):
+    """A log whose disk may be full: standard error is told once, and lines are lost until they can be written."""
+
+    _told = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line; never raises for what the filesystem does."""
+        try:
+            super().emit(record)
+        except OSError:  # it can't be opened
+            self.handleError(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  logging's own name
+        """Say what is wrong in one line, and not with a traceback."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._told and sys.stderr is not None:
+            self._told = True
+            with suppress(OSError, ValueError):
+                sys.stderr.write(f"NBCACHE_LOG_FILE={self.baseFilename} can't be written: {error.strerror}\n")
 
 
 def _add(logger: logging.Logger, handler: logging.Handler) -> None:

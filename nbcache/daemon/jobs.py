@@ -6,11 +6,15 @@ Each is for a process of its own that has the hook switched on over the store, a
 from __future__ import annotations
 
 import importlib
+from typing import Final
 
 import nbcache
 from nbcache.protocol import requests
 from nbcache.store.directory import Store
 from nbcache.store.trust import Trust
+
+UNPUBLISHED: Final = "it was compiled and could not be published"
+"""The reason when it is the store's fault: a disk that is full, say."""
 
 
 def build(line: str, root: str, trusted_uids: list[int], insist: bool = True) -> str | None:
@@ -43,4 +47,4 @@ def import_module(name: str, path: list[str]) -> str | None:
 
 def _why_not() -> str:
     reasons = nbcache.stats()["uncacheable"]
-    return f"it can't be cached: {'; '.join(reasons)}" if reasons else "it was compiled and could not be published"
+    return f"it can't be cached: {'; '.join(reasons)}" if reasons else UNPUBLISHED

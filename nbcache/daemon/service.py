@@ -15,7 +15,7 @@ import threading
 import time
 from concurrent.futures import Executor, Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.daemon import history, interpreters, jobs
@@ -25,7 +25,7 @@ from nbcache.daemon.watching import Watch
 from nbcache.errors import NbcacheError, StoreRefusedError
 from nbcache.protocol import heartbeats, spool
 from nbcache.protocol.heartbeats import Heartbeat
-from nbcache.store import atomic
+from nbcache.store import atomic, tree
 from nbcache.store.directory import Refusal, Store
 
 if TYPE_CHECKING:
@@ -105,8 +105,11 @@ class Service:
         self._reload = False
         self._failures_grew = False
         self._started = time.time()
-        self._beat = 0.0
+        self._beat = -heartbeats.BEAT_SECONDS
         self._told: tuple[object, ...] = ()
+        # When the last heartbeat was written: by the clock that dates files in the store, and by our own monotonic one.
+        self._dated = (self._started, time.monotonic())
+        self._problems: dict[str, str] = {}
         self._seconds = 1.0
         self.name = ""
         self.catalogue = Catalogue(_state_of(options.state, self.store.path), self.store)
@@ -129,15 +132,14 @@ class Service:
                     notifier.reloading()
                     self._read_settings()
                     notifier.ready(f"serving {self.store.path}")
-                if not os.path.isdir(self.store.path) or not watch.alive:
-                    self._mend(watch)
-                self._scan()
                 self._collect()
-                self._start_jobs()
-                if self._failures_grew:
-                    self._failures_grew = False
-                    spool.sweep_failures(self.store.path)
-                self._give_sign(draining=False)
+                if self._mend(watch):
+                    self._scan()
+                    self._start_jobs()
+                    if self._failures_grew:
+                        self._failures_grew = False
+                        spool.sweep_failures(self.store.path)
+                    self._give_sign(draining=False)
                 notifier.alive()
                 self._wake.wait(SCAN_SECONDS)
             notifier.stopping()
@@ -152,8 +154,9 @@ class Service:
             if house.ident is not None:
                 house.join(DRAIN_SECONDS)
             self.catalogue.close()
-            with suppress(OSError):
-                os.unlink(heartbeats.path_of(self.store.path, self.name))
+            if not self._is_taken():
+                with suppress(OSError):
+                    os.unlink(heartbeats.path_of(self.store.path, self.name))
 
     def _keep_house(self) -> None:
         """In a thread of its own: know what is in the store, and keep it from growing beyond its limit."""
@@ -169,8 +172,9 @@ class Service:
                 if time.monotonic() - swept > SWEEP_SECONDS or not swept:
                     swept = time.monotonic()
                     self.store.sweep()
-            except Exception:  # noqa: BLE001  it must not end: a store that is full serves nobody
-                _log.exception("a fault of nbcache while keeping house")
+                self._report("housekeeping", None)
+            except Exception as error:  # noqa: BLE001  it must not end: a store that is full serves nobody
+                self._report("housekeeping", f"a fault of nbcache while keeping house: {error!r}", error)
 
     def stop(self) -> None:
         """Take no more requests, and end soon."""
@@ -188,8 +192,8 @@ class Service:
             signal.signal(number, lambda _number, _frame: self.stop())
         signal.signal(signal.SIGHUP, lambda _number, _frame: self.reload())
 
-    def _open(self) -> Store:
-        opened = Store.open(self.settings)
+    def _open(self, root: str | None = None) -> Store:
+        opened = Store.open(self.settings if root is None else replace(self.settings, dir=root))
         if isinstance(opened, Refusal):
             raise StoreRefusedError(self.settings.dir or "", opened.reason)
         if not opened.writable:
@@ -212,44 +216,90 @@ class Service:
         self._pools.retire()
         _log.info("settings read again")
 
-    def _mend(self, watch: Watch) -> None:
-        """The store was deleted, or what watches it died: begin anew."""
-        if not os.path.isdir(self.store.path):
-            _log.warning("%s is gone; it is made again", self.store.path)
+    def _mend(self, watch: Watch) -> bool:
+        """Make again what was deleted of the store, and watch it; return whether it can be used."""
+        root = self.store.path
+        lost = [] if os.path.isdir(root) else [root]
+        lost = lost or [f"{root}/{name}" for name in tree.missing(root)]
+        if lost or not watch.alive:
+            problem = self._make_again()
+            self._report("store", problem)
+            if problem is not None:
+                return False
+            watch.restart(root)
+            if lost:
+                _log.warning("was gone and is made again: %s", ", ".join(lost))
+        return True
+
+    def _make_again(self) -> str | None:
+        """Make what is missing of the store; return why that can't be done."""
+        root = self.store.path
+        parent = os.path.dirname(root)
+        if not os.path.isdir(parent):
+            # Nobody but an operator knows whether it will be mounted again.
+            return f"{root} is gone, and {parent} too: nothing is served until that is there"
         try:
-            self.store = self._open()
+            self.store = self._open(root)
+            tree.make_tree(root, whole=True)
         except StoreRefusedError as error:
-            _log.warning("%s", error)
+            return f"{error}: nothing is served until that is put right"
+        except OSError as error:
+            return f"{root} is gone and can't be made again: {error.strerror or error}"
+        return None
+
+    def _report(self, about: str, problem: str | None, fault: BaseException | None = None) -> None:
+        """Say what is wrong, and that it is over, once."""
+        before = self._problems.get(about)
+        if problem == before:
             return
-        watch.restart(self.store.path)
+        if problem is None:
+            del self._problems[about]
+            _log.info("over: %s", before)
+        else:
+            self._problems[about] = problem
+            _log.warning("%s", problem, exc_info=fault)
 
     def _choose_name(self) -> str:
         name = self.options.name or atomic.host()
-        for other in heartbeats.read(self.store.path, self.store.trust):
-            if other.name == name and other.alive and other.pid != os.getpid():
-                _log.warning("a daemon called %s serves this store already; this one is %s-%d", name, name, os.getpid())
-                return f"{name}-{os.getpid()}"
-        return name
+        other = heartbeats.read_one(self.store.path, name, self.store.trust)
+        return self._another_name(name) if other is not None and other.alive else name
+
+    def _another_name(self, name: str) -> str:
+        # Not the pid: on two hosts, in containers, both may be 1.
+        another = f"{name}-{os.urandom(3).hex()}"
+        _log.warning("a daemon called %s serves this store already; this one is %s", name, another)
+        return another
+
+    def _is_taken(self) -> bool:
+        """Whether the heartbeat of our name is that of another daemon, which lives."""
+        other = heartbeats.read_one(self.store.path, self.name, self.store.trust)
+        return other is not None and other.alive and other.process != (atomic.host(), os.getpid(), self._started)
 
     def _give_sign(self, *, draining: bool) -> None:
-        now = time.time()
+        now = time.monotonic()
         busy = sum(job.future is not None for job in self._jobs.values())
         # Clients decide by it whether to ask: news is told sooner than that nothing happened.
         news = (busy, len(self._jobs), draining)
-        if abs(now - self._beat) < (heartbeats.BEAT_SECONDS if news == self._told else NEWS_SECONDS) and not draining:
+        if now - self._beat < (heartbeats.BEAT_SECONDS if news == self._told else NEWS_SECONDS) and not draining:
             return
+        # Two that began at once, or couldn't see each other: one gives in here, or both.
+        if self._told and self._is_taken():
+            self.name = self._another_name(self.name)
         self._beat, self._told = now, news
         totals = self.catalogue.totals()
         recent = self.catalogue.recent_jobs(heartbeats.MAX_JOBS)
         sign = Heartbeat(
-            self.name, atomic.host(), os.getpid(), self._started, now,
+            self.name, atomic.host(), os.getpid(), self._started, time.time(),
             self.workers, busy, len(self._jobs) - busy, self._seconds, draining, totals.entries, totals.size,
             tuple((job.what[:MAX_SHOWN], job.when, job.seconds, job.outcome[:MAX_SHOWN]) for job in recent),
+            heartbeats.birth(os.getpid()),
         )  # fmt: skip
+        problem = None
         try:
-            heartbeats.write(self.store.path, sign)
+            self._dated = (heartbeats.write(self.store.path, sign), now)
         except OSError as error:
-            _log.warning("the heartbeat can't be written: %s", error.strerror or error)
+            problem = f"the heartbeat can't be written, so no client asks this daemon: {error.strerror or error}"
+        self._report("heartbeat", problem)
 
     def _drain(self, notifier: Notifier) -> None:
         self._give_sign(draining=True)
@@ -285,12 +335,17 @@ class Service:
             self._reject(waiting, request.reason)
         elif job is not None:
             job.paths.add(waiting.path)
-        elif time.time() - waiting.mtime_ns / 1e9 > MAX_AGE:
+        elif self._age(waiting) > MAX_AGE:
             self._reject(waiting, "it is older than a day")
         elif self.store.exists(request.key) or spool.failure(self.store.path, request.key) is not None:
             self._answer(waiting)
         else:
             self._jobs[request.key] = Job(request, {waiting.path})
+
+    def _age(self, waiting: Waiting) -> float:
+        """How old a request is [s], by our clock or by the one that dated it: either may be wrong, or jump."""
+        written, then = self._dated
+        return min(time.time(), written + time.monotonic() - then) - waiting.mtime_ns / 1e9
 
     def _reject(self, waiting: Waiting, reason: str) -> None:
         _log.warning("the request %s is rejected: %s", waiting.name, reason)
@@ -384,8 +439,10 @@ class Service:
             spool.forget_failure(self.store.path, request.key)
         else:
             _log.warning("%s is not built: %s", what, reason)
-            spool.failed(self.store.path, request, reason, job.attempts)
-            self._failures_grew = True
+            # A store that couldn't take it may take it the next time.
+            if reason != jobs.UNPUBLISHED:
+                spool.failed(self.store.path, request, reason, job.attempts)
+                self._failures_grew = True
             self.catalogue.failure(request.key, what, reason)
         if job.attempts:
             seconds = time.monotonic() - job.started

@@ -3,6 +3,7 @@
 ::
 
     nbcache = "heartbeat" · version · name · host · pid · started, beat [Unix s]
+    born       when its process began [clock ticks since the host did]; 0 when that can't be known
     workers    how many jobs it runs at once
     busy       how many it is running
     queue      how many requests wait
@@ -11,9 +12,11 @@
     entries, size      of the store, as far as it was counted; size in bytes
     jobs       [[function and signature, when it ended (Unix s), seconds, outcome]...]: the last ones, for people
 
-A daemon rewrites its heartbeat every :data:`BEAT_SECONDS`. It counts as dead :data:`DEAD_SECONDS` after the last one,
-or when that long lies in the future (a clock jumped, or two hosts disagree: to be asked for nothing is harmless); and
-on its own host as soon as nobody has its pid. What is not a heartbeat of this version is none.
+A daemon rewrites its heartbeat every :data:`BEAT_SECONDS`. It counts as dead when the last one is :data:`DEAD_SECONDS`
+old, or lies that far in the future, both by the date in it and by that of its file: whoever keeps the file dates it, so
+a daemon whose clock is wrong is still asked, and no date keeps a dead one alive. On its own host it is dead as soon as
+its pid is nobody's, or that of a process which was born at another time. What is not a heartbeat of this version is
+none.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.store import atomic, bounded, layout
@@ -59,11 +63,26 @@ class Heartbeat:
     entries: int = 0
     size: int = 0
     jobs: tuple[tuple[str, float, float, str], ...] = ()
+    born: int = 0
+    written: float = field(default=0.0, compare=False)
+    """When the file was written, by the clock of whoever keeps it [Unix s]; not in the file."""
 
     @property
     def alive(self) -> bool:
         """Whether the daemon gave a sign of life lately and, if that can be known, its process is there."""
-        return abs(time.time() - self.beat) < DEAD_SECONDS and not (self.host == atomic.host() and _is_gone(self.pid))
+        now = time.time()
+        lately = abs(now - self.beat) < DEAD_SECONDS or abs(now - self.written) < DEAD_SECONDS
+        return lately and not self.gone
+
+    @property
+    def gone(self) -> bool:
+        """Whether it is known that there is no such process: on this host alone."""
+        return self.host == atomic.host() and _is_gone(self.pid, self.born)
+
+    @property
+    def process(self) -> tuple[str, int, float]:
+        """What tells one daemon from another of the same name."""
+        return self.host, self.pid, self.started
 
     @property
     def delay(self) -> float:
@@ -72,21 +91,31 @@ class Heartbeat:
         return max(0, ahead) * self.seconds / max(1, self.workers)
 
 
-def _is_gone(pid: int) -> bool:
+def birth(pid: int) -> int:
+    """Return when a process of this host began [clock ticks since the host did]; 0 when that can't be known."""
+    with suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/stat", "rb") as file:
+        # proc_pid_stat(5): the 22nd field; the second is a name in brackets, which may hold anything.
+        return int(file.read().rpartition(b")")[2].split()[19])
+    return 0
+
+
+def _is_gone(pid: int, born: int) -> bool:
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return True
     except OSError:
-        return False
-    return False
+        pass  # somebody else's
+    return born != 0 and birth(pid) not in {0, born}
 
 
-def write(root: str, heartbeat: Heartbeat) -> None:
-    """Give a sign of life. Raises OSError."""
-    said = {"nbcache": "heartbeat", "version": HEARTBEAT_VERSION}
-    said.update({name: getattr(heartbeat, name) for name in Heartbeat.__slots__})
-    atomic.write_file(path_of(root, heartbeat.name), json.dumps(said).encode("ascii"), durable=False)
+def write(root: str, heartbeat: Heartbeat) -> float:
+    """Give a sign of life; return when that was by the clock that dates files there [Unix s]. Raises OSError."""
+    said: dict[str, object] = {"nbcache": "heartbeat", "version": HEARTBEAT_VERSION}
+    said.update({name: getattr(heartbeat, name) for name in _FIELDS})
+    path = path_of(root, heartbeat.name)
+    atomic.write_file(path, json.dumps(said).encode("ascii"), durable=False)
+    return os.stat(path).st_mtime
 
 
 def path_of(root: str, name: str) -> str:
@@ -104,13 +133,18 @@ def read(root: str, trust: Trust) -> list[Heartbeat]:
     return [each for each in found if each is not None]
 
 
+def read_one(root: str, name: str, trust: Trust) -> Heartbeat | None:
+    """Return the heartbeat of the daemon of this name, a dead one's too; None if there is none. Never raises."""
+    return _read(path_of(root, name), trust)
+
+
 def _jobs(said: Any) -> tuple[tuple[str, float, float, str], ...]:
     return tuple((str(what), float(when), float(seconds), str(how)) for what, when, seconds, how in said[:MAX_JOBS])
 
 
 _FIELDS: Final[Mapping[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("name", "host"), str),
-    **dict.fromkeys(("pid", "workers", "busy", "queue", "entries", "size"), int),
+    **dict.fromkeys(("pid", "born", "workers", "busy", "queue", "entries", "size"), int),
     **dict.fromkeys(("started", "beat", "seconds"), float),
     "draining": bool,
     "jobs": _jobs,
@@ -120,10 +154,10 @@ _FIELDS: Final[Mapping[str, Callable[[Any], Any]]] = {
 def _read(path: str, trust: Trust) -> Heartbeat | None:
     found = bounded.read_json(path, MAX_HEARTBEAT, trust)
     try:
-        said = {} if found is None else found[0]
-        if said["nbcache"] != "heartbeat" or said["version"] != HEARTBEAT_VERSION:
+        said, status = found or ({}, None)
+        if status is None or said["nbcache"] != "heartbeat" or said["version"] != HEARTBEAT_VERSION:
             return None
         fields: dict[str, Any] = {name: read(said[name]) for name, read in _FIELDS.items()}
-        return Heartbeat(**fields)
+        return Heartbeat(**fields, written=status.st_mtime)
     except (ValueError, KeyError, TypeError, OverflowError):
         return None

@@ -347,7 +347,8 @@ class Store:
     def _my_turn(self) -> bool:
         stamp = f"{self.path}/{layout.STAMP}"
         try:
-            if time.time() - os.lstat(stamp).st_mtime < TIDY_SECONDS:
+            # A date in the future is a clock's that was put right since.
+            if abs(time.time() - os.lstat(stamp).st_mtime) < TIDY_SECONDS:
                 return False
             os.utime(stamp, follow_symlinks=False)
         except FileNotFoundError:

@@ -67,12 +67,18 @@ def make_root(path: str) -> bool:
     return atomic.make_directory(path)
 
 
-def make_tree(path: str, *, tag_root: bool = False) -> None:
+def missing(path: str) -> list[str]:
+    """Return those directories of a store that aren't there."""
+    return [name for name, _ in _TREE if not os.path.isdir(f"{path}/{name}")]
+
+
+def make_tree(path: str, *, tag_root: bool = False, whole: bool = False) -> None:
     """Make the directories inside an existing root, as far as they are missing, and mark them as a cache.
 
-    ``tag_root`` says that this process made the root. Any number of processes may do this at once. Raises OSError.
+    ``tag_root`` says that this process made the root. Without ``whole``, the others are taken for granted where the
+    entries' directory is. Any number of processes may do this at once. Raises OSError.
     """
-    if os.path.isdir(f"{path}/{layout.OBJECTS}"):
+    if os.path.isdir(f"{path}/{layout.OBJECTS}") and not (whole and missing(path)):
         return
     # A directory that held other things before must not be left out of backups because a cache moved in.
     tag_root = tag_root or set(os.listdir(path)) <= {layout.LAYOUT, layout.TAG}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 
@@ -75,6 +76,7 @@ def test_without_a_daemon_nobody_waits(place):
             # As on another host, where nobody can tell that its process is gone.
             old = re.sub('"host": "[^"]*"', '"host": "elsewhere"', heartbeat.read_text())
             heartbeat.write_text(re.sub('"beat": [0-9.]*', '"beat": 1.0', old))
+            os.utime(heartbeat, (1, 1))
         outcome = client(main, store, NBCACHE_WAIT_SECONDS="3600")
         assert outcome.stdout == "40\n"
         assert not daemons.spool(store)
@@ -100,35 +102,54 @@ POISON = {
 """What a module does when a worker imports it; the client's own import does not."""
 
 
-def test_poison_is_told_and_does_not_spread(place):
-    good = 10
+REASONS = {"segfaults": "killed by sigsegv", "never_ends": "longer than 3 s", "eats_memory": "memory"}
+
+
+def poisoned(place, name):
+    """Write a module that no worker survives, and a program that calls its function."""
+    action = POISON[name].replace("\n", "\n    ").rstrip()
+    text = f"import sys\nif not sys.argv[0].endswith('main.py'):\n    {action}\nfrom numba import njit\n"
+    (place / f"{name}.py").write_text(f"{text}@njit\ndef f(x):\n    return x + {len(name)}\n")
+    main = place / f"{name}-main.py"
+    main.write_text(f"import {name}\nprint({name}.f(1))\n")
+    return main, f"{1 + len(name)}\n"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(list(POISON), id="all"),
+        *(pytest.param([name], id=name, marks=pytest.mark.long) for name in POISON),
+    ],
+)
+def test_poison_is_told_and_does_not_spread(place, names):
+    good = 50
     (place / "good.py").write_text(programs.functions(good))
-    lines = ["import good", "from numba import njit"]
-    for name, action in POISON.items():
-        text = f"import sys\nif not sys.argv[0].endswith('main.py'):\n    {action.replace(chr(10), chr(10) + '    ').rstrip()}\n"
-        (place / f"{name}.py").write_text(
-            f"{text}\nfrom numba import njit\n@njit\ndef f(x):\n    return x + {len(name)}\n"
-        )
-        lines += [f"import {name}", f"print({name}.f(1))"]
-    lines += ["for function in good.ALL:\n    print(function.__name__, function(3))"]
-    main, store = write(place, main="\n".join(lines) + "\n"), place / "store"
+    main, store = write(place, main=programs.caller("good")), place / "store"
     expected = proc.run([main])
-    with daemons.daemon(store, "--job-seconds", "3", "--job-memory", "500MiB") as daemon:
-        first = client(main, store)
-        assert first.said == expected.said, first.stderr
+    poison = {name: poisoned(place, name) for name in names}
+    with daemons.daemon(store, "--workers", "2", "--job-seconds", "3", "--job-memory", "500MiB") as daemon:
+        tasters = [proc.start([program], store, daemons.WAITING) for program, _ in poison.values()]
+        daemons.wait_for(lambda: daemon.heartbeat().get("busy"), 60, lambda: daemon.log)
+        others = [proc.start([main], store, daemons.WAITING) for _ in range(2)]
+        for each in others:
+            outcome = proc.finish(each)
+            assert outcome.said == expected.said, outcome.stderr
+            assert not re.search("can't be asked|not built|no answer", outcome.stderr), outcome.stderr
+        firsts = [proc.finish(each) for each in tasters]
+        assert [outcome.stdout for outcome in firsts] == [said for _, said in poison.values()], daemon.log
         reasons = {failure["function"].partition(":")[0]: failure["reason"] for failure in daemons.failures(store)}
-        assert reasons.keys() == POISON.keys(), daemon.log
-        assert "killed by SIGSEGV" in reasons["segfaults"]
-        assert "longer than 3 s" in reasons["never_ends"]
-        assert "memory" in reasons["eats_memory"].lower()
-        started = time.monotonic()
-        second = client(main, store)
-        assert second.said == expected.said
-        assert second.stderr.count("is not asked for") == len(POISON)
-        assert time.monotonic() - started < first.seconds
-    works = [name for name in usage.read(store).functions.values() if name.startswith("good:")]
-    assert len(works) == good
-    assert not daemons.spool(store)
+        assert reasons.keys() == poison.keys(), daemon.log
+        for name, first in zip(names, firsts, strict=True):
+            assert REASONS[name] in reasons[name].lower()
+            assert f"was not built: {reasons[name]}" in first.stderr
+            second = client(poison[name][0], store, NBCACHE_WAIT_SECONDS="3600")
+            assert second.stdout == poison[name][1]
+            assert second.stderr.count("is not asked for") == 1
+        assert not daemons.spool(store)
+        assert daemon.stop() == 0
+    built = usage.read(store).builds_in("good")
+    assert (len(built), set(built.values())) == (good, {1})
 
 
 def test_killed_in_mid_job_and_started_again_it_answers(place):

@@ -160,7 +160,7 @@ def test_a_setting(store, module, capsys, monkeypatch):
 def test_the_toolchain(store, module, capsys, monkeypatch, owner, name, value, line):
     run(module, PLAIN)
     monkeypatch.setattr(owner, name, value)
-    session._active.maker.conditions._names.clear()
+    session._active.maker.conditions._settings = None
     run(module, PLAIN)
     assert line in why(capsys, store)
 
@@ -168,7 +168,7 @@ def test_the_toolchain(store, module, capsys, monkeypatch, owner, name, value, l
 def test_the_target(store, module, capsys, monkeypatch):
     run(module, PLAIN)
     monkeypatch.setattr("nbcache.glue.toolchain.target_components", lambda: [("target/cpu", "pentium")])
-    session._active.maker.conditions._names.clear()
+    session._active.maker.conditions._settings = None
     run(module, PLAIN)
     assert "target `cpu`" in why(capsys, store)
 

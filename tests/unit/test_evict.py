@@ -143,6 +143,11 @@ def test_tidy_is_rare_and_evicts(tmp_path):
     assert names(store) == []
     assert time.time() - stamp.stat().st_mtime < 60
     assert store.tidy() is False
+    # Left by a clock that was wrong: nobody would tidy up for a year.
+    ahead = time.time() + 365 * 86400
+    os.utime(stamp, (ahead, ahead))
+    assert store.tidy() is True
+    assert time.time() - stamp.stat().st_mtime < 60
 
 
 def test_tidy_without_time_takes_a_share(tmp_path):

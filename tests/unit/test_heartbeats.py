@@ -9,6 +9,7 @@ import pytest
 from nbcache.config import Settings
 from nbcache.protocol import heartbeats
 from nbcache.protocol.heartbeats import DEAD_SECONDS, Heartbeat
+from nbcache.store import atomic
 from nbcache.store.directory import Store
 from nbcache.store.trust import Trust
 
@@ -52,6 +53,31 @@ def test_a_stranger_s_is_none(root):
 )
 def test_alive(ago, alive):
     assert dataclasses.replace(SIGN, beat=time.time() - ago).alive is alive
+
+
+YEAR = 365 * 86400
+
+
+@pytest.mark.parametrize(
+    ("said", "dated", "alive"),
+    [(YEAR, 0, True), (-YEAR, 0, True), (0, YEAR, True), (0, -YEAR, True), (YEAR, YEAR, False), (YEAR, -YEAR, False)],
+)
+def test_one_of_two_clocks_may_be_wrong(root, said, dated, alive):
+    """What a daemon says of the time, and when its file was written."""
+    heartbeats.write(root, dataclasses.replace(SIGN, beat=time.time() + said))
+    os.utime(heartbeats.path_of(root, "one"), (time.time() + dated,) * 2)
+    assert heartbeats.read(root, Trust())[0].alive is alive
+
+
+def test_a_pid_that_is_another_process_s_now():
+    pid = os.getpid()
+    mine = dataclasses.replace(SIGN, host=atomic.host(), pid=pid, born=heartbeats.birth(pid), beat=time.time())
+    assert mine.alive
+    assert dataclasses.replace(mine, born=0).alive
+    assert not dataclasses.replace(mine, born=mine.born + 1).alive
+    assert dataclasses.replace(mine, born=mine.born + 1, host="elsewhere").alive
+    assert not dataclasses.replace(mine, pid=1 << 40).alive
+    assert heartbeats.birth(1 << 40) == 0
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,9 @@ def foreign(path, seconds):
         file.write(f"filelock/2\npid=1\nhost=elsewhere\nmode=lease\ntoken=ab\nduration={seconds!r}\n")
 
 
-def test_a_silent_holder_on_another_host_expires(tmp_path, monkeypatch):
+@pytest.mark.parametrize("ahead", [0, 365 * 86400, -365 * 86400], ids=["now", "ahead", "behind"])
+def test_a_silent_holder_on_another_host_expires(tmp_path, monkeypatch, ahead):
+    """Whatever its file's date is: what counts is that it doesn't change."""
     monkeypatch.setattr(locks, "lock_kind", lambda _: LEASE)
     monkeypatch.setattr(locks, "LEASE_SECONDS", 0.5)
     leases = Leases(str(tmp_path))
@@ -126,7 +128,7 @@ def test_a_silent_holder_on_another_host_expires(tmp_path, monkeypatch):
     # It is alive: it touches the file.
     for _ in range(4):
         time.sleep(0.2)
-        os.utime(path)
+        os.utime(path, (time.time() + ahead,) * 2)
         assert leases.acquire(key()) is None
     deadline = time.monotonic() + 5
     while (lease := leases.acquire(key())) is None:
