@@ -35,8 +35,8 @@ from numba.core.typing.typeof import typeof
 from numba.core.untyped_passes import MakeFunctionToJitFunction
 from numba.np import numpy_support
 from numba.np.ufunc import parallel, ufuncbuilder
-from numba.np.ufunc.dufunc import DUFunc
-from numba.np.ufunc.gufunc import GUFunc
+from numba.np.ufunc.dufunc import DUFunc, DUFuncLowerer
+from numba.np.ufunc.gufunc import GUFunc, GUFuncLowerer
 
 from nbcache.glue import addresses, artifacts, effects, shortcuts, tokens
 from nbcache.glue.faces import show_as
@@ -255,6 +255,23 @@ def _typing_after_hits(original: Any, session: Session) -> Any:
         return typ
 
     return typeof_pyval
+
+
+def _lowered_later(original: Any, _session: Session) -> Any:
+    @functools.wraps(original)
+    def initialize(self: Any, ufunc: Any) -> None:
+        this = weakref.ref(self)
+
+        def make_ufunc_kernel(context: Any, builder: Any, sig: Any, args: Any, ufunc: Any, _kernel: None) -> Any:
+            lowerer: Any = this()
+            libraries = lowerer.libs
+            original(lowerer, ufunc)
+            lowerer.libs = libraries
+            return lowerer(context, builder, sig, args)
+
+        self.ufunc, self.kernel, self.make_ufunc_kernel_fn, self.libs = ufunc, None, make_ufunc_kernel, []
+
+    return initialize
 
 
 def _without_masked_arrays(original: Any, _session: Session) -> Any:
@@ -602,6 +619,13 @@ def table() -> list[Seam]:
         Seam(
             _DispatcherBase, "typeof_pyval", "a hit initialises nothing, but some values get their type from it",
             _typing_after_hits, ("self", "val"),
+        ),
+        Seam(
+            DUFuncLowerer, "__init__", "array functions are imported for who calls the ufunc from compiled code",
+            _lowered_later, ("self", "dufunc"),
+        ),
+        Seam(
+            GUFuncLowerer, "__init__", "the same", _lowered_later, ("self", "gufunc"),
         ),
         Seam(
             importlib.import_module("numba.core.typing.typeof"), "np", "numpy.ma is imported for one look at its class",
