@@ -63,16 +63,24 @@ class Describers:
     def __init__(self, extensions: ExtensionIndex) -> None:
         self._extensions = extensions
         self._by_type: dict[type, Callable[[Node, Any], None]] = {}
+        self._leaves: dict[int, tuple[tuple[int, str], Node]] = {}
+        """What of the toolchain nobody registered anything for: met in nearly every function, and digested once."""
 
     def describe(self, obj: object) -> Node:
         """The node of *obj*, which is no atom.  Raises Unidentifiable."""
         name = None if is_numba_type(obj) or isinstance(obj, np.ndarray) else toolchain_name(obj)
         if name is not None:
+            known = self._leaves.get(id(obj))
+            # Still of that name, and nothing has been registered for it since.
+            if known is not None and known[1].obj is obj and known[0] == (self._extensions.generation, name):
+                return known[1]
             node = Node(obj, f"toolchain {name}")
             if name == "numba.np.ufunc.parallel:set_num_threads":
                 # It checks its argument against the number of threads, which is compiled in.
                 node.part("threads", b"%d" % parallel.NUM_THREADS, str(parallel.NUM_THREADS))
             self._add_registrations(node, obj)
+            if not node.edges and not node.parts:
+                self._leaves[id(obj)] = ((self._extensions.generation, name), node)
             return node
         node = Node(obj, "")
         describer = self._by_type.get(type(obj))

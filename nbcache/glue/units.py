@@ -176,6 +176,7 @@ class Unit:
         return_type: Any,
         flags: compiler.Flags,
         extra: tuple[tuple[str, str], ...] = (),
+        conditions: bytes = b"",
     ) -> None:
         self.maker = maker
         self.kind = kind
@@ -187,6 +188,7 @@ class Unit:
         self.flags = flags
         self.extra = extra
         self.frames = frames
+        self.conditions = conditions or maker.conditions.digest()
         self.content = b""
         """The owner's identity, once the key is known."""
         self.of_the_past = False
@@ -235,7 +237,7 @@ class Unit:
     def _key_parts(self) -> Iterator[bytes]:
         maker = self.maker
         yield b"key version %d" % KEY_VERSION
-        yield maker.conditions.digest()
+        yield self.conditions
         yield self.kind.encode()
         yield self.name.encode("utf-8", "surrogatepass")
         for label, words in (*flag_components(self.flags), *self.extra):
@@ -362,7 +364,7 @@ class LiftedUnit(Unit):
 
     def _key_parts(self) -> Iterator[bytes]:
         yield b"lifted key version %d" % KEY_VERSION
-        yield self.maker.conditions.digest()
+        yield self.conditions
         yield repr(self._origin).encode()
         block = self.owner.func_ir
         yield f"{sorted(block.blocks)} {block.arg_names} {getattr(self.owner, 'output_types', None)}".encode()
@@ -459,9 +461,9 @@ def _flag_text(value: Any) -> str:
 _parsed: dict[tuple[object, ...], compiler.Flags] = {}
 
 
-def _flags_of(maker: KeyMaker, function_compiler: Any) -> compiler.Flags:
+def _flags_of(conditions: bytes, function_compiler: Any) -> compiler.Flags:
     """The flags as ``_FunctionCompiler`` will set them, inherited ones included."""
-    flags = _parse(maker, function_compiler.targetdescr.options, function_compiler.targetoptions)
+    flags = _parse(conditions, function_compiler.targetdescr.options, function_compiler.targetoptions)
     try:
         return function_compiler._customize_flags(flags)
     except Exception as exc:
@@ -469,10 +471,10 @@ def _flags_of(maker: KeyMaker, function_compiler: Any) -> compiler.Flags:
         raise Unidentifiable(msg) from exc
 
 
-def _parse(maker: KeyMaker, parser: Any, options: dict[str, Any]) -> compiler.Flags:
+def _parse(conditions: bytes, parser: Any, options: dict[str, Any]) -> compiler.Flags:
     """What Numba makes of options; parsed once for each set of them that says it all, under the same settings."""
     alone = not ConfigStack() and all(type(value) in _PLAIN_FLAGS for value in options.values())
-    key = (parser, maker.conditions.digest(), *((name, type(value), value) for name, value in options.items()))
+    key = (parser, conditions, *((name, type(value), value) for name, value in options.items()))
     if alone and key in _parsed:
         return _parsed[key].copy()
     flags = compiler.Flags()
@@ -485,19 +487,15 @@ def _parse(maker: KeyMaker, parser: Any, options: dict[str, Any]) -> compiler.Fl
 def unit_for(maker: KeyMaker, frames: FrameStack, owner: Any, sig: Any) -> Unit:
     """The unit that *owner* (a Dispatcher, UFuncDispatcher or CFunc) is asked to compile."""
     args, return_type = sigutils.normalize_signature(sig)
-    args = tuple(args)
+    conditions = maker.conditions.digest()
     if isinstance(owner, UFuncDispatcher):
         # _compile_core has entered the flags it is going to use.
-        flags = ConfigStack().top().copy()
-        unit = Unit(maker, frames, "ufunc", owner, owner.py_func, args, return_type, flags)
+        kind, function, flags = "ufunc", owner.py_func, ConfigStack().top().copy()
     elif isinstance(owner, Dispatcher):
-        unit = Unit(
-            maker, frames, "dispatcher", owner, owner.py_func, args, return_type, _flags_of(maker, owner._compiler)
-        )
+        kind, function, flags = "dispatcher", owner.py_func, _flags_of(conditions, owner._compiler)
     else:
-        unit = Unit(maker, frames, "cfunc", owner, owner._pyfunc, args, return_type, _flags_of(maker, owner._compiler))
-
-    return unit
+        kind, function, flags = "cfunc", owner._pyfunc, _flags_of(conditions, owner._compiler)
+    return Unit(maker, frames, kind, owner, function, tuple(args), return_type, flags, conditions=conditions)
 
 
 def _pipeline_of(owner: Any) -> Any:
