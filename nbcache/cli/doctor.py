@@ -38,7 +38,7 @@ _MARKS = {OK: " ", REMARK: "!", WRONG: "x"}
 PTH = "nbcache.pth"
 LITTLE_SPACE = 256 << 20
 """Free space below this is worth a remark [bytes]."""
-_PROBE = "import sys; print('nbcache.client.hook' in sys.modules)"
+_PROBE = "import sys; print(any(type(finder).__module__ == '_nbcache' for finder in sys.meta_path))"
 _PROBE_SECONDS = 60
 
 
@@ -272,7 +272,7 @@ def check_switch(settings: Settings) -> Iterator[Finding]:
     if armed:
         yield Finding(OK, "armed", "yes: a Python that starts with NBCACHE_DIR set uses the cache")
     else:
-        advice = "try `python -c 'import nbcache.client.hook'`; reinstall nbcache if that fails"
+        advice = "try `python -c 'import _nbcache, nbcache.client.hook'`; reinstall nbcache if that fails"
         yield Finding(WRONG, "armed", "no: a Python that starts with NBCACHE_DIR set does not load the hook", advice)
 
 

@@ -1,17 +1,13 @@
-"""The switch: arms a process so that Numba is hooked the moment it is imported.
-
-This module is imported by every Python that starts with ``NBCACHE_DIR`` or ``NBCACHE_COUNT`` set, so it
-imports nothing but ``sys``; whatever costs time waits until Numba is there.
-"""
+"""Hooks Numba once it is there, and used: what `_nbcache`, the switch, and the package's functions come down to."""
 
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False  # importing typing for it would cost every process milliseconds
+import _nbcache
 
 if TYPE_CHECKING:
-    from types import ModuleType
     from typing import Any
 
     from nbcache.config import Settings
@@ -27,14 +23,13 @@ def arm(settings: Settings | None = None) -> None:
     _state["armed"] = True
     if numba is not None and not getattr(getattr(numba, "__spec__", None), "_initializing", False):
         _activate()
-    elif _finder not in sys.meta_path:
-        sys.meta_path.insert(0, _finder)
+    else:
+        _nbcache.watch(numba_imported)
 
 
 def disarm() -> None:
     """Put Numba back as it was.  What is loaded stays loaded."""
-    if _finder in sys.meta_path:
-        sys.meta_path.remove(_finder)
+    _nbcache.unwatch()
     _state.update(armed=False, activated=False, settings=None)
     session = sys.modules.get("nbcache.client.session")
     if session is not None:
@@ -49,10 +44,11 @@ def init_extension() -> None:
         arm()
 
 
-def _imported() -> None:
-    """Numba is there: the rest waits until it is used, but what the environment says counts as of now."""
+def numba_imported() -> None:
+    """Hook Numba, which was just imported, when it is used; what the environment says counts as of now."""
     import os
 
+    _state["armed"] = True
     try:
         from nbcache.glue import dormant
 
@@ -104,41 +100,3 @@ def _count(settings: Settings) -> None:
         import logging
 
         logging.getLogger("nbcache").warning("NBCACHE_COUNT: nothing is counted", exc_info=True)
-
-
-class _NumbaFinder:
-    """Finds Numba the way it would be found without it, and hooks it after the import."""
-
-    def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> Any:
-        if name != "numba":
-            return None
-        for finder in sys.meta_path:
-            find_spec = getattr(finder, "find_spec", None)
-            if finder is self or find_spec is None:
-                continue
-            spec = find_spec(name, path, target)
-            if spec is not None:
-                _hook_after(spec.loader)
-                return spec
-        return None
-
-
-def _hook_after(loader: Any) -> None:
-    execute = getattr(loader, "exec_module", None)
-    if execute is None:
-        return
-
-    def exec_module(module: ModuleType) -> None:
-        del loader.exec_module
-        if _finder in sys.meta_path:
-            sys.meta_path.remove(_finder)
-        execute(module)
-        _imported()
-
-    try:
-        loader.exec_module = exec_module
-    except AttributeError:  # a loader with slots: the extension point is the second way in
-        return
-
-
-_finder = _NumbaFinder()

@@ -10,21 +10,6 @@ from bare import ROOT, Environment
 MODULES = "import sys, json; print(json.dumps(sorted(sys.modules)))"
 LINE = (ROOT / "nbcache" / "nbcache.pth").read_text()
 
-# What a process that uses no Numba, or only hits, must not pay for.
-HEAVY = {
-    "asyncio",
-    "diskcache",
-    "filelock",
-    "http",
-    "llvmlite",
-    "numba",
-    "numpy",
-    "rich",
-    "subprocess",
-    "tempfile",
-    "watchdog",
-}
-
 
 def modules(environment, **environ):
     done = environment.run(MODULES, **environ)
@@ -50,31 +35,40 @@ def test_unset_takes_less_than_50_microseconds(monkeypatch):
 
 
 @pytest.mark.parametrize("variable", ["NBCACHE_DIR", "NBCACHE_COUNT"])
-def test_set_arms_the_hook_and_imports_nothing_heavy(installed, tmp_path, variable):
+def test_set_arms_the_hook_and_imports_one_module(installed, tmp_path, variable):
     loaded = modules(installed, **{variable: str(tmp_path / "store")})
-    assert "nbcache.client.hook" in loaded
-    assert not loaded & HEAVY
+    assert loaded - modules(Environment(tmp_path / "bare")) == {"_nbcache"}
 
 
 @pytest.mark.parametrize(
     "code", ["raise RuntimeError('broken')", "def (", "raise ImportError", "arm = None", "def arm():\n    1 / 0"]
 )
 def test_a_broken_nbcache_does_not_disturb_python(installed, tmp_path, code):
-    (installed.site / "nbcache" / "client" / "hook.py").write_text(code)
-    done = installed.run("print('fine')", NBCACHE_DIR=str(tmp_path / "store"))
-    assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
+    for name in ("_nbcache.py", "nbcache/client/hook.py"):
+        (installed.site / name).write_text(code)
+        done = installed.run("print('fine')", NBCACHE_DIR=str(tmp_path / "store"))
+        assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
+
+
+def test_a_broken_client_does_not_disturb_numba(installed, tmp_path):
+    (installed.site / "numba.py").write_text("answer = 42\n")
+    (installed.site / "nbcache" / "client" / "hook.py").write_text("raise RuntimeError('broken')")
+    done = installed.run("import numba; print(numba.answer)", NBCACHE_DIR=str(tmp_path / "store"))
+    assert (done.returncode, done.stdout) == (0, "42\n")
+    assert "nbcache stays off: it can't be imported" in done.stderr
 
 
 def test_a_missing_nbcache_does_not_disturb_python(installed, tmp_path):
-    os.rename(installed.site / "nbcache", installed.site / "gone")
-    done = installed.run("print('fine')", NBCACHE_DIR=str(tmp_path / "store"))
-    assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
+    for name in ("nbcache", "_nbcache.py"):
+        os.rename(installed.site / name, installed.site / f"gone-{name}")
+        done = installed.run("print('fine')", NBCACHE_DIR=str(tmp_path / "store"))
+        assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
 
 
 def test_the_line_leaves_no_names_behind(monkeypatch):
     monkeypatch.setenv("NBCACHE_DIR", "/nonexistent/nbcache")
     names = {}
-    exec(LINE.replace("nbcache.client.hook", "os.path").replace("os.path.arm()", "pass"), names)
+    exec(LINE.replace("_nbcache.switch(os.environ)", "pass").replace("import _nbcache", "pass"), names)
     assert set(names) <= {"os", "__builtins__"}
 
 
@@ -83,9 +77,9 @@ def test_an_editable_install_has_the_same_switch(environment, tmp_path):
     environment.borrow_packages()  # pip runs the build inside it
     environment.install("--editable", ROOT)
     assert (environment.site / "nbcache.pth").read_text() == LINE
-    assert "nbcache" not in modules(environment)
-    done = environment.run("import sys; print(sys.modules['nbcache'].__file__)", NBCACHE_DIR=str(tmp_path / "store"))
-    assert done.stdout.strip() == str(ROOT / "nbcache" / "__init__.py")
+    assert "_nbcache" not in modules(environment)
+    done = environment.run("import sys; print(sys.modules['_nbcache'].__file__)", NBCACHE_DIR=str(tmp_path / "store"))
+    assert done.stdout.strip() == str(ROOT / "_nbcache.py")
 
 
 def test_importing_the_package_imports_nothing_else(installed):

@@ -33,7 +33,7 @@ def test_the_package_is_complete_and_nothing_else_is_installed(wheel):
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "nbcache").rglob("*.py")}
     assert modules <= names
     assert "nbcache/py.typed" in names
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"nbcache", "nbcache.pth"}
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"_nbcache.py", "nbcache", "nbcache.pth"}
 
 
 def test_the_units_are_there_and_their_script_can_be_run(wheel):

@@ -60,6 +60,7 @@ def search_path(site: Path) -> str:
 def installed(site: Path) -> Path:
     """Put nbcache into ``site`` as a wheel would, compiled: a checkout's sources are compiled in each process."""
     shutil.copytree(ROOT / "nbcache", site / "nbcache", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "_nbcache.py", site)
     compileall.compile_dir(site, quiet=2)
     return site
 

@@ -1,9 +1,8 @@
-"""Arms nbcache in the programs under test where no installed `.pth` has done it already."""
+"""Arms nbcache in the programs under test, also where no installed `.pth` does."""
 
 import os
-import sys
 
-if os.environ.get("NBCACHE_DIR") and "nbcache.client.hook" not in sys.modules:
-    import nbcache.client.hook
+if os.environ.get("NBCACHE_DIR"):
+    from nbcache.client import hook
 
-    nbcache.client.hook.arm()
+    hook.arm()
