@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     LibraryUnit = RuntimeUnit | WrapperUnit
 
-META_VERSION = 4
+META_VERSION = 5
 _ENVIRONMENT_PREFIXES = ("_ZN08NumbaEnv", ".NumbaEnv")
 
 
@@ -269,7 +269,8 @@ def _sections(unit: Unit | LibraryUnit, library: Any, fields: dict[str, Any], me
     code = bytes(library._get_compiled_object())
     definitions = _definitions_in(code, meta, unit)
     sections = _encoded(unit, code, meta, definitions)
-    sections["bitcode"] = library._get_module_for_linking().as_bitcode()
+    # Not of _get_module_for_linking(): that makes a copy, which few functions ever need.
+    sections["bitcode"] = library._final_module.as_bitcode()
     library._nbcache_kept = (fields, definitions)
     return Packed(sections, _guard(definitions, past))
 

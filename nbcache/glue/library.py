@@ -75,7 +75,7 @@ class StoredLibrary(JITCodeLibrary):
     def _get_module_for_linking(self) -> Any:
         if self._shared_module is None:
             bitcode = self._read("bitcode")
-            self._shared_module = llvm.parse_bitcode(bitcode) if bitcode is not None else self._rebuild()
+            self._shared_module = _linkable(bitcode) if bitcode is not None else self._rebuild()
         return self._shared_module
 
     def _get_compiled_object(self) -> bytes:
@@ -96,6 +96,15 @@ class StoredLibrary(JITCodeLibrary):
 
     def get_asm_str(self) -> str:
         return str(self._codegen._tm.emit_assembly(self._get_module_for_linking()))
+
+
+def _linkable(bitcode: bytes) -> Any:
+    """The module, its functions as `JITCodeLibrary._get_module_for_linking` leaves them: for many callers."""
+    module = llvm.parse_bitcode(bitcode)
+    for function in module.functions:
+        if not function.is_declaration and function.linkage == llvm.Linkage.external:
+            function.linkage = llvm.Linkage.linkonce_odr
+    return module
 
 
 def _drop_empty_module(codegen: Any) -> None:

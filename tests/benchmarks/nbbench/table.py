@@ -48,7 +48,7 @@ def _ratio(values: list[float], base: list[float]) -> str:
 
 def head() -> str:
     """Return the line above the rows: medians with least and greatest, and how many times nbcache's the others are."""
-    return f"{'':38} {NBCACHE:>26} {OWN:>26} {PLAIN:>26}  own/nbcache  plain/nbcache"
+    return f"{'':52} {NBCACHE:>26} {OWN:>26} {PLAIN:>26}  own/nbcache  plain/nbcache"
 
 
 def rows(samples: Samples) -> list[str]:
@@ -57,5 +57,5 @@ def rows(samples: Samples) -> list[str]:
     for name, by_side in samples.items():
         cells = " ".join(f"{_cell(by_side.get(side, [])):>26}" for side in SIDES)
         own, plain = (_ratio(by_side.get(side, []), by_side.get(NBCACHE, [])) for side in (OWN, PLAIN))
-        lines.append(f"{name:38} {cells}  {own:>11}  {plain:>13}")
+        lines.append(f"{name:52} {cells}  {own:>11}  {plain:>13}")
     return lines
