@@ -21,7 +21,7 @@ _WATCHED = (
     ("numba.core.registry", "CPUTarget", "target_context"),
 )
 _SECONDS = 1.0
-"""How long a thread waits for another one that wakes the client: that may need a module this one is importing [s]."""
+"""How long a thread waits for another one that wakes the client [s]."""
 
 
 def sleep(wake: Callable[[], None]) -> bool:
@@ -34,24 +34,44 @@ def sleep(wake: Callable[[], None]) -> bool:
         wires = [(owner, attribute, _Tripwire(vars(owner)[attribute])) for owner, attribute in places]
     except KeyError:
         return False
-    lock = threading.RLock()
-
-    def disturb() -> None:
-        if not lock.acquire(timeout=_SECONDS):
-            return
-        try:
-            if wires:
-                mine, wires[:] = list(wires), []
-                wake()
-                for owner, attribute, wire in mine:
-                    setattr(owner, attribute, wire.original)
-        finally:
-            lock.release()
-
+    alarm = _Alarm(wake, wires)
     for owner, attribute, wire in wires:
-        wire.disturb = disturb
+        wire.alarm = alarm
         setattr(owner, attribute, wire)
     return True
+
+
+class _Alarm:
+    """Rings once, and takes the wires away when that is over."""
+
+    def __init__(self, wake: Callable[[], None], wires: list[tuple[Any, str, _Tripwire]]) -> None:
+        self._wake = wake
+        self._wires = wires
+        self._lock = threading.RLock()
+        self._rang = self._ringing = False
+
+    def ring(self) -> None:
+        # Who can't have the lock goes on without: whoever has it may want a module that this thread is importing, or
+        # was lost in a fork.
+        if self._lock.acquire(timeout=_SECONDS):
+            try:
+                if self._ringing:  # further up in this thread
+                    return
+                self._ring_once()
+            finally:
+                self._lock.release()
+        for owner, attribute, wire in self._wires:
+            if vars(owner).get(attribute) is wire:
+                setattr(owner, attribute, wire.original)
+
+    def _ring_once(self) -> None:
+        if self._rang:
+            return
+        self._rang = self._ringing = True
+        try:
+            self._wake()
+        finally:
+            self._ringing = False
 
 
 class _Tripwire:
@@ -59,8 +79,9 @@ class _Tripwire:
 
     def __init__(self, original: Any) -> None:
         self.original = original
-        self.disturb: Callable[[], None] = lambda: None
+        self.alarm: _Alarm | None = None
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        self.disturb()
+        if self.alarm is not None:
+            self.alarm.ring()
         return self.original.__get__(instance, owner)

@@ -104,3 +104,30 @@ print(json.dumps([results, nbcache.stats()]))
         results, stats = json.loads(outcome.stdout)
         assert results == {str(number): number + 5 for number in range(8)}
         assert not warm or not stats["misses"], stats
+
+
+def test_a_fork_while_another_thread_wakes_it(tmp_path):
+    """The child, which has nobody to give the lock back, waits once and no more."""
+    code = """
+import os, sys, threading, time, numba
+from nbcache.client import hook
+inside, forked = threading.Event(), threading.Event()
+activate = hook._activate
+def slowly(environ):
+    inside.set()
+    forked.wait()
+    activate(environ)
+hook._activate = slowly
+thread = threading.Thread(target=lambda: numba.njit(lambda x: x))
+thread.start()
+inside.wait()
+child = os.fork()
+if not child:
+    started = time.monotonic()
+    results = [numba.njit(lambda x: x + 1)(n) for n in range(5)]
+    os._exit(0 if results == [1, 2, 3, 4, 5] and time.monotonic() - started < 60 else 1)
+forked.set()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+thread.join()
+"""
+    assert run(tmp_path, code) == ["0"]
