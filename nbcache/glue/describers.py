@@ -71,8 +71,8 @@ class Describers:
         name = None if is_numba_type(obj) or isinstance(obj, np.ndarray) else toolchain_name(obj)
         if name is not None:
             known = self._leaves.get(id(obj))
-            # Still of that name, and nothing has been registered for it since.
-            if known is not None and known[1].obj is obj and known[0] == (self._extensions.generation, name):
+            # Still of that name, nothing has been registered for it since, and no walk was broken off at it.
+            if known is not None and known[0] == (self._extensions.generation, name) and known[1].digest is not None:
                 return known[1]
             node = Node(obj, f"toolchain {name}")
             if name == "numba.np.ufunc.parallel:set_num_threads":
