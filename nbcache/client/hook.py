@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from nbcache.config import Settings
 
-_state: dict[str, Any] = {"armed": False, "activated": False, "settings": None}
+_state: dict[str, Any] = {"armed": False, "activated": False, "disarmed": False, "settings": None}
 
 
 def arm(settings: Settings | None = None) -> None:
@@ -20,7 +20,7 @@ def arm(settings: Settings | None = None) -> None:
     if settings is not None:
         _state.update(settings=settings, activated=False)
     numba = sys.modules.get("numba")
-    _state["armed"] = True
+    _state.update(armed=True, disarmed=False)
     if numba is not None and not getattr(getattr(numba, "__spec__", None), "_initializing", False):
         _activate()
     else:
@@ -30,7 +30,7 @@ def arm(settings: Settings | None = None) -> None:
 def disarm() -> None:
     """Put Numba back as it was.  What is loaded stays loaded."""
     _nbcache.unwatch()
-    _state.update(armed=False, activated=False, settings=None)
+    _state.update(armed=False, activated=False, disarmed=True, settings=None)
     session = sys.modules.get("nbcache.client.session")
     if session is not None:
         session.deactivate()
@@ -40,7 +40,8 @@ def init_extension() -> None:
     """Numba's own extension point (``numba_extensions``): the way in where no ``.pth`` is processed."""
     import os
 
-    if os.environ.get("NBCACHE_DIR") or os.environ.get("NBCACHE_COUNT"):
+    # It comes with the first compilation, which may be after somebody switched the cache off.
+    if not _state["disarmed"] and (os.environ.get("NBCACHE_DIR") or os.environ.get("NBCACHE_COUNT")):
         arm()
 
 

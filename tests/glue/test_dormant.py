@@ -113,9 +113,10 @@ import os, sys, threading, time, numba
 from nbcache.client import hook
 inside, forked = threading.Event(), threading.Event()
 activate = hook._activate
-def slowly(environ):
-    inside.set()
-    forked.wait()
+def slowly(environ=None):
+    if threading.current_thread() is thread:
+        inside.set()
+        forked.wait()
     activate(environ)
 hook._activate = slowly
 thread = threading.Thread(target=lambda: numba.njit(lambda x: x))
