@@ -35,7 +35,13 @@ class Environment:
         (self.site / "zz_borrowed.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
 
     def run(self, code, **environ):
-        """Run `code` in a new process with an otherwise empty environment."""
+        """Run `code` in a new process with an otherwise empty environment, in a folder with no nbcache but the installed one."""
         return subprocess.run(
-            [self.python, "-c", code], env=environ, capture_output=True, text=True, timeout=120, check=False
+            [self.python, "-c", code],
+            env=environ,
+            cwd=self.site,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
