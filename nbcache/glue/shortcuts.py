@@ -71,5 +71,7 @@ def _extends(path: str) -> bool:
         return False
     except OSError:
         return True
-    _, declared, entries = text.partition(b"[" + GROUP + b"]")
-    return GROUP in text and not (declared and tuple(entries.partition(b"[")[0].split()) == OURS)
+    if GROUP not in text:
+        return False
+    entries = text.partition(b"[" + GROUP + b"]")[2].partition(b"[")[0]
+    return text.count(GROUP) > 1 or tuple(entries.split()) != OURS

@@ -116,6 +116,7 @@ class Conditions:
         self._digest = b""
         self._summary = ""
         self._environ: dict[Any, Any] | None = None
+        self._has_file = False
 
     def digest(self) -> bytes:
         """32 bytes; Numba re-reads its environment before each compilation, and so does this."""
@@ -135,9 +136,12 @@ class Conditions:
     def _reload(self) -> None:
         """Do what Numba does, unless that would find everything as it was: it decodes each variable again."""
         environ = getattr(os.environ, "_data", None)
-        if environ is None or environ != self._environ or os.path.exists(config._config_fname):
+        # What a file of settings said counts until Numba misses it.
+        has_file, had_file = os.path.exists(config._config_fname), self._has_file
+        if environ is None or environ != self._environ or has_file or had_file:
             config.reload_config()
             self._environ = None if environ is None else dict(environ)
+            self._has_file = has_file
 
     def components(self) -> list[_Component]:
         """The labelled parts behind `digest`."""

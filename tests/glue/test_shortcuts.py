@@ -53,7 +53,9 @@ def test_no_extension(path):
 
 
 @pytest.mark.parametrize("kind", ["dist-info", "egg-info", "DIST-INFO"])
-@pytest.mark.parametrize("text", [OTHERS, OTHERS.replace(" = ", "="), OURS + "more = a:b\n", "[a]\nb = c\n" + OTHERS])
+@pytest.mark.parametrize(
+    "text", [OTHERS, OTHERS.replace(" = ", "="), OURS + "more = a:b\n", OURS + OTHERS, "[a]\nb = c\n" + OTHERS]
+)
 def test_an_extension(path, kind, text):
     distribution(path[0], "plain")
     distribution(path[1], "thing", text, kind)

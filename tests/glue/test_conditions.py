@@ -1,0 +1,58 @@
+"""Numba's settings in a key are those that Numba compiles with: it reads them again before each compilation."""
+
+import os
+from pathlib import Path
+
+import pytest
+from numba.core import config
+
+from nbcache.glue.toolchain import Conditions
+
+
+@pytest.fixture
+def reloads(monkeypatch, tmp_path):
+    """How often the settings were read again, in a folder without a file of settings."""
+    monkeypatch.chdir(tmp_path)
+    calls = []
+    monkeypatch.setattr(config, "reload_config", lambda: calls.append(1))
+    return calls
+
+
+def test_nothing_changed(reloads):
+    conditions = Conditions()
+    first = conditions.digest()
+    assert conditions.digest() == first
+    assert len(reloads) == 1
+
+
+def test_the_environment(reloads, monkeypatch):
+    conditions = Conditions()
+    conditions.digest()
+    for change in (lambda: monkeypatch.setenv("NUMBA_OPT", "1"), lambda: monkeypatch.delenv("NUMBA_OPT")):
+        before = len(reloads)
+        change()
+        conditions.digest()
+        assert len(reloads) == before + 1
+
+
+def test_a_file_of_settings_that_comes_and_goes(reloads, tmp_path):
+    conditions = Conditions()
+    conditions.digest()
+    Path(config._config_fname).write_text("opt: 1\n")
+    conditions.digest()
+    conditions.digest()
+    assert len(reloads) == 3
+    (tmp_path / config._config_fname).unlink()
+    conditions.digest()
+    assert len(reloads) == 4
+    conditions.digest()
+    assert len(reloads) == 4
+
+
+def test_leaving_the_folder_of_the_file(reloads, tmp_path):
+    Path(config._config_fname).write_text("opt: 1\n")
+    conditions = Conditions()
+    conditions.digest()
+    os.chdir("/")
+    conditions.digest()
+    assert len(reloads) == 2
