@@ -34,6 +34,18 @@ def unwatch() -> None:
         sys.meta_path.remove(_finder)
 
 
+def spec_of_others(mine: object, name: str, path: "Any", target: "ModuleType | None") -> "Any":
+    """What the finders of ``sys.meta_path`` other than *mine* find; None if it is nothing."""
+    for finder in sys.meta_path:
+        find_spec = getattr(finder, "find_spec", None)
+        if finder is mine or find_spec is None:
+            continue
+        spec = find_spec(name, path, target)
+        if spec is not None:
+            return spec
+    return None
+
+
 def _load_client() -> None:
     try:
         from nbcache.client import hook
@@ -51,17 +63,10 @@ class _NumbaFinder:
     imported: "Callable[[], None]"
 
     def find_spec(self, name: str, path: "Any" = None, target: "ModuleType | None" = None) -> "Any":
-        if name != "numba":
-            return None
-        for finder in sys.meta_path:
-            find_spec = getattr(finder, "find_spec", None)
-            if finder is self or find_spec is None:
-                continue
-            spec = find_spec(name, path, target)
-            if spec is not None:
-                self._follow(spec.loader)
-                return spec
-        return None
+        spec = spec_of_others(self, name, path, target) if name == "numba" else None
+        if spec is not None:
+            self._follow(spec.loader)
+        return spec
 
     def _follow(self, loader: "Any") -> None:
         execute = getattr(loader, "exec_module", None)

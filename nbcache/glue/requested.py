@@ -30,6 +30,7 @@ from numba.np.ufunc.gufunc import GUFunc
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 from numba.stencils.stencil import StencilFunc
 
+from _nbcache import spec_of_others
 from nbcache import config
 from nbcache.errors import NbcacheError
 from nbcache.glue import typecodec
@@ -199,15 +200,10 @@ class TrustedFinder:
 
     def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> Any:
         """What the other finders find, if its file is trusted.  Raises UntrustedError."""
-        for finder in sys.meta_path:
-            find_spec = getattr(finder, "find_spec", None)
-            if finder is self or find_spec is None:
-                continue
-            spec = find_spec(name, path, target)
-            if spec is not None:
-                self._insist(name, spec)
-                return spec
-        return None
+        spec = spec_of_others(self, name, path, target)
+        if spec is not None:
+            self._insist(name, spec)
+        return spec
 
     def _insist(self, name: str, spec: Any) -> None:
         files = [path for path in (spec.origin, spec.cached) if path and os.path.isabs(path)]

@@ -17,7 +17,7 @@ from collections import Counter
 from contextlib import suppress
 
 import pytest
-from nbtest import daemons, proc, usage
+from nbtest import daemons, disks, proc, usage
 
 YEAR = 365 * 86400
 BOUND = 120  # [s] what a client of `PATIENT` would not end within if it waited
@@ -78,15 +78,8 @@ def programs(place):
 @pytest.fixture
 def disk(place):
     """A small filesystem."""
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("needs root to mount a filesystem")
-    point = place / "disk"
-    point.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=3m,mode=755", "tmpfs", str(point)]
-    if subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("can't mount a tmpfs")
-    yield point
-    subprocess.run(["umount", "-l", str(point)], check=True)
+    with disks.small_disk(place / "disk", "3m") as point:
+        yield point
 
 
 def fill(disk, leave=0):

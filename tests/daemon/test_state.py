@@ -13,6 +13,7 @@ import sys
 import threading
 
 import pytest
+from nbtest import disks
 
 from nbcache.daemon import state as states
 from nbcache.daemon.state import State
@@ -207,15 +208,8 @@ def test_another_process_has_it(path, monkeypatch):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("needs root to mount a filesystem")
-    point = tmp_path / "small"
-    point.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=512k,mode=755", "tmpfs", str(point)]
-    if subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("can't mount a tmpfs")
-    yield point
-    subprocess.run(["umount", "-l", str(point)], check=True)
+    with disks.small_disk(tmp_path / "small", "512k") as point:
+        yield point
 
 
 def test_a_full_disk_and_the_way_back(small_disk, caplog, monkeypatch):

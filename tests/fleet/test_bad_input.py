@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from nbtest import proc, usage
+from nbtest import disks, proc, usage
 
 PROGRAM = """
 import os, shutil
@@ -166,26 +164,11 @@ class TestDirectory:
 
     @pytest.mark.parametrize("size", ["8k", "64k", "96k"])
     def test_full_disk(self, place, as_root, size):
-        with small_disk(place / "disk", size) as disk:
+        with disks.small_disk(place / "disk", size) as disk:
             for _ in range(3):
                 check(write(place), disk / "store")
             left = [path for path in disk.rglob("*") if path.is_file() and ".tmp" in path.name]
             assert not left
-
-
-@contextmanager
-def small_disk(folder: Path, size: str):
-    """Mount a tmpfs of ``size``; skip where that isn't allowed."""
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "tmpfs", folder], capture_output=True, text=True
-    )
-    if mounted.returncode:
-        pytest.skip(f"can't mount a tmpfs: {mounted.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", folder], check=True)
 
 
 def truncate(path: Path) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import time
 
 import pytest
+from nbtest import disks
 from storekit import SECTIONS, find, header, key, leftovers, open_store
 
 from nbcache.store import atomic, listing
@@ -291,13 +292,8 @@ def test_a_file_size_limit(tmp_path):
 @pytest.fixture
 def small_disk(tmp_path):
     """A filesystem of 256 KiB."""
-    point = tmp_path / "disk"
-    point.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=256k,mode=755", "tmpfs", str(point)]
-    if os.geteuid() != 0 or shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("can't mount a tmpfs")
-    yield point
-    subprocess.run(["umount", "-l", str(point)], check=True)
+    with disks.small_disk(tmp_path / "disk", "256k") as point:
+        yield point
 
 
 def test_a_full_disk(small_disk):
