@@ -1,6 +1,6 @@
 """The flags that callees inherit: the list is Numba's, not ours.
 
-What follows from a process's past is tested by programs, in `tests/traps/programs/family_17_history.py`.
+What follows from a process's past is tested by programs, in `tests/traps/programs/family_33_history.py`.
 """
 
 import functools

@@ -1,14 +1,21 @@
-"""Runs every trap program under Numba's own cache and writes `TABLE.md`: the control for the suite.
+"""Runs trap programs under Numba's own cache and writes their rows of `TABLE.md`: the control for the suite.
 
     cd tests && python -m traps.control [--nbcache] [--only TEXT] [--no-table]
 
 Also checks each program without any cache: its versions must differ where it says so, and it must not fail.
+
+Programs that were written against a version of nbcache have its verdict in `before.txt`, a label and a word a line. That
+is data: to add to it, copy this directory over that of a checkout of the old version and run, there,
+
+    cd tests && python -m traps.control --before --only TEXT
 """
 
 import argparse
+import re
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,45 +79,75 @@ def fault_of(program: Program, expected: list[Outcome]) -> str:
     return ""
 
 
+BEFORE = HERE / "before.txt"
+TABLE = HERE / "TABLE.md"
+_ROW = re.compile(r"^\| +(\d+) \| (\S+) \| (\w*) \| (\w*) \| (\w*) \|$", re.MULTILINE)
+
+
+def verdicts_before() -> dict[str, str]:
+    """Return the verdicts on programs by the version that they were written against, by label."""
+    lines = BEFORE.read_text(encoding="utf-8").splitlines()
+    return dict(line.split() for line in lines)
+
+
+def write_before(results: list[Judged]) -> None:
+    """Add to `before.txt` what nbcache, in this checkout, made of these programs."""
+    verdicts = verdicts_before() | {r.program.label: r.verdicts["nbcache"] for r in results}
+    BEFORE.write_text("".join(f"{label} {word}\n" for label, word in sorted(verdicts.items())), encoding="utf-8")
+
+
+def verdicts_in_table() -> dict[str, dict[str, str]]:
+    """Return what `TABLE.md` says of each program, by label and mode."""
+    rows = _ROW.findall(TABLE.read_text(encoding="utf-8"))
+    return {f"{int(family):02d}-{name}": {"numba": own, "nbcache": now} for family, name, own, _before, now in rows}
+
+
 def table(results: list[Judged]) -> str:
-    """Return the whole of TABLE.md."""
+    """Return the whole of TABLE.md: these rows new, the others as they are."""
+    verdicts, before = verdicts_in_table(), verdicts_before()
+    for result in results:
+        verdicts[result.program.label] = verdicts.get(result.program.label, {}) | result.verdicts
+    rows = [(program, verdicts[program.label]) for program in programs.load() if program.label in verdicts]
     lines = [
         "# Trap programs and Numba's own cache",
         "",
         f"Written by `control.py` with Numba {numba.__version__}. The control is Numba's own cache forced onto every",
-        f"decorated function; of {len(results)} programs: {totals(results, 'numba')}.",
-        "`test_traps.py` asks of nbcache what the column *nbcache* shows where it has been filled.",
+        f"decorated function; of {len(rows)} programs: {totals(words['numba'] for _program, words in rows)}.",
+        "`test_traps.py` asks of nbcache what the column *nbcache* shows where it has been filled. *nbcache before* is",
+        "the version that a program was written against, where that is known.",
         "",
         "*right*: as with no cache, and hits where a hit is asked. *recompiles*: right, but compiles again what was",
         "compiled. *wrong*: prints something else. *exception*: raises where no cache doesn't. *crash*: killed by a",
         "signal, or no end.",
         "",
-        "| family | program | Numba's own cache | nbcache |",
-        "|---:|---|---|---|",
+        "| family | program | Numba's own cache | nbcache before | nbcache |",
+        "|---:|---|---|---|---|",
     ]
     lines += [
-        f"| {r.program.family} | {r.program.name} | {r.verdicts['numba']} | {r.verdicts.get('nbcache', '')} |"
-        for r in results
+        f"| {p.family} | {p.name} | {words['numba']} | {before.get(p.label, '')} | {words.get('nbcache', '')} |"
+        for p, words in rows
     ]
     return "\n".join(lines) + "\n"
 
 
-def totals(results: list[Judged], mode: Mode) -> str:
+def totals(words: Iterable[str]) -> str:
     """Return how many programs got each verdict, in words."""
-    counts = Counter(result.verdicts[mode] for result in results)
-    return ", ".join(f"{count} {word}" for word, count in counts.most_common())
+    return ", ".join(f"{count} {word}" for word, count in Counter(words).most_common())
 
 
 def main() -> int:
     """Run the control; the exit status tells whether every program is a real one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="programs whose `family-name` contains this; writes no table")
+    parser.add_argument("--only", default="", help="programs whose `family-name` contains this")
+    parser.add_argument("--before", action="store_true", help="write before.txt instead of TABLE.md")
     parser.add_argument("--no-table", action="store_true", help="print, don't write TABLE.md")
     parser.add_argument("--nbcache", action="store_true", help="run them under nbcache too")
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     modes: tuple[Mode, ...] = ("numba", "nbcache") if arguments.nbcache else ("numba",)
-    chosen = [p for p in programs.load() if arguments.only in f"{p.family:02d}-{p.name}"]
+    if arguments.before:
+        modes = ("nbcache",)
+    chosen = [p for p in programs.load() if arguments.only in p.label]
     results = []
     with ThreadPoolExecutor(arguments.jobs) as pool:
         for result in pool.map(lambda program: judge(program, modes), chosen):
@@ -118,9 +155,11 @@ def main() -> int:
             words = " ".join(f"{word:10s}" for word in result.verdicts.values())
             print(f"{result.program.family:2d} {result.program.name:45s} {words} {result.fault}", flush=True)
     for mode in modes:
-        print(f"{mode}: {totals(results, mode)}")
-    if not arguments.no_table and not arguments.only:
-        (HERE / "TABLE.md").write_text(table(results), encoding="utf-8")
+        print(f"{mode}: {totals(result.verdicts[mode] for result in results)}")
+    if arguments.before:
+        write_before(results)
+    elif not arguments.no_table:
+        TABLE.write_text(table(results), encoding="utf-8")
     return 1 if any(result.fault for result in results) else 0
 
 

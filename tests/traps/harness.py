@@ -74,6 +74,7 @@ class Program:
 
     differs: without a cache, the first and the last step print different things; otherwise the trap is a fake.
     hit:     the last step must compile nothing ("never hits" traps); it is not repeated then.
+    cold:    the first step, which fills an empty cache, is compared with no cache too.
     rerun:   what is asked of the last step when it is repeated with nothing changed, besides the same output:
              "hit": nothing is compiled; "same": nothing (what can't be cached, what is compiled to be
              looked at, a cache that can't be written).
@@ -84,7 +85,13 @@ class Program:
     steps: tuple[Step, ...]
     differs: bool = True
     hit: bool = False
+    cold: bool = False
     rerun: Rerun = "hit"
+
+    @property
+    def label(self) -> str:
+        """How tests and lists call it: `NN-name`."""
+        return f"{self.family:02d}-{self.name}"
 
 
 def trap(name: str, family: int, *steps: Step | Mapping[str, str | None], **options) -> Program:

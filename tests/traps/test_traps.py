@@ -4,8 +4,11 @@ Three things are asserted beside equality, so that neither a fake trap nor a cac
 program's two versions really differ without a cache; what has to hit compiles nothing; and the last step, repeated
 unchanged, compiles nothing (see `Program`).
 
-`NBTEST_EVERY_STEP=1` compares version 1, a cold run on an empty cache, with no cache too; that costs a fifth more time,
-and the control checks the programs anyway.
+`NBTEST_EVERY_STEP=1` compares version 1, a cold run on an empty cache, with no cache too, which programs otherwise ask
+for (`cold`); that costs a fifth more time, and the control checks the programs anyway.
+
+`pending.txt` lists the programs that spring on the version at hand. They are expected to fail, so whoever mends one
+takes its line out.
 """
 
 import difflib
@@ -16,9 +19,10 @@ from typing import Any
 import pytest
 
 from . import programs
-from .harness import Outcome, Program, Run
+from .harness import HERE, Outcome, Program, Run
 
 PROGRAMS = programs.load()
+PENDING = frozenset((HERE / "pending.txt").read_text(encoding="utf-8").split())
 EVERY_STEP = bool(os.environ.get("NBTEST_EVERY_STEP"))
 
 
@@ -35,8 +39,15 @@ def _parameters() -> list[Any]:
         step = 3 if size > MANY else 2 if size > FEW else 1
         marks = [pytest.mark.long] if seen[program.family] % step else []
         seen[program.family] += 1
-        parameters.append(pytest.param(program, id=f"{program.family:02d}-{program.name}", marks=marks))
+        if program.label in PENDING:
+            marks.append(pytest.mark.xfail(reason="pending.txt lists it", strict=True))
+        parameters.append(pytest.param(program, id=program.label, marks=marks))
     return parameters
+
+
+def test_what_is_pending_exists() -> None:
+    """No line of `pending.txt` outlives its program."""
+    assert {program.label for program in PROGRAMS} >= PENDING
 
 
 @pytest.mark.timeout(600)
@@ -49,7 +60,7 @@ def test_same_as_no_cache(program: Program, tmp_path) -> None:
     cached = Run(program, "nbcache", tmp_path / "cached")
     for number, step in enumerate(program.steps):
         got = cached.step(step)
-        if number == 0 and program.differs and not EVERY_STEP:
+        if number == 0 and program.differs and not program.cold and not EVERY_STEP:
             first = got
             plain.prepare(step)
             continue

@@ -1,4 +1,4 @@
-"""Family 17, the past of the process: Numba compiles a callee once, and everybody later gets that overload.
+"""Family 33, the past of the process: Numba compiles a callee once, and everybody later gets that overload.
 
 Who asked first decides which flags a callee inherits, and when it was asked decides which globals it holds. So one
 program answers differently by the order of its calls. Each step here is another order, against one cache.
@@ -306,7 +306,7 @@ _CHOICES = {
 def _orders(name: str, files: dict[str, str], *orders: str):
     """Return a program whose steps run the same files with these words, one cache for all."""
     first, *others = [("main.py", *order.split()) for order in orders]
-    return trap(f"history-{name}", 17, Step(files=files, argv=first), *[Step(argv=argv) for argv in others])
+    return trap(f"history-{name}", 33, Step(files=files, argv=first), *[Step(argv=argv) for argv in others])
 
 
 PROGRAMS = [
