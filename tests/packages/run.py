@@ -3,6 +3,7 @@
     python tests/packages/run.py                 # eight packages of eight authors
     python tests/packages/run.py all --python ~/v/bin/python
     python tests/packages/run.py umap --plain    # no cache, twice: is the script deterministic?
+    python tests/packages/run.py --together      # all, in an environment that holds them all and what extends Numba
 
 Without ``--python`` a virtual environment is made and the packages are installed into it from the registry. For each
 package it prints whether the outputs are identical; the wall times [s]; how many look-ups of the warm process were hits;
@@ -46,22 +47,42 @@ PACKAGES = {
     "numbagg": ["numbagg"],
     "clifford": ["clifford"],
     "resampy": ["resampy"],
+    "csr": ["csr", "scipy"],
+    "pandas": ["pandas"],
+    "hark": ["econ-ark"],
+    "interpolation": ["interpolation"],
+    "pympdata": ["PyMPDATA"],
+    "rocket_fft": ["rocket-fft", "scipy"],
+    "numba_kdtree": ["numba-kdtree"],
+    "numba_progress": ["numba-progress"],
+    "numba_celltree": ["numba-celltree"],
+    "pymatting": ["pymatting"],
+    "numpy_groupies": ["numpy-groupies"],
+    "hapsira": ["hapsira"],
+    "esda": ["esda"],
+    "shap": ["shap"],
+    "vectorbt": ["vectorbt"],
+    "xarray": ["xarray", "flox", "numbagg", "numpy-groupies"],
 }
 FIRST = ["numba_stats", "galois", "numbagg", "datashader", "quantecon", "sparse", "resampy", "tslearn"]
+EXTENSIONS = ["rocket-fft", "vector", "awkward", "sparse"]
+"""What registers ``numba_extensions``, and so takes part in each compilation of its environment, used or not."""
+COMPANIONS = [*EXTENSIONS, "pandas", "scipy", "scikit-learn", "pyarrow", "matplotlib", "xarray"]
+"""What is in the one environment besides the packages, as in a data science image."""
 
 
-def make_environment(folder: Path, names: list[str]) -> str:
-    """Make a virtual environment with what ``names`` need; return its Python."""
+def make_environment(folder: Path, names: list[str], companions: list[str]) -> str:
+    """Make a virtual environment with what ``names`` need, and ``companions``; return its Python."""
     venv.create(folder, with_pip=True)
     python = str(folder / "bin" / "python")
-    wanted = sorted({requirement for name in names for requirement in PACKAGES[name]})
+    wanted = sorted({requirement for name in names for requirement in PACKAGES[name]} | {*companions})
     subprocess.run([python, "-m", "pip", "install", "-q", "numba", "scipy", "filelock", *wanted], check=True)
     return python
 
 
-def version(python: str, name: str) -> str:
-    """Return the version of the distribution that ``name`` is about."""
-    code = f"import importlib.metadata as m; print(m.version({PACKAGES[name][0]!r}))"
+def version(python: str, distribution: str) -> str:
+    """Return the version of a ``distribution`` that is installed for ``python``.  Raises CalledProcessError."""
+    code = f"import importlib.metadata as m; print(m.version({distribution!r}))"
     return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
 
 
@@ -74,6 +95,8 @@ class Row:
     hits: int
     lookups: int
     compiled: dict[str, int]
+    reasons: list[str]
+    """Why something was compiled in the second process, the most frequent first."""
     plain: float
     own: float
     """With what Numba's own cache kept of the plain run, as far as the package asks for that."""
@@ -89,6 +112,8 @@ class Row:
         """Markdown."""
         rate = f"{100 * self.hits / self.lookups:.1f} %" if self.lookups else "none"
         events = ", ".join(f"{count} {kind}" for kind, count in self.compiled.items() if count) or "0"
+        if any(self.compiled.values()) and self.reasons:
+            events += ": " + "; ".join(self.reasons[:2]).replace("|", "\\|")
         cells = (
             self.package,
             "yes" if self.identical else "NO",
@@ -158,11 +183,12 @@ class Runner:
         after = usage.read(self.store).since(before)
         hits = sum(after.hits.values())
         row = Row(
-            f"{PACKAGES[self.name][0]} {version(self.python, self.name)}",
+            f"{PACKAGES[self.name][0]} {version(self.python, PACKAGES[self.name][0])}",
             plain.said == cold.said == warm.said and plain.status == 0,
             hits,
             hits + sum(after.misses.values()) + sum(after.uncacheable.values()),
             tally.totals(by_warm),
+            [reason for reason, _count in (after.uncacheable + after.misses).most_common()],
             plain.seconds,
             own.seconds,
             cold.seconds,
@@ -189,14 +215,19 @@ class Runner:
 def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", default=FIRST, help=f"of {', '.join(PACKAGES)}, or all")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(PACKAGES)}, or all")
     parser.add_argument("--python", help="an interpreter that has the packages")
     parser.add_argument("--plain", action="store_true", help="no cache, twice")
+    parser.add_argument("--together", action="store_true", help="in one environment with what extends Numba")
     parser.add_argument("--workdir", type=Path, help="kept; default: a new temporary one")
     options = parser.parse_args()
-    names = list(PACKAGES) if options.names == ["all"] else options.names
+    names = options.names or (["all"] if options.together else FIRST)
+    names = list(PACKAGES) if names == ["all"] else names
     workdir = options.workdir or Path(tempfile.mkdtemp(prefix="nbcache-packages-"))
-    python = os.path.abspath(options.python) if options.python else make_environment(workdir / "venv", names)
+    companions = COMPANIONS if options.together else []
+    python = os.path.abspath(options.python or make_environment(workdir / "venv", names, companions))
+    if companions:
+        print("together with " + ", ".join(f"{name} {version(python, name)}" for name in companions), flush=True)
     runners = [Runner(name, python, workdir / name) for name in names]
     if options.plain:
         good = [runner.plain_twice() for runner in runners]
