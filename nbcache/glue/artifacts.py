@@ -25,6 +25,7 @@ from numba.core.environment import Environment, lookup_environment
 from numba.core.errors import ForceLiteralArg
 from numba.core.extending import _Intrinsic
 from numba.core.generators import GeneratorDescriptor
+from numba.core.registry import cpu_target
 from numba.core.runtime import _nrt_python, rtsys
 from numba.core.serialize import NumbaPickler
 from numba.core.typed_passes import _reload_parfors
@@ -40,7 +41,7 @@ from nbcache.glue.elf import symbols_of
 from nbcache.glue.frames import build_in
 from nbcache.glue.inspection import Annotation, Inspection, LoadedDescriptor, Metadata
 from nbcache.glue.library import StoredLibrary, abort_unresolved
-from nbcache.glue.ownership import is_toolchain_module
+from nbcache.glue.ownership import is_toolchain_definition, is_toolchain_module
 from nbcache.glue.units import StencilUnit
 
 if TYPE_CHECKING:
@@ -92,9 +93,23 @@ class TokenPickler(NumbaPickler):
             rebuild, state = obj.__reduce__()
             origin = _numbered(obj, self._frame)
             return (rebuild, state) if origin is None else (_lifted_from, (origin, rebuild, state))
+        elif isinstance(obj, types.BoundFunction):
+            return self._method(obj)
         elif isinstance(obj, Type) and ADDRESS.search(obj.name):
             return self._addressed_type(obj)
         return super().reducer_override(obj)
+
+    def _method(self, obj: Any) -> Any:
+        """A method of a type refers to the context it was resolved in, and is resolved again where it is needed."""
+        key = obj.typing_key
+        attribute = key[1] if isinstance(key, tuple) else key.rpartition(".")[2]
+        chooser = getattr(obj.template, "_overload_func", None)
+        if is_toolchain_definition(chooser):
+            chooser = None
+        if _resolve(obj.this, attribute) != obj:
+            msg = f"a method {attribute} that {obj.this} is not known to have"
+            raise pickle.PicklingError(msg)
+        return _method_of, (obj.this, attribute, key, chooser)
 
     def _addressed_type(self, obj: Any) -> Any:
         """A type that is named by an address must be made again, around what it stands for here."""
@@ -116,6 +131,20 @@ class TokenPickler(NumbaPickler):
             msg = f"the type {ADDRESS.sub('', obj.name)} is named by an address"
             raise pickle.PicklingError(msg)
         return _type_of_parts, (type(obj), state, name, parts)
+
+
+def _resolve(this: Type, attribute: str) -> Any:
+    return cpu_target.typing_context.resolve_getattr(this, attribute)
+
+
+def _method_of(this: Type, attribute: str, key: Any, chooser: Any) -> Type:
+    """Called by unpickling: the type of a method, as it is resolved here.  Raises Unloadable."""
+    found = _resolve(this, attribute)
+    known = getattr(getattr(found, "template", None), "_overload_func", None)
+    if getattr(found, "typing_key", None) != key or (chooser is not None and known is not chooser):
+        msg = f"the method {attribute} of {this} is another one here"
+        raise Unloadable(msg)
+    return found
 
 
 def _addressed_in(values: Iterable[Any]) -> list[Type]:

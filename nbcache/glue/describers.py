@@ -35,7 +35,8 @@ import numpy as np
 from numba.core import types
 from numba.core.dispatcher import Dispatcher, LiftedCode
 from numba.core.extending import _Intrinsic
-from numba.core.typing.templates import Signature
+from numba.core.registry import cpu_target
+from numba.core.typing.templates import AttributeTemplate, FunctionTemplate, Signature
 from numba.np.ufunc import parallel
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
@@ -400,6 +401,26 @@ def _describe_type(node: Node, typ: Any) -> None:
         raise Unidentifiable(msg)
 
 
+def _describe_template(node: Node, template: Any) -> None:
+    """One of the objects that Numba resolves calls and attributes by: its class, besides the context it was made in."""
+    node.title = "template"
+    node.edge("class", type(template))
+    node.value("state", {name: value for name, value in vars(template).items() if name != "context"})
+    node.snapshot(lambda template: [*vars(template).values()], template)
+    _refuse_other_contexts(node, template.context)
+
+
+def _describe_context(node: Node, context: Any) -> None:
+    node.title = f"Numba's {type(context).__qualname__}"
+    _refuse_other_contexts(node, context)
+
+
+def _refuse_other_contexts(_node: Node, context: Any) -> None:
+    if context is not cpu_target.typing_context and context is not cpu_target.target_context:
+        msg = f"a {type(context).__qualname__} that is not Numba's own"
+        raise Unidentifiable(msg)
+
+
 def _describe_class_type(node: Node, typ: Any) -> None:
     node.title = f"jitclass type {typ.class_name}"
     for field, field_type in typ.struct.items():
@@ -466,6 +487,8 @@ _IGNORED_MEMBERS = frozenset(
 
 def _describe_class(node: Node, cls: type) -> None:
     name = f"{module_name(cls.__module__)}:{cls.__qualname__}"
+    if issubclass(cls, FunctionTemplate | AttributeTemplate):
+        name = ADDRESS.sub("", name)  # made for a type, and called by its name
     node.title = f"class {name}"
     if toolchain_name(cls) is not None:
         return
@@ -719,7 +742,9 @@ def _describe_by_reduction(node: Node, obj: Any) -> None:
 # Kinds whose modules a process may never import are recognised by name.
 _DESCRIBERS_BY_NAME: dict[str, Callable[[Node, Any], None]] = {
     "builtins:fortran": _describe_fortran,
+    "numba.core.base:BaseContext": _describe_context,
     "numba.core.ccallback:CFunc": _describe_cfunc,
+    "numba.core.typing.context:BaseContext": _describe_context,
     "numba.stencils.stencil:StencilFunc": _describe_stencil,
     "numba.experimental.jitclass.base:JitClassType": _describe_jitclass,
 }
@@ -734,6 +759,8 @@ _DESCRIBERS: dict[type, Callable[[Node, Any], None]] = {
     _Intrinsic: _describe_intrinsic,
     types.Type: _describe_type,
     Signature: _describe_signature,
+    FunctionTemplate: _describe_template,
+    AttributeTemplate: _describe_template,
     np.ndarray: _describe_array,
     np.ufunc: _describe_ufunc,
     type: _describe_class,
