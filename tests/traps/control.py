@@ -91,8 +91,8 @@ def verdicts_before() -> dict[str, str]:
 
 
 def write_before(results: list[Judged]) -> None:
-    """Add to `before.txt` what nbcache, in this checkout, made of these programs."""
-    verdicts = verdicts_before() | {r.program.label: r.verdicts["nbcache"] for r in results}
+    """Move to `before.txt` what nbcache, in this checkout, made of these programs."""
+    verdicts = verdicts_before() | {r.program.label: r.verdicts.pop("nbcache") for r in results}
     BEFORE.write_text("".join(f"{label} {word}\n" for label, word in sorted(verdicts.items())), encoding="utf-8")
 
 
@@ -139,14 +139,12 @@ def main() -> int:
     """Run the control; the exit status tells whether every program is a real one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="programs whose `family-name` contains this")
-    parser.add_argument("--before", action="store_true", help="write before.txt instead of TABLE.md")
+    parser.add_argument("--before", action="store_true", help="nbcache's verdict goes to before.txt, not to TABLE.md")
     parser.add_argument("--no-table", action="store_true", help="print, don't write TABLE.md")
     parser.add_argument("--nbcache", action="store_true", help="run them under nbcache too")
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
-    modes: tuple[Mode, ...] = ("numba", "nbcache") if arguments.nbcache else ("numba",)
-    if arguments.before:
-        modes = ("nbcache",)
+    modes: tuple[Mode, ...] = ("numba", "nbcache") if arguments.nbcache or arguments.before else ("numba",)
     chosen = [p for p in programs.load() if arguments.only in p.label]
     results = []
     with ThreadPoolExecutor(arguments.jobs) as pool:
@@ -158,7 +156,7 @@ def main() -> int:
         print(f"{mode}: {totals(result.verdicts[mode] for result in results)}")
     if arguments.before:
         write_before(results)
-    elif not arguments.no_table:
+    if not arguments.no_table:
         TABLE.write_text(table(results), encoding="utf-8")
     return 1 if any(result.fault for result in results) else 0
 
