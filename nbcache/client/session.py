@@ -223,9 +223,10 @@ class ClientSession:
 
     def _finished(self, frame: Frame, unit: Unit) -> tuple[float, float, dict[str, Any], str]:
         """Seconds in all and on its own, the uses, and the past that they need, of a compilation that ends."""
-        from nbcache.glue import effects
+        from nbcache.glue import effects, witness
 
         seconds, own = self.frames.finished()
+        witness.settle(frame)
         done = [effect for effect in frame.effects.values() if effect.obj is not unit.owner]
         effects.remember(unit.owner, unit.args, lambda: done)
         uses = self.history.record(unit, done)

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     LibraryUnit = RuntimeUnit | WrapperUnit
 
-META_VERSION = 5
+META_VERSION = 6
 _ENVIRONMENT_PREFIXES = ("_ZN08NumbaEnv", ".NumbaEnv")
 
 

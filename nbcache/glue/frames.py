@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import sys
 import time
 import warnings
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from nbcache.glue.past import Given
     from nbcache.glue.tokens import Reach
     from nbcache.glue.units import Unit
+    from nbcache.glue.witness import Witness
 
 
 class Effect(NamedTuple):
@@ -33,7 +35,7 @@ class Effect(NamedTuple):
 
     ``kind``: "dispatcher" or "ufunc"; ``obj``: who has it, or the id of a use out of an entry.  Or
     "implementation": then ``obj`` is the function that chose it for an ``@overload``.  Or "stencil":
-    then ``return_type`` is the neighborhood that was found.
+    then ``return_type`` is the neighborhood that was found.  Or "reading": then ``obj`` is what somebody's code read.
     """
 
     kind: str
@@ -74,6 +76,8 @@ class Frame:
     effects: dict[tuple[str, Any, tuple[Any, ...]], Effect] = field(default_factory=dict)
     """The first use counts: later ones are its consequences."""
     caveats: list[Caveat] = field(default_factory=list)
+    modules: int = field(default_factory=lambda: len(sys.modules))
+    """How many modules were loaded when the frame was opened."""
     filters: object = field(default_factory=lambda: warnings.filters)
     """The filters of warnings when the frame was opened."""
     _reach: Reach | None = None
@@ -112,6 +116,7 @@ class FrameStack:
         self._pending: Callable[[], None] | None = None
         self._anonymous = _anonymous_names()
         self._watch = watch(self._frames)
+        self._witness: Witness | None = None
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -131,6 +136,11 @@ class FrameStack:
         frame.outer = self.top()
         if frame.outer is None:
             self._watch.start()
+            if self._witness is None:
+                from nbcache.glue.witness import Witness
+
+                self._witness = Witness(self.note)
+            self._witness.start()
         self._frames.append(frame)
 
     def on_close(self, release: Callable[[], None]) -> None:
@@ -143,6 +153,8 @@ class FrameStack:
             release = self._frames.pop().release
             if not self._frames:
                 self._watch.stop()
+                if self._witness is not None:
+                    self._witness.stop()
             if release is not None:
                 release()
 

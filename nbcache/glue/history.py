@@ -308,6 +308,7 @@ class History:
         for (_position, digest), name, key, fresh in uses["chosen"]:
             if which((), fresh):
                 lines.append(f"{digest.hex()} {name.hex()} {key}")
+        lines += map(repr, uses["readings"])
         return sorted(lines)
 
     def loop_made(self, ufunc: Any, dispatcher: Any, args: tuple[Any, ...], given: Given) -> None:
@@ -344,11 +345,15 @@ class History:
         """What an entry says about its uses, in terms of what its unit reaches.
 
         ``visible``: those of reachable objects, which users look at too; of Numba's own functions
-        the ids: ``internal`` if regular, else ``odd``; ``chosen``: the implementations of overloads.
+        the ids: ``internal`` if regular, else ``odd``; ``chosen``: the implementations of overloads; ``readings``:
+        what was read from outside the process (witness.py).
         """
-        visible, internal, odd, chosen = [], set(), [], []
+        visible, internal, odd, chosen, readings = [], set(), [], [], []
         for effect in effects:
             if effect.obj is unit.owner:
+                continue
+            if effect.kind == "reading":
+                readings.append(tuple(effect.obj))
                 continue
             if effect.kind == "implementation":
                 chooser = unit.reach().reference(effect.obj)
@@ -374,7 +379,7 @@ class History:
                     internal.add(self.id_of(effect))
                 else:
                     odd.append((self.id_of(effect), effect.given, effect.fresh))
-        return {"visible": visible, "internal": b"".join(sorted(internal)), "odd": odd, "chosen": chosen}
+        return {"visible": visible, "internal": b"".join(sorted(internal)), "odd": odd, "chosen": chosen, "readings": readings}
 
     def _is_shared(self, unit: Unit, obj: Any) -> bool:
         return isinstance(obj, bytes) or toolchain_name(obj) is not None or unit.reach().reference(obj) is not None
@@ -385,6 +390,12 @@ class History:
 
     def objection(self, unit: Unit, uses: dict[str, Any]) -> str | None:
         """Why an entry built upon these *uses* isn't what would be compiled here, or None."""
+        if uses["readings"]:
+            from nbcache.glue import witness
+
+            reason = witness.objection(uses["readings"])
+            if reason is not None:
+                return reason
         for kind, reference, args, _return_type, given, fresh, _key in uses["visible"]:
             if kind != "dispatcher":
                 continue
@@ -428,6 +439,10 @@ class History:
             self._pending.append(lambda: self._promise_internal(uses))
         self._irregular |= bool(uses["odd"])
         self.built(unit, uses)
+        if uses["readings"]:
+            from nbcache.glue import witness
+
+            witness.load_modules(uses["readings"])
 
     def _chosen_by(self, unit: Unit, reference: tuple[int, bytes]) -> dict[bytes, str]:
         try:
@@ -474,6 +489,10 @@ def resolved(unit: Unit, uses: dict[str, Any]) -> list[Effect]:
     for reference, name, key, fresh in uses["chosen"]:
         with suppress(Unresolvable):
             found.append(Effect("implementation", unit.referent(reference), (name,), None, (("key", key),), fresh))
+    if uses["readings"]:
+        from nbcache.glue import witness
+
+        found += [witness.effect_of(witness.Reading(*reading)) for reading in uses["readings"]]
     internal = [(use_id, (), True) for use_id in _split(uses["internal"])]
     return found + [
         Effect("dispatcher", use_id, (), None, given, fresh) for use_id, given, fresh in (*internal, *uses["odd"])

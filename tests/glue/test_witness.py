@@ -1,0 +1,193 @@
+"""What somebody's compile-time Python reads from outside: compared on a hit, or a reason not to cache."""
+
+import json
+import textwrap
+
+import pytest
+from nbtest import proc
+
+MAIN = """
+import json, sys
+import numba, nbcache
+from numba.core import event
+with event.install_recorder("numba:compile") as recorder:
+    from lib import f
+    result = f(1)
+compiled = sum(each.is_start for _when, each in recorder.buffer)
+stats = nbcache.stats()
+reasons = [each if isinstance(each, str) else each["reason"] for each in stats["uncacheable"]]
+print(json.dumps([result, compiled, reasons]))
+"""
+# The body of `generated` is run while Numba lowers the call; what it returns is compiled in.
+INTRINSIC = """
+import functools, glob, importlib, os, pathlib, socket, subprocess, sys
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+{globals}
+
+def generated():
+{body}
+
+@intrinsic
+def ask(typingctx):
+    def codegen(context, builder, signature, args):
+        return context.get_constant(types.int64, int(generated()))
+    return types.int64(), codegen
+
+@njit
+def f(x):
+    return ask() + x
+"""
+
+
+class Place:
+    """A directory with ``lib.py`` and a store."""
+
+    def __init__(self, root):
+        self.root = root
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+
+    def lib(self, body, globals=""):
+        self.write("lib.py", INTRINSIC.format(globals=globals, body=textwrap.indent(textwrap.dedent(body), "    ")))
+
+    def run(self, *argv, cwd=".", main=MAIN, **environment):
+        """(result, compiled, reasons) of one process."""
+        (self.root / "main.py").write_text(main)
+        outcome = proc.run(
+            [self.root / "main.py", *argv], self.root / "store", {"PYTHONHASHSEED": "0", **environment},
+            cwd=self.root / cwd,
+        )  # fmt: skip
+        assert outcome.status == 0, outcome.stderr
+        assert outcome.stderr == ""
+        return json.loads(outcome.stdout)
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+ENVIRONMENT = [
+    'return os.environ["_".join(["WITNESS", "X"])]',
+    'return os.environ.get("witness_x".upper())',
+    'return os.getenv("-WITNESS_X"[1:])',
+    'return os.environb[b"_".join([b"WITNESS", b"X"])]',
+    'return os.environ["_".join(["WITNESS", "X"])] if "_".join(["WITNESS", "X"]) in os.environ else 0',
+    "from os import environ\nreturn environ['_'.join(['WITNESS', 'X'])]",
+]
+
+
+@pytest.mark.parametrize("body", ENVIRONMENT)
+def test_environment_variables_are_compared(place, body):
+    place.lib(body)
+    assert place.run(WITNESS_X="1")[:2] == [2, 1]
+    assert place.run(WITNESS_X="1")[:2] == [2, 0]
+    assert place.run(WITNESS_X="5")[:2] == [6, 1]
+    assert place.run(WITNESS_X="5", OTHER="1")[:2] == [6, 0]
+    assert place.run(WITNESS_X="1")[:2] == [2, 0]  # a variant beside the second
+
+
+def test_a_variable_that_appears(place):
+    place.lib('return os.environ.get("_".join(["WITNESS", "X"]), 3)')
+    assert place.run()[:2] == [4, 1]
+    assert place.run()[:2] == [4, 0]
+    assert place.run(WITNESS_X="3")[:2] == [4, 1]
+    assert place.run(WITNESS_X="7")[:2] == [8, 1]
+
+
+def test_all_variables_at_once_are_a_reason(place):
+    place.lib('return dict(os.environ)['WITNESS_X']')
+    for value in ("1", "2"):
+        result, compiled, reasons = place.run(WITNESS_X=value)
+        assert (result, compiled) == (int(value) + 1, 1)
+        assert any("all environment variables" in reason for reason in reasons), reasons
+
+
+FILES = [
+    'return open("number").read()',
+    'return pathlib.Path("number").read_text()',
+    'return open(os.path.join(os.path.dirname(__file__), "number")).read()',
+    'return os.read(os.open("number", os.O_RDONLY), 9)',
+]
+
+
+@pytest.mark.parametrize("body", FILES)
+def test_files_are_compared(place, body):
+    place.lib(body)
+    place.write("number", "1")
+    assert place.run()[:2] == [2, 1]
+    assert place.run()[:2] == [2, 0]
+    place.write("number", "4")
+    assert place.run()[:2] == [5, 1]
+    assert place.run()[:2] == [5, 0]
+
+
+def test_what_is_looked_for_and_missing(place):
+    place.lib('return open("number").read() if os.path.exists("number") else 0')
+    assert place.run()[:2] == [1, 1]
+    assert place.run()[:2] == [1, 0]
+    place.write("number", "4")
+    assert place.run()[:2] == [5, 1]
+    assert place.run()[:2] == [5, 0]
+
+
+def test_directories_are_compared(place):
+    place.lib('return len(glob.glob("data/*"))')
+    place.write("data/a", "")
+    assert place.run()[:2] == [2, 1]
+    assert place.run()[:2] == [2, 0]
+    place.write("data/b", "")
+    assert place.run()[:2] == [3, 1]
+
+
+def test_the_working_directory_counts_where_it_is_read(place):
+    place.lib("return len(os.path.basename(os.path.abspath('.')))")
+    place.write("a/x", "")
+    place.write("abc/x", "")
+    assert place.run(cwd="a")[:2] == [2, 1]
+    assert place.run(cwd="a")[:2] == [2, 0]
+    assert place.run(cwd="abc")[:2] == [4, 1]
+
+
+OUTSIDE = [
+    'return subprocess.run(["echo", "3"], capture_output=True).stdout',
+    'return len(socket.gethostname())',
+    'open("out", "w").write("x")\nreturn 1',
+    'os.environ["WITNESS_NEW"] = "1"\nreturn 1',
+    'import ctypes\nreturn ctypes.CDLL(None).abs(3)',
+]
+
+
+@pytest.mark.parametrize("body", OUTSIDE)
+def test_what_cannot_be_compared_is_a_reason(place, body):
+    place.lib(body)
+    for _ in range(2):
+        _result, compiled, reasons = place.run()
+        assert compiled == 1
+        assert any("somebody's code" in reason for reason in reasons), reasons
+
+
+def test_readings_come_along(place):
+    """The callee exists already, or was loaded, when its caller is compiled."""
+    place.lib('return os.environ["_".join(["WITNESS", "X"])]')
+    main = MAIN.replace("result = f(1)", "f(1)\n    @numba.njit\n    def g(x):\n        return f(x) * 10\n    result = g(1)")
+    assert place.run(main=main, WITNESS_X="1")[:2] == [20, 2]
+    assert place.run(main=main, WITNESS_X="1")[:2] == [20, 0]
+    assert place.run(main=main, WITNESS_X="2")[:2] == [30, 2]
+    assert place.run(WITNESS_X="2")[:2] == [3, 0]
+    other = main.replace("* 10", "* 100")
+    assert place.run(main=other, WITNESS_X="2")[:2] == [300, 1]  # f is loaded, g compiled
+    alone = other.replace("    f(1)\n", "")
+    assert place.run(main=alone, WITNESS_X="2")[:2] == [300, 0]
+    assert place.run(main=alone, WITNESS_X="3")[:2] == [400, 2]
+
+
+def test_what_the_toolchain_reads_does_not_count(place):
+    place.write("lib.py", "from numba import njit\n@njit\ndef f(x):\n    return x + 1\n")
+    assert place.run(UNRELATED="1")[:2] == [2, 1]
+    assert place.run(UNRELATED="2")[:2] == [2, 0]
