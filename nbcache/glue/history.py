@@ -379,7 +379,13 @@ class History:
                     internal.add(self.id_of(effect))
                 else:
                     odd.append((self.id_of(effect), effect.given, effect.fresh))
-        return {"visible": visible, "internal": b"".join(sorted(internal)), "odd": odd, "chosen": chosen, "readings": readings}
+        return {
+            "visible": visible,
+            "internal": b"".join(sorted(internal)),
+            "odd": odd,
+            "chosen": chosen,
+            "readings": readings,
+        }
 
     def _is_shared(self, unit: Unit, obj: Any) -> bool:
         return isinstance(obj, bytes) or toolchain_name(obj) is not None or unit.reach().reference(obj) is not None
@@ -390,12 +396,9 @@ class History:
 
     def objection(self, unit: Unit, uses: dict[str, Any]) -> str | None:
         """Why an entry built upon these *uses* isn't what would be compiled here, or None."""
-        if uses["readings"]:
-            from nbcache.glue import witness
+        return _read_otherwise(uses["readings"]) or self._disagreement(unit, uses)
 
-            reason = witness.objection(uses["readings"])
-            if reason is not None:
-                return reason
+    def _disagreement(self, unit: Unit, uses: dict[str, Any]) -> str | None:
         for kind, reference, args, _return_type, given, fresh, _key in uses["visible"]:
             if kind != "dispatcher":
                 continue
@@ -476,6 +479,14 @@ class History:
         pending, self._pending = self._pending, []
         for each in pending:
             each()
+
+
+def _read_otherwise(readings: list[tuple[str, str, str]]) -> str | None:
+    if not readings:
+        return None
+    from nbcache.glue import witness
+
+    return witness.objection(readings)
 
 
 def resolved(unit: Unit, uses: dict[str, Any]) -> list[Effect]:

@@ -1,13 +1,14 @@
 """What other people's Python reads from outside the process's objects while it takes part in a compilation.
 
-Choosers, lowering functions, rewrites and passes are Python that Numba runs. What they reach counts for identity; what they
-read from elsewhere nobody could know beforehand: environment variables, files, modules that are imported only then. While a
-frame is open such reads are *noted* on it, as uses are (frames.py), and an entry lists them. A hit compares them with what
-is there now. What can't be compared (a socket, a child process, a file that is written) makes the function uncacheable.
+Choosers, lowering functions, rewrites and passes are Python that Numba runs. What they reach counts for identity; what
+they read from elsewhere nobody could know beforehand: environment variables, files, modules that are imported only
+then. While a frame is open such reads are *noted* on it, as uses are (frames.py), and an entry lists them. A hit
+compares them with what is there now. What can't be compared (a socket, a child process, a file that is written) makes
+the function uncacheable.
 
-Environment variables are watched where every way to them meets, in the methods of their mapping; the working directory and
-the status of files at the functions of `os`, since nothing tells of them; the rest by an audit hook. It is added when the
-first frame is opened, so a process that only hits has none, and looks at one variable while no frame is open.
+Environment variables are watched where every way to them meets, in the methods of their mapping; the working directory
+and the status of files at the functions of `os`, since nothing tells of them; the rest by an audit hook. It is added
+when the first frame is opened, so a process that only hits has none, and looks at one variable while none is open.
 
 Who reads decides. What Numba and nbcache read for themselves is in the key; Python's library and NumPy read for whoever
 called them. The import system's own reads are imports: a module that a compilation was the first to load counts by its
@@ -27,7 +28,7 @@ import os
 import stat
 import sys
 import threading
-from importlib import _bootstrap  # type: ignore[attr-defined]
+from importlib import _bootstrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
@@ -76,7 +77,7 @@ class Witness:
 
     def start(self) -> None:
         """Watch what this thread reads."""
-        global _watching  # noqa: PLW0603  an audit hook can't be removed: it must find out who listens
+        global _watching
         self._thread = threading.get_ident()
         for owner, name, make in _SEAMS:
             original = getattr(owner, name)
@@ -90,7 +91,7 @@ class Witness:
 
     def stop(self) -> None:
         """Watch no longer."""
-        global _watching  # noqa: PLW0603  as above
+        global _watching
         _watching = None
         while self._replaced:
             owner, name, original, replacement = self._replaced.pop()
@@ -147,14 +148,14 @@ def _whose(filename: str) -> str:
 def _others(frame: FrameType | None) -> FrameType | None:
     """The frame of others' code that *frame* works for, or None if the toolchain works for itself.
 
-    A module's own code works for whoever imports it.
+    A module's own code works for whoever imports it; Numba's modules, imported late, call others to set themselves up.
     """
     found = None
     while frame is not None:
         code = frame.f_code
         who = _whose(code.co_filename)
         if who is _COMPILER:
-            return found
+            return None if code.co_name == "<module>" else found
         if who is _OTHERS:
             found = found or frame
         elif code.co_name == "exec_module":
@@ -309,7 +310,7 @@ def settle(frame: Frame) -> None:
             frame.effects[READING, settled, ()] = effect_of(settled)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _settled(reading: Reading) -> Reading:
     """*reading* with what was read; of no kind if the toolchain answers for it."""
     if reading.value is None:
@@ -400,7 +401,7 @@ def _importing(witness: Witness, original: Any) -> Any:
 
 
 def _spells(frame: FrameType, name: str) -> bool:
-    """Whether the running code has the last part of the module's *name* as text; then identity covers what it imports."""
+    """Whether the running code has the end of the module's *name* as text; then identity covers what it imports."""
     last = name.rpartition(".")[2]
     values = (*(frame.f_globals.get(each) for each in frame.f_code.co_names), *frame.f_code.co_consts)
     return any(isinstance(value, str) and value.rpartition(".")[2] == last for value in values)

@@ -24,7 +24,7 @@ import functools, glob, importlib, os, pathlib, socket, subprocess, sys
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
-{globals}
+{head}
 
 def generated():
 {body}
@@ -52,8 +52,8 @@ class Place:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(text))
 
-    def lib(self, body, globals=""):
-        self.write("lib.py", INTRINSIC.format(globals=globals, body=textwrap.indent(textwrap.dedent(body), "    ")))
+    def lib(self, body, head=""):
+        self.write("lib.py", INTRINSIC.format(head=head, body=textwrap.indent(textwrap.dedent(body), "    ")))
 
     def run(self, *argv, cwd=".", main=MAIN, **environment):
         """(result, compiled, reasons) of one process."""
@@ -101,7 +101,7 @@ def test_a_variable_that_appears(place):
 
 
 def test_all_variables_at_once_are_a_reason(place):
-    place.lib('return dict(os.environ)['WITNESS_X']')
+    place.lib('return dict(os.environ)["WITNESS_X"]')
     for value in ("1", "2"):
         result, compiled, reasons = place.run(WITNESS_X=value)
         assert (result, compiled) == (int(value) + 1, 1)
@@ -156,10 +156,10 @@ def test_the_working_directory_counts_where_it_is_read(place):
 
 OUTSIDE = [
     'return subprocess.run(["echo", "3"], capture_output=True).stdout',
-    'return len(socket.gethostname())',
+    "return len(socket.gethostname())",
     'open("out", "w").write("x")\nreturn 1',
     'os.environ["WITNESS_NEW"] = "1"\nreturn 1',
-    'import ctypes\nreturn ctypes.CDLL(None).abs(3)',
+    "import ctypes\nreturn ctypes.CDLL(None).abs(3)",
 ]
 
 
@@ -175,7 +175,9 @@ def test_what_cannot_be_compared_is_a_reason(place, body):
 def test_readings_come_along(place):
     """The callee exists already, or was loaded, when its caller is compiled."""
     place.lib('return os.environ["_".join(["WITNESS", "X"])]')
-    main = MAIN.replace("result = f(1)", "f(1)\n    @numba.njit\n    def g(x):\n        return f(x) * 10\n    result = g(1)")
+    main = MAIN.replace(
+        "result = f(1)", "f(1)\n    @numba.njit\n    def g(x):\n        return f(x) * 10\n    result = g(1)"
+    )
     assert place.run(main=main, WITNESS_X="1")[:2] == [20, 2]
     assert place.run(main=main, WITNESS_X="1")[:2] == [20, 0]
     assert place.run(main=main, WITNESS_X="2")[:2] == [30, 2]
