@@ -30,6 +30,7 @@ from numba.core.runtime import _nrt_python, rtsys
 from numba.core.serialize import NumbaPickler
 from numba.core.typed_passes import _reload_parfors
 from numba.core.types.abstract import Type, _type_reconstructor
+from numba.core.typing.templates import builtin_registry
 from numba.np.ufunc import parallel
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
@@ -41,7 +42,7 @@ from nbcache.glue.elf import symbols_of
 from nbcache.glue.frames import build_in
 from nbcache.glue.inspection import Annotation, Inspection, LoadedDescriptor, Metadata
 from nbcache.glue.library import StoredLibrary, abort_unresolved
-from nbcache.glue.ownership import is_toolchain_definition, is_toolchain_module
+from nbcache.glue.ownership import is_toolchain_definition, is_toolchain_module, toolchain_name
 from nbcache.glue.units import StencilUnit
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ class TokenPickler(NumbaPickler):
             return (rebuild, state) if origin is None else (_lifted_from, (origin, rebuild, state))
         elif isinstance(obj, types.BoundFunction):
             return self._method(obj)
+        elif isinstance(obj, types.Function):
+            return self._function(obj)
         elif isinstance(obj, Type) and ADDRESS.search(obj.name):
             return self._addressed_type(obj)
         return super().reducer_override(obj)
@@ -110,6 +113,15 @@ class TokenPickler(NumbaPickler):
             msg = f"a method {attribute} that {obj.this} is not known to have"
             raise pickle.PicklingError(msg)
         return _method_of, (obj.this, attribute, key, chooser)
+
+    def _function(self, obj: Any) -> Any:
+        """A function that Numba was told how to compile is looked up again by the function it stands for."""
+        if all(toolchain_name(template) is not None for template in obj.templates):
+            return super().reducer_override(obj)
+        if _registered_for(obj.typing_key) != obj:
+            msg = f"the type {ADDRESS.sub('', obj.name)} has something that is not registered with Numba"
+            raise pickle.PicklingError(msg)
+        return _function_of, (obj.typing_key,)
 
     def _addressed_type(self, obj: Any) -> Any:
         """A type that is named by an address must be made again, around what it stands for here."""
@@ -143,6 +155,27 @@ def _method_of(this: Type, attribute: str, key: Any, chooser: Any) -> Type:
     known = getattr(getattr(found, "template", None), "_overload_func", None)
     if getattr(found, "typing_key", None) != key or (chooser is not None and known is not chooser):
         msg = f"the method {attribute} of {this} is another one here"
+        raise Unloadable(msg)
+    return found
+
+
+def _registered_for(function: Any) -> Type | None:
+    """The type of *function*, put together as a typing context does; None if nothing is registered for it."""
+    found: Any = None
+    for value, typ in builtin_registry.globals:
+        if value is function:
+            found = typ if found is None else found.augment(typ)
+    return found
+
+
+def _function_of(function: Any) -> Type:
+    """Called by unpickling: the type of a function that Numba was told how to compile.  Raises Unloadable."""
+    found = _registered_for(function)
+    if found is None:
+        cpu_target.typing_context.refresh()  # Numba registers its own when they are needed
+        found = _registered_for(function)
+    if found is None:
+        msg = f"nothing is registered with Numba for {getattr(function, '__qualname__', function)}"
         raise Unloadable(msg)
     return found
 
