@@ -1,0 +1,266 @@
+"""Family 30: what compiling would have left behind, and a hit has to.
+
+Each program is run once on an empty cache and again on what that left; both have to print what no cache prints.
+"""
+
+from ..harness import Program, Step, main, py, trap
+
+_CALLEE = """
+    @njit
+    def g(x):
+        return x * 10
+
+    @njit
+    def f(x):
+        return g(x) + 1
+
+    show("f", f, 7)
+    """
+
+
+def _twice(name: str, body: str, *options: str, rerun: str = "same", **files: str) -> Program:
+    """Return a program that is run twice by `python` with these options."""
+    first = Step(
+        files={"main.py": main(body)} | {f"{k}.py": py(v) for k, v in files.items()}, argv=(*options, "main.py")
+    )
+    return trap(f"owed-{name}", 30, first, Step(argv=(*options, "main.py")), differs=False, rerun=rerun)
+
+
+_DISABLED = """
+    import nbcache
+
+    LEVEL = 1
+
+    @njit
+    def g(x):
+        return x * LEVEL
+
+    @njit
+    def f(x):
+        return g(x) + 1
+
+    show("f", f, 7)
+    """
+
+PROGRAMS = (
+    _twice(
+        "callee-that-compiles-no-more",
+        _CALLEE + "\n    g.disable_compile()\n    show('g', g, 8)\n    show('g', g, 8.5)\n",
+    ),
+    _twice(
+        "callee-that-compiles-no-more-in-optimised-python",
+        _CALLEE + "\n    g.disable_compile()\n    show('g', g, 8)\n    show('g', g, 8.5)\n",
+        "-O",
+    ),
+    _twice(
+        "callee-that-compiles-no-more-inside-a-new-caller",
+        _CALLEE
+        + """
+    g.disable_compile()
+
+    @njit
+    def h(x):
+        return g(x) + 2
+
+    show("h", h, 7)
+    show("h", h, 7.5)
+    """,
+        "-O",
+    ),
+    _twice(
+        "callee-passed-when-it-compiles-no-more",
+        _CALLEE
+        + """
+    g.disable_compile()
+
+    @njit
+    def apply(function, x):
+        return function(x)
+
+    show("typeof", lambda: str(numba.typeof(g)).split("<")[0])
+    show("apply", apply, g, 7)
+    """,
+        "-O",
+    ),
+    _twice(
+        "compiling-disabled-and-enabled-again",
+        _CALLEE
+        + """
+    g.disable_compile()
+    show("g", g, 8.5)
+    g.disable_compile(False)
+    show("g", g, 8.5)
+    print(g.signatures)
+    """,
+        "-O",
+    ),
+    _twice(
+        "promise-after-the-cache-is-off",
+        _DISABLED
+        + """
+    nbcache.disable()
+    LEVEL = 50
+    show("g", g, 8)
+    show("g", g, 8.5)
+    """,
+    ),
+    _twice(
+        "new-caller-after-the-cache-is-off",
+        _DISABLED
+        + """
+    nbcache.disable()
+    LEVEL = 50
+
+    @njit
+    def h(x):
+        return g(x) + 2
+
+    show("h", h, 7)
+    show("signatures", lambda: str(g.signatures))
+    """,
+    ),
+    _twice(
+        "flags-given-before-the-cache-is-off",
+        """
+    import nbcache
+
+    @njit
+    def g(x):
+        return 1.0 / x
+
+    @njit(error_model="numpy")
+    def f(x):
+        return g(x) + 1
+
+    show("f", f, 0)
+    nbcache.disable()
+    show("g", g, 0)
+    """,
+    ),
+    _twice(
+        "choice-made-before-the-cache-is-off",
+        """
+    import nbcache
+    from numba.extending import overload
+
+    LEVEL = 1
+
+    def thing(x):
+        raise NotImplementedError
+
+    @overload(thing)
+    def choose(x):
+        k = LEVEL
+        return lambda x: x * k
+
+    @njit
+    def f(x):
+        return thing(x)
+
+    @njit
+    def h(x):
+        return thing(x) + 1
+
+    show("f", f, 7)
+    nbcache.disable()
+    LEVEL = 50
+    show("h", h, 7)
+    """,
+    ),
+    _twice(
+        "loops-of-a-ufunc-after-the-cache-is-off",
+        """
+    import nbcache
+    from numba import vectorize
+
+    @vectorize
+    def u(x):
+        return x / 2
+
+    @njit
+    def f(a):
+        return u(a)
+
+    show("f", f, np.arange(3.0))
+    nbcache.disable()
+    print(u.types)
+    show("u", u, np.arange(3))
+    """,
+    ),
+    _twice(
+        "order-of-signatures",
+        """
+    @njit
+    def g(x, y):
+        return x + y
+
+    @njit
+    def f(x):
+        return g(x, 1.5) + g(1.5, x) + g(x, x)
+
+    show("f", f, 7)
+    show("g", g, 1 + 0j, 2)
+    show("f", f, 7.5)
+    print(g.signatures)
+    print(f.signatures)
+    """,
+    ),
+    _twice(
+        "order-after-another-caller",
+        """
+    @njit
+    def g(x):
+        return x + 1
+
+    @njit
+    def f(x):
+        return g(x + 0.5)
+
+    @njit
+    def h(x):
+        return g(x)
+
+    show("h", h, 7)
+    show("g", g, np.float32(1))
+    show("f", f, 7)
+    print(g.signatures, list(g.overloads) == g.signatures)
+    """,
+    ),
+    _twice(
+        "order-when-it-calls-itself",
+        """
+    @njit
+    def f(x):
+        if x < 1:
+            return 0.5
+        return f(x - 0.5) + 1
+
+    show("f", f, 3)
+    show("f", f, np.float32(3))
+    print(f.signatures, list(f.overloads) == f.signatures)
+    """,
+    ),
+    _twice(
+        "callee-recompiled",
+        """
+    LEVEL = 1
+
+    @njit
+    def g(x):
+        return x * LEVEL
+
+    @njit
+    def f(x):
+        return g(x) + 1
+
+    show("f", f, 7)
+    LEVEL = 50
+    g.recompile()
+    show("g", g, 7)
+    show("f", f, 7)
+    f.recompile()
+    show("f", f, 7)
+    print(g.signatures)
+    """,
+    ),
+)
