@@ -1,6 +1,9 @@
 """Compare nbcache, Numba's own cache and plain Numba, in fresh processes that take turns.
 
     python tests/benchmarks/run.py [--repeat 7] [--only first-hit --only kinds] [--entries 1000000]
+    python tests/benchmarks/run.py --only extensions [--with-extensions PYTHON --without-extensions PYTHON]
+
+``extensions`` is left out unless it is named, or the Pythons of its two environments are: it installs packages.
 
 Every cell is a median with the least and the greatest value; the last two columns say how many times as long the other
 side takes. Wants an idle machine.
@@ -9,6 +12,7 @@ side takes. Wants an idle machine.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -17,7 +21,8 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 
 from nbbench import sides, table  # noqa: E402
-from nbbench.measures import MEASURES  # noqa: E402
+from nbbench.environments import Environments  # noqa: E402
+from nbbench.measures import MEASURES, NEED_REGISTRY  # noqa: E402
 
 
 def main() -> int:
@@ -26,14 +31,19 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--only", action="append", choices=list(MEASURES), help="may be repeated")
     parser.add_argument("--entries", type=int, default=1_000_000, help="in a large store")
+    parser.add_argument("--with-extensions", metavar="PYTHON", help="has rocket-fft, vector, awkward and sparse")
+    parser.add_argument("--without-extensions", metavar="PYTHON", help="the same without these")
     options = parser.parse_args()
+    pythons = [path and os.path.abspath(path) for path in (options.with_extensions, options.without_extensions)]
+    environments = Environments(*pythons) if all(pythons) else None
+    chosen = options.only or [name for name in MEASURES if environments or name not in NEED_REGISTRY]
     print(table.machine())
     print(table.head(), flush=True)
     failed = False
-    for name in options.only or MEASURES:
+    for name in chosen:
         with tempfile.TemporaryDirectory(prefix="nbcache-bench-") as folder:
             try:
-                samples = MEASURES[name](sides.Bench(Path(folder), options.entries), options.repeat)
+                samples = MEASURES[name](sides.Bench(Path(folder), options.entries, environments), options.repeat)
             except RuntimeError as error:
                 failed = True
                 print(f"{name}: {error}", flush=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from nbtest import daemons, proc
 
+from nbbench import environments
 from nbbench.sides import NBCACHE, PLAIN, SIDES
 
 if TYPE_CHECKING:
@@ -72,6 +73,37 @@ def cold(bench: Bench, repeat: int) -> Samples:
             bench.empty()
             _collect(rows, samples, side, bench.run(side, "cold"))
     return samples
+
+
+def extensions(bench: Bench, repeat: int) -> Samples:
+    """200 small functions where rocket-fft, vector, awkward and sparse are installed and unused, and where they aren't."""
+    bench.generate(200)
+    samples = _new()
+    there = bench.environments or environments.make(bench.folder / "environments")
+    places = (("with extensions", there.with_extensions), ("without", there.without))
+    children = (("first hit", "first_hit"), ("each further hit", "further_hits"))
+    bench.empty()
+    for _where, python in places:
+        for _row, child in children:
+            bench.run(NBCACHE, child, python=python)
+    for _ in range(repeat):
+        for where, python in places:
+            for row, child in children:
+                for side in (NBCACHE, PLAIN):
+                    measured = bench.run(side, child, python=python)
+                    _collect({"ms": f"{row}, {where} [ms]"}, samples, side, measured)
+    for row, _child in children:
+        with_them, without = samples[f"{row}, with extensions [ms]"], samples[f"{row}, without [ms]"]
+        for side in (NBCACHE, PLAIN):
+            ratios = [one / other for one, other in zip(with_them[side], without[side], strict=True)]
+            samples[f"{row}, with / without"][side] += ratios
+    return samples
+
+
+def big_array(bench: Bench, repeat: int) -> Samples:
+    """Ten functions over one global array of 480 MB, warm; the array is there before the clock starts."""
+    rows = {"ms": "ten functions over 480 MB [ms]", "rss MiB": "peak memory, ten functions over 480 MB [MiB]"}
+    return _warm(bench, "big_array", repeat, rows, (NBCACHE, PLAIN))
 
 
 def import_numba(bench: Bench, repeat: int) -> Samples:
@@ -255,6 +287,8 @@ MEASURES = {
     "first-hit": first_hit,
     "further-hits": further_hits,
     "cold": cold,
+    "big-array": big_array,
+    "extensions": extensions,
     "import": import_numba,
     "start": start,
     "kinds": kinds,
@@ -265,3 +299,5 @@ MEASURES = {
     "large-store": large_store,
     "shared": shared,
 }
+NEED_REGISTRY = {"extensions"}
+"""Those that install packages where nobody names environments that have them."""

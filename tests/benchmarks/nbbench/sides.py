@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ from nbtest import proc, programs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nbbench.environments import Environments
+
 CHILDREN = Path(__file__).resolve().parents[1] / "children"
 NBCACHE, OWN, PLAIN = "nbcache", "Numba's cache", "plain Numba"
 SIDES = (NBCACHE, OWN, PLAIN)
@@ -21,10 +24,12 @@ SIDES = (NBCACHE, OWN, PLAIN)
 class Bench:
     """A folder with the children, their generated modules and the caches of each side."""
 
-    def __init__(self, folder: Path, entries: int) -> None:
+    def __init__(self, folder: Path, entries: int, environments: Environments | None = None) -> None:
         self.folder = folder
         self.entries = entries
         """How many a large store has."""
+        self.environments = environments
+        """Where extensions are measured; None: to be made."""
         self.store, self.own = folder / "store", folder / "own"
         shutil.copytree(CHILDREN, folder, dirs_exist_ok=True)
         self.site = proc.installed(folder / "site")
@@ -51,7 +56,12 @@ class Bench:
                 raise RuntimeError(f"{child}: status {outcome.status}\n{outcome.stderr[-2000:]}")
 
     def run(
-        self, side: str, child: str, *arguments: str, extra: Mapping[str, str] = MappingProxyType({})
+        self,
+        side: str,
+        child: str,
+        *arguments: str,
+        extra: Mapping[str, str] = MappingProxyType({}),
+        python: str = sys.executable,
     ) -> dict[str, float]:
         """Run a child in a fresh process; return what it measured, and its whole time as ``process ms``."""
         path = {"PYTHONPATH": proc.search_path(self.site)}
@@ -61,6 +71,7 @@ class Bench:
             self.store if side == NBCACHE else None,
             {**path, **own, **extra},
             cwd=self.folder,
+            python=python,
         )
         if outcome.status != 0 or outcome.stderr:
             raise RuntimeError(f"{child} on the side of {side}: status {outcome.status}\n{outcome.stderr[-2000:]}")
