@@ -64,7 +64,8 @@ class _Recorder(event.Listener):
     """Appends `<event> <what>` to the events file, once per process for each."""
 
     def __init__(self, path):
-        self._path = path
+        # Opened before anything is compiled: what somebody's code opens meanwhile, to write to it, isn't cached.
+        self._file = open(path, "ab", buffering=0)
         self._seen = set()
 
     def on_start(self, event):
@@ -73,8 +74,7 @@ class _Recorder(event.Listener):
         line = f"{event.kind} {name}\n"
         if line not in self._seen:
             self._seen.add(line)
-            with open(self._path, "a", encoding="utf-8") as file:
-                file.write(line)
+            self._file.write(line.encode())
 
     def on_end(self, event):
         pass
