@@ -271,6 +271,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: d
     if unit.outdated:
         msg = "compiling it registered something new with Numba"
         raise Unstorable(msg)
+    _look_again(unit, frame)
     library = cres.library
     library._ensure_finalized()
     reason = frame.taint or taint_of(library)
@@ -300,10 +301,22 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: d
     return _sections(unit, library, fields, meta, past)
 
 
+def _look_again(unit: Unit, frame: Frame) -> None:
+    """See that compiling changed nothing of what *unit* was identified by: a counter, a setting that is read once.
+
+    Which of the two its code was made from can't be told, and a process that asks for it has seen one of them only.
+    Loops that it gave to ufuncs are given by a hit too.
+    """
+    if not any(effect.kind == "ufunc" for effect in frame.effects.values()) and unit.changed():
+        msg = "what it depends on changed while it was compiled"
+        raise Unstorable(msg, linkable=True)
+
+
 def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: dict[str, Any], past: str) -> Packed:
     """Turn a *request* for literals into an entry's sections.  Raises Unstorable."""
     if frame.taint or unit.outdated:
         raise Unstorable(frame.taint or "compiling it registered something new with Numba")
+    _look_again(unit, frame)
     try:
         meta = dumps({"literals": request.positions, "uses": uses, "caveats": caveats.pack(frame)}, frame)
     except Exception as exc:

@@ -258,6 +258,13 @@ class Unit:
         """Whether something was registered with Numba since the key was made that the key should have."""
         return self._extensions != self.maker.extension_digests()
 
+    def changed(self) -> bool:
+        """Whether the owner's identity isn't any more what the key was made of: then the code may be from either."""
+        try:
+            return self.maker.engine.digest(self.owner) != self.content
+        except Unidentifiable:
+            return True
+
     def _debug_lines(self) -> bytes:
         """Debug information holds every line of every function reached: then places are content."""
         hasher = hashlib.blake2b(digest_size=32)
@@ -391,6 +398,10 @@ class LiftedUnit(Unit):
 
     def referent(self, reference: tuple[int, bytes]) -> object:
         return self.reach().referent(reference)
+
+    def changed(self) -> bool:
+        """Only for a loop: a block is known by the function it was lifted from."""
+        return self._is_loop and self.maker.engine.digest(self.function) != self.content
 
     def compile_again(self, _build: str) -> Any:
         """A CompileResult to look at: nothing links against what is called from Python."""

@@ -193,3 +193,55 @@ def test_what_the_toolchain_reads_does_not_count(place):
     place.write("lib.py", "from numba import njit\n@njit\ndef f(x):\n    return x + 1\n")
     assert place.run(UNRELATED="1")[:2] == [2, 1]
     assert place.run(UNRELATED="2")[:2] == [2, 0]
+
+
+def test_what_changes_while_it_is_used_is_not_stored(place):
+    place.lib("STATE['n'] += 1\nreturn STATE['n']", head="STATE = {'n': 0}")
+    for _ in range(2):
+        result, compiled, reasons = place.run()
+        assert (result, compiled) == (2, 1)
+        assert reasons == ["what it depends on changed while it was compiled"]
+
+
+def test_what_is_filled_once_is_stored_from_then_on(place):
+    place.lib("if not STATE:\n    STATE.append(4)\nreturn STATE[0]", head="STATE = []")
+    main = MAIN.replace("result = f(1)", "f(1)\n    @numba.njit\n    def g(x):\n        return f(x) * 10\n    result = g(1)")
+    assert place.run(main=main)[:2] == [50, 2]
+    assert place.run(main=main)[:2] == [50, 1]
+
+
+def test_a_module_that_is_imported_late(place):
+    place.lib("import settings\nfrom package import other, NUMBER\nreturn settings.K + other.K + NUMBER")
+    place.write("settings.py", "K = 1\n")
+    place.write("package/__init__.py", "NUMBER = 10\n")
+    place.write("package/other.py", "from package.deep import K\n")
+    place.write("package/deep.py", "K = 100\n")
+    assert place.run()[:2] == [112, 1]
+    assert place.run()[:2] == [112, 0]
+    for name, text, result in (("package/deep.py", "K = 200\n", 212), ("package/__init__.py", "NUMBER = 30\n", 232)):
+        place.write(name, text)
+        assert place.run()[:2] == [result, 1]
+        assert place.run()[:2] == [result, 0]
+
+
+def test_functions_compiled_after_a_late_import_are_found_as_well(place):
+    place.lib("import settings\nreturn settings.K")
+    place.write("settings.py", "import os\nK = int(os.environ['_'.join(['WITNESS', 'X'])])\n")
+    main = MAIN.replace(
+        "result = f(1)",
+        "import sys\n    result = f(1)\n    for n in range(3):\n"
+        "        exec(f'@numba.njit\\ndef g{n}(x):\\n    return f(x) * {n}')\n        result += globals()[f'g{n}'](1)\n"
+        "    result += 'settings' in sys.modules",
+    )
+    assert place.run(main=main, WITNESS_X="1")[:2] == [2 + 0 + 2 + 4 + 1, 4]
+    assert place.run(main=main, WITNESS_X="1")[:2] == [2 + 0 + 2 + 4 + 1, 0]
+    assert place.run(main=main, WITNESS_X="2")[:2] == [3 + 0 + 3 + 6 + 1, 4]
+
+
+def test_a_module_that_is_missing_now(place):
+    place.lib("try:\n    import settings\nexcept ImportError:\n    return 0\nreturn settings.K")
+    assert place.run()[:2] == [1, 1]
+    assert place.run()[:2] == [1, 0]
+    place.write("settings.py", "K = 1\n")
+    assert place.run()[:2] == [2, 1]
+    assert place.run()[:2] == [2, 0]
