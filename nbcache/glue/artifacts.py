@@ -11,6 +11,7 @@ import copyreg
 import hashlib
 import importlib
 import io
+import itertools
 import json
 import pickle
 import sys
@@ -305,9 +306,10 @@ def _look_again(unit: Unit, frame: Frame) -> None:
     """See that compiling changed nothing of what *unit* was identified by: a counter, a setting that is read once.
 
     Which of the two its code was made from can't be told, and a process that asks for it has seen one of them only.
-    Loops that it gave to ufuncs are given by a hit too.
+    Loops that it gave to ufuncs are given by a hit too, and modules that it loaded are among its readings.
     """
-    if not any(effect.kind == "ufunc" for effect in frame.effects.values()) and unit.changed():
+    late = itertools.islice(sys.modules, frame.modules, None)
+    if not any(effect.kind == "ufunc" for effect in frame.effects.values()) and unit.changed(late):
         msg = "what it depends on changed while it was compiled"
         raise Unstorable(msg, linkable=True)
 

@@ -42,6 +42,7 @@ from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
+from nbcache.glue import imports
 from nbcache.glue.atoms import encode_atom, encode_dtype
 from nbcache.glue.codeplan import plan_of
 from nbcache.glue.exported import exported_as
@@ -140,10 +141,15 @@ def _describe_function(node: Node, function: FunctionType) -> None:
         return
     for variable in plan.global_names:
         _describe_global(node, name, function.__globals__, variable, plan.attribute_names)
-    for imported in plan.imports:
-        module = sys.modules.get(imported)
-        if isinstance(module, ModuleType) and not is_toolchain_module(imported):
+    for imported in imports.imported_by(function):
+        module = imports.loaded(imported)
+        node.watch_item(sys.modules, imported, module)
+        if isinstance(module, ModuleType) and (not is_toolchain_module(imported) or imported in _ALWAYS_THERE):
             _describe_module_attributes(node, f"import {name}: {imported}", module, plan.attribute_names, set())
+
+
+_ALWAYS_THERE = frozenset({"sys", "os", "math", "numpy", "numba", "numba.core.config"})
+"""Of the toolchain's modules, the others may be loaded or not, which must not matter."""
 
 
 def _describe_value(node: Node, label: str, value: object, attributes: frozenset[str]) -> None:
@@ -194,6 +200,8 @@ def _describe_module_attributes(
             getattr(module, attribute, None)
     for attribute in sorted(attributes & scope.keys()):
         value = scope[attribute]
+        if imports.is_hidden(value):
+            continue
         node.watch_item(scope, attribute, value)
         inner = f"{label}.{attribute}"
         if isinstance(value, ModuleType):

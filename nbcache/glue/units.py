@@ -26,6 +26,7 @@ from numba.core.targetconfig import ConfigStack
 from numba.core.types.abstract import Type
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
+from nbcache.glue import imports
 from nbcache.glue.codeplan import nested_codes
 from nbcache.glue.describers import Describers, function_name
 from nbcache.glue.extensions import ExtensionIndex, module_of, package_digest
@@ -35,7 +36,7 @@ from nbcache.glue.tokens import Reach
 from nbcache.glue.toolchain import Conditions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from types import FunctionType
 
     from nbcache.glue.identity import Node, Scope
@@ -54,15 +55,16 @@ class KeyMaker:
         self.conditions = Conditions()
         self.extensions = ExtensionIndex()
         describers = Describers(self.extensions)
-        self.engine = IdentityEngine(
-            describers.describe, self.extensions.refresh, lambda obj: isinstance(obj, _MEMO_KEEPERS)
-        )
+        self.engine = IdentityEngine(describers.describe, self._generation, lambda obj: isinstance(obj, _MEMO_KEEPERS))
         self._types: dict[Type, bytes] = {}
         self._open_types: WeakKeyDictionary[Type, tuple[int, bytes, Scope] | None] = WeakKeyDictionary()
         self._extensions: tuple[int, list[tuple[str, bytes]], list[Scope]] = (-1, [], [])
         self._registrations_digest: tuple[object, bytes] = (None, b"")
         self._registrations: dict[int, tuple[object, bytes, Scope]] = {}
         self._by_sources: dict[str, bytes] = {}
+
+    def _generation(self) -> object:
+        return imports.generation or self.extensions.refresh()
 
     @staticmethod
     def prepare() -> None:
@@ -245,7 +247,7 @@ class Unit:
         for typ in self.args:
             yield maker.type_digest(typ)
         yield b"returns" if self.return_type is None else maker.type_digest(self.return_type)
-        self.content = maker.engine.digest(self.owner)
+        self.content = self._content()
         yield self.content
         self._extensions = maker.extension_digests()
         for label, digest in self._extensions:
@@ -258,12 +260,19 @@ class Unit:
         """Whether something was registered with Numba since the key was made that the key should have."""
         return self._extensions != self.maker.extension_digests()
 
-    def changed(self) -> bool:
-        """Whether the owner's identity isn't any more what the key was made of: then the code may be from either."""
+    def changed(self, late: Iterable[str]) -> bool:
+        """Whether the identity isn't any more what the key was made of, apart from modules that came *late*."""
         try:
-            return self.maker.engine.digest(self.owner) != self.content
+            if self._content() == self.content:
+                return False
+            with imports.hiding(late):
+                return self._content() != self.content
         except Unidentifiable:
             return True
+
+    def _content(self) -> bytes:
+        """What identifies what is compiled.  Raises Unidentifiable."""
+        return self.maker.engine.digest(self.owner)
 
     def _debug_lines(self) -> bytes:
         """Debug information holds every line of every function reached: then places are content."""
@@ -380,7 +389,7 @@ class LiftedUnit(Unit):
         for typ in self.args:
             yield self.maker.type_digest(typ)
         if self._is_loop:
-            self.content = self.maker.engine.digest(self.function)
+            self.content = self._content()
             yield self.content
             self._extensions = self.maker.extension_digests()
             yield repr(self._extensions).encode()
@@ -399,9 +408,9 @@ class LiftedUnit(Unit):
     def referent(self, reference: tuple[int, bytes]) -> object:
         return self.reach().referent(reference)
 
-    def changed(self) -> bool:
-        """Only for a loop: a block is known by the function it was lifted from."""
-        return self._is_loop and self.maker.engine.digest(self.function) != self.content
+    def _content(self) -> bytes:
+        """A block's is that of the function it was lifted from, in its key."""
+        return self.maker.engine.digest(self.function) if self._is_loop else b""
 
     def compile_again(self, _build: str) -> Any:
         """A CompileResult to look at: nothing links against what is called from Python."""

@@ -205,7 +205,9 @@ def test_what_changes_while_it_is_used_is_not_stored(place):
 
 def test_what_is_filled_once_is_stored_from_then_on(place):
     place.lib("if not STATE:\n    STATE.append(4)\nreturn STATE[0]", head="STATE = []")
-    main = MAIN.replace("result = f(1)", "f(1)\n    @numba.njit\n    def g(x):\n        return f(x) * 10\n    result = g(1)")
+    main = MAIN.replace(
+        "result = f(1)", "f(1)\n    @numba.njit\n    def g(x):\n        return f(x) * 10\n    result = g(1)"
+    )
     assert place.run(main=main)[:2] == [50, 2]
     assert place.run(main=main)[:2] == [50, 1]
 
@@ -245,3 +247,57 @@ def test_a_module_that_is_missing_now(place):
     place.write("settings.py", "K = 1\n")
     assert place.run()[:2] == [2, 1]
     assert place.run()[:2] == [2, 0]
+
+
+IMPORTS = [
+    "from . import settings\nreturn settings.K",
+    "from .settings import K\nreturn K",
+    "from package import settings as s\nreturn s.K",
+    "import package.settings\nreturn package.settings.K",
+    'return importlib.import_module(".settings", __package__).K',
+    'return importlib.import_module("package.settings").K',
+    "return importlib.import_module(NAME).K",
+    'return __import__("package.settings", fromlist=["K"]).K',
+    'return sys.modules["package.settings"].K',
+]
+
+
+@pytest.mark.parametrize("body", IMPORTS)
+def test_modules_that_are_loaded_count_for_what_is_read_off_them(place, body):
+    place.lib(body, head='NAME = "package.settings"')
+    (place.root / "package").mkdir()
+    (place.root / "lib.py").rename(place.root / "package/mod.py")
+    place.write("package/__init__.py", "import os\nfrom . import settings\nsettings.K += int(os.environ['WITNESS_X'])")
+    place.write("package/settings.py", "K = 10\nUNUSED = 1\n")
+    main = MAIN.replace("from lib", "from package.mod")
+    assert place.run(main=main, WITNESS_X="1")[:2] == [12, 1]
+    assert place.run(main=main, WITNESS_X="1")[:2] == [12, 0]
+    assert place.run(main=main, WITNESS_X="2")[:2] == [13, 1]
+    place.write("package/settings.py", "K = 10\nUNUSED = 2\n")
+    assert place.run(main=main, WITNESS_X="2")[:2] == [13, 0]
+
+
+def test_a_computed_name_of_a_module_is_a_reason(place):
+    place.lib('return importlib.import_module("-".join(["set", "tings"]).replace("-", "")).K', head="import settings")
+    place.write("settings.py", "K = 1")
+    for _ in range(2):
+        result, compiled, reasons = place.run()
+        assert (result, compiled) == (2, 1)
+        assert any("had to compute" in reason for reason in reasons), reasons
+
+
+ARGUMENTS = [
+    "return len(sys.argv)",
+    "import sys as s\nreturn len(s.argv)",
+    "from sys import argv\nreturn len(argv)",
+    'return len(getattr(sys, "argv"))',
+]
+
+
+@pytest.mark.parametrize("body", ARGUMENTS)
+def test_arguments_of_the_program_count_where_they_are_read(place, body):
+    place.lib(body)
+    assert place.run()[:2] == [2, 1]
+    assert place.run()[:2] == [2, 0]
+    assert place.run("one")[:2] == [3, 1]
+    assert place.run("one")[:2] == [3, 0]

@@ -1,0 +1,149 @@
+"""Modules that code imports while it runs: which they are, and which of them are looked at.
+
+Code inside functions imports too, absolutely or relative to its package, with names after it or without, by a statement
+or by a function that takes the name. What is loaded already counts for what the code may read off it. What isn't is
+watched: it may be loaded when the code runs (witness.py).
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from contextlib import contextmanager
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nbcache.glue.codeplan import nested_codes, plan_of
+from nbcache.glue.identity import MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import FunctionType
+
+_BY_NAME = frozenset({"import_module", "__import__", "modules", "find_spec"})
+"""How code gets modules that it names by text."""
+
+
+class Import(NamedTuple):
+    """One import statement; ``level`` counts the dots before ``module``."""
+
+    level: int
+    module: str
+    names: tuple[str, ...]
+
+
+class Plan(NamedTuple):
+    """What one code object imports, nested code included; ``texts``: what may name a module, None if nothing can."""
+
+    statements: tuple[Import, ...]
+    texts: tuple[str, ...] | None
+
+
+_plans: dict[int, tuple[weakref.ref[CodeType], Plan]] = {}
+
+
+def _plan_of(code: CodeType) -> Plan:
+    key = id(code)
+    known = _plans.get(key)
+    if known is not None and known[0]() is code:
+        return known[1]
+    statements: list[Import] = []
+    names: set[str] = set()
+    texts: list[str] = []
+    imports_any = bool(plan_of(code).imports)
+    for each in nested_codes(code):
+        if imports_any:
+            statements += _statements(each)
+        names.update(each.co_names)
+        texts += (const for const in each.co_consts if isinstance(const, str))
+    plan = Plan(tuple(statements), None if names.isdisjoint(_BY_NAME) else tuple(texts))
+    # The callback keeps a dead code object's id from being mistaken for its successor's.
+    _plans[key] = (weakref.ref(code, lambda _ref: _plans.pop(key, None)), plan)
+    return plan
+
+
+def _statements(code: CodeType) -> Iterator[Import]:
+    import dis  # only for code that imports
+
+    constants: list[Any] = [None, None]
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "LOAD_CONST":
+            constants.append(instruction.argval)
+        elif instruction.opname == "IMPORT_NAME":
+            level, names = constants[-2:]
+            yield Import(level if isinstance(level, int) else 0, instruction.argval, tuple(names or ()))
+
+
+def imported_by(function: FunctionType) -> list[str]:
+    """The full names of modules that *function* may import when it runs, whether there are such or not."""
+    plan = _plan_of(function.__code__)
+    if not plan.statements and plan.texts is None:
+        return []
+    scope = function.__globals__
+    found: dict[str, None] = {}
+    for level, module, names in plan.statements:
+        name = _absolute(level, module, scope)
+        if name is None:
+            continue
+        # Without names after it, the statement gives the package at the root.
+        found.update(dict.fromkeys([name, *([] if names else [name.partition(".")[0]])]))
+        found.update(dict.fromkeys(f"{name}.{each}" for each in names if _may_be_module(name, each)))
+    if plan.texts is not None:
+        variables = (scope.get(name) for code in nested_codes(function.__code__) for name in code.co_names)
+        for text in (*plan.texts, *(value for value in variables if isinstance(value, str))):
+            stripped = text.lstrip(".")
+            if stripped and all(part.isidentifier() for part in stripped.split(".")):
+                name = _absolute(len(text) - len(stripped), stripped, scope)
+                if name is not None and name in sys.modules:
+                    found[name] = None
+    return sorted(found)
+
+
+def _absolute(level: int, module: str, scope: dict[str, Any]) -> str | None:
+    """As the import system resolves it; None outside of a package."""
+    if level == 0:
+        return module
+    package = scope.get("__package__")
+    if not isinstance(package, str):
+        package = str(scope.get("__name__", ""))
+        if "__path__" not in scope:
+            package = package.rpartition(".")[0]
+    parts = package.split(".")
+    if not package or level > len(parts):
+        return None
+    return ".".join([*parts[: len(parts) - level + 1], *([module] if module else [])])
+
+
+def _may_be_module(package: str, name: str) -> bool:
+    """Whether ``from package import name`` may mean a module: it isn't something else there."""
+    holder = loaded(package)
+    value = vars(holder).get(name, MISSING) if isinstance(holder, ModuleType) else MISSING
+    return value is MISSING or isinstance(value, ModuleType)
+
+
+# -- looking at things as they were before -------------------------------------------------------
+
+_hidden: frozenset[str] = frozenset()
+generation: object | None = None
+"""Another object each time that something is hidden; None while all can be seen."""
+
+
+@contextmanager
+def hiding(names: Iterable[str]) -> Iterator[None]:
+    """While this is entered, describers take the modules of these *names* for not loaded yet."""
+    global _hidden, generation
+    _hidden, generation = frozenset(names), object()
+    try:
+        yield
+    finally:
+        _hidden, generation = frozenset(), None
+
+
+def loaded(name: str) -> object:
+    """The module called *name*, or MISSING."""
+    return MISSING if name in _hidden else sys.modules.get(name, MISSING)
+
+
+def is_hidden(value: object) -> bool:
+    """Whether *value* is a module that isn't to be seen."""
+    return bool(_hidden) and isinstance(value, ModuleType) and value.__name__ in _hidden
