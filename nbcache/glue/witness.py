@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
 import numpy as np
+from numba.core import event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -149,13 +150,14 @@ def _others(frame: FrameType | None) -> FrameType | None:
     """The frame of others' code that *frame* works for, or None if the toolchain works for itself.
 
     A module's own code works for whoever imports it; Numba's modules, imported late, call others to set themselves up.
+    Who listens to Numba's events takes no part in a compilation.
     """
     found = None
     while frame is not None:
         code = frame.f_code
         who = _whose(code.co_filename)
         if who is _COMPILER:
-            return None if code.co_name == "<module>" else found
+            return None if code.co_name == "<module>" or code.co_filename == _EVENTS else found
         if who is _OTHERS:
             found = found or frame
         elif code.co_name == "exec_module":
@@ -164,6 +166,9 @@ def _others(frame: FrameType | None) -> FrameType | None:
             return None
         frame = frame.f_back
     return found
+
+
+_EVENTS = event.__file__
 
 
 def _is_import(frame: FrameType) -> bool:

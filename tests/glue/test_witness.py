@@ -301,3 +301,21 @@ def test_arguments_of_the_program_count_where_they_are_read(place, body):
     assert place.run()[:2] == [2, 0]
     assert place.run("one")[:2] == [3, 1]
     assert place.run("one")[:2] == [3, 0]
+
+
+def test_who_listens_to_events_takes_no_part(place):
+    place.write("lib.py", "from numba import njit\n@njit\ndef f(x):\n    return x + 1\n")
+    main = MAIN.replace("with event", LISTENER + "with event")
+    assert place.run(main=main)[:2] == [2, 1]
+    assert place.run(main=main)[:2] == [2, 0]
+
+
+LISTENER = """
+class Writing(event.Listener):
+    def on_start(self, event):
+        open("log", "a").write("x")
+    def on_end(self, event):
+        pass
+event.register("numba:compile", Writing())
+event.register("numba:run_pass", Writing())
+"""
