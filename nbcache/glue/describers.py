@@ -182,6 +182,10 @@ def _describe_global(node: Node, name: str, scope: dict[str, Any], variable: str
     _describe_value(node, f"global {name}: {variable}", value, attributes)
 
 
+_STARTED_WITH = frozenset({"argv", "orig_argv", "flags", "warnoptions", "_xoptions"})
+"""What of `sys` is this process's, and not Python's."""
+
+
 def _describe_module_attributes(
     node: Node, label: str, module: ModuleType, attributes: frozenset[str], seen: set[int]
 ) -> None:
@@ -207,6 +211,8 @@ def _describe_module_attributes(
         if isinstance(value, ModuleType):
             if not (toolchain and is_toolchain_module(value.__name__)) or attribute in {"random", "linalg", "fft"}:
                 _describe_module_attributes(node, inner, value, attributes, seen)
+        elif module is sys and attribute in _STARTED_WITH:
+            node.value(inner, tuple(value) if attribute == "flags" else value)
         elif toolchain and not _is_user_code(value) and value is not parallel.set_num_threads:
             own = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
             atom = encode_atom(value)
