@@ -71,10 +71,12 @@ class Watch:
 
     def _warn(self, original: Callable[..., None]) -> Callable[..., None]:
         def warn(message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **kwargs: Any) -> None:
+            # The least that `warnings.warn` makes of it, before this function's own frame comes on top.
+            stacklevel = max(2 if kwargs.get("skip_file_prefixes") else 1, stacklevel)
             original(message, category, stacklevel + 1, source, **kwargs)
             if threading.get_ident() == self._thread:
                 try:
-                    caller = sys._getframe(max(1, stacklevel))
+                    caller = sys._getframe(stacklevel)
                 except ValueError:  # the stack isn't that deep
                     caller = sys._getframe(1)
                 name = caller.f_globals.get("__name__")

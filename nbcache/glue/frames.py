@@ -14,6 +14,7 @@ import itertools
 import os
 import re
 import sys
+import threading
 import time
 import warnings
 from contextlib import contextmanager
@@ -103,11 +104,12 @@ def new_build(key: str) -> str:
     return key[:12] + os.urandom(6).hex()
 
 
-class FrameStack:
-    """The open frames of this process, outermost first.
+class FrameStack(threading.local):
+    """The frames that the thread which asks has open, outermost first.
 
-    Numba compiles under one process-wide lock, so there is one stack and its top is whoever holds
-    that lock.  *watch* makes what notes warnings while a frame is open.
+    What is open belongs to the thread that opened it: another thread that pickles, warns or makes a
+    name meanwhile finds nothing open, and a forked child that is another thread's has no frames of
+    it.  *watch* makes what notes warnings while a frame is open; it is called once for each thread.
     """
 
     def __init__(self, watch: Callable[[list[Frame]], Watch]) -> None:
@@ -194,7 +196,7 @@ class FrameStack:
         return int(f"1{int(frame.build, 16):0{_BUILD_DIGITS}d}{next(frame.ordinals):06d}")
 
     def restart_names(self) -> None:
-        """Give a forked child names of its own."""
+        """Give a forked child, which goes on with the thread that forked, names of its own."""
         self._anonymous = _anonymous_names()
 
 

@@ -21,7 +21,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numba
-from numba.core import bytecode, callconv, cgutils, compiler_lock, entrypoints, ir, ir_utils, serialize, sigutils, types
+from numba.core import bytecode, callconv, cgutils, compiler_lock, entrypoints, ir, ir_utils, pythonapi, sigutils, types
 from numba.core.base import BaseContext
 from numba.core.caching import _Cache
 from numba.core.datamodel import models
@@ -485,38 +485,48 @@ def _unique_ids(_original: Any, session: Session) -> Any:
     return UniqueIds(session.frames)
 
 
-def _pickling(original: Any, session: Session) -> Any:
-    def dumps(obj: Any) -> bytes:
-        frame = session.frames.top()
+class _Pickles:
+    """Stands in for the module ``serialize`` where Numba puts pickles into code.
+
+    Other callers of that module pickle for somebody else: who sends a dispatcher to another process
+    may do so while something is compiled.
+    """
+
+    def __init__(self, original: Any, frames: FrameStack) -> None:
+        self._original = original
+        self._frames = frames
+        # The second is how it was spelt before 0.67.
+        name = "is_serializable" if hasattr(original, "is_serializable") else "is_serialiable"
+        self._is_serializable = getattr(original, name)
+        setattr(self, name, self._can_be_written_down)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+    def dumps(self, obj: Any) -> bytes:
+        frame = self._frames.top()
         if frame is None or not frame.portable:
-            return original(obj)
+            return self._original.dumps(obj)  # type: ignore[no-any-return]
         try:
             return artifacts.dumps(obj, frame)
         except Exception as exc:  # noqa: BLE001  what plain Numba can pickle must go on compiling
-            pickled = original(obj)
+            pickled = self._original.dumps(obj)
             frame.taint = frame.taint or f"it holds something that can't be written down ({exc})"
-            return pickled
+            return pickled  # type: ignore[no-any-return]
 
-    return functools.wraps(original)(dumps)
-
-
-_IS_SERIALIZABLE = "is_serializable" if hasattr(serialize, "is_serializable") else "is_serialiable"
-"""The second is how it was spelt before 0.67."""
-
-
-def _writable_down(original: Any, session: Session) -> Any:
-    @functools.wraps(original)
-    def is_serializable(obj: Any) -> bool:
-        if original(obj):  # before 0.67 this raises for some objects, and a program gets to see that
+    def _can_be_written_down(self, obj: Any) -> bool:
+        if self._is_serializable(obj):  # before 0.67 this raises for some objects, and a program gets to see that
             return True
-        frame = session.frames.top()
+        frame = self._frames.top()
         if frame is not None and frame.portable:
             with suppress(Exception):
                 artifacts.dumps(obj, frame)
                 return True
         return False
 
-    return is_serializable
+
+def _pickling(original: Any, session: Session) -> Any:
+    return _Pickles(original, session.frames)
 
 
 def _excinfo(original: Any, session: Session) -> Any:
@@ -702,11 +712,8 @@ def table() -> list[Seam]:
             _generator_names, ("cls", "func_ir", "fndesc", "gentype", "mangler"),
         ),
         Seam(
-            serialize, "dumps", "pickles inside compiled code must find live objects again", _pickling, ("obj",),
-        ),
-        Seam(
-            serialize, _IS_SERIALIZABLE, "what only Numba can't pickle need not become an address", _writable_down,
-            ("obj",),
+            pythonapi, "serialize", "pickles inside compiled code must find live objects again, and what only Numba "
+            "can't pickle need not become an address", _pickling,
         ),
         Seam(
             callconv.CPUCallConv, "build_excinfo_struct",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nbtest import proc, programs, usage
+import pytest
+from nbtest import proc, programs, same, usage
 
 THREADS = """
 import threading
@@ -114,3 +115,105 @@ def test_workers_of_a_process_pool_hit_what_the_parent_built(place: Path) -> Non
     check.write_text("from work import ALL\n[function(3) for function in ALL]\n")
     assert proc.run([check], store).status == 0
     assert not usage.read(store).since(before).builds
+
+
+WHILE_COMPILING = """
+import pickle, subprocess, sys, threading, warnings
+import numba
+from numba import njit
+from numba.extending import overload
+
+def make(k):
+    @njit
+    def g(x):
+        return x + k
+    return g
+
+def slow(x): ...
+
+@overload(slow)
+def choose(x):
+    threading.opened.set()
+    threading.done.wait(60)
+    {inside}
+    return lambda x: x + 1
+
+g = make(1)
+
+@njit
+def f(x):
+    return slow(x) + g(x)
+
+# Events can't be identified, so a chooser that reads its own makes everything uncacheable.
+threading.opened, threading.done = threading.Event(), threading.Event()
+LOAD = "import pickle, sys; print([each(1) for each in pickle.loads(sys.stdin.buffer.read())])"
+
+def there(pickled):
+    child = subprocess.run([sys.executable, "-c", LOAD], input=pickled, capture_output=True)
+    return child.stdout, child.stderr[-500:]
+"""
+MEANWHILE = """
+# A hit opens nothing.
+thread = threading.Thread(target=lambda: (f(1), threading.opened.set()))
+thread.start()
+threading.opened.wait(60)
+{outside}
+threading.done.set()
+thread.join()
+print(f(1))
+"""
+
+
+def while_compiling(inside: str = "", outside: str = "") -> str:
+    """A program: *inside* runs in the thread that compiles, *outside* meanwhile in another."""
+    return WHILE_COMPILING.format(inside=inside) + MEANWHILE.format(outside=outside)
+
+
+def test_a_dispatcher_is_pickled_for_another_process_while_a_thread_compiles(place: Path) -> None:
+    same.everywhere(place, while_compiling(outside="print(there(pickle.dumps([g, make(2)])))"))
+
+
+def test_a_chooser_pickles_a_dispatcher_for_another_process(place: Path) -> None:
+    text = while_compiling(inside="print(there(pickle.dumps([g, make(2)])))", outside="threading.done.set()")
+    main, store = prepare(place, text), place / "store"
+    assert proc.run([main], store).said == proc.run([main]).said
+
+
+def test_a_thread_warns_while_another_one_compiles(place: Path) -> None:
+    warn = """
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    def tell(**how):
+        warnings.warn("look", **how)
+    tell()
+    tell(stacklevel=0)
+    tell(stacklevel=2)
+    tell(stacklevel=-1)
+    tell(stacklevel=90)
+    if sys.version_info >= (3, 12):
+        tell(skip_file_prefixes=("/nowhere",))
+    print([(each.filename.rpartition("/")[2], each.lineno) for each in caught])
+"""
+    same.everywhere(place, while_compiling(outside=warn))
+
+
+def test_warnings_of_a_chooser_are_of_its_own_lines(place: Path) -> None:
+    warn = """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warnings.warn("look", stacklevel=0)
+        warnings.warn("look")
+        print([(each.filename.rpartition("/")[2], each.lineno) for each in caught])
+"""
+    text = while_compiling(inside=warn, outside="threading.done.set()")
+    main, store = prepare(place, text), place / "store"
+    assert proc.run([main], store).said == proc.run([main]).said
+
+
+def test_functions_made_in_a_thread_have_names_of_their_own_while_another_one_compiles(place: Path) -> None:
+    identity = """
+from numba.core.bytecode import FunctionIdentity
+names = [FunctionIdentity.from_function(there).unique_name for _ in range(3)]
+print(len(set(names)), any("v1" in name for name in names))
+"""
+    same.everywhere(place, while_compiling(outside=identity))
