@@ -565,8 +565,18 @@ def activate(settings: Settings | None) -> None:
         _log.warning("nbcache stays off: %s", reason)
         return
     _active = session
-    forks.protect(session.frames.restart_names, session.finish)
+    forks.protect(_in_child, _finish)
     atexit.register(session.finish)
+
+
+def _in_child() -> None:
+    if _active is not None:
+        _active.frames.restart()
+
+
+def _finish() -> None:
+    if _active is not None:
+        _active.finish()
 
 
 def deactivate() -> None:

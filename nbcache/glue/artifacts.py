@@ -8,6 +8,7 @@ classes from ``__main__``) stand in it as tokens, like those in the object code.
 from __future__ import annotations
 
 import copyreg
+import enum
 import hashlib
 import importlib
 import io
@@ -16,11 +17,12 @@ import json
 import pickle
 import sys
 from collections.abc import Callable
-from types import FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import llvmlite.binding as llvm
-from numba.core import compiler, funcdesc, types, typing
+import numpy as np
+from numba.core import compiler, funcdesc, ir, pylowering, types, typing
 from numba.core.dispatcher import Dispatcher, LiftedCode, LiftedLoop, LiftedWith
 from numba.core.environment import Environment, lookup_environment
 from numba.core.errors import ForceLiteralArg
@@ -38,6 +40,7 @@ from numba.np.ufunc.gufunc import GUFunc
 from numba.stencils.stencil import StencilFunc
 
 from nbcache.glue import caveats, tokens
+from nbcache.glue.atoms import encode_atom
 from nbcache.glue.describers import ADDRESS
 from nbcache.glue.elf import symbols_of
 from nbcache.glue.frames import build_in
@@ -101,6 +104,10 @@ class TokenPickler(NumbaPickler):
             return self._function(obj)
         elif isinstance(obj, Type) and ADDRESS.search(obj.name):
             return self._addressed_type(obj)
+        elif isinstance(obj, _HOLDERS) and not _is_value(obj.value):
+            # Code lifted out of a function is compiled when it is entered, with the objects that the function had.
+            live = tokens.live_value(self._frame, obj.value, getattr(obj, "name", ""))
+            return copyreg.__newobj__, (type(obj),), {**vars(obj), "value": live}  # type: ignore[attr-defined]
         return super().reducer_override(obj)
 
     def _method(self, obj: Any) -> Any:
@@ -226,6 +233,28 @@ def _lifted_from(origin: tuple[str, int], rebuild: Callable[..., LiftedCode], st
 
 _DEFINITIONS = (type, FunctionType, Dispatcher, DUFunc, GUFunc, StencilFunc, _Intrinsic)
 """What a compiled function means as this very object, never as a copy."""
+_HOLDERS = (ir.Const, ir.Global, ir.FreeVar)
+
+
+def _is_value(obj: Any) -> bool:
+    """Whether nobody can tell *obj* from what it is pickled as: it can't change, or it is pickled by where it is."""
+    if encode_atom(obj) is not None or obj is _UNDEFINED:
+        return True
+    if type(obj) is tuple or type(obj) is frozenset:
+        return all(map(_is_value, obj))
+    if isinstance(obj, ModuleType):
+        return sys.modules.get(obj.__name__) is obj
+    return isinstance(obj, _BY_REFERENCE) or toolchain_name(obj) is not None
+
+
+_BY_REFERENCE = (*_DEFINITIONS, Type, LiftedCode, CodeType, enum.Enum, np.ufunc)
+_UNDEFINED = getattr(pylowering, "_UNDEFINED", None)
+"""What object mode puts into variables before they are assigned; nobody gets to see it."""
+
+
+def _constants(values: Iterable[Any], frame: Frame) -> list[Any]:
+    """The constants of an environment, as they are pickled."""
+    return [value if _is_value(value) else tokens.live_value(frame, value) for value in values]
 
 
 def dumps(obj: object, frame: Frame) -> bytes:
@@ -285,8 +314,8 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: d
         raise Unstorable(msg, linkable=True)
     try:
         symbols = _pack_symbols(library)
-        fields = _pack_result(unit, cres)
-        fields["environments"] = _pack_environments(cres, symbols["variables"])
+        fields = _pack_result(unit, frame, cres)
+        fields["environments"] = _pack_environments(frame, cres, symbols["variables"])
         fields["uses"] = uses
         fields["caveats"] = caveats.pack(frame)
         fields["symbols"] = symbols
@@ -294,6 +323,8 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: d
         meta = dumps(fields, frame)
     except Unstorable:
         raise
+    except tokens.Unresolvable as exc:
+        raise Unstorable(str(exc), linkable=not frame.taint) from exc
     except Exception as exc:
         msg = f"it can't be written down ({type(exc).__name__}: {exc})"
         raise Unstorable(msg, linkable=not frame.taint) from exc
@@ -382,7 +413,7 @@ def _guard(definitions: dict[str, tokens.Definition], past: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def _pack_result(unit: Unit, cres: Any) -> dict[str, Any]:
+def _pack_result(unit: Unit, frame: Frame, cres: Any) -> dict[str, Any]:
     fndesc = cres.fndesc
     same_args = tuple(cres.signature.args) == tuple(unit.args)
     return {
@@ -404,7 +435,7 @@ def _pack_result(unit: Unit, cres: Any) -> dict[str, Any]:
         "args": None if same_args else cres.signature.args,
         "return_type": cres.signature.return_type,
         "module": unit.function.__module__,
-        "consts": list(cres.environment.consts) if cres.environment is not None else None,
+        "consts": _constants(cres.environment.consts, frame) if cres.environment is not None else None,
         "generator": _generator_symbol(cres),
         "objectmode": cres.objectmode,
         # Blocks are in the code, pickled, and Numba reads them there when they are first entered.
@@ -439,7 +470,7 @@ def _generator_symbol(cres: Any) -> str | None:
     return cres.target_context.get_generator_desc(cres.fndesc.restype).mangled_name
 
 
-def _pack_environments(cres: Any, variables: tuple[str, ...]) -> list[tuple[str, str, list[Any]]]:
+def _pack_environments(frame: Frame, cres: Any, variables: tuple[str, ...]) -> list[tuple[str, str, list[Any]]]:
     """(name, module, constants) of the environments of functions linked into this one."""
     found = []
     for name in variables:
@@ -453,7 +484,7 @@ def _pack_environments(cres: Any, variables: tuple[str, ...]) -> list[tuple[str,
         if not isinstance(module, str) or getattr(sys.modules.get(module), "__dict__", None) is not scope:
             # A parallel loop's function, made with exec.  Only object mode looks at globals, which is never linked.
             module = "builtins"
-        found.append((name, module, list(environment.consts)))
+        found.append((name, module, _constants(environment.consts, frame)))
     return found
 
 
@@ -529,6 +560,7 @@ def unpack(
         raise Unloadable(reason)
     if "literals" in fields:
         return LiteralsRequested(fields["literals"]), fields
+    _refuse_other_globals(unit, fields)
     _load_needs(unit, target_context, fields, find, {build})
     library = load_library(target_context, fields, code, read, lambda: _rebuild_module(unit, build, fields))
     abort_unresolved(target_context)
@@ -536,6 +568,14 @@ def unpack(
     hold(library, held)
     library._nbcache_kept = (fields, definitions)
     return _assemble(unit, target_context, fields, library), fields
+
+
+def _refuse_other_globals(unit: Unit, fields: dict[str, Any]) -> None:
+    """Object mode reads globals while it runs, and there is one environment to read them from."""
+    environment = lookup_environment(fields["fndesc"]["env_name"]) if fields["objectmode"] else None
+    if environment is not None and environment.globals is not unit.function.__globals__:
+        msg = "the same code is loaded already, for a function with other globals"
+        raise InUse(msg)
 
 
 def _load_needs(

@@ -143,6 +143,7 @@ class FrameStack(threading.local):
 
                 self._witness = Witness(self.note)
             self._witness.start()
+            _watching[threading.get_ident()] = (self._watch, self._witness)
         self._frames.append(frame)
 
     def on_close(self, release: Callable[[], None]) -> None:
@@ -154,9 +155,8 @@ class FrameStack(threading.local):
         while len(self._frames) > depth:
             release = self._frames.pop().release
             if not self._frames:
-                self._watch.stop()
-                if self._witness is not None:
-                    self._witness.stop()
+                for each in _watching.pop(threading.get_ident(), ()):
+                    each.stop()
             if release is not None:
                 release()
 
@@ -195,9 +195,16 @@ class FrameStack(threading.local):
             return next(self._anonymous)
         return int(f"1{int(frame.build, 16):0{_BUILD_DIGITS}d}{next(frame.ordinals):06d}")
 
-    def restart_names(self) -> None:
-        """Give a forked child, which goes on with the thread that forked, names of its own."""
+    def restart(self) -> None:
+        """In a forked child, which goes on with the thread that forked: have names of its own, and nobody else's watch."""
         self._anonymous = _anonymous_names()
+        for thread in [each for each in _watching if each != threading.get_ident()]:
+            for each in _watching.pop(thread):
+                each.stop()
+
+
+_watching: dict[int, tuple[Watch | Witness, ...]] = {}
+"""By thread: what notes things while its frames are open, in the place of functions of the standard library."""
 
 
 _BUILD_DIGITS = 29

@@ -506,13 +506,13 @@ class _Pickles:
     def dumps(self, obj: Any) -> bytes:
         frame = self._frames.top()
         if frame is None or not frame.portable:
-            return self._original.dumps(obj)  # type: ignore[no-any-return]
+            return self._original.dumps(obj)
         try:
             return artifacts.dumps(obj, frame)
         except Exception as exc:  # noqa: BLE001  what plain Numba can pickle must go on compiling
             pickled = self._original.dumps(obj)
             frame.taint = frame.taint or f"it holds something that can't be written down ({exc})"
-            return pickled  # type: ignore[no-any-return]
+            return pickled
 
     def _can_be_written_down(self, obj: Any) -> bool:
         if self._is_serializable(obj):  # before 0.67 this raises for some objects, and a program gets to see that

@@ -11,6 +11,7 @@ matches.  So while a frame is open such things are pickled as *tokens*: calls of
   right after edits above, in other checkouts, for notebook cells.
 * ``toolchain``: a file of a toolchain package, relative to it; ``file``: a file with this content.
 * ``object``: the reachable object with this identity; ``address``: the address of one (addresses.py).
+* ``value``: whatever this variable of that function holds, a list that ``objmode`` appends to, say.
 
 Tokens are found in an object by their spelling, so an entry carries the definitions of exactly
 those that survived optimisation, whichever library they came from.  On a hit every definition is
@@ -34,7 +35,7 @@ from nbcache.glue.ownership import is_toolchain_definition
 from nbcache.glue.ownership import resolve as resolve_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from nbcache.glue.frames import Frame
     from nbcache.glue.identity import Node
@@ -62,7 +63,49 @@ def locate(token: str) -> Location | None:
 
 def recall(token: str) -> Any:
     """Called by unpickling inside compiled code: the live object, which the code's library holds."""
-    return _live[token]()
+    live = _live[token]()
+    return live.obj if isinstance(live, LiveValue) else live
+
+
+class Recalled:
+    """Pickles as a token's live object."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return recall, (self._token,)
+
+
+class LiveValue:
+    """An object with a life of its own, and the variable that compiled code has it from.
+
+    ``kind``: "closure" or "global", of *function*. The library of the code holds this, and so the object.
+    """
+
+    __slots__ = ("__weakref__", "_function", "kind", "obj", "variable")
+
+    def __init__(self, function: FunctionType, kind: str, variable: str) -> None:
+        self._function = weakref.ref(function)
+        self.kind = kind
+        self.variable = variable
+        self.obj = dict(_variables_of(function, kind))[variable]
+
+    @property
+    def function(self) -> FunctionType | None:
+        """The function, or None when it is no more."""
+        return self._function()
+
+
+def _variables_of(function: FunctionType, kind: str) -> Iterator[tuple[str, object]]:
+    """(name, value) of what the code of *function* can read."""
+    if kind == "closure":
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            with suppress(ValueError):  # an empty cell
+                yield name, cell.cell_contents
+    else:
+        scope = function.__globals__
+        yield from ((name, scope[name]) for name in plan_of(function.__code__).global_names if name in scope)
 
 
 class LiveLocation:
@@ -143,6 +186,18 @@ class Reach:
         digest, qualname = plan_of(code).digest, _qualname(code)
         found = [each for _function, each in self._functions.get(digest, ()) if _qualname(each) == qualname]
         return (digest, qualname) if len(found) == 1 and found[0] is code else None
+
+    def variable_of(self, value: object, name: str) -> LiveValue | None:
+        """The variable of a reachable function that holds this very *value*, one called *name* if there is one."""
+        others = []
+        for function in [obj for _digest, obj in self._objects if isinstance(obj, FunctionType)]:
+            for kind in ("closure", "global"):
+                for variable, held in _variables_of(function, kind):
+                    if held is value and variable == name:
+                        return LiveValue(function, kind, variable)
+                    if held is value:
+                        others.append((function, kind, variable))
+        return LiveValue(*others[0]) if others else None
 
     def closure(self, digest: bytes, qualname: str) -> tuple[FunctionType, CodeType]:
         """The function around a closure's code, and that code.  Raises Unresolvable."""
@@ -248,6 +303,19 @@ def live_reference(frame: Frame, obj: object) -> str | None:
     return _new_token(frame, ("object", reference), obj)
 
 
+def live_value(frame: Frame, obj: object, name: str = "") -> Recalled:
+    """What to pickle for an object that compiled code must find as it is, and not as a copy; Unresolvable if it can't.
+
+    *name* is that of the variable, if it is known.
+    """
+    live = frame.reach.variable_of(obj, name) if frame.reach is not None else None
+    if live is None:
+        msg = f"it refers to an object of type {type(obj).__name__} that no variable of a function holds"
+        raise Unresolvable(msg)
+    reference = frame.reach.reference(live.function)  # type: ignore[union-attr]
+    return Recalled(_new_token(frame, ("value", reference, live.kind, live.variable), live))
+
+
 def live_address(frame: Frame, value: int) -> str | None:
     """The symbol to use for a variable that holds the address *value*; None when it is nobody's."""
     known = frame.addresses.get(value)
@@ -277,6 +345,9 @@ def definition_for(token: str, reach: Callable[[], Reach]) -> Definition:
     definition = definitions[token]
     if definition[0] == "object":
         return ("object", _reference(_live[token](), reach))
+    if definition[0] == "value":
+        live = _live[token]()
+        return ("value", _reference(live.function, reach), live.kind, live.variable)
     if definition[0] == "address" and definition[1][0] not in addresses.NAMED:
         return ("address", (definition[1][0], _reference(_live[token].owner, reach)))
     return definition
@@ -309,6 +380,8 @@ def bind(found: dict[str, Definition], reach: Any) -> list[object]:
             value = known  # one that this process has made serves twins of the function as well
         else:
             value = _resolve(definition, reach)
+        if isinstance(value, LiveValue) and known is not None and _same(known, weakref.ref(value)):
+            value = known()  # what holds the object for the code that is there already
         held.append(_held_for(value))
         if not isinstance(value, tuple | addresses.Address):
             value = weakref.ref(value)
@@ -326,8 +399,13 @@ def bind(found: dict[str, Definition], reach: Any) -> list[object]:
 
 def _same(one: Any, other: Any) -> bool:
     if isinstance(one, weakref.ref):
-        return isinstance(other, weakref.ref) and one() is other()
+        return isinstance(other, weakref.ref) and _found(one) is _found(other)
     return bool(one == other)
+
+
+def _found(known: weakref.ref[Any]) -> object:
+    live = known()
+    return live.obj if isinstance(live, LiveValue) else live
 
 
 def _resolve(definition: Definition, reach: Any) -> Any:
@@ -350,6 +428,13 @@ def _resolve(definition: Definition, reach: Any) -> Any:
         return (name, filename, line)
     if kind == "object":
         return reach().referent(definition[1])
+    if kind == "value":
+        _, reference, where, variable = definition
+        try:
+            return LiveValue(reach().referent(reference), where, variable)
+        except KeyError as exc:
+            msg = f"the variable {variable} is gone"
+            raise Unresolvable(msg) from exc
     if kind == "address":
         try:
             return addresses.locate(definition[1], reach)

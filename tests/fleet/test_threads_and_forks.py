@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from nbtest import proc, programs, same, usage
 
 THREADS = """
@@ -217,3 +216,86 @@ names = [FunctionIdentity.from_function(there).unique_name for _ in range(3)]
 print(len(set(names)), any("v1" in name for name in names))
 """
     same.everywhere(place, while_compiling(outside=identity))
+
+
+FORK_BESIDE = """
+import os, signal, threading, time
+from numba import njit
+from numba.extending import overload
+
+def slow(x): ...
+
+@overload(slow)
+def choose(x):
+    threading.opened.set()
+    threading.done.wait(60)
+    return lambda x: x + 1
+
+@njit
+def f(x):
+    return slow(x)
+
+@njit
+def g(x):
+    return x * 2
+
+@njit
+def h(x):
+    return g(x) + 1.5
+
+def child():
+    signal.alarm(60)
+    threading.done.set()
+    assert (g(3), h(3), f(3)) == (6, 7.5, 4)
+
+threading.opened, threading.done = threading.Event(), threading.Event()
+thread = threading.Thread(target=lambda: (f(1), threading.opened.set()))
+thread.start()
+threading.opened.wait(60)
+begin = time.monotonic()
+pid = os.fork()
+if pid == 0:
+    status = 3
+    try:
+        child()
+        status = 0
+    finally:
+        os._exit(status)
+waited = time.monotonic() - begin
+status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+threading.done.set()
+thread.join()
+print(waited < 2, status, f(3), g(3), h(3))
+"""
+
+
+def test_a_fork_beside_a_thread_that_compiles_does_not_wait_and_its_child_compiles(place: Path) -> None:
+    main, store = prepare(place, FORK_BESIDE), place / "store"
+    for _ in range(2):
+        outcome = proc.run([main], store)
+        assert outcome.stdout == "True 0 4 6 7.5\n", outcome.stdout + outcome.stderr
+
+
+def test_two_threads_fork_at_once_beside_one_that_compiles(place: Path) -> None:
+    text = """
+import os, threading
+from work import ALL
+
+def load():
+    for function in ALL:
+        function(2.5)
+
+def fork():
+    for _ in range(20):
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+
+ALL[0](3)  # imports filelock, which complains of forks that began before it was there
+threads = [threading.Thread(target=load), *(threading.Thread(target=fork) for _ in range(3))]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print([repr(function(3)) for function in ALL])
+"""
+    compare(*(prepare(place, text), place / "store"), rounds=1)
