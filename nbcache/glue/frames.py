@@ -196,7 +196,7 @@ class FrameStack(threading.local):
         return int(f"1{int(frame.build, 16):0{_BUILD_DIGITS}d}{next(frame.ordinals):06d}")
 
     def restart(self) -> None:
-        """In a forked child, which goes on with the thread that forked: have names of its own, and nobody else's watch."""
+        """In a forked child, which goes on with the thread that forked: have its own names and nobody else's watch."""
         self._anonymous = _anonymous_names()
         for thread in [each for each in _watching if each != threading.get_ident()]:
             for each in _watching.pop(thread):
