@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import _nbcache
+from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from typing import Any
@@ -55,7 +56,8 @@ def numba_imported() -> None:
 
         environ = dict(os.environ)
         asleep = _is_patient(environ) and dormant.sleep(lambda: _activate(environ))
-    except Exception:  # noqa: BLE001  as below
+    except Exception as raised:  # noqa: BLE001  as below
+        let_pass(raised)
         asleep = False
     if not asleep:
         _activate()
@@ -82,7 +84,8 @@ def _activate(environ: dict[str, str] | None = None) -> None:
             from nbcache.client import session
 
             session.activate(settings)
-    except Exception:  # the cache must never be the reason that a program fails
+    except Exception as raised:  # the cache must never be the reason that a program fails
+        let_pass(raised)
         import logging
 
         logging.getLogger("nbcache").warning("nbcache stays off: it failed to start", exc_info=True)
@@ -97,7 +100,8 @@ def _count(settings: Settings) -> None:
         from nbcache.glue import truth
 
         truth.count_into(settings.count)
-    except Exception:  # nor must counting
+    except Exception as raised:  # nor must counting
+        let_pass(raised)
         import logging
 
         logging.getLogger("nbcache").warning("NBCACHE_COUNT: nothing is counted", exc_info=True)

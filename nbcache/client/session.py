@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from nbcache import config
 from nbcache.client import logs
 from nbcache.counting import Counters
+from nbcache.passing import let_pass
 from nbcache.store.directory import Refusal, Store
 from nbcache.store.entry import Header
 
@@ -113,7 +114,8 @@ class ClientSession:
                 self._owners[frame.build] = unit.key
                 self.frames.push(frame)
             return found
-        except Exception:  # noqa: BLE001  whatever it is, the program goes on
+        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+            let_pass(raised)
             self._fault("looking up", unit)
             self.frames.push(Frame(None, new_build("0" * 12), reason="a fault of nbcache"))
             return None
@@ -176,7 +178,8 @@ class ClientSession:
                 self.counters.miss(self._last_reason)
                 self.frames.push(Frame(unit, new_build(unit.key)))
             return found
-        except Exception:  # noqa: BLE001  whatever it is, the program goes on
+        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+            let_pass(raised)
             self._fault("looking up", unit)
             return None
 
@@ -195,7 +198,8 @@ class ClientSession:
                 return
             else:
                 self._save(frame, frame.unit, cres)
-        except Exception:  # noqa: BLE001  whatever it is, the program goes on
+        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+            let_pass(raised)
             artifacts.taint(cres.library, "a fault of nbcache")
             self._fault("publishing", frame.unit)
         if frame.unit is not None:
@@ -209,7 +213,8 @@ class ClientSession:
             return
         try:
             self._save_request(frame, unit, tuple(sorted(positions)))
-        except Exception:  # noqa: BLE001  whatever it is, the program goes on
+        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+            let_pass(raised)
             self._fault("publishing", unit)
 
     def _save_request(self, frame: Frame, unit: Unit, positions: tuple[int, ...]) -> None:
@@ -244,7 +249,8 @@ class ClientSession:
             found = self._find_library(unit) if unit is not None else None
             if found is not None:
                 return wrapper_info(cres, *found)
-        except Exception:  # noqa: BLE001  whatever it is, the program goes on
+        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+            let_pass(raised)
             unit = None
             self._fault("looking up", None)
         started = time.perf_counter()
@@ -255,7 +261,8 @@ class ClientSession:
             if unit is not None:
                 finish(info.library)
                 self._save_library(unit, info.library, info.name, time.perf_counter() - started)
-        except Exception:  # noqa: BLE001  whatever it is, the program goes on
+        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+            let_pass(raised)
             self._fault("publishing", None)
         return info
 
@@ -270,7 +277,8 @@ class ClientSession:
                 found = self._find_library(unit)
                 if found is not None:
                     return found[0]
-        except Exception:  # noqa: BLE001  whatever it is, the program goes on
+        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+            let_pass(raised)
             self._fault("looking up", unit)
             unit = None
         started = time.perf_counter()
@@ -278,7 +286,8 @@ class ClientSession:
         try:
             if unit is not None:
                 self._save_library(unit, library, "", time.perf_counter() - started)
-        except Exception:  # noqa: BLE001  whatever it is, the program goes on
+        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+            let_pass(raised)
             self._fault("publishing", unit)
         return library
 
@@ -385,7 +394,8 @@ class ClientSession:
                 reasons.append(str(exc))
                 if isinstance(exc, InUse):
                     self._twins[unit.key] = self._twins.get(unit.key, 0) + 1
-            except Exception:  # noqa: BLE001  an entry that can't be loaded is a miss, whatever the reason
+            except Exception as raised:  # noqa: BLE001  an entry that can't be loaded is a miss, whatever the reason
+                let_pass(raised)
                 self._fault("loading", unit)
                 reasons.append("a fault of nbcache")
         for reason in reasons:

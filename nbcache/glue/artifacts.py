@@ -48,6 +48,7 @@ from nbcache.glue.inspection import Annotation, Inspection, LoadedDescriptor, Me
 from nbcache.glue.library import StoredLibrary, abort_unresolved
 from nbcache.glue.ownership import is_toolchain_definition, is_toolchain_module, toolchain_name
 from nbcache.glue.units import StencilUnit
+from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -326,6 +327,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: d
     except tokens.Unresolvable as exc:
         raise Unstorable(str(exc), linkable=not frame.taint) from exc
     except Exception as exc:
+        let_pass(exc)
         msg = f"it can't be written down ({type(exc).__name__}: {exc})"
         raise Unstorable(msg, linkable=not frame.taint) from exc
     if frame.taint:
@@ -353,6 +355,7 @@ def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: dic
     try:
         meta = dumps({"literals": request.positions, "uses": uses, "caveats": caveats.pack(frame)}, frame)
     except Exception as exc:
+        let_pass(exc)
         msg = f"it can't be written down ({type(exc).__name__}: {exc})"
         raise Unstorable(msg) from exc
     definitions = _definitions_in(b"", meta, unit)

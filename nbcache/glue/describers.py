@@ -49,6 +49,7 @@ from nbcache.glue.exported import exported_as
 from nbcache.glue.identity import MEMO, MISSING, Node, Unidentifiable
 from nbcache.glue.ownership import is_numba_type, is_toolchain_module, module_name, toolchain_name
 from nbcache.glue.past import LOOPS, past_of
+from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -567,7 +568,8 @@ def file_digest(path: str) -> bytes:
     try:
         status = os.stat(path)
         return _digest_file(path, status.st_mtime_ns, status.st_size, status.st_ino)
-    except OSError:
+    except OSError as raised:
+        let_pass(raised)
         return b"unreadable"
 
 
@@ -733,6 +735,7 @@ def _describe_by_reduction(node: Node, obj: Any) -> None:
         reducer = copyreg.dispatch_table.get(cls)
         reduced = reducer(obj) if reducer is not None else obj.__reduce_ex__(4)
     except Exception as exc:
+        let_pass(exc)
         msg = f"an object of type {name} ({exc})"
         raise Unidentifiable(msg) from exc
     if isinstance(reduced, str):

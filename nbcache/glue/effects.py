@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from nbcache.glue.history import giving
 from nbcache.glue.past import past_of
 from nbcache.glue.tokens import Unresolvable
+from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +90,8 @@ class Overloads:
             if args not in overloads and dispatcher._can_compile:
                 with self._frames.apart():
                     dispatcher.compile(args)
-        except Exception:  # noqa: BLE001  somebody only wanted to look
+        except Exception as raised:  # noqa: BLE001  somebody only wanted to look
+            let_pass(raised)
             past_of(dispatcher).promised.pop(args, None)
             _log.debug("an overload could not be added", exc_info=True)
 

@@ -37,6 +37,7 @@ from nbcache.glue.ownership import is_toolchain_definition, toolchain_name
 from nbcache.glue.past import CHOOSER, LOOPS, Promise, past_of
 from nbcache.glue.tokens import Unresolvable
 from nbcache.glue.units import flag_components
+from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -136,7 +137,8 @@ class History:
         exists = args in vars(dispatcher)["overloads"]
         try:
             given, fresh, context = self._terms(dispatcher, args, exists=exists)
-        except Exception:  # noqa: BLE001  whatever it is, the program goes on
+        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+            let_pass(raised)
             _log.debug("the past of %r can't be told", dispatcher, exc_info=True)
             # Agrees with nothing, so that nobody else takes what is built upon it.
             given, fresh, context = (("unknown", os.urandom(8).hex()),), False, nullcontext()
@@ -146,13 +148,15 @@ class History:
         if not exists and args in vars(dispatcher)["overloads"]:
             try:
                 self._made(dispatcher, args, return_type, given)
-            except Exception:  # noqa: BLE001  whatever it is, the program goes on
+            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+                let_pass(raised)
                 _log.debug("the past of %r can't be kept", dispatcher, exc_info=True)
                 past_of(dispatcher).given[args] = (("unknown", os.urandom(8).hex()),)
         if CHOOSER in vars(dispatcher):
             try:
                 uses.append(self._choice(dispatcher, args))
-            except Exception:  # noqa: BLE001  whatever it is, the program goes on
+            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+                let_pass(raised)
                 _log.debug("what %r was chosen from can't be told", dispatcher, exc_info=True)
                 name, chooser = os.urandom(_ID_BYTES), vars(dispatcher)[CHOOSER]
                 uses.append(Effect("implementation", chooser, (name,), None, (("key", ""),), False))

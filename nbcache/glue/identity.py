@@ -30,6 +30,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from nbcache.glue.atoms import encode_atom
+from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -203,7 +204,8 @@ class Scope:
             self._watched = _Watched(self._all())
         try:
             return self._watched.unchanged()
-        except Exception:  # noqa: BLE001  e.g. an emptied closure cell: then it did change
+        except Exception as raised:  # noqa: BLE001  e.g. an emptied closure cell: then it did change
+            let_pass(raised)
             return False
 
     def keeper(self, digest: bytes) -> object | None:

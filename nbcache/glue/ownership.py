@@ -13,6 +13,8 @@ from types import ModuleType
 
 from numba.core.types.abstract import Type
 
+from nbcache.passing import let_pass
+
 TOOLCHAIN_ROOTS = frozenset({"numba", "llvmlite", "numpy", "nbcache"})
 _BUILTINS = vars(builtins)
 
@@ -68,7 +70,8 @@ def toolchain_name(obj: object) -> str | None:
     try:
         if resolve(module, qualname) is obj:
             return f"{module}:{qualname}"
-    except Exception:  # noqa: BLE001  a module's __getattr__ may raise anything
+    except Exception as raised:  # noqa: BLE001  a module's __getattr__ may raise anything
+        let_pass(raised)
         return None
     return None
 

@@ -16,7 +16,6 @@ import logging
 import re
 import weakref
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -45,6 +44,7 @@ from nbcache.glue.history import History, inherited
 from nbcache.glue.ownership import is_toolchain_definition
 from nbcache.glue.past import CHOOSER
 from nbcache.glue.wrappers import build_runtime
+from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:
     from nbcache.glue.units import KeyMaker
@@ -320,7 +320,8 @@ def _known_intrinsics(original: Any, session: Session) -> Any:
             exists = len(self._impl_cache) == before
             try:
                 use = session.history.intrinsic(chooser, (*args, *kws.values()), exists=exists)
-            except Exception:  # noqa: BLE001  whatever it is, the program goes on
+            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+                let_pass(raised)
                 _log.debug("the choice of %r can't be told", chooser, exc_info=True)
                 use = None
             frame = session.frames.top()
@@ -510,6 +511,7 @@ class _Pickles:
         try:
             return artifacts.dumps(obj, frame)
         except Exception as exc:  # noqa: BLE001  what plain Numba can pickle must go on compiling
+            let_pass(exc)
             pickled = self._original.dumps(obj)
             frame.taint = frame.taint or f"it holds something that can't be written down ({exc})"
             return pickled
@@ -519,7 +521,7 @@ class _Pickles:
             return True
         frame = self._frames.top()
         if frame is not None and frame.portable:
-            with suppress(Exception):
+            with suppressed(Exception):
                 artifacts.dumps(obj, frame)
                 return True
         return False

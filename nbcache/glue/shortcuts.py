@@ -11,6 +11,8 @@ import os
 import sys
 from typing import Any, Final
 
+from nbcache.passing import let_pass
+
 GROUP: Final = b"numba_extensions"
 OURS: Final = (b"init", b"=", b"nbcache.client.hook:init_extension")
 
@@ -54,7 +56,8 @@ def _declares(folder: str) -> bool:
         names = os.listdir(folder or ".")
     except NotADirectoryError:
         return True  # an archive
-    except OSError:
+    except OSError as raised:
+        let_pass(raised)
         return False
     return any(_extends(f"{folder or '.'}/{name}/entry_points.txt") for name in names if _is_metadata(name.lower()))
 
@@ -69,7 +72,8 @@ def _extends(path: str) -> bool:
             text = file.read()
     except (FileNotFoundError, NotADirectoryError):
         return False
-    except OSError:
+    except OSError as raised:
+        let_pass(raised)
         return True
     if GROUP not in text:
         return False

@@ -33,6 +33,7 @@ from nbcache.glue.codeplan import nested_codes, plan_of
 from nbcache.glue.describers import file_digest
 from nbcache.glue.ownership import is_toolchain_definition
 from nbcache.glue.ownership import resolve as resolve_name
+from nbcache.passing import suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -293,7 +294,7 @@ def live_reference(frame: Frame, obj: object) -> str | None:
     if isinstance(qualname, str) and is_toolchain_definition(obj):
         return None
     if isinstance(module, str) and isinstance(qualname, str) and module not in {"__main__", "__mp_main__"}:
-        with suppress(Exception):  # a module's __getattr__ may raise anything
+        with suppressed(Exception):  # a module's __getattr__ may raise anything
             if resolve_name(module, qualname) is obj:
                 return None
     reference = frame.reach.reference(obj) if frame.reach is not None else None

@@ -7,7 +7,6 @@ import importlib.util
 import os
 import platform
 import sys
-from contextlib import suppress
 from operator import is_, itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,8 @@ import numba
 import numpy as np
 from numba.core import config
 from numba.core.registry import cpu_target
+
+from nbcache.passing import suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -78,7 +79,7 @@ def _has_linear_algebra() -> bool:
     """
     spec = importlib.util.find_spec("scipy")
     for root in (spec.submodule_search_locations or ()) if spec is not None else ():
-        with suppress(OSError):
+        with suppressed(OSError):
             names = os.listdir(os.path.join(root, "linalg"))
             return any(name.startswith("cython_lapack.") for name in names)
     return False

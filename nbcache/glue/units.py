@@ -34,6 +34,7 @@ from nbcache.glue.frames import Frame, FrameStack
 from nbcache.glue.identity import IdentityEngine, Unidentifiable
 from nbcache.glue.tokens import Reach
 from nbcache.glue.toolchain import Conditions
+from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -487,6 +488,7 @@ def _flags_of(conditions: bytes, function_compiler: Any) -> compiler.Flags:
     try:
         return function_compiler._customize_flags(flags)
     except Exception as exc:
+        let_pass(exc)
         msg = f"options that Numba refuses ({exc})"
         raise Unidentifiable(msg) from exc
 

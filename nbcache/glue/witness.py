@@ -35,6 +35,8 @@ import numba
 import numpy as np
 from numba.core import event
 
+from nbcache.passing import let_pass
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
@@ -202,7 +204,8 @@ def _content(path: str) -> str:
             return _UNREADABLE
     except (FileNotFoundError, NotADirectoryError):
         return ""
-    except (OSError, ValueError):
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
         return _UNREADABLE
 
 
@@ -211,14 +214,16 @@ def _listing(path: str) -> str:
         return _digest("\0".join(sorted(os.listdir(path))).encode("utf-8", "surrogateescape"))
     except (FileNotFoundError, NotADirectoryError):
         return ""
-    except (OSError, ValueError):
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
         return _UNREADABLE
 
 
 def _status(path: str) -> str:
     try:
         status = os.stat(path)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
         return ""
     size, modified = (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else (0, 0)
     return _digest(repr((status.st_mode, size, modified)).encode())
@@ -227,14 +232,16 @@ def _status(path: str) -> str:
 def _sort_of_file(path: str) -> str:
     try:
         return str(stat.S_IFMT(os.stat(path).st_mode))
-    except (OSError, ValueError):
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
         return ""
 
 
 def _working_directory(_name: str) -> str:
     try:
         return _digest(os.fsencode(os.getcwd()))
-    except OSError:
+    except OSError as raised:
+        let_pass(raised)
         return ""
 
 
@@ -242,7 +249,8 @@ def _module(name: str) -> str:
     """A module by its file, loaded or not; "" if there is none."""
     try:
         spec = getattr(sys.modules.get(name), "__spec__", None) or _find(name)
-    except Exception:  # noqa: BLE001  finders are others' code; what they raise an import would raise too
+    except Exception as raised:  # noqa: BLE001  finders are others' code; what they raise an import would raise too
+        let_pass(raised)
         return _UNREADABLE
     if spec is None:
         return ""

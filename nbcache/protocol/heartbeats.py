@@ -24,10 +24,10 @@ from __future__ import annotations
 import json
 import os
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from nbcache.passing import let_pass, suppressed
 from nbcache.store import atomic, bounded, layout
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Heartbeat:
 
 def birth(pid: int) -> int:
     """Return when a process of this host began [clock ticks since the host did]; 0 when that can't be known."""
-    with suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/stat", "rb") as file:
+    with suppressed(OSError, ValueError, IndexError), open(f"/proc/{pid}/stat", "rb") as file:
         # proc_pid_stat(5): the 22nd field; the second is a name in brackets, which may hold anything.
         return int(file.read().rpartition(b")")[2].split()[19])
     return 0
@@ -104,8 +104,9 @@ def _is_gone(pid: int, born: int) -> bool:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return True
-    except OSError:
-        pass  # somebody else's
+    except OSError as raised:
+        let_pass(raised)
+        # somebody else's
     return born != 0 and birth(pid) not in {0, born}
 
 
@@ -127,7 +128,8 @@ def read(root: str, trust: Trust) -> list[Heartbeat]:
     """Return all heartbeats of trusted owners, dead ones too. Never raises."""
     try:
         names = sorted(name for name in os.listdir(f"{root}/{layout.DAEMON}") if name.endswith(".json"))
-    except OSError:
+    except OSError as raised:
+        let_pass(raised)
         return []
     found = [_read(f"{root}/{layout.DAEMON}/{name}", trust) for name in names[:MAX_DAEMONS] if name[0] != "."]
     return [each for each in found if each is not None]

@@ -23,10 +23,10 @@ import hashlib
 import json
 import os
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from nbcache.passing import let_pass, suppressed
 from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError
 from nbcache.store import atomic, bounded, layout
@@ -92,7 +92,8 @@ def submit(root: str, request: Request) -> str | None:
     path = f"{root}/{layout.REQUESTS}/{request.key}.{os.geteuid()}-{os.urandom(8).hex()}{SUFFIX}"
     try:
         atomic.write_file(path, request.line(), durable=False)
-    except (OSError, BadRequestError):
+    except (OSError, BadRequestError) as raised:
+        let_pass(raised)
         return None
     return path
 
@@ -105,14 +106,15 @@ def waits(path: str) -> bool:
     """
     try:
         os.close(os.open(path, OPEN_FLAGS))
-    except OSError:
+    except OSError as raised:
+        let_pass(raised)
         return False
     return True
 
 
 def withdraw(path: str) -> None:
     """Take a request back, or out."""
-    with suppress(OSError):
+    with suppressed(OSError):
         os.unlink(path)
 
 
@@ -124,10 +126,11 @@ def scan(root: str) -> list[Waiting]:
             for item in items:
                 # Temporaries of those who are writing are hidden files.
                 if not item.name.startswith("."):
-                    with suppress(OSError):
+                    with suppressed(OSError):
                         status = item.stat(follow_symlinks=False)
                         found.append(Waiting(item.path, status.st_ino, status.st_size, status.st_mtime_ns))
-    except OSError:
+    except OSError as raised:
+        let_pass(raised)
         return []
     return sorted(found, key=lambda waiting: (waiting.mtime_ns, waiting.path))
 
@@ -139,6 +142,7 @@ def take(waiting: Waiting, trust: Trust) -> Request | Rejected | None:
     except FileNotFoundError:
         return None
     except OSError as error:
+        let_pass(error)
         return Rejected(f"it can't be opened: {error.strerror or error}")
     try:
         status = os.fstat(fd)
@@ -147,6 +151,7 @@ def take(waiting: Waiting, trust: Trust) -> Request | Rejected | None:
             return Rejected(problem)
         request = requests.read(bounded.read_up_to(fd, requests.MAX_REQUEST + 1))
     except OSError as error:
+        let_pass(error)
         return Rejected(f"it can't be read: {error.strerror or error}")
     except BadRequestError as error:
         return Rejected(str(error))
@@ -207,18 +212,18 @@ def sweep_failures(root: str) -> int:
     """Remove the oldest beyond :data:`MAX_FAILURES`; return how many."""
     dated: list[tuple[float, str]] = []
     for path in _failure_paths(root):
-        with suppress(OSError):
+        with suppressed(OSError):
             dated.append((os.lstat(path).st_mtime, path))
     surplus = sorted(dated)[: max(0, len(dated) - MAX_FAILURES)]
     for _, path in surplus:
-        with suppress(OSError):
+        with suppressed(OSError):
             os.unlink(path)
     return len(surplus)
 
 
 def forget_failure(root: str, key: str) -> None:
     """The key was built after all."""
-    with suppress(OSError):
+    with suppressed(OSError):
         os.unlink(f"{root}/{layout.FAILED}/{key}{SUFFIX}")
 
 
@@ -226,7 +231,8 @@ def _failure_paths(root: str) -> list[str]:
     try:
         with os.scandir(f"{root}/{layout.FAILED}") as items:
             return [item.path for item in items if item.name.endswith(SUFFIX) and not item.name.startswith(".")]
-    except OSError:
+    except OSError as raised:
+        let_pass(raised)
         return []
 
 
@@ -234,7 +240,7 @@ def _write_failure(root: str, name: str, failure: Failure) -> None:
     said = {"nbcache": "failure", "version": FAILURE_VERSION}
     said.update({name: getattr(failure, name) for name in Failure.__slots__})
     data = json.dumps(said).encode("ascii")
-    with suppress(OSError):
+    with suppressed(OSError):
         atomic.write_file(f"{root}/{layout.FAILED}/{name}{SUFFIX}", data, durable=False)
 
 

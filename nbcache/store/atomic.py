@@ -16,9 +16,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
 from typing import Final
 
+from nbcache.passing import let_pass, suppressed
 from nbcache.store.layout import TEMPORARY
 
 FILE_MODE: Final = 0o644
@@ -78,7 +78,7 @@ def write_file(path: str, data: bytes, *, exclusive: bool = False, mode: int = F
         placed = _place(temporary, path, exclusive=exclusive)
     finally:
         # After a rename the name is gone already, and unlink says so.
-        with suppress(OSError):
+        with suppressed(OSError):
             SYS.unlink(temporary)
     if placed and durable:
         _flush_directory(directory)
@@ -121,7 +121,7 @@ def _write_temporary(path: str, data: bytes, mode: int, *, durable: bool) -> Non
         if durable:
             SYS.fsync(fd)
     except BaseException:
-        with suppress(OSError):
+        with suppressed(OSError):
             SYS.close(fd)
         raise
     # Not suppressed: on NFS, a full disk or quota may show up only here.
@@ -138,6 +138,7 @@ def _place(temporary: str, path: str, *, exclusive: bool) -> bool:
         # An NFS server may have made the link and lost the answer; the retransmission then says EEXIST.
         return os.stat(temporary, follow_symlinks=False).st_nlink > 1
     except OSError as error:
+        let_pass(error)
         if error.errno not in _NO_LINKS:
             raise
         # No hard links here. Two writers of one slot may then overwrite each other: an entry is lost, none mixed up.
@@ -148,11 +149,13 @@ def _place(temporary: str, path: str, *, exclusive: bool) -> bool:
 def _flush_directory(path: str) -> None:
     try:
         fd = SYS.open(path, _DIRECTORY)
-    except OSError:
+    except OSError as raised:
+        let_pass(raised)
         return
     try:
         SYS.fsync(fd)
     except OSError as error:
+        let_pass(error)
         if error.errno not in _NO_FSYNC:
             raise
     finally:

@@ -7,6 +7,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, Any
 
+from nbcache.passing import let_pass
 from nbcache.store.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ def read_json(path: str, limit: int, trust: Trust | None = None) -> tuple[Any, o
     """
     try:
         fd = os.open(path, OPEN_FLAGS)
-    except OSError:
+    except OSError as raised:
+        let_pass(raised)
         return None
     try:
         status = os.fstat(fd)
@@ -29,7 +31,8 @@ def read_json(path: str, limit: int, trust: Trust | None = None) -> tuple[Any, o
         if trust is not None and not trust.allows(status):
             return None
         return json.loads(read_up_to(fd, status.st_size)), status
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError, RecursionError) as raised:
+        let_pass(raised)
         return None
     finally:
         os.close(fd)

@@ -17,9 +17,9 @@ from __future__ import annotations
 import errno
 import os
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from nbcache.passing import let_pass, suppressed
 from nbcache.store import atomic, entry, layout, tree
 from nbcache.store.entry import DAMAGED, OTHER_VERSION, UNREADABLE, examine_open, pread_exactly
 from nbcache.store.trust import OPEN_FLAGS, Trust
@@ -113,6 +113,7 @@ class Store:
             path = os.path.realpath(settings.dir)
             reason = tree.prepare(path, settings.dir, trust, readonly=settings.readonly)
         except (OSError, ValueError) as error:
+            let_pass(error)
             reason = f"NBCACHE_DIR={settings.dir} can't be used: {tree.strerror(error)}"
         if reason is not None:
             return Refusal(reason)
@@ -133,6 +134,7 @@ class Store:
             try:
                 fd = os.open(path, OPEN_FLAGS)
             except OSError as error:
+                let_pass(error)
                 if error.errno in _GONE:
                     return
                 reject(UNTRUSTED if error.errno == errno.ELOOP else UNREADABLE)
@@ -151,7 +153,8 @@ class Store:
         """Whether something lies under a key: one ``stat``, nothing is checked."""
         try:
             os.lstat(layout.slot_path(self.path, key))
-        except (OSError, ValueError):
+        except (OSError, ValueError) as raised:
+            let_pass(raised)
             return False
         return True
 
@@ -234,12 +237,12 @@ class Store:
         count = size = 0
         if self.writable:
             for info in self.scan():
-                with suppress(OSError):
+                with suppressed(OSError):
                     os.unlink(info.path)
                     count, size = count + 1, size + info.size
             for path in listing.stale_temporaries(self.path, now=float("inf")):
                 if path.endswith(layout.TEMPORARY):
-                    with suppress(OSError):
+                    with suppressed(OSError):
                         os.unlink(path)
         return count, size
 
@@ -264,7 +267,7 @@ class Store:
         count = 0
         if self.writable:
             for path in listing.stale_temporaries(self.path):
-                with suppress(OSError):
+                with suppressed(OSError):
                     os.unlink(path)
                     count += 1
         return count
@@ -275,7 +278,7 @@ class Store:
         Meant for the end of a process that published. ``budget`` [s] bounds the time that listing takes: in a store too
         large for it, a random part of the shards is brought down to its part of the limit. Never raises.
         """
-        with suppress(OSError):
+        with suppressed(OSError):
             if self.writable and self._my_turn():
                 self._tidy(time.monotonic() + budget)
                 return True
@@ -296,7 +299,8 @@ class Store:
             if not self.trust.allows(status) or not self._trusts_shard(key[:2]):
                 return UNTRUSTED
             found = examine_open(fd, status.st_size)
-        except (OSError, ValueError):
+        except (OSError, ValueError) as raised:
+            let_pass(raised)
             return UNREADABLE
         if not isinstance(found, str) and found.header.key != key:
             return OTHER_KEY
@@ -332,6 +336,7 @@ class Store:
         try:
             fd = os.open(path, OPEN_FLAGS)
         except OSError as error:
+            let_pass(error)
             if error.errno in _GONE:
                 return None
             return UNTRUSTED if error.errno == errno.ELOOP else UNREADABLE
@@ -396,7 +401,8 @@ class _Later:
     def __call__(self, offset: int, count: int) -> bytes | None:
         try:
             fd = os.open(self._path, OPEN_FLAGS)
-        except OSError:
+        except OSError as raised:
+            let_pass(raised)
             return None
         try:
             status = os.fstat(fd)
@@ -406,7 +412,8 @@ class _Later:
             same = self._trust.allows(status) and status.st_size == self._size
             same = same and os.pread(fd, entry.DIGEST_SIZE, entry.DIGEST_OFFSET) == self._digest
             return pread_exactly(fd, offset, count) if same else None
-        except OSError:
+        except OSError as raised:
+            let_pass(raised)
             return None
         finally:
             os.close(fd)

@@ -45,6 +45,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.errors import EntryError
+from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -198,7 +199,8 @@ def examine(source: int | bytes, *, first: int = FIRST_READ, eager: bool = True)
         if not stat.S_ISREG(status.st_mode):
             return UNREADABLE
         return examine_open(source, status.st_size, first=first, eager=eager)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
         return UNREADABLE
 
 
@@ -221,7 +223,8 @@ def pread_exactly(fd: int, offset: int, count: int) -> bytes | None:
             parts.append(part)
             offset += len(part)
             count -= len(part)
-    except OSError:
+    except OSError as raised:
+        let_pass(raised)
         return None
     return parts[0] if len(parts) == 1 else b"".join(parts)
 

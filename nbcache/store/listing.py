@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from nbcache.passing import let_pass, suppressed
 from nbcache.store import entry as entry_format
 from nbcache.store import layout
 from nbcache.store.trust import OPEN_FLAGS
@@ -42,7 +42,8 @@ class EntryInfo:
         """
         try:
             fd = os.open(self.path, OPEN_FLAGS)
-        except OSError:
+        except OSError as raised:
+            let_pass(raised)
             return None
         try:
             found = entry_format.examine(fd, first=_HEADER_READ, eager=False)
@@ -53,7 +54,7 @@ class EntryInfo:
 
 def shards(root: str) -> list[str]:
     """Return the names of the directories of entries that exist, sorted."""
-    with suppress(OSError):
+    with suppressed(OSError):
         return sorted(name for name in os.listdir(f"{root}/{layout.OBJECTS}") if layout.is_shard(name))
     return []
 
@@ -65,7 +66,7 @@ def scan(root: str, only: Iterable[str] | None = None) -> Iterator[EntryInfo]:
             named = layout.read_name(shard, item.name)
             if named is None:
                 continue
-            with suppress(OSError):
+            with suppressed(OSError):
                 status = item.stat(follow_symlinks=False)
                 yield EntryInfo(item.path, *named, status.st_size, status.st_mtime)
 
@@ -78,7 +79,7 @@ def stale_temporaries(root: str, now: float | None = None) -> Iterator[str]:
         for item in _files(directory):
             if not leases and not (item.name.startswith(".") and item.name.endswith(layout.TEMPORARY)):
                 continue
-            with suppress(OSError):
+            with suppressed(OSError):
                 if not item.is_dir(follow_symlinks=False) and item.stat(follow_symlinks=False).st_mtime < limit:
                     yield item.path
 
@@ -95,5 +96,6 @@ def _files(directory: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(directory) as items:
             return list(items)
-    except OSError:
+    except OSError as raised:
+        let_pass(raised)
         return []

@@ -22,8 +22,9 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
+
+from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -71,9 +72,9 @@ class Lease:
         # that goes; filelock notices a lock it got on a removed file (st_nlink == 0) and starts over.
         path = lock.lock_file
         if path.endswith(FLOCK) and self._identity is not None and _identity(path) == self._identity:
-            with suppress(OSError):
+            with suppressed(OSError):
                 os.unlink(path)
-        with suppress(Exception):
+        with suppressed(Exception):
             lock.release(force=True)
 
     def __enter__(self) -> Lease:  # noqa: PYI034  # Self is new in Python 3.11
@@ -103,7 +104,8 @@ class Leases:
         """Return a lease on a (checked) key without blocking; None if somebody alive holds it. Never raises."""
         try:
             return self._acquire(key)
-        except Exception:  # noqa: BLE001  # whatever a lock does, compiling goes on without it
+        except Exception as raised:  # noqa: BLE001  # whatever a lock does, compiling goes on without it
+            let_pass(raised)
             _log.debug("no lease on %s can be had", key, exc_info=True)
             return Lease(key, None)
 
@@ -136,7 +138,8 @@ def mount_of(path: str) -> tuple[str, frozenset[str]]:
     try:
         with open("/proc/self/mountinfo", "rb") as mounts:
             lines = mounts.read().decode("utf-8", "surrogateescape").splitlines()
-    except OSError:
+    except OSError as raised:
+        let_pass(raised)
         return "unknown", frozenset()
     return find_mount(lines, os.path.realpath(path))
 
@@ -186,7 +189,8 @@ def _try(lock: BaseFileLock) -> bool:
 def _identity(path: str) -> tuple[int, int] | None:
     try:
         status = os.lstat(path)
-    except OSError:
+    except OSError as raised:
+        let_pass(raised)
         return None
     return status.st_dev, status.st_ino
 

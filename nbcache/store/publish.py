@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from nbcache.errors import EntryError
+from nbcache.passing import let_pass
 from nbcache.store import atomic, entry, layout
 from nbcache.store.trust import OPEN_FLAGS
 
@@ -74,6 +75,7 @@ def publish(
         try:
             done = _attempt(root, trust, header, data, recache=recache, durable=durable)
         except OSError as error:
+            let_pass(error)
             failure = _failed(error)
             if error.errno not in {errno.ENOENT, errno.ENOTDIR}:
                 return failure
@@ -81,6 +83,7 @@ def publish(
             try:
                 repair(header.key)
             except OSError as worse:
+                let_pass(worse)
                 return _failed(worse)
             continue
         if done is not None:
@@ -133,7 +136,8 @@ def _look(path: str, trust: Trust, header: Header) -> tuple[bool, bool, float] |
         fd = os.open(path, OPEN_FLAGS)
     except FileNotFoundError:
         return None
-    except OSError:
+    except OSError as raised:
+        let_pass(raised)
         return False, False, 0.0
     try:
         status = os.fstat(fd)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
 from typing import Final
 
+from nbcache.passing import suppressed
 from nbcache.store import atomic, layout
 from nbcache.store.trust import Trust
 
@@ -43,7 +43,7 @@ def prepare(path: str, given: str, trust: Trust, *, readonly: bool) -> str | Non
         return f"{name} {problem}"
     if not readonly:
         # A full or read-only disk doesn't keep anybody from reading what is there.
-        with suppress(OSError):
+        with suppressed(OSError):
             make_tree(path, tag_root=made)
     inner = inner_problem(path, trust)
     return inner and f"{name}: its {inner}"

@@ -23,9 +23,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from nbcache.passing import let_pass, suppressed
 from nbcache.store import atomic, bounded, layout
 
 if TYPE_CHECKING:
@@ -93,8 +93,8 @@ def write(root: str, record: Mapping[str, object]) -> str | None:
         # Not flushed to the disk: a record lost in a power failure isn't worth a wait at the end of each process.
         if data is not None and atomic.write_file(path, data, durable=False):
             return path
-    except (OSError, ValueError, TypeError):
-        pass
+    except (OSError, ValueError, TypeError) as raised:
+        let_pass(raised)
     return None
 
 
@@ -113,7 +113,7 @@ def paths(root: str) -> list[str]:
     """Return the paths of the records of single processes, :data:`MAX_RECORDS` at most, in no order. Never raises."""
     directory = f"{root}/{layout.USAGE}"
     found = []
-    with suppress(OSError), os.scandir(directory) as items:
+    with suppressed(OSError), os.scandir(directory) as items:
         for item in items:
             if item.name.endswith(".json") and not item.name.startswith("."):
                 found.append(item.path)
@@ -208,7 +208,8 @@ def fold(
             total["last_use"] = {}
             data = json.dumps(total, separators=(",", ":")).encode("ascii")
         atomic.write_file(f"{root}/{layout.USAGE_TOTAL}", data, durable=False)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
         return 0
     return sum(_unlink(path) for path, _ in old)
 
@@ -234,7 +235,7 @@ def _place_use(record: Record, raw: dict[str, Any], mtime: float) -> None:
 
 
 def _discard_garbage(path: str, limit: float) -> None:
-    with suppress(OSError):
+    with suppressed(OSError):
         if os.lstat(path).st_mtime < limit:
             os.unlink(path)
 
@@ -242,7 +243,8 @@ def _discard_garbage(path: str, limit: float) -> None:
 def _unlink(path: str) -> bool:
     try:
         os.unlink(path)
-    except OSError:
+    except OSError as raised:
+        let_pass(raised)
         return False
     return True
 
