@@ -22,8 +22,9 @@ from numba.core.registry import cpu_target
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CALL_SECONDS = 0.1
-"""The longest a fork is held up by another thread's call of LLVM [s]."""
+CALL_SECONDS = 1.0
+"""The longest a fork is held up by another thread's call of LLVM [s]. Nearly all take milliseconds, but the thread that
+makes one may have to wait for a processor."""
 
 _held: dict[int, bool] = {}
 """By thread, since two may fork at once: whether it has llvmlite's lock."""
