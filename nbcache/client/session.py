@@ -188,9 +188,12 @@ class ClientSession:
         from nbcache.glue import artifacts
 
         frame = self.frames.top()
-        if not self.enabled or frame is None:
+        if frame is None:
             return
+        # Also where the cache was switched off meanwhile: the code refers to it.
         artifacts.hold(cres.library, frame.held)
+        if not self.enabled:
+            return
         try:
             if not frame.portable or (frame.unit is None and frame.taint):
                 artifacts.taint(cres.library, frame.taint or frame.reason)
