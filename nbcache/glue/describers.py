@@ -15,6 +15,7 @@ import hashlib
 import os
 import re
 import sys
+import warnings
 import weakref
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import (
@@ -44,16 +45,25 @@ from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue import imports
 from nbcache.glue.atoms import encode_atom, encode_dtype
-from nbcache.glue.codeplan import plan_of
+from nbcache.glue.codeplan import CLOSURE, GLOBAL, IMPORTED, plan_of
 from nbcache.glue.exported import exported_as
-from nbcache.glue.identity import MEMO, MISSING, Node, Unidentifiable
-from nbcache.glue.ownership import is_numba_type, is_toolchain_module, module_name, toolchain_name
+from nbcache.glue.identity import MEMO, MISSING, HandedOn, Node, Unidentifiable
+from nbcache.glue.ownership import (
+    edition_of,
+    has_toolchain_globals,
+    is_numba_type,
+    is_toolchain_definition,
+    is_toolchain_module,
+    module_name,
+    toolchain_name,
+)
 from nbcache.glue.past import LOOPS, past_of
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from nbcache.glue.codeplan import CodePlan, Read
     from nbcache.glue.extensions import ExtensionIndex
 
 _builtins = vars(sys.modules["builtins"])
@@ -122,45 +132,59 @@ def _describe_function(node: Node, function: FunctionType) -> None:
     code = function.__code__
     plan = plan_of(code)
     node.part(f"code {name}", plan.digest, plan.digest.hex()[:12])
+    node.names = plan.attribute_names
     node.watch_attribute(function, "__code__", code)
     node.watch_attribute(function, "__defaults__", function.__defaults__)
     node.watch_attribute(function, "__kwdefaults__", function.__kwdefaults__)
     parameters = code.co_varnames[: code.co_argcount]
     defaults = function.__defaults__ or ()
     for parameter, default in zip(parameters[len(parameters) - len(defaults) :], defaults, strict=False):
-        _describe_value(node, f"default {name}: {parameter}", default, plan.attribute_names)
+        _describe_value(node, f"default {name}: {parameter}", default, plan)
     for parameter, default in sorted((function.__kwdefaults__ or {}).items()):
-        _describe_value(node, f"default {name}: {parameter}", default, plan.attribute_names)
+        _describe_value(node, f"default {name}: {parameter}", default, plan)
     for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
-        _describe_cell(node, f"closure {name}: {variable}", cell, plan.attribute_names)
+        _describe_cell(node, f"closure {name}: {variable}", cell, plan, (CLOSURE, variable))
     # inspect.signature, and so Numba, follows these.
     for attribute in ("__wrapped__", "__signature__"):
         if attribute in function.__dict__:
             node.watch_attribute(function, attribute, function.__dict__[attribute])
             node.value(f"{attribute} {name}", function.__dict__[attribute])
-    if is_toolchain_module(function.__globals__.get("__name__")):
+    if has_toolchain_globals(function):
         return
     for variable in plan.global_names:
-        _describe_global(node, name, function.__globals__, variable, plan.attribute_names)
+        _describe_global(node, name, function.__globals__, variable, plan)
     for imported in imports.imported_by(function):
         module = imports.loaded(imported)
         node.watch_item(sys.modules, imported, module)
         if isinstance(module, ModuleType) and (not is_toolchain_module(imported) or imported in _ALWAYS_THERE):
-            _describe_module_attributes(node, f"import {name}: {imported}", module, plan.attribute_names, set())
+            wanted = _Wanted(plan.attribute_names, _reads_of_import(plan, imported))
+            _describe_module_attributes(node, f"import {name}: {imported}", module, wanted, set())
 
 
 _ALWAYS_THERE = frozenset({"sys", "os", "math", "numpy", "numba", "numba.core.config"})
 """Of the toolchain's modules, the others may be loaded or not, which must not matter."""
 
 
-def _describe_value(node: Node, label: str, value: object, attributes: frozenset[str]) -> None:
+def _reads_of_import(plan: CodePlan, module: str) -> set[Read]:
+    """What is read off an imported *module*; relative imports name the end of its name."""
+    found: set[Read] = set()
+    for (kind, stated), reads in plan.reads.items():
+        if kind == IMPORTED and (stated in {module, ""} or module.endswith("." + stated)):
+            found |= reads
+    return found
+
+
+def _describe_value(
+    node: Node, label: str, value: object, plan: CodePlan, variable: tuple[str, str] = ("", "")
+) -> None:
     if isinstance(value, ModuleType):
-        _describe_module_attributes(node, label, value, attributes, set())
+        wanted = _Wanted(plan.attribute_names, plan.reads.get(variable, _HANDED_ON))
+        _describe_module_attributes(node, label, value, wanted, set())
     else:
         node.value(label, value)
 
 
-def _describe_cell(node: Node, label: str, cell: Any, attributes: frozenset[str]) -> None:
+def _describe_cell(node: Node, label: str, cell: Any, plan: CodePlan, variable: tuple[str, str]) -> None:
     try:
         value = cell.cell_contents
     except ValueError:
@@ -168,63 +192,147 @@ def _describe_cell(node: Node, label: str, cell: Any, attributes: frozenset[str]
         node.volatile = True
         return
     node.watch_attribute(cell, "cell_contents", value)
-    _describe_value(node, label, value, attributes)
+    _describe_value(node, label, value, plan, variable)
 
 
-def _describe_global(node: Node, name: str, scope: dict[str, Any], variable: str, attributes: frozenset[str]) -> None:
+def _describe_global(node: Node, name: str, scope: dict[str, Any], variable: str, plan: CodePlan) -> None:
     value = scope.get(variable, MISSING)
-    node.watch_item(scope, variable, value)
+    if type(scope) is not dict:  # Numba asks it as it asks for any item, and a subclass may answer what it likes
+        value = _item(scope, variable)
+        node.snapshot(lambda scope: [_item(scope, variable)], scope)
+    else:
+        node.watch_item(scope, variable, value)
     if value is MISSING:
         value = _builtins.get(variable, MISSING)
         node.watch_item(_builtins, variable, value)
         if value is MISSING:
             node.part(f"global {name}: {variable}", b"undefined", "undefined")
             return
-    _describe_value(node, f"global {name}: {variable}", value, attributes)
+    _describe_value(node, f"global {name}: {variable}", value, plan, (GLOBAL, variable))
 
 
 _STARTED_WITH = frozenset({"argv", "orig_argv", "flags", "warnoptions", "_xoptions"})
 """What of `sys` is this process's, and not Python's."""
 
 
-def _describe_module_attributes(
-    node: Node, label: str, module: ModuleType, attributes: frozenset[str], seen: set[int]
-) -> None:
+def _item(scope: dict[str, Any], name: str) -> object:
+    try:
+        return scope[name]
+    except KeyError:
+        return MISSING
+
+
+_HANDED_ON: Iterable[Read] = (((), True),)
+
+
+class _Wanted:
+    """What of a module is wanted by the code that has it.
+
+    ``names``: all that it could read, of which what is there counts. ``reads``: what it does read, which
+    counts even if it is only there when asked for. ``everywhere``: whether the names are looked for in the toolchain's
+    modules below a module of the toolchain as well.
+    """
+
+    __slots__ = ("everywhere", "handed_on", "names", "reads")
+
+    def __init__(self, names: frozenset[str], reads: Iterable[Read], *, everywhere: bool = False) -> None:
+        self.names = names
+        self.everywhere = everywhere
+        self.handed_on = False
+        self.reads: dict[str, list[Read]] = {}
+        for chain, handed_on in reads:
+            if chain:
+                self.reads.setdefault(chain[0], []).append((chain[1:], handed_on))
+            else:
+                self.handed_on |= handed_on
+
+    def below(self, attribute: str, names: frozenset[str]) -> _Wanted:
+        """What is wanted of a module that is found as *attribute* of this one."""
+        return _Wanted(names, self.reads.get(attribute, ()), everywhere=self.everywhere)
+
+
+def _describe_module_attributes(node: Node, label: str, module: ModuleType, wanted: _Wanted, seen: set[int]) -> None:
     """A module counts for those of its attributes that the code could read off it."""
-    if id(module) in seen:
+    if id(module) in seen and not wanted.reads and not wanted.handed_on:
         return
+    names = wanted.names if id(module) not in seen else frozenset()
     seen.add(id(module))
-    if module is os and not attributes.isdisjoint({"environ", "getenv"}):
-        _describe_environment(node, label, attributes)
-    node.part(label, (module_name(module.__name__) or "").encode(), f"module {module.__name__}")
+    edition = edition_of(module)
+    if wanted.handed_on:
+        _hand_on(node, module, edition)
+    if module is os and not names.isdisjoint({"environ", "getenv"}):
+        _describe_environment(node, label, names)
+    node.part(label, f"{module_name(module.__name__) or ''}{edition or ''}".encode(), f"module {module.__name__}")
     scope = vars(module)
-    toolchain = is_toolchain_module(module.__name__)
-    if toolchain:
-        # NumPy imports these when they are first asked for, which the compiler would do.
-        for attribute in attributes & scope.get("__numpy_submodules__", frozenset()) - scope.keys():
-            getattr(module, attribute, None)
-    for attribute in sorted(attributes & scope.keys()):
-        value = scope[attribute]
-        if imports.is_hidden(value):
+    if edition is None:
+        node.watch_attribute(module, "__class__", type(module))
+    for attribute in sorted((names | wanted.reads.keys()) & (scope.keys() | wanted.reads.keys())):
+        if imports.is_hidden(scope.get(attribute)):
             continue
-        node.watch_item(scope, attribute, value)
+        value = _attribute(node, module, attribute, asked=attribute in wanted.reads)
         inner = f"{label}.{attribute}"
-        if isinstance(value, ModuleType):
-            if not (toolchain and is_toolchain_module(value.__name__)) or attribute in {"random", "linalg", "fft"}:
-                _describe_module_attributes(node, inner, value, attributes, seen)
+        if value is MISSING:
+            node.part(inner, b"undefined", "undefined")
+        elif isinstance(value, ModuleType):
+            if edition is None or edition_of(value) is None or wanted.everywhere:
+                _describe_module_attributes(node, inner, value, wanted.below(attribute, wanted.names), seen)
+            elif attribute in wanted.reads:
+                _describe_module_attributes(node, inner, value, wanted.below(attribute, frozenset()), seen)
         elif module is sys and attribute in _STARTED_WITH:
             node.value(inner, tuple(value) if attribute == "flags" else value)
-        elif toolchain and not _is_user_code(value) and value is not parallel.set_num_threads:
+        elif edition is not None and _is_its_own(value, read=attribute in wanted.reads and module is not sys):
             own = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
-            atom = encode_atom(value)
-            node.part(
-                inner, atom if atom is not None else str(own).encode(), repr(value) if atom is not None else str(own)
-            )
+            node.part(inner, str(own).encode(), str(own))
         else:
             node.value(inner, value)
-    for attribute in sorted(attributes - scope.keys()):
+    for attribute in sorted(names - scope.keys() - wanted.reads.keys()):
         # A submodule imported later, or an attribute set later, changes what the code means.
         node.watch_item(scope, attribute, MISSING)
+
+
+def _attribute(node: Node, module: ModuleType, name: str, *, asked: bool) -> object:
+    """What *name* of a module is for who compiles code that reads it; MISSING if there is no such thing.
+
+    Modules may answer for what isn't in them (PEP 562), or be of a class with properties. They are asked
+    for what the code certainly reads, and for nothing else: answers may import, or warn.
+    """
+    scope = vars(module)
+    value = scope.get(name, MISSING)
+    plain = type(module) is ModuleType
+    if not asked or (plain and (value is not MISSING or "__getattr__" not in scope)):
+        node.watch_item(scope, name, value)
+        if value is MISSING:
+            node.watch_item(scope, "__getattr__", MISSING)
+        return value
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # compiling asks again
+            value = getattr(module, name, MISSING)
+    except Exception as exc:
+        msg = f"the module {module.__name__} fails when asked for {name} ({exc!r})"
+        raise Unidentifiable(msg) from exc
+    if plain and vars(module).get(name, MISSING) is value is not MISSING:  # it remembers its answer
+        node.watch_item(scope, name, value)
+    else:
+        node.watch_attribute(module, name, value)
+    return value
+
+
+def _hand_on(node: Node, module: ModuleType, edition: str | None) -> None:
+    """Others may read off *module* whatever they like, by names that are known only when all is known."""
+    if edition is None and (type(module) is not ModuleType or "__getattr__" in vars(module)):
+        msg = f"the module {module.__name__}, which answers when asked, is handed on to other code"
+        raise Unidentifiable(msg)
+    node.handed_on.append(module)
+
+
+def _describe_handed_on(node: Node, handed: HandedOn) -> None:
+    node.title = "modules handed on"
+    for root in handed.roots:
+        node.edge("root", root)
+    wanted = _Wanted(handed.names, (), everywhere=True)
+    for module in sorted(handed.modules, key=lambda module: module.__name__):
+        _describe_module_attributes(node, f"handed on {module.__name__}", module, wanted, set())
 
 
 def _describe_environment(node: Node, label: str, names: frozenset[str]) -> None:
@@ -238,11 +346,30 @@ def _describe_environment(node: Node, label: str, names: frozenset[str]) -> None
             node.value(f"{label}.environ[{name!r}]", os.environ[name])
 
 
-def _is_user_code(value: object) -> bool:
-    """Whether an attribute found on a toolchain module was put there by somebody else."""
-    if isinstance(value, FunctionType | Dispatcher | type | DUFunc | np.ndarray):
-        return not is_toolchain_module(getattr(value, "__module__", None))
-    return False
+def _is_its_own(value: object, *, read: bool) -> bool:
+    """Whether an attribute found on a toolchain module is the toolchain's, so that its name says it all.
+
+    What the toolchain keeps in its modules besides definitions and constants (locks, streams, generators) is
+    no concern of compiled code, nor are its tables unless somebody certainly reads them.
+    """
+    if value is parallel.set_num_threads:  # more than its name counts
+        return False
+    if isinstance(value, FunctionType | type | Dispatcher | DUFunc | np.ufunc | BuiltinFunctionType):
+        return toolchain_name(value) is not None or is_toolchain_definition(getattr(value, "py_func", value))
+    if isinstance(value, MethodType):
+        return is_toolchain_definition(value.__func__)
+    if type(value) in {dict, list, set}:
+        return not read
+    if encode_atom(value) is not None or isinstance(value, _VALUES) or not is_toolchain_module(type(value).__module__):
+        return False
+    return "__wrapped__" not in getattr(value, "__dict__", ()) or toolchain_name(value) is not None
+
+
+_VALUES = (
+    tuple, frozenset, int, float, complex, str, bytes, np.ndarray, np.generic, types.Type, enum.Enum, functools.partial,
+    ctypes._SimpleCData, ctypes._CFuncPtr, ctypes._Pointer,  # type: ignore[attr-defined]
+)  # fmt: skip
+"""What compiled code may take for a constant."""
 
 
 # -- Numba's own kinds of function -------------------------------------------------------------
@@ -256,6 +383,7 @@ def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
     node.edge("py_func", dispatcher.py_func)
     _describe_options(node, dispatcher)
     node.edge("pipeline", dispatcher._compiler.pipeline_class)
+    _describe_class_of(node, dispatcher)
     can_compile = dispatcher._can_compile
     node.watch_attribute(weakly, "_can_compile", can_compile)
     node.part("can compile", b"%d" % can_compile, str(can_compile))
@@ -266,11 +394,54 @@ def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
             node.value(f"overload {i}", (*cres.signature.args, cres.signature.return_type))
 
 
+def _describe_other_dispatcher(node: Node, dispatcher: Any) -> None:
+    """A dispatcher of another target, which pickles as the name of its function and has no base in common with ours."""
+    node.title = f"{type(dispatcher).__name__} {function_name(dispatcher.py_func)}"
+    node.watch_attribute(weakref.proxy(dispatcher), "py_func", dispatcher.py_func)
+    node.edge("py_func", dispatcher.py_func)
+    _describe_options(node, dispatcher)
+    _describe_class_of(node, dispatcher)
+
+
+def _describe_simulated_kernel(node: Node, kernel: Any) -> None:
+    """What stands for a kernel in the CUDA simulator; grid and stream are those of its last launch."""
+    node.title = f"{type(kernel).__name__} {function_name(kernel.fn)}"
+    node.watch_attribute(kernel, "fn", kernel.fn)
+    node.edge("py_func", kernel.fn)
+    for option in ("_device", "_fastmath", "_debug", "extensions"):
+        value = getattr(kernel, option)
+        node.watch_attribute(kernel, option, value)
+        node.value(f"option {option}", value)
+    _describe_class_of(node, kernel)
+
+
+def _describe_class_of(node: Node, obj: object) -> None:
+    """The class of a dispatcher, and what somebody's subclass keeps in it."""
+    cls = type(obj)
+    name = toolchain_name(cls)
+    if name is not None:
+        node.part("class", name.encode(), name)
+        return
+    node.edge("class", cls)
+    inherited = set().union(*(_instance_attributes(base) for base in cls.__mro__ if toolchain_name(base) is not None))
+    own = {key: value for key, value in vars(obj).items() if key not in inherited and not key.startswith("_nbcache")}
+    for key, value in sorted(own.items()):
+        node.watch_attribute(weakref.proxy(obj), key, value)
+        node.value(f"state {key}", value)
+
+
+@functools.cache
+def _instance_attributes(cls: type) -> frozenset[str]:
+    """Attributes that methods of *cls* read or set, and those that ``functools.wraps`` copies."""
+    names = [member.__code__.co_names for member in vars(cls).values() if isinstance(member, FunctionType)]
+    return frozenset(functools.WRAPPER_ASSIGNMENTS).union({"__wrapped__"}, *names)
+
+
 def _describe_options(node: Node, dispatcher: Any) -> None:
     for option, value in sorted(dispatcher.targetoptions.items()):
         node.watch_item(dispatcher.targetoptions, option, value)
         node.value(f"option {option}", value)
-    for variable, typ in _declared(dispatcher.locals):
+    for variable, typ in _declared(getattr(dispatcher, "locals", None)):
         node.value(f"locals {variable}", typ)
     # Options that are dictionaries themselves (parallel={...}) are not edited in place.
     node.volatile = False
@@ -397,10 +568,11 @@ def _describe_type(node: Node, typ: Any) -> None:
         _describe_class_type(node, typ)
         return
     cls = type(typ)
-    if toolchain_name(cls) is None:
+    name = toolchain_name(cls)
+    if name is None:
         node.edge("class", cls)
     else:
-        node.part("class", f"{cls.__module__}:{cls.__qualname__}".encode(), cls.__qualname__)
+        node.part("class", name.encode(), cls.__qualname__)
     fields = 0
     for field, value in sorted(vars(typ).items()):
         # An Omitted is keyed by the address of a default that cannot be hashed; its value counts.
@@ -514,6 +686,8 @@ def _describe_class(node: Node, cls: type) -> None:
     if path is not None:
         node.part("file", node.check(file_digest, path), os.path.basename(path))
         return
+    if type(cls) is not type:  # it may answer for attributes
+        node.edge("metaclass", type(cls))
     for base in cls.__bases__:
         if base is not object:
             node.edge("base", base)
@@ -548,7 +722,10 @@ def _describe_enum_member(node: Node, member: enum.Enum) -> None:
 
 def _describe_module(node: Node, module: ModuleType) -> None:
     node.title = f"module {module_name(module.__name__)}"
-    if is_toolchain_module(module.__name__):
+    edition = edition_of(module)
+    _hand_on(node, module, edition)
+    if edition is not None:
+        node.part("edition", edition.encode(), edition)
         return
     path = getattr(module, "__file__", None)
     if path is None:
@@ -705,7 +882,10 @@ def _describe_tuple_instance(node: Node, value: tuple[Any, ...]) -> None:
 def _describe_instance(node: Node, obj: Any) -> None:
     cls = type(obj)
     node.title = f"instance of {cls.__module__}.{cls.__qualname__}"
-    if _is_plain(cls):
+    state = getattr(obj, "__dict__", {})
+    if isinstance(state.get("py_func"), FunctionType) and isinstance(state.get("targetoptions"), dict):
+        _describe_other_dispatcher(node, obj)
+    elif _is_plain(cls):
         node.edge("class", cls)
         node.value("state", vars(obj))
     else:
@@ -762,6 +942,8 @@ _DESCRIBERS_BY_NAME: dict[str, Callable[[Node, Any], None]] = {
     "numba.core.base:BaseContext": _describe_context,
     "numba.core.ccallback:CFunc": _describe_cfunc,
     "numba.core.typing.context:BaseContext": _describe_context,
+    "numba.cuda.dispatcher:CUDADispatcher": _describe_other_dispatcher,
+    "numba.cuda.simulator.kernel:FakeCUDAKernel": _describe_simulated_kernel,
     "numba.stencils.stencil:StencilFunc": _describe_stencil,
     "numba.experimental.jitclass.base:JitClassType": _describe_jitclass,
 }
@@ -783,6 +965,7 @@ _DESCRIBERS: dict[type, Callable[[Node, Any], None]] = {
     type: _describe_class,
     enum.Enum: _describe_enum_member,
     ModuleType: _describe_module,
+    HandedOn: _describe_handed_on,
     BuiltinFunctionType: _describe_builtin,
     WrapperDescriptorType: _describe_descriptor,
     MethodDescriptorType: _describe_descriptor,

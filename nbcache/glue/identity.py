@@ -25,6 +25,7 @@ import itertools
 import weakref
 from collections import Counter
 from contextlib import suppress
+from itertools import chain
 from operator import attrgetter, is_, itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from types import ModuleType
 
 MISSING = object()
 MAX_NODES = 20_000
@@ -49,8 +51,8 @@ class Node:
     """One object's description.  ``parts``: (label, bytes, words); ``edges``: (label, object)."""
 
     __slots__ = (
-        "checks", "children", "digest", "edges", "index", "lowlink", "obj", "parts",
-        "scope", "snapshots", "title", "volatile", "watched_attributes", "watched_items", "watched_members",
+        "checks", "children", "digest", "edges", "handed_on", "index", "lowlink", "names", "obj", "parts",
+        "scope", "snapshots", "strings", "title", "volatile", "watched_attributes", "watched_items", "watched_members",
     )  # fmt: skip
 
     def __init__(self, obj: object, title: str) -> None:
@@ -65,6 +67,12 @@ class Node:
         self.checks: list[tuple[Callable[[Any], bytes], object, bytes]] = []
         self.snapshots: list[tuple[Callable[[Any], list[object]], object, list[object]]] = []
         self.volatile = False
+        self.handed_on: list[ModuleType] = []
+        """Modules that other code gets from here, and may read anything off."""
+        self.names: frozenset[str] = frozenset()
+        """Names that code here may read off a module that it was handed."""
+        self.strings: list[str] = []
+        """More of these: ``getattr`` may be called with them."""
         self.digest: bytes | None = None
         self.scope: Scope | None = None
         self.index = -1
@@ -92,9 +100,11 @@ class Node:
 
     def _encode(self, label: str, value: object, depth: int) -> bytes:
         atom = encode_atom(value)
-        if atom is not None:
-            return atom
         kind = type(value)
+        if atom is not None:
+            if kind is str:
+                self.strings.append(value)  # type: ignore[arg-type]
+            return atom
         if kind not in _CONTAINERS or depth > (_TUPLE_DEPTH if kind is tuple else 0):
             # A node of its own: what is shared is described once, however often it is met.
             self.edge(label, value)
@@ -174,7 +184,7 @@ _TUPLE_DEPTH = 5
 class Scope:
     """What one component read, and the scopes of the components it leads to."""
 
-    __slots__ = ("_keepers", "_watched", "attributes", "checks", "children", "cycle", "items", "keepers",
+    __slots__ = ("_keepers", "_watched", "attributes", "checks", "children", "cycle", "hands_on", "items", "keepers",
                  "members", "snapshots", "volatile")  # fmt: skip
 
     def __init__(self, nodes: Iterable[Node]) -> None:
@@ -188,6 +198,8 @@ class Scope:
         self.cycle: list[tuple[weakref.ref[Any], bytes]] = []
         """Those of a cycle that carry no memo, with their digests."""
         self.volatile = False
+        self.hands_on = False
+        """Whether a module is handed on, here or below."""
         self._watched: _Watched | None = None
         self._keepers: dict[bytes, weakref.ref[Any] | None] | None = None
         for node in nodes:
@@ -197,6 +209,7 @@ class Scope:
             self.checks += node.checks
             self.snapshots += node.snapshots
             self.volatile |= node.volatile
+            self.hands_on |= bool(node.handed_on)
 
     def unchanged(self) -> bool:
         """Whether everything read, here and below, is still the same object or content."""
@@ -309,7 +322,7 @@ def _same(now: list[object], before: list[object]) -> bool:
 class Memo:
     """A digest and the scope it holds in; kept on the object itself, so that it dies with it."""
 
-    __slots__ = ("_owner", "_generation", "digest", "scope")  # noqa: RUF023  as they are set
+    __slots__ = ("_owner", "_generation", "digest", "scope", "whole")  # noqa: RUF023  as they are set
 
     def __init__(self, owner: object, digest: bytes, scope: Scope, generation: object) -> None:
         # functools.wraps copies an object's __dict__ onto another object, this memo included.
@@ -317,10 +330,28 @@ class Memo:
         self._generation = generation
         self.digest = digest
         self.scope = scope
+        self.whole: tuple[bytes, Scope] | None = None
+        """Digest and scope with what others read off the modules that are handed on; None if not known."""
 
     def holds(self, owner: object, generation: object) -> bool:
         """Whether this is still *owner*'s identity."""
         return self._owner() is owner and self._generation == generation and self.scope.unchanged()
+
+
+class HandedOn:
+    """Modules that code passes to other code, as ``g(m): return m.K`` is called with one, and what is read off them.
+
+    ``names`` are all names that could be read anywhere below ``roots``.  That is a property of the roots: the
+    function that hands a module on knows nothing of the names, nor does the function that reads one know
+    the module; so neither's own digest says anything about it.
+    """
+
+    def __init__(
+        self, roots: tuple[object, ...], modules: tuple[ModuleType, ...] = (), names: frozenset[str] = frozenset()
+    ) -> None:
+        self.roots = roots
+        self.modules = modules
+        self.names = names
 
 
 class IdentityEngine:
@@ -344,16 +375,30 @@ class IdentityEngine:
 
     def scoped(self, root: object, limit: int | None = None) -> tuple[bytes, Scope]:
         """The digest of *root*, and the scope it holds in.  Raises Unidentifiable beyond *limit* objects."""
-        first = self._walk(root, self._generation(), use_memos=True, limit=limit)[0]
-        return first.digest, first.scope  # type: ignore[return-value]
+        generation = self._generation()
+        memo = self._memo_of(root)
+        if memo is None or limit is not None or not memo.holds(root, generation):
+            first = self._walk(root, generation, use_memos=True, limit=limit)[0]
+            if not first.scope.hands_on:  # type: ignore[union-attr]
+                return first.digest, first.scope  # type: ignore[return-value]
+            memo = self._memo_of(root)
+        elif not memo.scope.hands_on:
+            return memo.digest, memo.scope
+        if memo is not None and memo.whole is not None and memo.whole[1].unchanged():
+            return memo.whole
+        node = self._together((root,), limit)[-1]
+        memo = self._memo_of(root)
+        if memo is not None:
+            memo.whole = node.digest, node.scope  # type: ignore[assignment]
+        return node.digest, node.scope  # type: ignore[return-value]
 
     def digest(self, root: object) -> bytes:
         """32 bytes that identify *root* and all it reaches.  Raises Unidentifiable."""
-        generation = self._generation()
-        memo = self._memo_of(root)
-        if memo is not None and memo.holds(root, generation):
-            return memo.digest
-        return self._walk(root, generation, use_memos=True)[0].digest  # type: ignore[return-value]
+        return self.scoped(root)[0]
+
+    def together(self, roots: tuple[object, ...]) -> bytes:
+        """The digest of several objects, of which one may hand modules on to another."""
+        return self._together(roots)[-1].digest  # type: ignore[return-value]
 
     def keeper(self, root: object, digest: bytes) -> object | None:
         """The one object reached from *root* that has this *digest*, among those that carry theirs.
@@ -365,7 +410,23 @@ class IdentityEngine:
 
     def nodes(self, root: object) -> list[Node]:
         """Every node reached from *root*, the root first, in a stable order."""
-        return self._walk(root, self._generation(), use_memos=False)
+        nodes = self._walk(root, self._generation(), use_memos=False)
+        return self._together((root,)) if nodes[0].scope.hands_on else nodes  # type: ignore[union-attr]
+
+    def _together(self, roots: tuple[object, ...], limit: int | None = None) -> list[Node]:
+        """Every node reached from *roots*, and last that of what is read off the modules they hand on.
+
+        Which names that are is known when all is known that is reached; and that may grow by what is found under
+        these names.
+        """
+        handed = HandedOn(roots)
+        while True:
+            nodes = self._walk(handed, self._generation(), use_memos=False, limit=limit)
+            names = frozenset(chain(*(node.names for node in nodes), *(node.strings for node in nodes)))
+            modules = {id(module): module for node in nodes for module in node.handed_on}
+            if names == handed.names and modules.keys() == {id(module) for module in handed.modules}:
+                return [*nodes[1:], nodes[0]]
+            handed = HandedOn(roots, tuple(modules.values()), names)
 
     def _walk(self, root: object, generation: object, *, use_memos: bool, limit: int | None = None) -> list[Node]:
         limit = MAX_NODES if limit is None else limit
@@ -412,6 +473,7 @@ class IdentityEngine:
                 if id(child) not in inside and child.scope is not None and id(child.scope) not in seen:
                     seen.add(id(child.scope))
                     scope.children.append(child.scope)
+                    scope.hands_on |= child.scope.hands_on
         for member in component:
             member.scope = scope
             if self._keeps_memo(member.obj):

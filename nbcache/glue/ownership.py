@@ -2,35 +2,162 @@
 
 The toolchain is Python itself, Numba, llvmlite and NumPy.  Their versions are in every key, so
 what they define is identified by its name; everything else is identified by its content.
+
+Names prove nothing: a script may have a ``wave.py`` beside it, and code executed in a copy of NumPy's
+namespace says that it is NumPy's.  So what counts are files: a module is the toolchain's if it is
+the one that ``sys.modules`` has under its name and was loaded from the toolchain's directories, a function if
+its code was compiled from there.  Whether a file lies there is asked once for each path; all else is
+looked up each time, since modules can be replaced.
+
+numba-cuda puts its own files in the place of ``numba.cuda``.  They are identified by name as well,
+with the *edition*: its version, which is in no key otherwise.
 """
 
 from __future__ import annotations
 
 import builtins
 import functools
+import gc
+import importlib.machinery
+import importlib.util
+import os
 import sys
-from types import ModuleType
+import sysconfig
+import weakref
+from contextlib import suppress
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
 
+import llvmlite
+import numba
+import numpy as np
 from numba.core.types.abstract import Type
 
 from nbcache.passing import let_pass
 
-TOOLCHAIN_ROOTS = frozenset({"numba", "llvmlite", "numpy", "nbcache"})
+_PACKAGES = {"numba": numba, "llvmlite": llvmlite, "numpy": np, "nbcache": sys.modules["nbcache"]}
 _BUILTINS = vars(builtins)
+_INSIDE_PYTHON: tuple[object, ...] = (importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImporter)
 
 
 def is_toolchain_module(name: object) -> bool:
     """Whether the module called *name* comes with the toolchain (``__main__`` never does)."""
-    return isinstance(name, str) and _is_toolchain_name(name)
+    return isinstance(name, str) and module_edition(name) == ""
 
 
-@functools.lru_cache(maxsize=4096)
-def _is_toolchain_name(name: str) -> bool:
-    root = name.partition(".")[0]
-    if root in TOOLCHAIN_ROOTS:
-        # numba.tests and numpy.tests stand for user code: they are edited, and full of closures.
-        return ".tests" not in name
-    return root in sys.stdlib_module_names and root not in {"__main__", "this", "antigravity"}
+def module_edition(name: str) -> str | None:
+    """Whose the module called *name* is: "" the toolchain's, which every key knows; numba-cuda's version; or None."""
+    found = sys.modules.get(name)
+    return _edition_when_imported(name) if found is None else edition_of(found, name)
+
+
+def edition_of(module: Any, name: str | None = None) -> str | None:
+    """As `module_edition`, of a module object: a copy of a module is nobody's."""
+    try:
+        scope = vars(module)
+        name = scope["__name__"] if name is None else name
+        if sys.modules.get(name) is not module or name == "__main__":
+            return None
+        path = scope.get("__file__")
+        if path is None:
+            loader = getattr(scope.get("__spec__"), "loader", None)
+            inside = loader in _INSIDE_PYTHON and name.partition(".")[0] in sys.stdlib_module_names
+            return "" if inside else None
+        return _edition_of_file(path)
+    except (TypeError, KeyError):  # anything can be put into sys.modules
+        return None
+
+
+@functools.lru_cache(maxsize=256)
+def _edition_when_imported(name: str) -> str | None:
+    """Whose a module would be that nobody has imported yet.
+
+    Only top-level modules are looked for, because looking for a submodule imports its parents.
+    """
+    root, _dot, rest = name.partition(".")
+    if rest and root in sys.modules:
+        return module_edition(root) if ".tests" not in name else None
+    with suppress(ImportError, ValueError):
+        spec = importlib.util.find_spec(root)
+        if spec is not None and spec.loader in _INSIDE_PYTHON:
+            return "" if root in sys.stdlib_module_names else None
+        if spec is not None and spec.origin is not None:
+            return _edition_of_file(spec.origin)
+    return None
+
+
+@functools.lru_cache(maxsize=16384)
+def _edition_of_file(path: str) -> str | None:
+    """Whose a source file, or a native module, is."""
+    if path.startswith("<"):
+        frozen = path.startswith("<frozen ") and path[8:].rstrip(">").partition(".")[0] in sys.stdlib_module_names
+        return "" if frozen else None
+    for candidate in dict.fromkeys((path, os.path.realpath(path))):
+        if _is_below_package(candidate) or _is_standard(candidate):
+            return ""
+        root = _redirected_root()
+        if root is not None and candidate.startswith(root) and not _is_test(candidate[len(root) :]):
+            return _redirected_version(root)
+    return None
+
+
+def _is_below_package(path: str) -> bool:
+    return any(path.startswith(root) and not _is_test(path[len(root) :]) for root in _package_roots())
+
+
+def _is_test(relative: str) -> bool:
+    """numba.tests and numpy.tests stand for user code: they are edited, and full of closures."""
+    return "tests" in relative.split(os.sep)
+
+
+def _is_standard(path: str) -> bool:
+    for root in _standard_roots():
+        if path.startswith(root):
+            relative = path[len(root) :]
+            first, *rest = relative.removeprefix("lib-dynload" + os.sep).split(os.sep)
+            name = first if rest else first.partition(".")[0]
+            # Neither site-packages nor a distributor's sitecustomize.py has a name of the library's.
+            return name in sys.stdlib_module_names or name.startswith("_sysconfigdata")
+    return False
+
+
+def _directories(*paths: str | None) -> tuple[str, ...]:
+    """Each directory as it is named and as it really is, with a separator at its end."""
+    spellings = [spelling for path in paths if path for spelling in (path, os.path.realpath(path))]
+    return tuple(dict.fromkeys(spelling.rstrip(os.sep) + os.sep for spelling in spellings))
+
+
+@functools.cache
+def _package_roots() -> tuple[str, ...]:
+    return _directories(*(os.path.dirname(package.__file__ or "") for package in _PACKAGES.values()))
+
+
+@functools.cache
+def _standard_roots() -> tuple[str, ...]:
+    # A virtual environment has no library of its own; a library in an archive is where os comes from.
+    paths = sysconfig.get_paths(vars={"base": sys.base_prefix, "platbase": sys.base_exec_prefix})
+    return _directories(os.path.dirname(os.__file__), paths["stdlib"], paths["platstdlib"])
+
+
+def _redirected_root() -> str | None:
+    """Where ``numba.cuda`` comes from, if that isn't Numba."""
+    path = getattr(sys.modules.get("numba.cuda"), "__file__", None)
+    return None if path is None or _is_below_package(path) else os.path.dirname(path) + os.sep
+
+
+@functools.cache
+def _redirected_version(root: str) -> str | None:
+    """Which numba-cuda the files below *root* are; None if they are another distribution's, or nobody's."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    spec = importlib.util.find_spec("numba_cuda")
+    locations = (spec.submodule_search_locations or ()) if spec is not None else ()
+    if not root.startswith(_directories(*locations)):
+        return None
+    try:
+        return f"numba-cuda {version('numba-cuda')}"
+    except PackageNotFoundError:
+        return None
 
 
 def is_numba_type(obj: object) -> bool:
@@ -53,7 +180,7 @@ def resolve(module: str, qualname: str) -> object | None:
 def toolchain_name(obj: object) -> str | None:
     """``module:qualname`` when *obj* is a toolchain definition reachable by that very name.
 
-    Closures, monkeypatched functions and instances have no such name: None.
+    Closures, instances, and what others put in the place of a definition have no such name: None.
     """
     module = getattr(obj, "__module__", None)
     if module is None:
@@ -62,18 +189,68 @@ def toolchain_name(obj: object) -> str | None:
         if not isinstance(owner, ModuleType):
             return None
         module = owner.__name__
-    if not is_toolchain_module(module):
+    edition = module_edition(module) if isinstance(module, str) else None
+    if edition is None:
         return None
     qualname = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None)
     if not isinstance(qualname, str) or "<" in qualname:
         return None
     try:
-        if resolve(module, qualname) is obj:
-            return f"{module}:{qualname}"
+        if resolve(module, qualname) is obj and _is_genuine(obj):
+            return f"{module}:{qualname} {edition}" if edition else f"{module}:{qualname}"
     except Exception as raised:  # noqa: BLE001  a module's __getattr__ may raise anything
         let_pass(raised)
         return None
     return None
+
+
+def _is_genuine(obj: object) -> bool:
+    """Whether *obj*, which says that it is the toolchain's, is: ``functools.wraps`` makes functions say such things."""
+    if isinstance(obj, FunctionType):
+        return has_toolchain_globals(obj)
+    if isinstance(obj, type):
+        return _has_toolchain_methods(obj)
+    own = getattr(obj, "__dict__", None)
+    if not own:
+        return True
+    if module_edition(type(obj).__module__) is None:
+        return False
+    # What it calls may be hidden in it, and __wrapped__ is what it was told to say.
+    held = (*gc.get_referents(obj), *own.values())
+    return all(_is_toolchain_code(part.__code__) for part in held if isinstance(part, FunctionType))
+
+
+def has_toolchain_globals(function: FunctionType) -> bool:
+    """Whether *function* was written by the toolchain's authors, for the very module whose globals it reads."""
+    scope = function.__globals__
+    if not _is_toolchain_code(function.__code__):
+        return False
+    name = scope.get("__name__")
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    return module is not None and vars(module) is scope and edition_of(module) is not None
+
+
+def _is_toolchain_code(code: CodeType) -> bool:
+    return _edition_of_file(code.co_filename) is not None
+
+
+def _has_toolchain_methods(cls: type) -> bool:
+    known = _classes.get(cls)
+    if known is None:
+        known = _classes[cls] = not any(
+            isinstance(function, FunctionType) and not _may_be_toolchain_code(function.__code__)
+            for member in vars(cls).values()
+            for function in (member, getattr(member, "__func__", None), getattr(member, "fget", None))
+        )
+    return known
+
+
+_classes: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+
+
+def _may_be_toolchain_code(code: CodeType) -> bool:
+    # Dataclasses and named tuples have methods that were generated.
+    return code.co_filename.startswith("<") or _is_toolchain_code(code)
 
 
 def module_name(name: object) -> str | None:
@@ -90,13 +267,10 @@ def is_toolchain_definition(obj: object) -> bool:
     the file their code came from.
     """
     module = getattr(obj, "__module__", None)
-    if module is not None:
-        return is_toolchain_module(module)
-    code = getattr(obj, "__code__", None)
-    return code is not None and code.co_filename.startswith(_toolchain_directories())
-
-
-def _toolchain_directories() -> tuple[str, ...]:
-    return tuple(
-        path + "/" for root in ("numba", "numpy", "llvmlite") for path in getattr(sys.modules.get(root), "__path__", ())
-    )
+    if module is not None and not is_toolchain_module(module):
+        return False
+    if isinstance(obj, type):
+        return _has_toolchain_methods(obj)
+    if isinstance(obj, FunctionType):
+        return _edition_of_file(obj.__code__.co_filename) == ""
+    return module is not None

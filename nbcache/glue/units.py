@@ -15,7 +15,7 @@ import warnings
 import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from numba.core import compiler, entrypoints, sigutils, types
 from numba.core.ccallback import CFunc
@@ -58,6 +58,7 @@ class KeyMaker:
         describers = Describers(self.extensions)
         self.engine = IdentityEngine(describers.describe, self._generation, lambda obj: isinstance(obj, _MEMO_KEEPERS))
         self._types: dict[Type, bytes] = {}
+        self._types_that_hand_on: WeakSet[Type] = WeakSet()
         self._open_types: WeakKeyDictionary[Type, tuple[int, bytes, Scope] | None] = WeakKeyDictionary()
         self._extensions: tuple[int, list[tuple[str, bytes]], list[Scope]] = (-1, [], [])
         self._registrations_digest: tuple[object, bytes] = (None, b"")
@@ -82,6 +83,8 @@ class KeyMaker:
         if last is not None and last[0] == generation and last[2].unchanged():
             return last[1]
         digest, scope = self.engine.scoped(typ)
+        if scope.hands_on:
+            self._types_that_hand_on.add(typ)
         if typ not in self._open_types:
             nodes = self.engine.nodes(typ)
             if all(_is_fixed(node) for node in nodes):
@@ -93,6 +96,10 @@ class KeyMaker:
         elif last is not None:
             self._open_types[typ] = (generation, digest, scope)
         return digest
+
+    def hands_on(self, typ: Any) -> bool:
+        """Whether a type of a signature, whose digest is known, brings a module along."""
+        return bool(self._types_that_hand_on) and typ in self._types_that_hand_on
 
     def is_fixed(self, typ: Any) -> bool:
         """Whether nothing about a type of a signature can change while the process lives."""
@@ -194,6 +201,7 @@ class Unit:
         self.conditions = conditions or maker.conditions.digest()
         self.content = b""
         """The owner's identity, once the key is known."""
+        self._hands_on = False
         self.of_the_past = False
         self._key = ""
         self._extensions: list[tuple[str, bytes]] = []
@@ -250,6 +258,9 @@ class Unit:
         yield b"returns" if self.return_type is None else maker.type_digest(self.return_type)
         self.content = self._content()
         yield self.content
+        if self.args and (self._hands_on or any(map(maker.hands_on, self.args))):
+            # What one of them hands on another may read, by names that a third one has.
+            yield maker.engine.together((self.owner, *self.args))
         self._extensions = maker.extension_digests()
         for label, digest in self._extensions:
             yield label.encode() + digest
@@ -273,7 +284,9 @@ class Unit:
 
     def _content(self) -> bytes:
         """What identifies what is compiled.  Raises Unidentifiable."""
-        return self.maker.engine.digest(self.owner)
+        content, scope = self.maker.engine.scoped(self.owner)
+        self._hands_on = scope.hands_on
+        return content
 
     def _debug_lines(self) -> bytes:
         """Debug information holds every line of every function reached: then places are content."""

@@ -1,0 +1,177 @@
+"""Dispatchers of other targets count by their function and its options, whatever they pickle as."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from numba import njit
+from numba.core.dispatcher import Dispatcher
+from numba.core.registry import CPUDispatcher
+
+from nbcache.glue.units import KeyMaker
+
+
+@pytest.fixture
+def digest():
+    return KeyMaker().engine.digest
+
+
+class Foreign:
+    """Nothing of Numba's: it pickles as the name of its function."""
+
+    def __init__(self, function, **options):
+        self.py_func = function
+        self.targetoptions = options
+
+    def __reduce__(self):
+        return Foreign, (self.py_func.__name__,)
+
+
+class Sub(CPUDispatcher):
+    scale = 1
+
+    def __init__(self, function, scale):
+        super().__init__(function, targetoptions={"nopython": True})
+        self.extra = scale
+
+
+def caller(dispatcher):
+    scope = {"kernel": dispatcher, "__name__": "case"}
+    exec("def f(x): return kernel(x)", scope)
+    return njit(scope["f"])
+
+
+def body(k):
+    scope = {"K": k, "__name__": "case"}
+    exec("def g(x): return x + K", scope)
+    return scope["g"]
+
+
+def test_a_foreign_dispatcher_counts_by_its_function(digest):
+    first = digest(caller(Foreign(body(1))))
+    assert first == digest(caller(Foreign(body(1))))
+    others = [caller(Foreign(body(2))), caller(Foreign(body(1), debug=True)), caller(njit(body(1)))]
+    assert len({first, *map(digest, others)}) == 4
+
+
+def test_a_change_below_a_foreign_dispatcher_is_seen(digest):
+    kernel = Foreign(body(1))
+    f = caller(kernel)
+    first = digest(f)
+    kernel.py_func.__globals__["K"] = 2
+    second = digest(f)
+    assert second != first
+    kernel.py_func = body(1)
+    assert digest(f) == first
+    kernel.targetoptions["fastmath"] = True
+    assert digest(f) != first
+
+
+def test_a_subclass_of_numbas_dispatcher_is_its_class_and_its_state_too(digest, monkeypatch):
+    assert issubclass(Sub, Dispatcher)
+    first = digest(caller(Sub(body(1), 1)))
+    assert first == digest(caller(Sub(body(1), 1)))
+    assert first != digest(caller(CPUDispatcher(body(1), targetoptions={"nopython": True})))
+    assert first != digest(caller(Sub(body(1), 2)))
+    monkeypatch.setattr(Sub, "scale", 2)
+    assert first != digest(caller(Sub(body(1), 1)))
+
+
+def test_a_subclass_that_was_called_is_the_same(digest):
+    called = Sub(body(1), 1)
+    called(1)
+    assert digest(caller(called)) == digest(caller(Sub(body(1), 1)))
+
+
+KERNELS = textwrap.dedent("""
+    import json, sys
+    from numba import cuda, njit, objmode
+    from nbcache.glue.identity import Unidentifiable
+    from nbcache.glue.units import KeyMaker
+    digest = KeyMaker().engine.digest
+    def made(k, **options):
+        scope = {"K": k, "__name__": "case", "cuda": cuda}
+        exec("def g(x):\\n    x[0] = x[0] + K", scope)
+        scope = {"kernel": cuda.jit(**options)(scope["g"]), "__name__": "case"}
+        exec("def f(x): return kernel[1, 1](x)", scope)
+        return scope["kernel"], njit(scope["f"])
+    def launched():
+        kernel, f = made(1)
+        kernel[2, 2]
+        return f
+    found = [digest(made(1)[1]), digest(made(1)[1]), digest(launched()), digest(made(2)[1]), digest(made(1, device=True)[1])]
+    print(json.dumps([each.hex() for each in found]))
+""")
+
+
+@pytest.mark.parametrize("simulator", ["0", "1"])
+def test_kernels_for_cuda(simulator):
+    env = dict(os.environ, NUMBA_ENABLE_CUDASIM=simulator)
+    outcome = subprocess.run([sys.executable, "-c", KERNELS], env=env, capture_output=True, text=True, check=False)
+    assert outcome.returncode == 0, outcome.stderr
+    one, again, launched, two, device = json.loads(outcome.stdout)
+    assert one == again == launched
+    assert len({one, two, device}) == 3
+
+
+MAIN = """
+import numpy as np
+import lib
+a = np.arange(5.0)
+print(lib.cpu(a), lib.run(a), lib.obj(a), lib.eager(2.0))
+"""
+LIB = """
+import numpy as np
+from numba import cuda, njit, objmode
+import cfg
+@njit
+def helper(x):
+    return x * cfg.K
+@cuda.jit(device=True)
+def dev(x):
+    return helper(x) + cfg.D
+@cuda.jit
+def kern(a):
+    i = cuda.grid(1)
+    if i < a.size:
+        a[i] = dev(a[i])
+@njit
+def cpu(a):
+    s = 0.0
+    for x in a:
+        s += helper(x)
+    return s
+@njit
+def obj(a):
+    with objmode(r="float64"):
+        r = run(a)
+    return r
+def run(a):
+    b = a.copy()
+    kern[1, 32](b)
+    return float(b.sum())
+@njit("float64(float64)")
+def eager(x):
+    return helper(x)
+"""
+
+
+def test_a_program_in_the_simulator_behaves_as_without_a_cache(tmp_path):
+    (tmp_path / "main.py").write_text(MAIN)
+    (tmp_path / "lib.py").write_text(LIB)
+
+    def run(**env):
+        env = dict(os.environ, NUMBA_ENABLE_CUDASIM="1", PYTHONDONTWRITEBYTECODE="1", **env)
+        command = [sys.executable, tmp_path / "main.py"]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+
+    for k, d in ((1, 1), (2, 1), (2, 5)):
+        (tmp_path / "cfg.py").write_text(f"K = {k}\nD = {d}\n")
+        total = float(np.arange(5.0).sum())
+        expected = f"{total * k} {total * k + 5 * d} {total * k + 5 * d} {2.0 * k}\n"
+        for _ in ("cold", "warm"):
+            assert run(NBCACHE_DIR=str(tmp_path / "store")) == expected
