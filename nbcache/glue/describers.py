@@ -271,23 +271,28 @@ def _describe_module_attributes(node: Node, label: str, module: ModuleType, want
             continue
         value = _attribute(node, module, attribute, asked=attribute in wanted.reads)
         inner = f"{label}.{attribute}"
-        if value is MISSING:
-            node.part(inner, b"undefined", "undefined")
-        elif isinstance(value, ModuleType):
-            if edition is None or edition_of(value) is None or wanted.everywhere:
-                _describe_module_attributes(node, inner, value, wanted.below(attribute, wanted.names), seen)
-            elif attribute in wanted.reads:
-                _describe_module_attributes(node, inner, value, wanted.below(attribute, frozenset()), seen)
-        elif module is sys and attribute in _STARTED_WITH:
-            node.value(inner, tuple(value) if attribute == "flags" else value)
-        elif edition is not None and _is_its_own(value, read=attribute in wanted.reads and module is not sys):
-            own = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
-            node.part(inner, str(own).encode(), str(own))
-        else:
-            node.value(inner, value)
+        if not isinstance(value, ModuleType):
+            _describe_attribute(node, inner, module, attribute, value, read=attribute in wanted.reads)
+        elif edition is None or edition_of(value) is None or wanted.everywhere:
+            _describe_module_attributes(node, inner, value, wanted.below(attribute, wanted.names), seen)
+        elif attribute in wanted.reads:
+            _describe_module_attributes(node, inner, value, wanted.below(attribute, frozenset()), seen)
     for attribute in sorted(names - scope.keys() - wanted.reads.keys()):
         # A submodule imported later, or an attribute set later, changes what the code means.
         node.watch_item(scope, attribute, MISSING)
+
+
+def _describe_attribute(node: Node, label: str, module: ModuleType, attribute: str, value: Any, *, read: bool) -> None:
+    """What was found on a module and is no module."""
+    if value is MISSING:
+        node.part(label, b"undefined", "undefined")
+    elif module is sys and attribute in _STARTED_WITH:
+        node.value(label, tuple(value) if attribute == "flags" else value)
+    elif edition_of(module) is not None and _is_its_own(value, read=read and module is not sys):
+        own = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
+        node.part(label, str(own).encode(), str(own))
+    else:
+        node.value(label, value)
 
 
 def _attribute(node: Node, module: ModuleType, name: str, *, asked: bool) -> object:
@@ -309,6 +314,7 @@ def _attribute(node: Node, module: ModuleType, name: str, *, asked: bool) -> obj
             warnings.simplefilter("ignore")  # compiling asks again
             value = getattr(module, name, MISSING)
     except Exception as exc:
+        let_pass(exc)
         msg = f"the module {module.__name__} fails when asked for {name} ({exc!r})"
         raise Unidentifiable(msg) from exc
     if plain and vars(module).get(name, MISSING) is value is not MISSING:  # it remembers its answer

@@ -234,6 +234,10 @@ def _is_toolchain_code(code: CodeType) -> bool:
     return _edition_of_file(code.co_filename) is not None
 
 
+def _is_numbas(cls: type) -> bool:
+    return cls.__module__.startswith("numba.") and is_toolchain_module(cls.__module__)
+
+
 def _has_toolchain_methods(cls: type) -> bool:
     known = _classes.get(cls)
     if known is None:
@@ -270,7 +274,9 @@ def is_toolchain_definition(obj: object) -> bool:
     if module is not None and not is_toolchain_module(module):
         return False
     if isinstance(obj, type):
-        return _has_toolchain_methods(obj)
+        # What is executed without a module says that it is from builtins; Numba's templates are found nowhere either.
+        nowhere = "<" not in obj.__qualname__ and resolve(str(module), obj.__qualname__) is not obj
+        return _has_toolchain_methods(obj) and not (nowhere and not any(map(_is_numbas, obj.__bases__)))
     if isinstance(obj, FunctionType):
         return _edition_of_file(obj.__code__.co_filename) == ""
     return module is not None

@@ -13,6 +13,7 @@ import zipfile
 import numpy as np
 import pytest
 from numba import njit
+from numba.core.registry import cpu_target
 
 from nbcache.glue import ownership
 from nbcache.glue.identity import Unidentifiable
@@ -131,6 +132,7 @@ PROGRAM = """
 import sys
 import statistics
 from numba import njit
+from numba.core.registry import cpu_target
 from nbcache.glue.units import KeyMaker
 @njit
 def f(x):
@@ -219,3 +221,17 @@ def test_numba_cuda_in_the_place_of_numba_cuda(tmp_path, monkeypatch):
     finally:
         for cached in (ownership._edition_of_file, ownership._redirected_version):
             cached.cache_clear()
+
+
+def test_classes_that_say_they_are_the_toolchains():
+    scope = executed("class Error(ValueError): pass", {})
+    assert scope["Error"].__module__ == "builtins"
+    assert not ownership.is_toolchain_definition(scope["Error"])
+    scope = executed("class Error(ValueError): pass", dict(vars(np)))
+    assert not ownership.is_toolchain_definition(scope["Error"])
+    assert ownership.is_toolchain_definition(ValueError)
+    assert ownership.is_toolchain_definition(np.exceptions.AxisError)
+    templates = [
+        template for template in cpu_target.typing_context._functions.values() for template in template.templates
+    ]
+    assert all(map(ownership.is_toolchain_definition, templates))
