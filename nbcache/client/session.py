@@ -21,7 +21,7 @@ from nbcache.store.directory import Refusal, Store
 from nbcache.store.entry import Header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from nbcache.client.asking import Daemons
     from nbcache.config import Settings
@@ -47,8 +47,10 @@ class ClientSession:
 
         self.settings = settings
         self.store = store
-        self.frames = FrameStack(Watch)
         self.maker = KeyMaker()
+        self.frames = FrameStack(Watch, self.maker)
+        self.maker.installed.recall = self._remembered
+        self.maker.installed.remember = self._remember
         self.history = History(self.maker)
         self.counters = Counters()
         self.enabled = True
@@ -235,6 +237,9 @@ class ClientSession:
 
         seconds, own = self.frames.finished()
         witness.settle(frame)
+        self.maker.close(frame)
+        unit.meets(self.maker.extensions.relevant(frame.consulted.packed))
+        unit.asks = tuple(frame.consulted.asks)
         done = [effect for effect in frame.effects.values() if effect.obj is not unit.owner]
         effects.remember(unit.owner, unit.args, lambda: done)
         uses = self.history.record(unit, done)
@@ -368,6 +373,7 @@ class ClientSession:
     def _hit(self, unit: Unit, fields: dict[str, Any], seconds: float) -> None:
         from nbcache.glue import effects
         from nbcache.glue.history import resolved
+        from nbcache.glue.past import past_of
 
         uses = fields["uses"]
         self.has_hits = True
@@ -375,7 +381,12 @@ class ClientSession:
         self.counters.hit(unit.key, unit.name, seconds)
         _log.debug("hit: %s %s", unit.name, unit.signature_text)
         caveats = [] if self.history.promises(unit) else fields["caveats"]
-        self.history.accept(unit, uses)
+        consulted = fields["consulted"]
+        past_of(unit.owner).consulted[unit.args] = consulted
+        outer = self.frames.top()
+        if outer is not None:
+            outer.consulted.include(consulted)
+        self.history.accept(unit, uses, consulted)
         effects.repeat(unit, uses["visible"])
         if any(uses.values()):
             effects.remember(unit.owner, unit.args, lambda: resolved(unit, uses))
@@ -532,6 +543,30 @@ class ClientSession:
         else:
             self.counters.error("publish")
             logs.once(_log, logging.WARNING, "%s was not published: %s", unit.name, published.reason)
+
+    def _remembered(self, key: str) -> Iterator[bytes]:
+        """What `_remember` kept under a key."""
+        for entry in self.store.find(key, lambda _reason: None):
+            content = entry.section("meta")
+            if content is not None:
+                yield content
+
+    def _remember(self, key: str, variant: str, content: bytes) -> None:
+        """Keep for other processes what isn't code: what the packages register that extend Numba."""
+        header = Header(
+            key=key,
+            kind="extensions",
+            function="numba_extensions",
+            signature="",
+            toolchain=self.maker.conditions.summary(),
+            compile_seconds=0.0,
+            created=time.time(),
+            build="",
+            guard=variant,
+            extra={},
+        )
+        if self.store.writable:
+            self.store.publish(header, {"meta": content}, durable=False)
 
     # -- the rest --------------------------------------------------------------------------------
 

@@ -41,21 +41,22 @@ from numba.stencils.stencil import StencilFunc
 
 from nbcache.glue import caveats, tokens
 from nbcache.glue.atoms import encode_atom
+from nbcache.glue.consulted import Consulted
 from nbcache.glue.describers import ADDRESS
 from nbcache.glue.elf import symbols_of
 from nbcache.glue.frames import build_in
 from nbcache.glue.inspection import Annotation, Inspection, LoadedDescriptor, Metadata
 from nbcache.glue.library import StoredLibrary, abort_unresolved
 from nbcache.glue.ownership import is_toolchain_definition, is_toolchain_module, toolchain_name
-from nbcache.glue.units import StencilUnit
+from nbcache.glue.units import StencilUnit, Unit
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from nbcache.glue.consulted import Ask
     from nbcache.glue.frames import Frame
     from nbcache.glue.history import History
-    from nbcache.glue.units import Unit
     from nbcache.glue.wrappers import RuntimeUnit, WrapperUnit
 
     LibraryUnit = RuntimeUnit | WrapperUnit
@@ -299,9 +300,8 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: d
     if any(initialise is not _reload_parfors for initialise in cres.reload_init or ()):
         msg = "its pipeline initialises something when it is loaded"
         raise Unstorable(msg)
-    if unit.outdated:
-        msg = "compiling it registered something new with Numba"
-        raise Unstorable(msg)
+    if frame.consulted.conflict:
+        raise Unstorable(frame.consulted.conflict)
     _look_again(unit, frame)
     library = cres.library
     library._ensure_finalized()
@@ -322,6 +322,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: d
         fields["symbols"] = symbols
         fields["needs"] = _needs(fields["symbols"], library.codegen._rtlinker.PREFIX, owners)
         meta = dumps(fields, frame)
+        asked = Asked.of(frame)
     except Unstorable:
         raise
     except tokens.Unresolvable as exc:
@@ -332,7 +333,8 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: d
         raise Unstorable(msg, linkable=not frame.taint) from exc
     if frame.taint:
         raise Unstorable(frame.taint)
-    return _sections(unit, library, fields, meta, past)
+    fields["consulted"] = frame.consulted
+    return _sections(unit, library, fields, meta, past, asked)
 
 
 def _look_again(unit: Unit, frame: Frame) -> None:
@@ -349,17 +351,18 @@ def _look_again(unit: Unit, frame: Frame) -> None:
 
 def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: dict[str, Any], past: str) -> Packed:
     """Turn a *request* for literals into an entry's sections.  Raises Unstorable."""
-    if frame.taint or unit.outdated:
-        raise Unstorable(frame.taint or "compiling it registered something new with Numba")
+    if frame.taint or frame.consulted.conflict:
+        raise Unstorable(frame.taint or frame.consulted.conflict)
     _look_again(unit, frame)
     try:
         meta = dumps({"literals": request.positions, "uses": uses, "caveats": caveats.pack(frame)}, frame)
+        asked = Asked.of(frame)
     except Exception as exc:
         let_pass(exc)
         msg = f"it can't be written down ({type(exc).__name__}: {exc})"
         raise Unstorable(msg) from exc
-    definitions = _definitions_in(b"", meta, unit)
-    return Packed(_encoded(unit, b"", meta, definitions), _guard(definitions, past))
+    definitions = _definitions_in(b"", meta + asked.asks, unit)
+    return Packed(_encoded(unit, b"", meta, definitions, asked), _guard(definitions, past, frame.consulted))
 
 
 def pack_library(unit: LibraryUnit, library: Any, name: str) -> Packed:
@@ -376,20 +379,49 @@ def pack_library(unit: LibraryUnit, library: Any, name: str) -> Packed:
     return _sections(unit, library, fields, pickle.dumps(fields, protocol=4))
 
 
-def _sections(unit: Unit | LibraryUnit, library: Any, fields: dict[str, Any], meta: bytes, past: str = "") -> Packed:
+class Asked(NamedTuple):
+    """What an entry says of Numba's registries, ahead of everything that can only be read where it is right.
+
+    ``names`` and ``snapshot`` as in `Consulted`; ``asks``: pickled, b"" if nobody's chooser was asked.
+    """
+
+    names: bytes
+    snapshot: dict[bytes, bytes]
+    asks: bytes
+
+    @classmethod
+    def of(cls, frame: Frame) -> Asked:
+        """What *frame*'s compilation asked for."""
+        consulted = frame.consulted
+        return cls(consulted.packed, consulted.snapshot, dumps(tuple(consulted.asks), frame) if consulted.asks else b"")
+
+    def consulted(self, asks: tuple[Ask, ...], unit: Unit) -> Consulted:
+        """The same as a compilation in this process would have it."""
+        return Consulted.of_an_entry(self.names, self.snapshot, asks, unit.maker.extensions.generation)
+
+
+def _sections(
+    unit: Unit | LibraryUnit,
+    library: Any,
+    fields: dict[str, Any],
+    meta: bytes,
+    past: str = "",
+    asked: Asked | None = None,
+) -> Packed:
     code = bytes(library._get_compiled_object())
-    definitions = _definitions_in(code, meta, unit)
-    sections = _encoded(unit, code, meta, definitions)
+    asked = asked or Asked(b"", {}, b"")
+    definitions = _definitions_in(code, meta + asked.asks, unit)
+    sections = _encoded(unit, code, meta, definitions, asked)
     # Not of _get_module_for_linking(): that makes a copy, which few functions ever need.
     sections["bitcode"] = library._final_module.as_bitcode()
     library._nbcache_kept = (fields, definitions)
-    return Packed(sections, _guard(definitions, past))
+    return Packed(sections, _guard(definitions, past, fields.get("consulted")))
 
 
 def _encoded(
-    unit: Unit | LibraryUnit, code: bytes, meta: bytes, definitions: dict[str, tokens.Definition]
+    unit: Unit | LibraryUnit, code: bytes, meta: bytes, definitions: dict[str, tokens.Definition], asked: Asked
 ) -> dict[str, bytes]:
-    head = pickle.dumps((META_VERSION, definitions), protocol=4)
+    head = pickle.dumps((META_VERSION, definitions, *asked), protocol=4)
     return {
         "meta": len(head).to_bytes(8, "little") + head + meta,
         "object": code,
@@ -408,11 +440,12 @@ def _definitions_in(code: bytes, meta: bytes, unit: Unit | LibraryUnit) -> dict[
         raise Unstorable(str(exc), linkable=True) from exc
 
 
-def _guard(definitions: dict[str, tokens.Definition], past: str) -> str:
+def _guard(definitions: dict[str, tokens.Definition], past: str, consulted: Consulted | None) -> str:
     """The same for two builds that may stand in for one another wherever one of them may be used."""
-    if not definitions and not past:
+    registered = [] if consulted is None else [*sorted(consulted.snapshot.items()), *(a.answer for a in consulted.asks)]
+    if not definitions and not past and not registered:
         return ""
-    text = "\n".join([*sorted(map(repr, definitions.values())), past])
+    text = "\n".join([*sorted(map(repr, definitions.values())), past, *map(repr, registered)])
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -636,17 +669,42 @@ def _open(
         msg = "damaged"
         raise Unloadable(msg)
     size = int.from_bytes(meta[:8], "little")
-    version, definitions = pickle.loads(meta[8 : 8 + size])  # noqa: S301  of a trusted, checked entry
+    version, definitions, *rest = pickle.loads(meta[8 : 8 + size])  # noqa: S301  of a trusted, checked entry
     if version != META_VERSION:
         msg = f"metadata of version {version}"
         raise Unloadable(msg)
+    asked = Asked(*rest)
+    if isinstance(unit, Unit):
+        _meet(unit, asked)
     try:
         held = tokens.bind(definitions, unit.reach)
     except tokens.Taken as exc:
         raise InUse(str(exc)) from exc
     except tokens.Unresolvable as exc:
         raise Unloadable(str(exc)) from exc
-    return pickle.loads(meta[8 + size :]), definitions, code, held  # noqa: S301
+    consulted = None
+    if isinstance(unit, Unit):
+        consulted = asked.consulted(pickle.loads(asked.asks) if asked.asks else (), unit)  # noqa: S301
+        if asked.asks:
+            _agree(unit, consulted)
+    fields = pickle.loads(meta[8 + size :])  # noqa: S301
+    fields["consulted"] = consulted
+    return fields, definitions, code, held
+
+
+def _meet(unit: Unit, asked: Asked) -> None:
+    """Let *unit* reach what is registered for what was asked for.  Raises Unloadable where that alone says no."""
+    relevant = unit.maker.meet(asked.names)
+    if not asked.asks and (relevant or asked.snapshot):
+        _agree(unit, asked.consulted((), unit))
+    unit.meets(relevant)
+
+
+def _agree(unit: Unit, consulted: Consulted) -> None:
+    """See that this process would build with the same.  Raises Unloadable."""
+    reason = unit.maker.objection(consulted)
+    if reason is not None:
+        raise Unloadable(reason)
 
 
 def share(unit: Unit, target_context: Any, history: History, library: Any) -> tuple[Any, dict[str, Any]] | None:
@@ -658,7 +716,8 @@ def share(unit: Unit, target_context: Any, history: History, library: Any) -> tu
     fields, definitions = library._nbcache_kept
     if fields["objectmode"] or fields["blocks"] or unit.flags.force_pyobject:
         return None
-    if history.objection(unit, fields["uses"]) is not None:
+    unit.maker.meet(fields["consulted"].packed)
+    if history.objection(unit, fields["uses"]) is not None or unit.maker.objection(fields["consulted"]) is not None:
         return None
     try:
         hold(library, tokens.bind(definitions, unit.reach))

@@ -71,29 +71,28 @@ ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}|#[0-9a-fA-F]{4,}")
 
 
 class Describers:
-    """``describe(obj) -> Node``; *extensions* knows what is registered with Numba for an object."""
+    """``describe(obj) -> Node``; *extensions* tells apart namesakes for which something is registered."""
 
     def __init__(self, extensions: ExtensionIndex) -> None:
         self._extensions = extensions
         self._by_type: dict[type, Callable[[Node, Any], None]] = {}
-        self._leaves: dict[int, tuple[tuple[int, str], Node]] = {}
-        """What of the toolchain nobody registered anything for: met in nearly every function, and digested once."""
+        self._leaves: dict[int, tuple[str, Node]] = {}
+        """What belongs to the toolchain: met in nearly every function, and digested once."""
 
     def describe(self, obj: object) -> Node:
         """The node of *obj*, which is no atom.  Raises Unidentifiable."""
         name = None if is_numba_type(obj) or isinstance(obj, np.ndarray) else toolchain_name(obj)
         if name is not None:
             known = self._leaves.get(id(obj))
-            # Still of that name, nothing has been registered for it since, and no walk was broken off at it.
-            if known is not None and known[0] == (self._extensions.generation, name) and known[1].digest is not None:
+            # Still of that name, and no walk was broken off at it.
+            if known is not None and known[0] == name and known[1].digest is not None:
                 return known[1]
             node = Node(obj, f"toolchain {name}")
             if name == "numba.np.ufunc.parallel:set_num_threads":
                 # It checks its argument against the number of threads, which is compiled in.
                 node.part("threads", b"%d" % parallel.NUM_THREADS, str(parallel.NUM_THREADS))
-            self._add_registrations(node, obj)
-            if not node.edges and not node.parts:
-                self._leaves[id(obj)] = ((self._extensions.generation, name), node)
+            else:
+                self._leaves[id(obj)] = (name, node)
             return node
         node = Node(obj, "")
         describer = self._by_type.get(type(obj))
@@ -102,12 +101,10 @@ class Describers:
         describer(node, obj)
         if not node.title:
             node.title = type(obj).__name__
-        self._add_registrations(node, obj)
+        ordinal = self._extensions.ordinal(obj)
+        if ordinal is not None:
+            node.part("among namesakes", repr(ordinal).encode(), str(ordinal))
         return node
-
-    def _add_registrations(self, node: Node, obj: object) -> None:
-        for label, registered in self._extensions.registered_for(obj):
-            node.edge(label, registered)
 
 
 def _describer_for(cls: type) -> Callable[[Node, Any], None]:
@@ -545,8 +542,8 @@ def _describe_jitclass(node: Node, cls: Any) -> None:
 
 
 def _describe_intrinsic(node: Node, intrinsic: _Intrinsic) -> None:
-    node.title = f"intrinsic {intrinsic._name}"
-    node.edge("definition", intrinsic._defn)
+    # Its definition is asked when it is used, and what that answers counts (choices.py).
+    node.title = f"intrinsic {function_name(intrinsic._defn)}"
     node.value("options", tuple(sorted(intrinsic._ctor_kwargs.items())))
     node.value("prefer_literal", bool(getattr(intrinsic, "_prefer_literal", False)))
 

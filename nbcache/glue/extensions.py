@@ -1,20 +1,21 @@
 """What has been registered with Numba by code that is not Numba's.
 
-Numba lets any package say how a function is typed and compiled: ``@overload``, ``@intrinsic``,
-lowering functions, data models, boxing.  None of it is in the bytecode of the functions it changes.
+Numba lets any package say how a function is typed and compiled: ``@overload``, ``@intrinsic``, lowering
+functions, data models, boxing, ``typeof``.  None of it is in the bytecode of the functions it changes,
+and it isn't in their keys either: what a compilation asks for is noted under names (consulted.py), and
+registrations are filed here under the same names, so that a hit compares just those that it would meet.
 
-Registrations *for* somebody's own object (a function, a class, a type class) are part of that
-object's identity: whoever reaches the object reaches them.  Registrations that say something new
-about what belongs to the toolchain (``@overload(np.sum)``, ``@overload_method(types.Array, ...)``,
-a rewrite, ``operator.add`` for somebody's type) could change any compilation, so they count for
-every key.  That is coarse, and safe: merely installing a package that registers such things
-(``numba_extensions``) is then a different key.
+Who is asked first matters.  Templates are asked in the order of their registration until one of them
+answers, and Numba's own for numbers, operators, ufuncs and the like always come first: what these answer,
+nobody else is asked.  So registrations in Numba's registry of built-in things are
+filed under ``typed``, which is noted unless one of those answered, and all others under ``called``.
 
 Registries are append-only lists, so the index reads on from where it stopped.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import sys
 from types import FunctionType
@@ -24,13 +25,60 @@ from numba.core import imputils, pythonapi
 from numba.core.datamodel import default_manager
 from numba.core.registry import cpu_target
 from numba.core.rewrites import rewrite_registry
-from numba.core.types.abstract import Type
 from numba.core.typing import templates
+from numba.core.typing.typeof import typeof_impl
 
-from nbcache.glue.ownership import is_numba_type, is_toolchain_definition, is_toolchain_module
+from nbcache.glue import consulted
+from nbcache.glue.consulted import EVERYTHING, is_type_class
+from nbcache.glue.identity import Unidentifiable
+from nbcache.glue.ownership import is_numba_type, is_toolchain_definition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    from nbcache.glue.identity import IdentityEngine, Scope
+
+_FIRST = frozenset(
+    "numba.core.typing." + name
+    for name in (
+        "builtins", "cffi_utils", "cmathdecl", "enumdecl", "listdecl", "mathdecl", "npydecl", "setdecl", "dictdecl",
+    )
+)  # fmt: skip
+"""Whose templates come first: ``builtins`` is there once Numba is imported; the others have registries of their own,
+which a typing context installs ahead of Numba's registry of built-in things."""
+
+
+@functools.cache
+def is_native(template: type) -> bool:
+    """Whether nobody who registers a template in the usual way gets ahead of this one."""
+    return any(base.__module__ in _FIRST for base in template.__mro__[:2])
+
+
+class Registration:
+    """One thing registered by others: *registered* for *key*, declared for types; *label* is for people.
+
+    ``rank``: how many were registered for the key before it, Numba's included, or "late" once that says nothing:
+    when something had been looked up, Numba would have loaded all of its own.
+    """
+
+    __slots__ = ("formal", "key", "label", "rank", "registered")
+
+    def __init__(self, label: str, key: object, registered: Any, formal: tuple[Any, ...], rank: str) -> None:
+        self.label = label
+        self.rank = rank
+        self.key = key
+        self.registered = registered
+        self.formal = formal
+
+
+def chooser_of(template: Any) -> Any | None:
+    """The function that an overload's or intrinsic's template asks, None for other templates."""
+    if isinstance(template, type):
+        for base, field in ((templates._OverloadFunctionTemplate, "_overload_func"),
+                            (templates._IntrinsicTemplate, "_definition_func")):  # fmt: skip
+            if base in template.__mro__:
+                return getattr(template, field)
+    return None
 
 
 class ExtensionIndex:
@@ -38,41 +86,137 @@ class ExtensionIndex:
 
     def __init__(self) -> None:
         self._positions: dict[tuple[int, str], int] = {}
-        self._by_key: dict[int, tuple[object, list[tuple[str, object]]]] = {}
-        self.for_everything: list[tuple[str, object]] = []
+        self._filed: dict[bytes, list[Registration]] = {}
+        self._since: dict[bytes, int] = {}
+        self._count = 0
         self._sizes: tuple[int, ...] = ()
+        self._seen: dict[str, dict[Any, Any]] = {}
+        self._relevant: dict[bytes, tuple[bytes, ...]] = {}
+        self._digests: dict[int, tuple[Registration, bytes, Scope]] = {}
+        self._ordinals: dict[int, tuple[object, list[int]]] = {}
+        self.settled = False
+        """Whether something was looked up in this process, and so would have been compiled."""
         self.generation = 0
+        self.ambiguities = 0
+        """A number that grows when an `ordinal` changes."""
 
     def refresh(self) -> int:
         """Read what has been registered since the last call; return a number that grows with news."""
         sizes = self._current_sizes()
         if sizes != self._sizes:
             self._sizes = sizes
-            before = self._count()
+            before = self._count
             for registry in self._typing_registries():
                 self._read_typing(registry)
             for registry in self._lowering_registries():
                 self._read_lowering(registry)
             self._read_rewrites()
-            if self._count() != before:
+            self._read_tables()
+            if self._count != before:
                 self.generation += 1
+                self._relevant.clear()
         return self.generation
 
-    def registered_for(self, obj: object) -> list[tuple[str, object]]:
-        """(label, callable or class) of what is registered for *obj* itself."""
-        found = self._by_key.get(id(obj))
-        registered = list(found[1]) if found is not None and found[0] is obj else []
-        if isinstance(obj, type) and Type in obj.__mro__ and not is_toolchain_module(obj.__module__):
-            registered += _type_machinery(obj)
-        return registered
+    @property
+    def empty(self) -> bool:
+        """Whether nobody has registered anything."""
+        return not self._filed
+
+    def relevant(self, packed: bytes) -> tuple[bytes, ...]:
+        """Those of the names of an entry for which others have registered something."""
+        if not self._filed:
+            return ()
+        found = self._relevant.get(packed)
+        if found is None:
+            found = self._relevant[packed] = self.relevant_among(consulted.split(packed))
+        return found
+
+    def relevant_among(self, names: Iterable[bytes]) -> tuple[bytes, ...]:
+        """The same for names one by one; sorted."""
+        return tuple(sorted(self._filed.keys() & set(names))) if self._filed else ()
+
+    def registered(self, name: bytes) -> list[Registration]:
+        """What others have registered for a name, in the order of registration."""
+        return self._filed.get(name, [])
+
+    def place(self, template: Any) -> tuple[bytes, int]:
+        """Where a template of somebody else's chooser is filed: name and position; `at` finds it there.
+
+        Registering with ``infer_global`` makes a class of its own around the same chooser, so that decides.
+        Raises LookupError.
+        """
+        self.refresh()
+        chooser = chooser_of(template)
+        for name in (consulted.typed(template.key), consulted.called(template.key)):
+            for position, each in enumerate(self._filed.get(name, ())):
+                if each.key is template.key and chooser_of(each.registered) is chooser:
+                    return name, position
+        raise LookupError(f"{template.__name__} is registered nowhere")
+
+    def at(self, place: tuple[bytes, int]) -> Any | None:
+        """The template at a place, None if there is none."""
+        name, position = place
+        filed = self._filed.get(name, ())
+        return filed[position].registered if position < len(filed) else None
+
+    def ordinal(self, obj: object) -> list[int] | None:
+        """Where *obj* stands among namesakes for which something is registered, None where it has none.
+
+        Functions made by one factory are alike in name and content, and each may have an overload of its own.
+        """
+        found = self._ordinals.get(id(obj))
+        return found[1] if found is not None and found[0] is obj else None
+
+    def names(self) -> Iterable[bytes]:
+        """All names for which somebody has registered anything."""
+        return self._filed.keys()
+
+    def since(self, name: bytes) -> int:
+        """The generation when something was registered for *name* last."""
+        return self._since[name]
 
     def modules(self) -> list[str]:
-        """The modules that registered what counts for every key, as far as another process can import them."""
-        named = dict.fromkeys(module_of(registered) for _label, registered in self.for_everything)
-        return [name for name in named if name != "__main__" and name in sys.modules]
+        """The modules that registered anything, as far as another process can import them."""
+        everything = (each.registered for filed in self._filed.values() for each in filed)
+        named = dict.fromkeys(module_of(registered) for registered in everything)
+        return sorted(name for name in named if name != "__main__" and name in sys.modules)
 
-    def _count(self) -> int:
-        return len(self.for_everything) + sum(len(entry[1]) for entry in self._by_key.values())
+    def digest(self, name: bytes, engine: IdentityEngine) -> bytes:
+        """Identity of what others have registered for *name*.  Raises Unidentifiable.
+
+        Choosers are only listed: they are asked, and their answers count.
+        """
+        hasher = hashlib.blake2b(digest_size=16, person=b"nbcache names")
+        for each in self._filed[name]:
+            content = each.rank.encode() + self._digest(each, engine)
+            hasher.update(len(content).to_bytes(8, "little") + content)
+        return hasher.digest()
+
+    def words(self, each: Registration, engine: IdentityEngine) -> str:
+        """A registration's identity, for people."""
+        try:
+            return hashlib.blake2b(self._digest(each, engine), digest_size=6).hexdigest()
+        except Unidentifiable as exc:
+            return str(exc)
+
+    def _digest(self, each: Registration, engine: IdentityEngine) -> bytes:
+        if hasattr(each.registered, "_overload_func") or chooser_of(each.registered) is not None:
+            inline = getattr(each.registered, "_inline", None)
+            if inline is None or inline.is_never_inline or inline.is_always_inline:
+                return _asked(each)
+            return _asked(each) + engine.digest(inline.value)
+        known = self._digests.get(id(each))
+        if known is None or not known[2].unchanged():
+            label = each.label.partition(" ")[2]
+            try:
+                digest, scope = engine.scoped((each.registered, *each.formal))
+            except Unidentifiable as exc:
+                msg = f"{label}, which is registered with Numba: {exc}"
+                raise Unidentifiable(msg) from exc
+            known = self._digests[id(each)] = (each, digest, scope)
+        return known[1]
+
+    # -- reading Numba's registries ------------------------------------------------------------------
 
     def _typing_registries(self) -> list[Any]:
         context = cpu_target.typing_context
@@ -92,53 +236,140 @@ class ExtensionIndex:
                 len(registry.setattrs), len(registry.casts), len(registry.constants),
             )  # fmt: skip
         sizes += [len(classes) for classes in rewrite_registry.rewrites.values()]
+        # These are dictionaries, where one thing can take another's place.
+        sizes += [hash(tuple(map(id, table.values()))) for _label, table in _tables()]
         return tuple(sizes)
 
-    def _news(self, registry: Any, field: str) -> Iterator[Any]:
+    def _news(self, registry: Any, field: str) -> Iterator[tuple[int, Any]]:
+        """What was added to a list of a registry since it was read last, and where."""
         items = getattr(registry, field)
         start = self._positions.get((id(registry), field), 0)
         self._positions[id(registry), field] = len(items)
-        return iter(items[start:])
+        return iter(list(enumerate(items[start:], start)))
 
     def _read_typing(self, registry: Any) -> None:
-        for template in self._news(registry, "functions"):
-            self._file("template", getattr(template, "key", None), template)
-        for template in self._news(registry, "attributes"):
-            self._file("attributes", getattr(template, "key", None), template)
-        for value, typ in self._news(registry, "globals"):
+        late = registry is templates.builtin_registry
+        for position, template in self._news(registry, "functions"):
+            if _is_foreign_registration(template):
+                before = (each.key for each in registry.functions[:position])
+                self._file_template(template.key, template, before, late=late)
+        for _position, template in self._news(registry, "attributes"):
+            if _is_foreign_registration(template):
+                self._file_attributes(template)
+        for position, (value, typ) in self._news(registry, "globals"):
             for template in getattr(typ, "templates", ()):
-                self._file("template", value, template)
+                if _is_foreign_registration(template):
+                    before = (each for each, _typ in registry.globals[:position])
+                    self._file_template(value, template, before, late=late)
+
+    def _file_template(self, key: object, template: Any, before: Iterable[object], *, late: bool) -> None:
+        late = late and getattr(template, "metadata", {}).get("target", "generic") == "generic"
+        rank = "late" if self.settled else str(sum(each is key for each in before))
+        self._file((consulted.typed if late else consulted.called)(key), "template", key, template, rank=rank)
+
+    def _file_attributes(self, template: Any) -> None:
+        overloaded = getattr(template, "_attr", None)
+        if overloaded is not None:
+            self._file(consulted.attribute(overloaded), "attribute", template.key, template)
+            return
+        if template.generic_resolve is not NotImplemented:
+            key = template.key
+            cls = key if isinstance(key, type) else type(key)
+            foreign = is_type_class(cls) and not is_toolchain_definition(cls)
+            self._file(consulted.type_class(cls) if foreign else EVERYTHING, "attributes", template.key, template)
+        for member in dir(template):
+            if member.startswith("resolve_"):
+                name = consulted.attribute(member.removeprefix("resolve_"))
+                self._file(name, "attribute", template.key, template)
 
     def _read_lowering(self, registry: Any) -> None:
-        for implementation, function, signature in self._news(registry, "functions"):
-            self._file("lowering", function, implementation, signature)
+        for _position, (implementation, function, signature) in self._news(registry, "functions"):
+            if implementation is not function:  # what an intrinsic's typing half answered is registered for itself
+                self._file(_lowered(function, signature), "lowering", function, implementation, signature)
         for field in ("getattrs", "setattrs"):
-            for implementation, _attribute, signature in self._news(registry, field):
-                self._file(field, signature[0] if signature else None, _undecorated(implementation))
+            for _position, (implementation, name, signature) in self._news(registry, field):
+                general = EVERYTHING if name is None else consulted.attribute(name)
+                self._file(_of_type(signature) or general, field, None, _undecorated(implementation), signature)
         for field in ("casts", "constants"):
-            for implementation, signature in self._news(registry, field):
-                self._file(field, signature[0] if signature else None, implementation)
+            for _position, (implementation, signature) in self._news(registry, field):
+                self._file(_of_type(signature) or EVERYTHING, field, None, implementation, signature)
 
     def _read_rewrites(self) -> None:
         for kind, classes in rewrite_registry.rewrites.items():
             start = self._positions.get((id(rewrite_registry), kind), 0)
             self._positions[id(rewrite_registry), kind] = len(classes)
             for cls in classes[start:]:
-                self._file(f"rewrite {kind}", None, cls)
+                self._file(EVERYTHING, f"rewrite {kind}", None, cls)
 
-    def _file(self, label: str, key: object, registered: object, signature: tuple[Any, ...] = ()) -> None:
+    def _read_tables(self) -> None:
+        for label, table in _tables():
+            seen = self._seen.setdefault(label, {})
+            for cls, registered in table.items():
+                if seen.get(cls) is not registered:
+                    seen[cls] = registered
+                    name = EVERYTHING
+                    if not is_toolchain_definition(cls):
+                        name = consulted.value_class(cls) if label == "typeof" else consulted.type_class(cls)
+                    self._file(name, label, cls, registered, (cls,))
+
+    def _file(
+        self, name: bytes, label: str, key: object, registered: Any, signature: Iterable[Any] = (), rank: str = ""
+    ) -> None:
         if not _is_foreign_registration(registered):
             return
-        owner = key if _is_foreign(key) else None
-        if owner is None and is_numba_type(key) and _is_foreign(type(key)):
-            owner = type(key)
-        name = f"{label} {getattr(registered, '__qualname__', registered)!s}"
-        formal = tuple(t for t in signature if isinstance(t, type | Type))
-        entry = (name, (registered, *formal) if formal else registered)
-        if owner is None:
-            self.for_everything.append(entry)
-        else:
-            self._by_key.setdefault(id(owner), (owner, []))[1].append(entry)
+        filed = self._filed.setdefault(name, [])
+        if any(each.registered is registered and each.label.startswith(label) for each in filed):
+            return
+        formal = tuple(t for t in signature if isinstance(t, type) or is_numba_type(t))
+        label = f"{label} {getattr(registered, '__qualname__', registered)!s}"
+        filed.append(Registration(label, key, registered, formal, rank))
+        self._count += 1
+        if any(each.key is not key for each in filed):
+            self.ambiguities += 1
+            for each in filed:
+                self._ordinals[id(each.key)] = (each.key, [])
+            for position, each in enumerate(filed):
+                self._ordinals[id(each.key)][1].append(position)
+        self._since[name] = self.generation + 1
+
+
+def _tables() -> list[tuple[str, Any]]:
+    """Numba's registries that hold one thing for each class."""
+    return [
+        ("data model", default_manager._handlers),
+        ("boxing", pythonapi._boxers.functions),
+        ("unboxing", pythonapi._unboxers.functions),
+        ("reflection", pythonapi._reflectors.functions),
+        ("typeof", typeof_impl.registry),
+    ]
+
+
+def _lowered(function: object, signature: Iterable[Any]) -> bytes:
+    """Lowering for one's own types says nothing to who has none of these."""
+    return _of_type(signature) or consulted.called(function)
+
+
+def _of_type(signature: Iterable[Any]) -> bytes | None:
+    """The name of the first class of types in a signature that isn't Numba's."""
+    for formal in signature or ():
+        cls = formal if isinstance(formal, type) else type(formal)
+        if is_type_class(cls) and not is_toolchain_definition(cls):
+            return consulted.type_class(cls)
+    return None
+
+
+def _asked(each: Registration) -> bytes:
+    """What counts of a template whose chooser is asked: how it is asked, and what is made of its answer."""
+    template = each.registered
+    chooser = getattr(template, "_overload_func", None) or chooser_of(template)
+    options = sorted((name, repr(value)) for name, value in getattr(template, "_jit_options", {}).items())
+    inline = getattr(template, "_inline", None)
+    fields = (
+        consulted.spelling_of(each.key), consulted.spelling_of(chooser), options, getattr(template, "_strict", None),
+        template.prefer_literal, sorted(template.metadata.items()),
+        None if inline is None else (inline.is_never_inline, inline.is_always_inline),
+    )  # fmt: skip
+    return repr(fields).encode("utf-8", "surrogatepass")
 
 
 def _is_foreign_registration(registered: Any) -> bool:
@@ -157,10 +388,15 @@ def _is_foreign_registration(registered: Any) -> bool:
         return True
     if getattr(sys.modules[registered.__module__], registered.__name__, None) is registered:
         return False
-    return any(
-        not is_toolchain_definition(part) for member in members.values() for part in (member, *_enclosed(member))
-        if isinstance(part, FunctionType)
-    )  # fmt: skip
+    return next(_foreign_parts(registered), None) is not None
+
+
+def _foreign_parts(template: type) -> Iterator[FunctionType]:
+    """Somebody's functions inside a template that Numba made around them."""
+    for member in vars(template).values():
+        for part in (member, *_enclosed(member)):
+            if isinstance(part, FunctionType) and not is_toolchain_definition(part):
+                yield part
 
 
 def _enclosed(function: Any) -> list[Any]:
@@ -173,51 +409,9 @@ def _undecorated(implementation: Any) -> Any:
     return next((value for value in _enclosed(implementation) if callable(value)), implementation)
 
 
-def _is_foreign(key: object) -> bool:
-    """Whether *key* is an object with a home outside the toolchain."""
-    if key is None or isinstance(key, str | tuple):
-        return False
-    module = getattr(key, "__module__", None)
-    return isinstance(module, str) and not is_toolchain_module(module)
-
-
-def _type_machinery(cls: type) -> list[tuple[str, object]]:
-    """Data model, boxing, unboxing and reflection of one type class."""
-    found: list[tuple[str, object]] = []
-    model = default_manager._handlers.get(cls)
-    if model is not None:
-        found.append(("data model", model))
-    for label, registry in (
-        ("boxing", pythonapi._boxers),
-        ("unboxing", pythonapi._unboxers),
-        ("reflection", pythonapi._reflectors),
-    ):
-        implementation = registry.functions.get(cls)
-        if implementation is not None:
-            found.append((label, implementation))
-    return found
-
-
-def package_digest(module: str) -> bytes:
-    """Digest of every loaded source file of the package that *module* belongs to.
-
-    Stands in for the identity of a registration that cannot be described.
-    """
-    from nbcache.glue.describers import file_digest
-
-    root = module.partition(".")[0]
-    hasher = hashlib.blake2b(digest_size=32)
-    for name in sorted(sys.modules):
-        if name == root or name.startswith(root + "."):
-            path = getattr(sys.modules[name], "__file__", None)
-            if path is not None:
-                hasher.update(name.encode())
-                hasher.update(file_digest(path))
-    return hasher.digest()
-
-
 def module_of(registered: Any) -> str:
-    """The module of a function, template, or (function, types...) that is registered."""
-    part = registered[0] if isinstance(registered, tuple) else registered
-    chooser = getattr(part, "_overload_func", None) or getattr(part, "_definition_func", None) or part
-    return str(getattr(chooser, "__module__", ""))
+    """The module of a function or template that is registered."""
+    chooser = getattr(registered, "_overload_func", None) or getattr(registered, "_definition_func", None)
+    if chooser is None and isinstance(registered, type) and is_toolchain_definition(registered):
+        chooser = next(_foreign_parts(registered), None)
+    return str(getattr(chooser or registered, "__module__", ""))

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from nbcache.glue.caveats import Caveat, Watch
+    from nbcache.glue.consulted import Consulted
     from nbcache.glue.past import Given
     from nbcache.glue.tokens import Reach
-    from nbcache.glue.units import Unit
+    from nbcache.glue.units import KeyMaker, Unit
     from nbcache.glue.witness import Witness
 
 
@@ -59,6 +60,8 @@ class Frame:
     unit: Unit | None
     build: str
     reason: str = ""
+    consulted: Consulted = None  # type: ignore[assignment]
+    """What was asked for so far; from when the frame is opened."""
     outer: Frame | None = None
     started: float = field(default_factory=time.perf_counter)
     nested: float = 0.0
@@ -81,17 +84,17 @@ class Frame:
     """How many modules were loaded when the frame was opened."""
     filters: object = field(default_factory=lambda: warnings.filters)
     """The filters of warnings when the frame was opened."""
-    _reach: Reach | None = None
 
     @property
     def reach(self) -> Reach | None:
         """What the unit reaches, walked when first asked for."""
-        if self._reach is None:
-            if self.unit is not None:
-                self._reach = self.unit.reach()
-            elif self.outer is not None:
-                return self.outer.reach
-        return self._reach
+        return self.reaching(self.consulted.names)
+
+    def reaching(self, names: set[bytes]) -> Reach | None:
+        """The same with what others have registered for *names*."""
+        if self.unit is not None:
+            return self.unit.reaching(names)
+        return None if self.outer is None else self.outer.reaching(names | self.outer.consulted.names)
 
     @property
     def portable(self) -> bool:
@@ -110,9 +113,11 @@ class FrameStack(threading.local):
     What is open belongs to the thread that opened it: another thread that pickles, warns or makes a
     name meanwhile finds nothing open, and a forked child that is another thread's has no frames of
     it.  *watch* makes what notes warnings while a frame is open; it is called once for each thread.
+    *maker* knows what is registered.
     """
 
-    def __init__(self, watch: Callable[[list[Frame]], Watch]) -> None:
+    def __init__(self, watch: Callable[[list[Frame]], Watch], maker: KeyMaker) -> None:
+        self._maker = maker
         self._frames: list[Frame] = []
         self._floor = 0
         self._pending: Callable[[], None] | None = None
@@ -136,6 +141,7 @@ class FrameStack(threading.local):
         """Open *frame*."""
         frame.release, self._pending = self._pending, None
         frame.outer = self.top()
+        frame.consulted = self._maker.new_consulted()
         if frame.outer is None:
             self._watch.start()
             if self._witness is None:
@@ -150,15 +156,30 @@ class FrameStack(threading.local):
         """Call *release* when the frame that is opened next has closed."""
         self._pending = release
 
-    def pop_to(self, depth: int) -> None:
-        """Close whatever was opened above *depth*; a compilation that raised leaves frames behind."""
+    def pop_to(self, depth: int) -> Consulted | None:
+        """Close whatever was opened above *depth*; a compilation that raised leaves frames behind.
+
+        Returns what the outermost of these asked for, None if there was nothing to close.
+        """
+        consulted = None
         while len(self._frames) > depth:
-            release = self._frames.pop().release
+            frame = self._frames.pop()
+            release, consulted = frame.release, frame.consulted
+            if not consulted.packed:
+                self._maker.close(frame)
+            if len(self._frames) > self._floor:
+                self._frames[-1].consulted.include(consulted)
             if not self._frames:
                 for each in _watching.pop(threading.get_ident(), ()):
                     each.stop()
             if release is not None:
                 release()
+        return consulted
+
+    def include(self, consulted: Consulted | None) -> None:
+        """What is being compiled uses code for which all this was asked."""
+        if consulted is not None and len(self._frames) > self._floor:
+            self._frames[-1].consulted.include(consulted)
 
     def note(self, *effects: Effect) -> None:
         """Remember for every open frame what is happening to somebody's dispatcher or ufunc."""

@@ -24,7 +24,7 @@ import hashlib
 import logging
 import os
 import weakref
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from numba.core import compiler, sigutils, types
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
+    from nbcache.glue.consulted import Consulted
     from nbcache.glue.past import Given
     from nbcache.glue.units import KeyMaker, Unit
 
@@ -53,6 +54,8 @@ INHERITED = ("nrt", "fastmath", "error_model", "forceinline")
 _ID_BYTES = 16
 _NAMELESS = bytes(_ID_BYTES)
 """The id of what cannot be identified; it agrees with a regular past only."""
+_OF_THE_MOMENT = frozenset({"made from", "registered"})
+"""What an overload has of the time when it was made, and nobody gave it."""
 _OTHERS = "it was built upon callees that were compiled differently"
 
 
@@ -111,8 +114,10 @@ class History:
         self._existing: dict[bytes, Given] = {}
         self._promised: dict[bytes, Given] = {}
         self._pending: list[Callable[[], None]] = []
-        # By who chose it: the key of each implementation that Numba has, or would have by now.
+        # By the template whose chooser chose it: the key of each implementation that Numba has, or would have by now.
         self._chosen: weakref.WeakKeyDictionary[Any, dict[bytes, str]] = weakref.WeakKeyDictionary()
+        self._overloads: list[tuple[weakref.ref[Any], tuple[Any, ...]]] = []
+        self._generation = 0
 
     @property
     def _regular(self) -> bool:
@@ -158,43 +163,28 @@ class History:
             except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
                 let_pass(raised)
                 _log.debug("what %r was chosen from can't be told", dispatcher, exc_info=True)
-                name, chooser = os.urandom(_ID_BYTES), vars(dispatcher)[CHOOSER]
-                uses.append(Effect("implementation", chooser, (name,), None, (("key", ""),), False))
+                name, template = os.urandom(_ID_BYTES), vars(dispatcher)[CHOOSER].template
+                uses.append(Effect("implementation", template, (name,), None, (("key", ""),), False))
         else:
             uses.append(Effect("dispatcher", dispatcher, args, return_type, given, fresh))
 
     def _choice(self, dispatcher: Any, args: tuple[Any, ...]) -> Effect:
         """The use of an implementation that an ``@overload`` chose."""
-        chooser, name = vars(dispatcher)[CHOOSER], self._overload_name(args)
+        template, name = vars(dispatcher)[CHOOSER].template, self._overload_name(dispatcher, args)
         key = _key_of(dispatcher, args)
-        self._chosen.setdefault(chooser, {})[name] = key
+        self._chosen.setdefault(template, {})[name] = key
         made_from = past_of(dispatcher).made_from.get(args)
         fresh = made_from is None or made_from == self._content(dispatcher)
-        return Effect("implementation", chooser, (name,), None, (("key", key),), fresh)
+        return Effect("implementation", template, (name,), None, (("key", key),), fresh)
 
-    def intrinsic(self, chooser: Any, args: tuple[Any, ...], *, exists: bool) -> Effect | None:
-        """The use of what an ``@intrinsic`` chose for *args*, in this process or, if it *exists*, earlier.
-
-        None if a hit promised another choice than the present one: no entry holds it by itself.
-        """
-        name = self._choice_name(b"", args)
-        try:
-            content = self._maker.engine.digest(chooser).hex()
-        except Unidentifiable:
-            content = ""
-        chosen = self._chosen.setdefault(chooser, {})
-        made_from = chosen.setdefault(name, content)
-        if made_from != content and not exists:
-            chosen[name] = content
-            _log.warning(
-                "%s chose anew: what it had chosen before it changed is not in the store", chooser.__qualname__
-            )
-            return None
-        return Effect("implementation", chooser, (name,), None, (("key", made_from),), made_from == content)
-
-    def _overload_name(self, args: tuple[Any, ...]) -> bytes:
+    def _overload_name(self, dispatcher: Any, args: tuple[Any, ...]) -> bytes:
+        """Names a choice: one chooser may be asked in several ways about what comes to the same types."""
         flags = ConfigStack.top_or_none()
-        return self._choice_name(repr(None if flags is None else flag_components(flags)).encode(), args)
+        asked = vars(dispatcher)[CHOOSER]
+        text = (
+            f"{None if flags is None else flag_components(flags)} {len(asked.args)} {[name for name, _ in asked.kws]}"
+        )
+        return self._choice_name(text.encode(), (*asked.args, *(typ for _, typ in asked.kws), *args))
 
     def _choice_name(self, text: bytes, args: tuple[Any, ...]) -> bytes:
         try:
@@ -205,12 +195,7 @@ class History:
 
     def _content(self, dispatcher: Any) -> bytes:
         """What an overload would be made from now.  Raises Unidentifiable."""
-        return self._made_from(self._maker.engine.digest(dispatcher))
-
-    def _made_from(self, content: bytes) -> bytes:
-        hasher = hashlib.blake2b(content, digest_size=32, person=b"nbcache content")
-        hasher.update(self._maker.registrations())
-        return hasher.digest()
+        return self._maker.engine.digest(dispatcher)
 
     def _terms(self, dispatcher: Any, args: tuple[Any, ...], *, exists: bool) -> tuple[Given, bool, Any]:
         plain = in_plain_context()
@@ -222,31 +207,38 @@ class History:
             given = self._given(dispatcher, args)
             return given, given == natural, nullcontext()
         if promise is not None:
-            given = promise.given + self._staleness(dispatcher, promise.content)
+            given = promise.given + self._staleness(dispatcher, promise.content, promise.consulted)
         else:
             self._settle()
             given = self._promised.get(self.use_id(dispatcher, args), natural) if self._promised else natural
         return (given, True, nullcontext()) if given == natural else (given, False, giving(given))
 
-    def _staleness(self, dispatcher: Any, content: bytes | None) -> Given:
+    def _staleness(self, dispatcher: Any, content: bytes | None, consulted: Consulted | None) -> Given:
         if content is None or not dispatcher._can_compile:
             return ()
         try:
             current = self._content(dispatcher)
         except Unidentifiable:
             return ()
-        return () if current == content else (("made from", content.hex()),)
+        stale: Given = () if current == content else (("made from", content.hex()),)
+        if consulted is not None and self._maker.registered_otherwise(consulted.packed, consulted.snapshot):
+            snapshot = repr(sorted(consulted.snapshot.items())).encode()
+            stale += (("registered", hashlib.blake2b(snapshot, digest_size=16).hexdigest()),)
+        return stale
 
     def _given(self, dispatcher: Any, args: tuple[Any, ...]) -> Given:
         past = past_of(dispatcher)
-        return past.given.get(args, ()) + self._staleness(dispatcher, past.made_from.get(args))
+        stale = self._staleness(dispatcher, past.made_from.get(args), past.consulted.get(args))
+        return past.given.get(args, ()) + stale
 
     def _now(self, dispatcher: Any, args: tuple[Any, ...]) -> Given | None:
         """What an overload that exists, or will, was given; None if there is nothing yet."""
         if args in vars(dispatcher)["overloads"]:
             return self._given(dispatcher, args)
         promise = past_of(dispatcher).promised.get(args)
-        return None if promise is None else promise.given + self._staleness(dispatcher, promise.content)
+        if promise is None:
+            return None
+        return promise.given + self._staleness(dispatcher, promise.content, promise.consulted)
 
     def identified(self, dispatcher: Any, args: tuple[Any, ...], content: bytes, key: str) -> str | None:
         """*dispatcher*, whose identity is *content*, is about to get an overload; the present asks for *key*.
@@ -255,13 +247,13 @@ class History:
         is not known, None if the present will do.
         """
         past = past_of(dispatcher)
-        content = self._made_from(content)
         if CHOOSER in vars(dispatcher):
-            owed = self._chosen.get(vars(dispatcher)[CHOOSER], {}).get(self._overload_name(args), key)
+            template = vars(dispatcher)[CHOOSER].template
+            owed = self._chosen.get(template, {}).get(self._overload_name(dispatcher, args), key)
             past.made_from[args] = content if owed == key else _NAMELESS
             return None if owed == key else owed
         promise = past.promised.get(args)
-        if promise is None or promise.content == content:
+        if promise is None or not self._staleness(dispatcher, promise.content, promise.consulted):
             past.made_from[args] = content
             return None
         past.made_from[args] = promise.content
@@ -279,7 +271,8 @@ class History:
         past.promised.pop(args, None)
         past.order.setdefault(args)
         past.given.pop(args, None)
-        flags = tuple(pair for pair in given if pair[0] != "made from")
+        self._overloads.append((weakref.ref(dispatcher), args))
+        flags = tuple(pair for pair in given if pair[0] not in _OF_THE_MOMENT)
         if flags:
             past.given[args] = flags
             self._irregular |= return_type is None
@@ -309,9 +302,9 @@ class History:
         for _kind, (_position, digest), args, _return_type, given, fresh, _key in uses["visible"]:
             if which(given, fresh):
                 lines.append(f"{digest.hex()} {self._types_digest(args).hex()} {given}")
-        for (_position, digest), name, key, fresh in uses["chosen"]:
+        for place, name, key, fresh in uses["chosen"]:
             if which((), fresh):
-                lines.append(f"{digest.hex()} {name.hex()} {key}")
+                lines.append(f"{place} {name.hex()} {key}")
         lines += map(repr, uses["readings"])
         return sorted(lines)
 
@@ -360,9 +353,9 @@ class History:
                 readings.append(tuple(effect.obj))
                 continue
             if effect.kind == "implementation":
-                chooser = unit.reach().reference(effect.obj)
-                if chooser is not None:
-                    chosen.append((chooser, effect.args[0], effect.given[0][1], effect.fresh))
+                chosen.append(
+                    (self._maker.extensions.place(effect.obj), *effect.args, effect.given[0][1], effect.fresh)
+                )
                 continue
             reference = _reference(unit, effect)
             if reference is not None:
@@ -414,10 +407,11 @@ class History:
                 continue
             if not fresh if now is None else now != given:
                 return _OTHERS
-        for reference, name, key, fresh in uses["chosen"]:
-            known = self._chosen_by(unit, reference).get(name)
+        for place, name, key, fresh in uses["chosen"]:
+            known = self._chosen_by(place).get(name)
             if not fresh if known is None else known != key:
                 return _OTHERS
+        self._look_for_stale()
         if self._regular and not uses["odd"]:
             return None
         self._settle()
@@ -429,8 +423,10 @@ class History:
                 return _OTHERS
         return None
 
-    def accept(self, unit: Unit, uses: dict[str, Any]) -> None:
+    def accept(self, unit: Unit, uses: dict[str, Any], consulted: Consulted) -> None:
         """An entry was loaded: what it was built upon is promised from now on."""
+        if unit.kind == "dispatcher":
+            self._overloads.append((weakref.ref(unit.owner), unit.args))
         for kind, reference, args, _return_type, given, _fresh, key in uses["visible"]:
             if kind != "dispatcher":
                 continue
@@ -439,9 +435,9 @@ class History:
             except Unresolvable:
                 continue
             if args not in vars(dispatcher)["overloads"]:
-                self._promise(dispatcher, args, given, self._made_from(reference[1]), key)
-        for reference, name, key, _fresh in uses["chosen"]:
-            self._chosen_by(unit, reference).setdefault(name, key)
+                self._promise(dispatcher, args, given, Promise((), reference[1], key, consulted))
+        for place, name, key, _fresh in uses["chosen"]:
+            self._chosen_by(place).setdefault(name, key)
         if uses["internal"] or uses["odd"]:
             self._pending.append(lambda: self._promise_internal(uses))
         self._irregular |= bool(uses["odd"])
@@ -451,21 +447,31 @@ class History:
 
             witness.load_modules(uses["readings"])
 
-    def _chosen_by(self, unit: Unit, reference: tuple[int, bytes]) -> dict[bytes, str]:
-        try:
-            return self._chosen.setdefault(unit.referent(reference), {})
-        except Unresolvable:
-            return {}
+    def _chosen_by(self, place: tuple[bytes, int]) -> dict[bytes, str]:
+        template = self._maker.extensions.at(place)
+        return {} if template is None else self._chosen.setdefault(template, {})
 
-    def _promise(self, dispatcher: Any, args: tuple[Any, ...], given: Given, content: bytes, key: str) -> None:
+    def _look_for_stale(self) -> None:
+        """Mark the overloads for which something was registered since they were made."""
+        if self._generation == self._maker.extensions.generation:
+            return
+        self._generation = self._maker.extensions.generation
+        for known, args in self._overloads:
+            dispatcher = known()
+            consulted = past_of(dispatcher).consulted.get(args) if dispatcher is not None else None
+            if consulted is not None and self._maker.registered_otherwise(consulted.packed, consulted.snapshot):
+                self._irregular = True
+                self._odd.add(self.use_id(dispatcher, args))
+
+    def _promise(self, dispatcher: Any, args: tuple[Any, ...], given: Given, promise: Promise) -> None:
         flags = []
         for name, value in given:
             if name == "made from":
-                content = bytes.fromhex(value)
-            else:
+                promise = promise._replace(content=bytes.fromhex(value))
+            elif name not in _OF_THE_MOMENT:
                 flags.append((name, value))
         past = past_of(dispatcher)
-        past.promised.setdefault(args, Promise(tuple(flags), content, key))
+        past.promised.setdefault(args, promise._replace(given=tuple(flags)))
         past.order.setdefault(args)
         if flags:
             self._irregular = True
@@ -501,9 +507,10 @@ def resolved(unit: Unit, uses: dict[str, Any]) -> list[Effect]:
             found.append(Effect(kind, unit.referent(reference), args, return_type, given, fresh))
         except Unresolvable:
             continue
-    for reference, name, key, fresh in uses["chosen"]:
-        with suppress(Unresolvable):
-            found.append(Effect("implementation", unit.referent(reference), (name,), None, (("key", key),), fresh))
+    for place, name, key, fresh in uses["chosen"]:
+        template = unit.maker.extensions.at(place)
+        if template is not None:
+            found.append(Effect("implementation", template, (name,), None, (("key", key),), fresh))
     if uses["readings"]:
         from nbcache.glue import witness
 

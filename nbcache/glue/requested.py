@@ -365,7 +365,7 @@ class _Asked:
 
 def _unit(maker: KeyMaker, public: Any, args: tuple[Any, ...], return_type: Any) -> Unit:
     sig = args if return_type is None else return_type(*args)
-    frames = FrameStack(Watch)
+    frames = FrameStack(Watch, maker)
     kernel, options = _kernel(public)
     if isinstance(kernel, UFuncDispatcher):
         with ConfigStack().enter(UFuncDispatcher.compile(_Asked(kernel), sig, **options)):

@@ -16,11 +16,22 @@ import logging
 import re
 import weakref
 from collections.abc import Callable, Iterable
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numba
-from numba.core import bytecode, callconv, cgutils, compiler_lock, entrypoints, ir, ir_utils, pythonapi, sigutils, types
+from numba.core import (
+    bytecode,
+    callconv,
+    cgutils,
+    compiler_lock,
+    entrypoints,
+    ir,
+    ir_utils,
+    pythonapi,
+    sigutils,
+    types,
+    typing,
+)
 from numba.core.base import BaseContext
 from numba.core.caching import _Cache
 from numba.core.datamodel import models
@@ -29,6 +40,7 @@ from numba.core.errors import ForceLiteralArg
 from numba.core.generators import GeneratorDescriptor
 from numba.core.registry import cpu_target
 from numba.core.runtime import nrtdynmod
+from numba.core.typing import templates
 from numba.core.typing.templates import _IntrinsicTemplate, _OverloadFunctionTemplate
 from numba.core.typing.typeof import typeof
 from numba.core.untyped_passes import MakeFunctionToJitFunction
@@ -37,12 +49,11 @@ from numba.np.ufunc import parallel, ufuncbuilder
 from numba.np.ufunc.dufunc import DUFunc, DUFuncLowerer
 from numba.np.ufunc.gufunc import GUFunc, GUFuncLowerer
 
-from nbcache.glue import addresses, artifacts, effects, shortcuts, tokens
+from nbcache.glue import addresses, artifacts, consulting, effects, shortcuts, tokens
 from nbcache.glue.faces import show_as
 from nbcache.glue.frames import Effect, FrameStack, UniqueIds
 from nbcache.glue.history import History, inherited
-from nbcache.glue.ownership import is_toolchain_definition
-from nbcache.glue.past import CHOOSER
+from nbcache.glue.past import CHOOSER, Question, past_of
 from nbcache.glue.wrappers import build_runtime
 from nbcache.passing import let_pass, suppressed
 
@@ -175,8 +186,11 @@ def _scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessi
                 if type(cache) is not SessionCache or cache.session is not session:
                     setattr(self, attribute, SessionCache(self, session))
                 depth = len(session.frames)
+                signature = args[0] if args else self._sig
                 if depth:
                     session.frames.settle()
+                    _include_existing(session, self, _argument_types(signature))
+                closed = None
                 try:
                     if isinstance(self, Dispatcher):
                         with session.history.compiling(self, *args) as uses:
@@ -186,18 +200,29 @@ def _scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessi
                 except ForceLiteralArg as exc:
                     if len(session.frames) == depth + 1:
                         session.literals_requested(self, exc.requested_args)
-                    session.frames.note(*effects.remembered(self, _argument_types(args[0] if args else self._sig)))
+                    session.frames.note(*effects.remembered(self, _argument_types(signature)))
                     raise
                 finally:
-                    session.frames.pop_to(depth)
+                    closed = session.frames.pop_to(depth)
+                if closed is not None:
+                    past_of(self).consulted[_argument_types(signature)] = closed
                 if depth:
-                    signature = args[0] if args else self._sig
                     session.frames.note(*effects.remembered(self, _argument_types(signature)), *uses)
                 return compiled
 
         return compile_in_scope
 
     return replace
+
+
+def _include_existing(session: Session, dispatcher: Any, args: tuple[Any, ...]) -> None:
+    """What is being compiled uses an overload that is there already, and so what was asked for when it was made."""
+    consulted = past_of(dispatcher).consulted.get(args)
+    session.frames.include(consulted)
+    if consulted is None and args in vars(dispatcher).get("overloads", ()):
+        frame = session.frames.top()
+        if frame is not None:
+            frame.taint = frame.taint or "it uses a function that was compiled before the cache was switched on"
 
 
 def _for_cpu(self: Any, *_args: Any) -> bool:
@@ -248,6 +273,9 @@ def _typing_after_hits(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def typeof_pyval(self: Any, val: Any) -> Any:
         typ = original(self, val)
+        if typ is types.pyobject and session.maker.installed.waiting:
+            session.maker.installed.load()
+            typ = original(self, val)
         if typ is types.pyobject and session.has_hits:
             # A compilation would have imported this by now; it says what type a CFunc has.
             importlib.import_module("numba.experimental.function_type")
@@ -288,17 +316,37 @@ def _extensions(original: Any, _session: Session) -> Any:
     return init_all
 
 
-def _known_choosers(original: Any, _session: Session) -> Any:
+def _before_types(_original: Any, session: Session) -> Any:
+    def _compilation_chain_init_hook(_self: Any) -> None:
+        """As Numba's, which loads every package that extends it before it looks at an argument."""
+        session.maker.installed.prepare()
+
+    return _compilation_chain_init_hook
+
+
+def _known_choosers(original: Any, session: Session) -> Any:
+    @functools.wraps(original)
+    def _get_impl(self: Any, args: Any, kws: Any) -> Any:
+        choices = session.maker.choices
+        if not choices.concerns(self):
+            return original(self, args, kws)
+        self._nbcache_question = Question(type(self), tuple(args), tuple(kws.items()))
+        return choices.overload(original, self, args, kws, session.frames.top())
+
+    return _get_impl
+
+
+def _marked_choices(original: Any, _session: Session) -> Any:
     @functools.wraps(original)
     def _get_jit_decorator(self: Any) -> Any:
-        decorator, chooser = original(self), self._overload_func
-        if is_toolchain_definition(chooser) or not isinstance(chooser, FunctionType):
+        decorator, question = original(self), vars(self).get("_nbcache_question")
+        if question is None:
             return decorator
 
         def jit(**options: Any) -> Callable[[Any], Any]:
             def dispatcher_for(implementation: Any) -> Any:
                 dispatcher = decorator(**options)(implementation)
-                vars(dispatcher)[CHOOSER] = chooser
+                vars(dispatcher)[CHOOSER] = question
                 return dispatcher
 
             return dispatcher_for
@@ -311,27 +359,23 @@ def _known_choosers(original: Any, _session: Session) -> Any:
 def _known_intrinsics(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def generic(self: Any, args: Any, kws: Any) -> Any:
-        chooser = self._definition_func
-        if is_toolchain_definition(chooser) or not isinstance(chooser, FunctionType):
+        choices = session.maker.choices
+        if not choices.concerns(self):
             return original(self, args, kws)
-        before = len(self._impl_cache)
-        sig = original(self, args, kws)
-        if sig is not None:
-            exists = len(self._impl_cache) == before
-            try:
-                use = session.history.intrinsic(chooser, (*args, *kws.values()), exists=exists)
-            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-                let_pass(raised)
-                _log.debug("the choice of %r can't be told", chooser, exc_info=True)
-                use = None
-            frame = session.frames.top()
-            if use is not None:
-                session.frames.note(use)
-            elif frame is not None:
-                frame.taint = frame.taint or f"what {chooser.__qualname__} had chosen is known to other processes only"
-        return sig
+        return choices.intrinsic(original, self, args, kws, session.frames.top())
 
     return generic
+
+
+def _with_loops(original: Any, session: Session) -> Any:
+    @functools.wraps(original)
+    def _type_me(self: Any, *args: Any, **named: Any) -> Any:
+        dispatcher = self._dispatcher if isinstance(self, DUFunc) else self.gufunc_builder.nb_func
+        for consulted in past_of(dispatcher).consulted.values():
+            session.frames.include(consulted)
+        return original(self, *args, **named)
+
+    return _type_me
 
 
 def _generator_names(original: Any, _session: Session) -> Any:
@@ -658,6 +702,10 @@ def table() -> list[Seam]:
             _without_masked_arrays,
         ),
         Seam(
+            Dispatcher, "_compilation_chain_init_hook", "packages that extend Numba aren't loaded for a hit",
+            _before_types, ("self",),
+        ),
+        Seam(
             entrypoints, "init_all", "it parses the metadata of every distribution for the few that extend Numba",
             _extensions,
             (),
@@ -717,12 +765,23 @@ def table() -> list[Seam]:
             "symbol names come from a process-wide counter otherwise (numba#10486)", _unique_ids,
         ),
         Seam(
+            _OverloadFunctionTemplate, "_get_impl", "other people's choosers and their answers are noted",
+            _known_choosers, ("self", "args", "kws"),
+        ),
+        Seam(
             _OverloadFunctionTemplate, "_get_jit_decorator", "the implementation that an overload chose is kept",
-            _known_choosers, ("self",),
+            _marked_choices, ("self",),
         ),
         Seam(
             _IntrinsicTemplate, "generic", "the same for intrinsics", _known_intrinsics, ("self", "args", "kws"),
         ),
+        Seam(
+            DUFunc, "_type_me", "a caller of a ufunc uses loops that are there already", _with_loops,
+        ),
+        Seam(
+            GUFunc, "_type_me", "the same", _with_loops,
+        ),
+        *_registries(),
         Seam(
             GeneratorDescriptor, "from_generator_fndesc", "a generator's next function has no unique id in its name",
             _generator_names, ("cls", "func_ir", "fndesc", "gentype", "mangler"),
@@ -747,6 +806,65 @@ def table() -> list[Seam]:
         Seam(
             BaseContext, "add_dynamic_addr", "addresses are bound anew in each process; says what one is that can't be",
             _dynamic_addresses, ("self", "builder", "intaddr", "info"),
+        ),
+    ]  # fmt: skip
+
+
+def _registries() -> list[Seam]:
+    """What Numba asks its registries through: the names that it asks for are noted."""
+    return [
+        *(
+            Seam(
+                template, "apply", "which template answered", consulting.answering, ("self", "args", "kws"),
+            )
+            for template in (templates.AbstractTemplate, templates.CallableTemplate, templates.ConcreteTemplate)
+        ),
+        Seam(
+            types.BaseFunction, "get_call_type", "how calls are typed", consulting.typing_of_calls,
+            ("self", "context", "args", "kws"),
+        ),
+        Seam(
+            typing.BaseContext, "_resolve_builtin_function_type", "how what has no value in Python is typed",
+            consulting.typing_of_builtins, ("self", "func", "args", "kws"),
+        ),
+        Seam(
+            typing.BaseContext, "find_matching_getattr_template", "how attributes are typed",
+            consulting.attributes(0, 1), ("self", "typ", "attr"),
+        ),
+        Seam(
+            typing.BaseContext, "resolve_setattr", "the same when they are set", consulting.attributes(0, 1),
+            ("self", "target", "attr", "value"),
+        ),
+        Seam(
+            typing.BaseContext, "resolve_value_type", "what type a global has", consulting.values, ("self", "val"),
+        ),
+        Seam(
+            BaseContext, "get_function", "how calls are lowered", consulting.lowering,
+            ("self", "fn", "sig", "_firstcall"),
+        ),
+        Seam(
+            BaseContext, "get_getattr", "how attributes are lowered", consulting.attributes(0, 1),
+            ("self", "typ", "attr"),
+        ),
+        Seam(
+            BaseContext, "get_setattr", "the same when they are set", consulting.attributes(1, 0),
+            ("self", "attr", "sig"),
+        ),
+        Seam(
+            BaseContext, "cast", "how values are converted", consulting.types_at(2, 3),
+            ("self", "builder", "val", "fromty", "toty"),
+        ),
+        Seam(
+            BaseContext, "get_constant_generic", "how constants are lowered", consulting.types_at(1),
+            ("self", "builder", "ty", "val"),
+        ),
+        Seam(
+            BaseContext, "compile_subroutine", "subroutines are compiled once and kept", consulting.subroutines,
+            ("self", "builder", "impl", "sig", "locals", "flags", "caching"),
+        ),
+        Seam(
+            pythonapi._Registry, "lookup", "how values are boxed and unboxed", consulting.boxing,
+            ("self", "typeclass", "default"),
         ),
     ]  # fmt: skip
 

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
+import sys
 import warnings
 import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from numba.core import compiler, entrypoints, sigutils, types
+from numba.core import compiler, sigutils, types
 from numba.core.ccallback import CFunc
 from numba.core.cpu_options import FastMathOptions, InlineOptions
 from numba.core.dispatcher import Dispatcher, LiftedCode, LiftedLoop
@@ -27,11 +29,15 @@ from numba.core.types.abstract import Type
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue import imports
+from nbcache.glue.choices import Choices
 from nbcache.glue.codeplan import nested_codes
+from nbcache.glue.consulted import Consulted, split
 from nbcache.glue.describers import Describers, function_name
-from nbcache.glue.extensions import ExtensionIndex, module_of, package_digest
+from nbcache.glue.extensions import ExtensionIndex
 from nbcache.glue.frames import Frame, FrameStack
 from nbcache.glue.identity import IdentityEngine, Unidentifiable
+from nbcache.glue.installed import InstalledExtensions
+from nbcache.glue.ownership import is_toolchain_module
 from nbcache.glue.tokens import Reach
 from nbcache.glue.toolchain import Conditions
 from nbcache.passing import let_pass
@@ -40,11 +46,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import FunctionType
 
+    from nbcache.glue.consulted import Ask
     from nbcache.glue.identity import Node, Scope
 
 KEY_VERSION = 1
-EXTENSION_NODES = 1000
-"""How large the graph behind one registration may be before its package counts by its sources."""
 _PLAIN_FLAGS = frozenset({bool, str, int, type(None)})
 _MEMO_KEEPERS = (Dispatcher, UFuncDispatcher, CFunc)
 
@@ -57,28 +62,97 @@ class KeyMaker:
         self.extensions = ExtensionIndex()
         describers = Describers(self.extensions)
         self.engine = IdentityEngine(describers.describe, self._generation, lambda obj: isinstance(obj, _MEMO_KEEPERS))
+        self.choices = Choices(self)
+        self.installed = InstalledExtensions(self.extensions)
+        self._late: set[str] = set()
         self._types: dict[Type, bytes] = {}
         self._types_that_hand_on: WeakSet[Type] = WeakSet()
         self._open_types: WeakKeyDictionary[Type, tuple[int, bytes, Scope] | None] = WeakKeyDictionary()
-        self._extensions: tuple[int, list[tuple[str, bytes]], list[Scope]] = (-1, [], [])
-        self._registrations_digest: tuple[object, bytes] = (None, b"")
-        self._registrations: dict[int, tuple[object, bytes, Scope]] = {}
-        self._by_sources: dict[str, bytes] = {}
 
     def _generation(self) -> object:
-        return imports.generation or self.extensions.refresh()
+        return imports.generation, self.extensions.ambiguities
 
-    @staticmethod
-    def prepare() -> None:
-        """Load Numba's extensions, as the first compilation would: they count for every key."""
-        entrypoints.init_all()
+    def prepare(self) -> None:
+        """See what is registered by now, with what packages would have added, unless they may wait."""
+        self.installed.prepare()
+        self.extensions.refresh()
+        self.extensions.settled = True
+
+    def meet(self, names: bytes) -> tuple[bytes, ...]:
+        """Those of an entry's names for which others have registered something, or would."""
+        if self.installed.concern(split(names)):
+            self._load_installed()
+        return self.extensions.relevant(names)
+
+    def _load_installed(self) -> None:
+        """Load what Numba would have loaded before it looked anything up."""
+        self.extensions.settled = False
+        self.installed.load()
+        self.extensions.refresh()
+        self.extensions.settled = True
+
+    def new_consulted(self) -> Consulted:
+        """For a compilation that begins; from here on every package that extends Numba takes part."""
+        if self.installed.waiting:
+            self._load_installed()
+        return Consulted(self.extensions.generation)
+
+    def close(self, frame: Frame) -> None:
+        """A compilation is over: see what others have registered for what it asked for."""
+        index, consulted = self.extensions, frame.consulted
+        index.refresh()
+        if len(sys.modules) > frame.modules:
+            late = itertools.islice(sys.modules, frame.modules, None)
+            self._late.update(name for name in late if not is_toolchain_module(name))
+        current = {}
+        for name in index.relevant_among(consulted.names):
+            try:
+                digest = self._registered(name)
+            except Unidentifiable as exc:
+                digest = b""
+                consulted.conflict = consulted.conflict or str(exc)
+            current[name] = (index.since(name), digest)
+        consulted.close(current)
+
+    def objection(self, consulted: Consulted) -> str | None:
+        """Why what an entry was built with would be other today, or None.  Asks choosers, which are other people's."""
+        for ask in consulted.asks:
+            reason = self.choices.objection(ask)
+            if reason is not None:
+                return reason
+        if consulted.asks:
+            self.extensions.refresh()
+        if self.registered_otherwise(consulted.packed, consulted.snapshot):
+            return "something else is registered with Numba for what it uses"
+        return None
+
+    def registered_otherwise(self, packed: bytes, snapshot: dict[bytes, bytes]) -> bool:
+        """Whether what others have registered for an entry's names differs from its *snapshot*."""
+        relevant = self.extensions.relevant(packed)
+        if not relevant and not snapshot:
+            return False
+        try:
+            return snapshot != {name: self._registered(name) for name in relevant}
+        except Unidentifiable:
+            return True
+
+    def _registered(self, name: bytes) -> bytes:
+        """Identity of what is registered for *name*, as it is before anything is compiled.  Raises Unidentifiable.
+
+        Modules that came in the middle of a compilation are among its readings (witness.py); here they would tell apart
+        processes that have loaded them from those that are about to.
+        """
+        if not self._late:
+            return self.extensions.digest(name, self.engine)
+        with imports.hiding(self._late):
+            return self.extensions.digest(name, self.engine)
 
     def type_digest(self, typ: Any) -> bytes:
         """Identity of a type in a signature; one that depends on code is looked at again."""
         known = self._types.get(typ)
         if known is not None:
             return known
-        generation = self.extensions.refresh()
+        generation = self.extensions.ambiguities
         last = self._open_types.get(typ)
         if last is not None and last[0] == generation and last[2].unchanged():
             return last[1]
@@ -106,55 +180,6 @@ class KeyMaker:
         if typ not in self._types and typ not in self._open_types:
             self.type_digest(typ)
         return typ in self._types
-
-    def extension_digests(self) -> list[tuple[str, bytes]]:
-        """What is registered for the toolchain's own objects, each with its identity."""
-        generation = self.extensions.refresh()
-        if generation != self._extensions[0] or not all(scope.unchanged() for scope in self._extensions[2]):
-            self._extensions = (generation, *self._read_extensions())
-        return self._extensions[1]
-
-    def registrations(self) -> bytes:
-        """Identity of what `extension_digests` last returned."""
-        digests = self._extensions[1]
-        if self._registrations_digest[0] is not digests:
-            text = repr(digests).encode()
-            self._registrations_digest = (digests, hashlib.blake2b(text, digest_size=16).digest())
-        return self._registrations_digest[1]
-
-    def _read_extensions(self) -> tuple[list[tuple[str, bytes]], list[Scope]]:
-        """Identities of registrations, as far as their graphs are small; a large package counts by its sources."""
-        digests: list[tuple[str, bytes]] = []
-        scopes: list[Scope] = []
-        for label, registered in self.extensions.for_everything:
-            package = _package_of(registered)
-            if package not in self._by_sources:
-                try:
-                    _registered, digest, scope = self._registration(registered)
-                    digests.append((label, digest))
-                    scopes.append(scope)
-                except Unidentifiable:
-                    self._by_sources[package] = package_digest(package)
-        return [*digests, *(("package " + name, digest) for name, digest in self._by_sources.items())], scopes
-
-    def _registration(self, registered: object) -> tuple[object, bytes, Scope]:
-        """A registration and its identity; read again only if it changed."""
-        known = self._registrations.get(id(registered))
-        if known is None or not known[2].unchanged():
-            known = (registered, *self.engine.scoped(registered, EXTENSION_NODES))
-            self._registrations[id(registered)] = known
-        return known
-
-    def extension_nodes(self) -> Iterator[Node]:
-        """The nodes behind those identities."""
-        for _label, registered in self.extensions.for_everything:
-            if _package_of(registered) not in self._by_sources:
-                with suppress(Unidentifiable):
-                    yield from self.engine.nodes(registered)
-
-
-def _package_of(registered: object) -> str:
-    return module_of(registered).partition(".")[0]
 
 
 def _is_fixed(node: Node) -> bool:
@@ -204,7 +229,10 @@ class Unit:
         self._hands_on = False
         self.of_the_past = False
         self._key = ""
-        self._extensions: list[tuple[str, bytes]] = []
+        self.registered: tuple[bytes, ...] = ()
+        """The names that it asked for, and for which others have registered something."""
+        self.asks: tuple[Ask, ...] = ()
+        """What it asked other people's choosers, once it is compiled."""
         self._nodes: list[Node] | None = None
         self._nodes_of_types: dict[Any, list[Node]] = {}
         self._reach: Reach | None = None
@@ -261,16 +289,8 @@ class Unit:
         if self.args and (self._hands_on or any(map(maker.hands_on, self.args))):
             # What one of them hands on another may read, by names that a third one has.
             yield maker.engine.together((self.owner, *self.args))
-        self._extensions = maker.extension_digests()
-        for label, digest in self._extensions:
-            yield label.encode() + digest
         if self.flags.debuginfo or self.flags.dbg_directives_only:
             yield self._debug_lines()
-
-    @property
-    def outdated(self) -> bool:
-        """Whether something was registered with Numba since the key was made that the key should have."""
-        return self._extensions != self.maker.extension_digests()
 
     def changed(self, late: Iterable[str]) -> bool:
         """Whether the identity isn't any more what the key was made of, apart from modules that came *late*."""
@@ -304,9 +324,27 @@ class Unit:
             nodes = {id(node.obj): node for node in self._own_nodes()}
             for typ in self._open_types():
                 nodes.update((id(node.obj), node) for node in self._type_nodes(typ))
-            nodes.update((id(node.obj), node) for node in self.maker.extension_nodes())
+            for node in self._registered_nodes():
+                nodes.setdefault(id(node.obj), node)
             self._reach = Reach(nodes.values())
         return self._reach
+
+    def reaching(self, names: Iterable[bytes]) -> Reach:
+        """The same with what others have registered for *names*."""
+        self.meets(self.maker.extensions.relevant_among(names))
+        return self.reach()
+
+    def meets(self, registered: tuple[bytes, ...]) -> None:
+        """What others have registered for these names belongs to what the unit reaches."""
+        if not set(registered) <= set(self.registered):
+            self.registered = tuple(sorted({*self.registered, *registered}))
+            self._reach = None
+
+    def _registered_nodes(self) -> Iterator[Node]:
+        for name in self.registered:
+            for each in self.maker.extensions.registered(name):
+                with suppress(Unidentifiable):  # then nothing it leads to can be found again
+                    yield from self.maker.engine.nodes((each.registered, *each.formal))
 
     def referent(self, reference: tuple[int, bytes]) -> object:
         """The object of an entry's *reference*.  Raises tokens.Unresolvable."""
@@ -358,7 +396,15 @@ class Unit:
             if not maker.is_fixed(typ):
                 found += _node_components(self._type_nodes(typ), f"argument {i} ")
         found += _node_components(self._own_nodes(), "")
-        found += [(f"extension {label}", digest.hex()[:12]) for label, digest in maker.extension_digests()]
+        found += [
+            (f"registered: {each.label}", maker.extensions.words(each, maker.engine))
+            for name in self.registered
+            for each in maker.extensions.registered(name)
+        ]
+        for ask in self.asks:
+            chooser, chosen = maker.choices.answer_to(ask)
+            if chosen is not None:
+                found += _node_components(maker.engine.nodes(chosen), f"chosen by {chooser}: ")
         return found
 
 
@@ -405,13 +451,6 @@ class LiftedUnit(Unit):
         if self._is_loop:
             self.content = self._content()
             yield self.content
-            self._extensions = self.maker.extension_digests()
-            yield repr(self._extensions).encode()
-
-    @property
-    def outdated(self) -> bool:
-        """Not for a block, which says nothing about types."""
-        return self._is_loop and super().outdated
 
     def _own_nodes(self) -> list[Node]:
         """What the function around it reaches."""

@@ -1,0 +1,234 @@
+"""Other people's choosers: what they answered, and asking them again.
+
+The function under an ``@overload`` is called by Numba with types, and returns the function to compile for
+them; the one under an ``@intrinsic`` returns a signature and a function that makes the code.  What such a
+chooser reads (a flag in another module, the environment, a file) can't be known in general, so an entry
+says what choosers were asked and what identifies their answers, and a hit asks them again: they run where
+a compilation would have run them, and only their answers have to be the same.
+
+Numba keeps an answer for each set of types and flags, and asks once.  So does this: what a hit was
+answered, Numba is answered too when it comes to ask, and the other way round.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import hashlib
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from numba.core.errors import NumbaError
+from numba.core.registry import cpu_target
+from numba.core.targetconfig import ConfigStack
+from numba.core.typing import templates
+
+from nbcache.glue.consulted import Ask
+from nbcache.glue.extensions import chooser_of
+from nbcache.glue.ownership import is_toolchain_definition
+from nbcache.passing import let_pass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nbcache.glue.frames import Frame
+    from nbcache.glue.identity import Scope
+    from nbcache.glue.units import KeyMaker
+
+NO_ANSWER = b"none"
+REFUSED = b"refused"
+_Question = tuple[Any, ...]
+
+
+class Answer:
+    """What a chooser returned in this process.
+
+    ``raw``: just that; ``chosen``: the function in it that gets compiled, or makes code; ``types``: those in
+    it; ``again``: whether Numba asks anew each time.
+    """
+
+    __slots__ = ("again", "chosen", "known", "raw", "types")
+
+    def __init__(self, raw: Any, chosen: Any, types: tuple[Any, ...], *, again: bool = False) -> None:
+        self.raw = raw
+        self.chosen = chosen
+        self.types = types
+        self.again = again
+        self.known: tuple[bytes, Scope] | None = None
+
+
+_REFUSAL = Answer(None, None, (), again=True)
+"""An exception, or that the question didn't fit."""
+
+
+class Choices:
+    """The answers of one process."""
+
+    def __init__(self, maker: KeyMaker) -> None:
+        self._maker = maker
+        self._answers: dict[_Question, Answer] = {}
+        self._foreign: dict[type, bool] = {}
+        self._flags: dict[Any, str] = {}
+
+    # -- while compiling -----------------------------------------------------------------------------
+
+    def concerns(self, template: Any) -> bool:
+        """Whether *template* asks somebody else's chooser."""
+        cls = type(template)
+        foreign = self._foreign.get(cls)
+        if foreign is None:
+            foreign = self._foreign[cls] = not is_toolchain_definition(chooser_of(cls))
+        return foreign
+
+    def overload(self, original: Callable[..., Any], template: Any, args: Any, kws: Any, frame: Frame | None) -> Any:
+        """`_OverloadFunctionTemplate._get_impl` for somebody else's chooser."""
+        question = (type(template), tuple(args), tuple(kws.items()), self._words(ConfigStack.top_or_none()))
+        return self._put(question, frame, original, template, args, kws, "_overload_func", _overloaded)
+
+    def intrinsic(self, original: Callable[..., Any], template: Any, args: Any, kws: Any, frame: Frame | None) -> Any:
+        """`_IntrinsicTemplate.generic` for somebody else's intrinsic."""
+        question = (type(template), tuple(args), tuple(kws.items()), "")
+        return self._put(question, frame, original, template, args, kws, "_definition_func", _defined)
+
+    def _put(
+        self,
+        question: _Question,
+        frame: Frame | None,
+        original: Callable[..., Any],
+        template: Any,
+        args: Any,
+        kws: Any,
+        field: str,
+        answer_of: Callable[[Any], Answer],
+    ) -> Any:
+        """Have Numba put the question, with a function in the chooser's place that listens.
+
+        Noted in the order in which plain Numba asks: before what the answer asks for when it is compiled.
+        """
+        chooser = getattr(template, field)
+        noted = False
+
+        def note() -> None:
+            nonlocal noted
+            if not noted:
+                noted = True
+                self._note(frame, question)
+
+        @functools.wraps(chooser)
+        def ask(*args: Any, **kws: Any) -> Any:
+            known = self._answers.get(question)
+            if known is None or known.again:
+                self._answers[question] = _REFUSAL
+                known = self._answers[question] = answer_of(chooser(*args, **kws))
+            note()
+            return known.raw
+
+        known = self._answers.get(question)
+        if known is not None and not known.again:
+            note()
+        setattr(template, field, ask)
+        try:
+            return original(template, args, kws)
+        finally:
+            setattr(template, field, chooser)
+            note()
+
+    def _words(self, flags: Any) -> str:
+        if flags is None:
+            return ""
+        words = self._flags.get(flags)
+        if words is None:
+            from nbcache.glue.units import flag_components
+
+            text = repr(flag_components(flags)).encode()
+            words = self._flags[flags] = hashlib.blake2b(text, digest_size=8).hexdigest()
+        return words
+
+    def _note(self, frame: Frame | None, question: _Question) -> None:
+        """Note on the frame what was asked; what nothing identifies can't become an entry."""
+        if frame is None:
+            return
+        template, args, kws, flags = question
+        try:
+            name, position = self._maker.extensions.place(template)
+            # Numba asked before nbcache was switched on, or wasn't asked at all: the types don't fit the parameters.
+            answer = self._digest(self._answers.get(question, _REFUSAL))
+            frame.consulted.asks.setdefault(Ask(name, position, args, kws, flags, answer))
+        except Exception as exc:  # noqa: BLE001  whatever it is, the program goes on
+            let_pass(exc)
+            frame.taint = frame.taint or f"what {template.__name__} chose for it: {exc}"
+
+    def _digest(self, answer: Answer) -> bytes:
+        if answer.chosen is None:
+            return REFUSED if answer is _REFUSAL else NO_ANSWER
+        if answer.known is None or not answer.known[1].unchanged():
+            answer.known = self._maker.engine.scoped(answer.chosen)
+        content = answer.known[0]
+        for typ in answer.types:
+            content += self._maker.type_digest(typ)
+        return content if len(content) == 32 else hashlib.blake2b(content, digest_size=32).digest()
+
+    def answer_to(self, ask: Ask) -> tuple[str, Any | None]:
+        """Who was asked, by name, and the function that was chosen, None if there was none."""
+        template = self._maker.extensions.at((ask.name, ask.position))
+        known = self._answers.get((template, ask.args, ask.kws, ask.flags))
+        return getattr(chooser_of(template), "__qualname__", "?"), None if known is None else known.chosen
+
+    # -- on a hit ------------------------------------------------------------------------------------
+
+    def objection(self, ask: Ask) -> str | None:
+        """Why what was asked would be answered otherwise in this process, or None.  Calls the chooser."""
+        template = self._maker.extensions.at((ask.name, ask.position))
+        chooser = chooser_of(template)
+        if chooser is None:
+            return None if ask.answer in {NO_ANSWER, REFUSED} else "what it was built with is not registered"
+        question = (template, ask.args, ask.kws, ask.flags)
+        known = self._answers.get(question)
+        if known is None or known.again:
+            self._answers[question] = _REFUSAL
+            try:
+                known = self._answers[question] = self._ask(template, chooser, ask)
+            except Exception as exc:  # noqa: BLE001  as Numba does with its own errors; others it will raise itself
+                let_pass(exc)
+                known = self._answers[question] if isinstance(exc, NumbaError) else None
+        if known is None or self._digest(known) != ask.answer:
+            return f"{chooser.__qualname__} chooses otherwise"
+        return None
+
+    def _ask(self, template: Any, chooser: Any, ask: Ask) -> Answer:
+        kws = dict(ask.kws)
+        if templates._IntrinsicTemplate in template.__mro__:
+            if _looks_at_context(chooser.__code__):
+                cpu_target.target_context.refresh()
+            return _defined(chooser(cpu_target.typing_context, *ask.args, **kws))
+        try:
+            inspect.signature(chooser).bind(*ask.args, **kws)
+        except TypeError:
+            return _REFUSAL
+        return _overloaded(chooser(*ask.args, **kws))
+
+
+def _overloaded(raw: Any) -> Answer:
+    """What the chooser of an overload returned: nothing, a function, or a function and the types that it wants."""
+    if isinstance(raw, tuple):  # Numba keeps none of these
+        return Answer(raw, raw[1], tuple(raw[0].args), again=True)
+    return Answer(raw, raw, ())
+
+
+def _defined(raw: Any) -> Answer:
+    """What the typing half of an intrinsic returned: nothing, or a signature and the function that makes the code."""
+    if raw is None:
+        return Answer(None, None, ())
+    sig, implementation = raw
+    types = (sig.return_type, *sig.args, *(() if sig.recvr is None else (sig.recvr,)))
+    return Answer(raw, implementation, types)
+
+
+@functools.lru_cache(maxsize=256)
+def _looks_at_context(code: Any) -> bool:
+    """Whether an intrinsic's typing half uses the typing context, which then has to know all that it may be asked."""
+    name = code.co_varnames[0] if code.co_argcount else None
+    return any(
+        name == instruction.argval or (isinstance(instruction.argval, tuple) and name in instruction.argval)
+        for instruction in dis.get_instructions(code)
+    )

@@ -1,0 +1,210 @@
+"""Notes what a compilation asks Numba's registries for: what the seams on them do.
+
+All of this runs hundreds of times in a compilation, and does nothing but add to a dictionary.  Names are
+explained in consulted.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from numba.core import types
+
+from nbcache.glue import consulted
+from nbcache.glue.consulted import Consulted
+from nbcache.glue.extensions import is_native
+from nbcache.glue.ownership import is_toolchain_definition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from nbcache.glue.seams import Session
+
+_SUBROUTINE = "_nbcache_consulted"
+"""On the library of a subroutine that Numba keeps: what compiling it asked for."""
+_foreign_classes: dict[type, bytes | None] = {}
+_answered: list[tuple[type, Any]] = [(object, None)]
+"""The template that answered last, and its answer."""
+
+
+def _note_types(names: set[bytes], found: Iterable[Any]) -> None:
+    for typ in found:
+        cls = type(typ)
+        try:
+            name = _foreign_classes[cls]
+        except KeyError:
+            foreign = isinstance(typ, types.Type) and not is_toolchain_definition(cls)
+            name = _foreign_classes[cls] = consulted.type_class(cls) if foreign else None
+        if name is not None:
+            names.add(name)
+
+
+def answering(original: Any, _session: Session) -> Any:
+    """`apply` of a kind of template."""
+
+    @functools.wraps(original)
+    def apply(self: Any, args: Any, kws: Any) -> Any:
+        sig = original(self, args, kws)
+        if sig is not None:
+            _answered[0] = (type(self), sig)
+        return sig
+
+    return apply
+
+
+def _settled(sig: Any) -> bool:
+    """Whether a template that nobody can get ahead of answered just now."""
+    template, answer = _answered[0]
+    return answer is sig and is_native(template)
+
+
+def typing_of_calls(original: Any, session: Session) -> Any:
+    """`BaseFunction.get_call_type`: Numba's way from a function and argument types to a signature."""
+
+    @functools.wraps(original)
+    def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
+        frame = session.frames.top()
+        if frame is None:
+            return original(self, context, args, kws)
+        names = frame.consulted.at(session.maker.extensions.generation)
+        names.add(consulted.called(self.typing_key))
+        _note_types(names, args)
+        settled = False
+        try:
+            sig = original(self, context, args, kws)
+            settled = _settled(sig)
+        finally:
+            if not settled:
+                names.add(consulted.typed(self.typing_key))
+        _note_types(names, (sig.return_type,))
+        return sig
+
+    return get_call_type
+
+
+def typing_of_builtins(original: Any, session: Session) -> Any:
+    """`BaseContext._resolve_builtin_function_type`: the same for what has no value in Python, such as `getiter`."""
+
+    @functools.wraps(original)
+    def _resolve_builtin_function_type(self: Any, func: Any, args: Any, kws: Any) -> Any:
+        frame = session.frames.top()
+        if frame is None or isinstance(func, types.Type):
+            return original(self, func, args, kws)
+        names = frame.consulted.at(session.maker.extensions.generation)
+        names.add(consulted.called(func))
+        _note_types(names, args)
+        settled = False
+        try:
+            sig = original(self, func, args, kws)
+            settled = _settled(sig)
+        finally:
+            if not settled:
+                names.add(consulted.typed(func))
+        return sig
+
+    return _resolve_builtin_function_type
+
+
+def attributes(type_at: int, name_at: int) -> Callable[[Any, Session], Any]:
+    """What looks for an attribute: the type and the attribute's name are at these positions after ``self``."""
+
+    def replace(original: Any, session: Session) -> Any:
+        @functools.wraps(original)
+        def look(self: Any, *args: Any) -> Any:
+            frame = session.frames.top()
+            if frame is not None:
+                names = frame.consulted.at(session.maker.extensions.generation)
+                names.add(consulted.attribute(args[name_at]))
+                owner = args[type_at]
+                _note_types(names, (owner,) if isinstance(owner, types.Type) else owner.args)
+            return original(self, *args)
+
+        return look
+
+    return replace
+
+
+def lowering(original: Any, session: Session) -> Any:
+    """`BaseContext.get_function`: the code for a call."""
+
+    @functools.wraps(original)
+    def get_function(self: Any, fn: Any, sig: Any, *rest: Any, **named: Any) -> Any:
+        frame = session.frames.top()
+        if frame is not None and not isinstance(fn, types.Dispatcher):
+            names = frame.consulted.at(session.maker.extensions.generation)
+            key = fn.get_impl_key(sig) if isinstance(fn, types.Callable) else fn
+            names.add(consulted.called(key))
+            _note_types(names, sig.args)
+        return original(self, fn, sig, *rest, **named)
+
+    return get_function
+
+
+def types_at(*positions: int) -> Callable[[Any, Session], Any]:
+    """What handles values whose types are at these *positions* after ``self``, and nothing else that has a name."""
+
+    def replace(original: Any, session: Session) -> Any:
+        @functools.wraps(original)
+        def handle(self: Any, *args: Any, **named: Any) -> Any:
+            frame = session.frames.top()
+            if frame is not None:
+                found = [args[position] for position in positions if position < len(args)]
+                _note_types(frame.consulted.at(session.maker.extensions.generation), found)
+            return original(self, *args, **named)
+
+        return handle
+
+    return replace
+
+
+def boxing(original: Any, session: Session) -> Any:
+    """`_Registry.lookup` of what boxes, unboxes and reflects values of a class of types."""
+
+    @functools.wraps(original)
+    def lookup(self: Any, typeclass: Any, default: Any = None) -> Any:
+        frame = session.frames.top()
+        if frame is not None and not is_toolchain_definition(typeclass):
+            frame.consulted.at(session.maker.extensions.generation).add(consulted.type_class(typeclass))
+        return original(self, typeclass, default)
+
+    return lookup
+
+
+def values(original: Any, session: Session) -> Any:
+    """`BaseContext.resolve_value_type`: the type of a global, a default or a closure's value."""
+
+    @functools.wraps(original)
+    def resolve_value_type(self: Any, val: Any) -> Any:
+        frame = session.frames.top()
+        if frame is not None:
+            names = frame.consulted.at(session.maker.extensions.generation)
+            for cls in type(val).__mro__:
+                if not is_toolchain_definition(cls):
+                    names.add(consulted.value_class(cls))
+        return original(self, val)
+
+    return resolve_value_type
+
+
+def subroutines(original: Any, session: Session) -> Any:
+    """`BaseContext.compile_subroutine`, which keeps what it has compiled for the next caller."""
+
+    @functools.wraps(original)
+    def compile_subroutine(self: Any, *args: Any, **named: Any) -> Any:
+        frame = session.frames.top()
+        if frame is None:
+            return original(self, *args, **named)
+        outer, frame.consulted = frame.consulted, Consulted(session.maker.extensions.generation)
+        try:
+            cres = original(self, *args, **named)
+            kept = vars(cres.library).setdefault(_SUBROUTINE, frame.consulted)
+        except BaseException:
+            kept = frame.consulted
+            raise
+        finally:
+            frame.consulted = outer
+            outer.include(kept)
+        return cres
+
+    return compile_subroutine

@@ -1,0 +1,206 @@
+"""Packages that extend Numba (``numba_extensions``), and doing without them until they are needed.
+
+Numba loads every such package before the first compilation: a second for some, in a process that may use
+none of them.  A hit needs to know what they would register, and nothing more; so whoever loads them first
+writes down the names (consulted.py), and where an entry's names are none of these, they stay unloaded.
+
+What was written down holds as long as the packages are what they were: the same declarations, and each file
+that loading them imported with the same size, time stamp and inode.  It is only written down where loading
+them did nothing else that a program could see: no line was printed, and no module that was there before
+has another value in it.  As soon as one of the packages is imported by somebody, or something is to be
+compiled, they are loaded, as Numba would have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from numba.core import entrypoints
+from numba.core.typing.typeof import typeof_impl
+
+from nbcache.glue import shortcuts
+from nbcache.glue.ownership import is_toolchain_definition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from nbcache.glue.extensions import ExtensionIndex
+
+VERSION = 1
+MOST_FILES = 20_000
+"""What imports more than this is loaded each time: looking at its files would take as long."""
+
+
+class InstalledExtensions:
+    """Those of this process's environment.
+
+    ``recall(key)`` yields what was remembered under a key, ``remember(key, variant, content)`` keeps it.
+    """
+
+    def __init__(self, index: ExtensionIndex) -> None:
+        self._index = index
+        self.recall: Callable[[str], Iterable[bytes]] = lambda _key: ()
+        self.remember: Callable[[str, str, bytes], None] = lambda _key, _variant, _content: None
+        self._key = ""
+        self._declared: list[str] = []
+        self._known: frozenset[bytes] | None = None
+        self._roots: tuple[str, ...] = ()
+        self._looked = False
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there are any that may stay unloaded for now."""
+        if entrypoints._already_initialized:
+            return False
+        if not self._looked:
+            self._looked = True
+            self._look()
+        return self._known is not None and sys.modules.keys().isdisjoint(self._roots)
+
+    def prepare(self) -> None:
+        """Load them unless they may wait."""
+        if not self.waiting:
+            self.load()
+
+    def concern(self, names: Iterable[bytes]) -> bool:
+        """Whether any that wait would register something for one of these names."""
+        return self.waiting and self._known is not None and not self._known.isdisjoint(names)
+
+    def load(self) -> None:
+        """Load them, as Numba does before it compiles for the first time."""
+        if entrypoints._already_initialized:
+            return
+        if self._known is not None or not self._key or not self._index.empty:
+            entrypoints.init_all()
+            return
+        before = _Scene()
+        entrypoints.init_all()
+        self._index.refresh()
+        content = before.quiet() and self._description(before)
+        if content:
+            self.remember(self._key, hashlib.blake2b(content, digest_size=16).hexdigest(), content)
+
+    def _look(self) -> None:
+        declared = shortcuts.declarations()
+        if declared is None:  # only `importlib.metadata` can tell
+            return
+        if not declared:
+            entrypoints._already_initialized = True
+            return
+        text = json.dumps([VERSION, sys.prefix, sys.version, declared])
+        self._declared = [module for _path, entries in declared for module in _modules_in(entries)]
+        self._key = hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=32).hexdigest()
+        self._index.refresh()
+        if not self._index.empty:  # what these register might have been registered by loading one that waits
+            return
+        for content in self.recall(self._key):
+            remembered = _read(content)
+            if remembered is not None and all(_stamp(path) == stamp for path, stamp in remembered["files"].items()):
+                self._known = frozenset(map(bytes.fromhex, remembered["names"]))
+                self._roots = tuple(remembered["roots"])
+                return
+
+    def _description(self, before: _Scene) -> bytes:
+        """What they register and for which modules they matter; b"" if that can't be told."""
+        files = {}
+        loaded = [module for name, module in sorted(sys.modules.items()) if name not in before.modules]
+        for module in loaded:
+            path = getattr(module, "__file__", None)
+            stamp = None if path is None else _stamp(path)
+            if path is not None and stamp is None:
+                return b""
+            if stamp is not None:
+                files[path] = stamp
+        classes = typeof_impl.registry.keys() - before.typed
+        if any(map(is_toolchain_definition, classes)):
+            return b""
+        matter = [*self._index.modules(), *(cls.__module__ for cls in classes), *self._declared]
+        roots = {name.partition(".")[0] for name in matter}
+        if len(files) > MOST_FILES or not roots.isdisjoint(before.modules):
+            return b""
+        names = sorted(name.hex() for name in self._index.names())
+        content = {"version": VERSION, "names": names, "roots": sorted(roots), "files": files}
+        return json.dumps(content).encode("utf-8", "surrogateescape")
+
+
+class _Scene:
+    """What a program can see before the packages are loaded; `quiet` says whether it is the same after."""
+
+    def __init__(self) -> None:
+        self.modules = dict(sys.modules)
+        self.typed = set(typeof_impl.registry)
+        # Python's own library keeps counters and caches in its modules; Numba notes there that it loads extensions.
+        self._values = {
+            name: dict(vars(module))
+            for name, module in self.modules.items()
+            if isinstance(module, ModuleType) and name.partition(".")[0] not in sys.stdlib_module_names - {"__main__"}
+            if module is not entrypoints
+        }
+        self._environ = dict(os.environ)
+        self._streams = (sys.stdout, sys.stderr)
+        self._heard: list[str] = []
+        sys.stdout, sys.stderr = (_Listener(stream, self._heard) for stream in self._streams)
+
+    def quiet(self) -> bool:
+        """End the scene."""
+        if isinstance(sys.stdout, _Listener) and isinstance(sys.stderr, _Listener):
+            sys.stdout, sys.stderr = self._streams
+        else:
+            return False
+        return not self._heard and dict(os.environ) == self._environ and all(map(self._is_same, self._values))
+
+    def _is_same(self, name: str) -> bool:
+        if sys.modules.get(name) is not self.modules[name]:
+            return False
+        before, now = self._values[name], vars(self.modules[name])
+        for attribute, value in now.items():
+            known = before.get(attribute, _Scene)
+            # A package gets its submodules, and Numba fills tables when they are first needed.
+            harmless = isinstance(value, ModuleType) or (known is None and name.partition(".")[0] == "numba")
+            if value is not known and not harmless and attribute != "__warningregistry__":
+                return False
+        return before.keys() <= now.keys()
+
+
+class _Listener:
+    """A stream that passes on what is written, and notes that something was."""
+
+    def __init__(self, stream: Any, heard: list[str]) -> None:
+        self._stream = stream
+        self._heard = heard
+
+    def write(self, text: str) -> Any:
+        self._heard.append(text)
+        return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _modules_in(entries: str) -> list[str]:
+    """The modules that the entry points of a distribution name."""
+    values = (line.partition("=")[2].strip() for line in entries.splitlines() if "=" in line)
+    return [value.partition(":")[0].strip() for value in values]
+
+
+def _stamp(path: str) -> list[int] | None:
+    """What changes with a file."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return [status.st_size, status.st_mtime_ns, status.st_ino]
+
+
+def _read(content: bytes) -> Mapping[str, Any] | None:
+    """What `_description` wrote, or None for anything else."""
+    try:
+        found = json.loads(content)
+        return found if found["version"] == VERSION else None
+    except (ValueError, TypeError, KeyError):
+        return None
