@@ -23,6 +23,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import types as kinds
 import weakref
 from contextlib import suppress
 from types import CodeType, FunctionType
@@ -235,6 +236,9 @@ class Reach:
 
 # -- while compiling ---------------------------------------------------------------------------
 
+_KINDS = frozenset(id(kind) for kind in vars(kinds).values() if isinstance(kind, type))
+"""Python's own, as of methods and cells, which say that they are from builtins but are not there."""
+
 
 def _new_token(frame: Frame, definition: Definition, live: Any) -> str:
     token = f"nbcache!{frame.build}.{next(frame.ordinals)}!"
@@ -291,6 +295,8 @@ def live_reference(frame: Frame, obj: object) -> str | None:
     """
     module = getattr(obj, "__module__", None)
     qualname = getattr(obj, "__qualname__", None)
+    if isinstance(obj, type) and id(obj) in _KINDS:
+        return None
     if isinstance(qualname, str) and is_toolchain_definition(obj):
         return None
     if isinstance(module, str) and isinstance(qualname, str) and module not in {"__main__", "__mp_main__"}:
