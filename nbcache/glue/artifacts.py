@@ -42,7 +42,7 @@ from numba.stencils.stencil import StencilFunc
 from nbcache.glue import caveats, tokens
 from nbcache.glue.atoms import encode_atom
 from nbcache.glue.consulted import Consulted
-from nbcache.glue.describers import ADDRESS
+from nbcache.glue.describers import ADDRESS, by_address
 from nbcache.glue.elf import symbols_of
 from nbcache.glue.frames import build_in
 from nbcache.glue.inspection import Annotation, Inspection, LoadedDescriptor, Metadata
@@ -96,6 +96,9 @@ class TokenPickler(NumbaPickler):
             token = tokens.live_reference(self._frame, obj)
             if token is not None:
                 return tokens.recall, (token,)
+        elif type(obj) is np.ndarray and by_address(obj):
+            # Identity covers the head of such an array; only here is its content written down, for object mode.
+            self._frame.taint = self._frame.taint or "it writes down an array that counts by its address"
         elif isinstance(obj, LiftedCode):
             rebuild, state = obj.__reduce__()
             origin = _numbered(obj, self._frame)

@@ -7,7 +7,7 @@ Two values get the same bytes only if compiled code cannot tell them apart: ``1`
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -51,11 +51,25 @@ def encode_atom(value: object) -> bytes | None:
     encoder = _ATOMS.get(type(value))
     if encoder is not None:
         return encoder(value)
-    if isinstance(value, np.generic) and type(value).__module__ == "numpy" and not value.dtype.hasobject:
-        return _encode_generic(value)
+    if isinstance(value, np.generic):
+        # A record can be assigned to.
+        fixed = type(value).__module__ == "numpy" and not value.dtype.hasobject and not isinstance(value, np.void)
+        return _encode_generic(value) if fixed else None
     if isinstance(value, np.dtype):
-        return encode_dtype(value)
+        return None if list(extras_of(value)) else encode_dtype(value)
     return None
+
+
+def extras_of(dtype: np.dtype) -> Iterator[object]:
+    """What a dtype holds that isn't in its bytes: metadata, and classes of scalars that aren't NumPy's."""
+    if dtype.metadata:
+        yield dict(dtype.metadata)
+    if dtype.type.__module__ != "numpy":
+        yield dtype.type
+    if dtype.subdtype is not None:
+        yield from extras_of(dtype.subdtype[0])
+    for field in (dtype.fields or {}).values():
+        yield from extras_of(field[0])
 
 
 def encode_constant(value: object) -> bytes:

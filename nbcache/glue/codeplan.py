@@ -18,6 +18,7 @@ from nbcache.glue.atoms import encode_constant
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_CONTAINS_OP = dis.opmap["CONTAINS_OP"]
 _EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
 # Since 3.11 the lowest bit of LOAD_GLOBAL's argument says whether a NULL is pushed.
 _GLOBAL_SHIFT = 1 if "CACHE" in dis.opmap else 0
@@ -73,6 +74,7 @@ class CodePlan(NamedTuple):
     ``m = mod; m.K`` needs no data-flow analysis then.
     ``imports``: modules imported inside the body.
     ``reads``: what is read off each variable for certain, or handed on; nothing else is read off it here.
+    ``asks_membership``: whether there is an ``in``, which Numba answers while compiling if it can.
     """
 
     digest: bytes
@@ -80,6 +82,7 @@ class CodePlan(NamedTuple):
     attribute_names: frozenset[str]
     imports: tuple[str, ...]
     reads: dict[Variable, set[Read]]
+    asks_membership: bool
 
 
 _plans: dict[int, tuple[weakref.ref[CodeType], CodePlan]] = {}
@@ -119,6 +122,7 @@ def _make_plan(code: CodeType) -> CodePlan:
         attribute_names=frozenset(attribute_names),
         imports=tuple(sorted(name for kind, name in reads if kind == IMPORTED)),
         reads=reads,
+        asks_membership=any(_CONTAINS_OP in each.co_code[::2] for each in nested_codes(code)),
     )
 
 

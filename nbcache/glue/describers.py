@@ -7,16 +7,18 @@ says what an object consists of; what refuses to be reduced is unidentifiable.
 
 from __future__ import annotations
 
-import copyreg
 import ctypes
 import enum
 import functools
+import gc
 import hashlib
+import importlib
 import os
 import re
 import sys
 import warnings
 import weakref
+from abc import ABCMeta
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import (
     BuiltinFunctionType,
@@ -33,7 +35,8 @@ from types import (
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba.core import types
+from numba.core import ir, types
+from numba.core.ccallback import CFunc
 from numba.core.dispatcher import Dispatcher, LiftedCode
 from numba.core.extending import _Intrinsic
 from numba.core.registry import cpu_target
@@ -44,10 +47,11 @@ from numba.np.ufunc.gufunc import GUFunc
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue import imports
-from nbcache.glue.atoms import encode_atom, encode_dtype
+from nbcache.glue.atoms import encode_atom, encode_dtype, extras_of
 from nbcache.glue.codeplan import CLOSURE, GLOBAL, IMPORTED, plan_of
 from nbcache.glue.exported import exported_as
-from nbcache.glue.identity import MEMO, MISSING, HandedOn, Node, Unidentifiable
+from nbcache.glue.identity import MARK, MISSING, HandedOn, Node, Unidentifiable
+from nbcache.glue.instances import HEAP_TYPE, add_state, describe_instance, dictionary_of
 from nbcache.glue.ownership import (
     edition_of,
     has_toolchain_globals,
@@ -61,7 +65,7 @@ from nbcache.glue.past import LOOPS, past_of
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from nbcache.glue.codeplan import CodePlan, Read
     from nbcache.glue.extensions import ExtensionIndex
@@ -75,12 +79,13 @@ class Describers:
 
     def __init__(self, extensions: ExtensionIndex) -> None:
         self._extensions = extensions
-        self._by_type: dict[type, Callable[[Node, Any], None]] = {}
+        self._by_type: dict[type, tuple[type, Callable[[Node, Any], None], bool]] = {}
+        """For a class, which of its bases is described, by what, and whether one instance can be told from another."""
         self._leaves: dict[int, tuple[str, Node]] = {}
         """What belongs to the toolchain: met in nearly every function, and digested once."""
 
-    def describe(self, obj: object) -> Node:
-        """The node of *obj*, which is no atom.  Raises Unidentifiable."""
+    def describe(self, obj: object, compiled: bool = False) -> Node:
+        """The node of *obj*, which is no atom: as what is *compiled*, or what may run.  Raises Unidentifiable."""
         name = None if is_numba_type(obj) or isinstance(obj, np.ndarray) else toolchain_name(obj)
         if name is not None:
             known = self._leaves.get(id(obj))
@@ -94,25 +99,73 @@ class Describers:
             else:
                 self._leaves[id(obj)] = (name, node)
             return node
-        node = Node(obj, "")
-        describer = self._by_type.get(type(obj))
-        if describer is None:
-            describer = self._by_type[type(obj)] = _describer_for(type(obj))
+        node = Node(obj, "", compiled=compiled)
+        kind = self._by_type.get(type(obj))
+        if kind is None:
+            kind = self._by_type[type(obj)] = (*_describer_for(type(obj)), _is_individual(type(obj)))
+        base, describer, node.individual = kind
         describer(node, obj)
         if not node.title:
             node.title = type(obj).__name__
         ordinal = self._extensions.ordinal(obj)
         if ordinal is not None:
             node.part("among namesakes", repr(ordinal).encode(), str(ordinal))
+        node.compiled = False
+        if base is not type(obj) and base is not object and base not in _WITH_THEIR_STATE:
+            if toolchain_name(type(obj)) is None:
+                node.edge("class", type(obj))
+            else:
+                node.part("class", type(obj).__qualname__.encode())
+            add_state(node, obj, beyond=base)
         return node
 
 
-def _describer_for(cls: type) -> Callable[[Node, Any], None]:
+def _describer_for(cls: type) -> tuple[type, Callable[[Node, Any], None]]:
+    """The describer of a class, and which of its bases that is for; ``object`` if it describes all of an instance."""
     for base in cls.__mro__:
-        describer = _DESCRIBERS.get(base) or _DESCRIBERS_BY_NAME.get(f"{base.__module__}:{base.__qualname__}")
+        if base in _DESCRIBERS:
+            return base, _DESCRIBERS[base]
+        describer = _DESCRIBERS_BY_NAME.get(f"{base.__module__}:{base.__qualname__}")
         if describer is not None:
-            return describer
-    return _describe_instance
+            return object, describer
+    return object, _describe_instance
+
+
+def _is_individual(cls: type) -> bool:
+    """Whether one instance can be told from another that is like it; not where somebody makes them as they like."""
+    if not _NO_INDIVIDUALS.isdisjoint(cls.__mro__):
+        return False
+    if not _INDIVIDUALS.isdisjoint(cls.__mro__) or cls.__module__.startswith("numba."):
+        return True
+    return not is_toolchain_module(cls.__module__)
+
+
+# -- attributes that anybody sets --------------------------------------------------------------
+
+_USUAL_ATTRIBUTES = frozenset(
+    {"__module__", "__name__", "__qualname__", "__doc__", "__wrapped__", "__annotations__", "__signature__"}
+)  # what functools.update_wrapper copies, and what is described anyway
+
+
+def _describe_attributes(node: Node, obj: Any, *, but: frozenset[str] = _USUAL_ATTRIBUTES) -> None:
+    """What was set on a function or the like; code that runs while compiling may read it."""
+
+    def found(known: weakref.ref[Any]) -> list[object]:
+        attributes = vars(known())
+        names = sorted(name for name in attributes.keys() - but if not name.startswith(MARK))
+        return [*names, *(attributes[name] for name in names)]
+
+    node.snapshot(found, weakref.ref(obj))
+    attributes = found(weakref.ref(obj))
+    half = len(attributes) // 2
+    for name, value in zip(attributes[:half], attributes[half:], strict=True):
+        node.value(f"attribute {name}", value)
+
+
+@functools.cache
+def _attributes_of_any(kind: type) -> frozenset[str]:
+    """What Numba sets on every dispatcher of a kind."""
+    return _USUAL_ATTRIBUTES | vars(kind(lambda: None)).keys()
 
 
 # -- functions -------------------------------------------------------------------------------
@@ -142,10 +195,16 @@ def _describe_function(node: Node, function: FunctionType) -> None:
     for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
         _describe_cell(node, f"closure {name}: {variable}", cell, plan, (CLOSURE, variable))
     # inspect.signature, and so Numba, follows these.
+    compiled, node.compiled = node.compiled, False
     for attribute in ("__wrapped__", "__signature__"):
         if attribute in function.__dict__:
             node.watch_attribute(function, attribute, function.__dict__[attribute])
             node.value(f"{attribute} {name}", function.__dict__[attribute])
+    if not compiled:
+        _describe_attributes(node, function)
+        node.watch_attribute(function, "__annotations__", function.__annotations__)
+        node.value("annotations", function.__annotations__, owned=True)
+    node.compiled = compiled
     if has_toolchain_globals(function):
         return
     for variable in plan.global_names:
@@ -156,6 +215,10 @@ def _describe_function(node: Node, function: FunctionType) -> None:
         if isinstance(module, ModuleType) and (not is_toolchain_module(imported) or imported in _ALWAYS_THERE):
             wanted = _Wanted(plan.attribute_names, _reads_of_import(plan, imported))
             _describe_module_attributes(node, f"import {name}: {imported}", module, wanted, set())
+    if plan.asks_membership:
+        for i, (_label, value) in enumerate(node.edges):
+            # Whether something is in a captured array, Numba finds out while compiling.
+            node.ways[i] &= not isinstance(value, np.ndarray | tuple)
 
 
 _ALWAYS_THERE = frozenset({"sys", "os", "math", "numpy", "numba", "numba.core.config"})
@@ -383,10 +446,18 @@ def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
     # What is watched lies in a memo on the dispatcher itself: it must not keep the dispatcher alive.
     weakly = weakref.proxy(dispatcher)
     node.watch_attribute(weakly, "py_func", dispatcher.py_func)
+    compiled = node.compiled
+    pipeline = dispatcher._compiler.pipeline_class
+    # What is inlined, and what passes of others see, is looked at by more than the compiler.
+    node.compiled &= dispatcher.targetoptions.get("inline", "never") == "never" and toolchain_name(pipeline) is not None
     node.edge("py_func", dispatcher.py_func)
+    _describe_frozen_defaults(node, dispatcher)
+    node.compiled = False
     _describe_options(node, dispatcher)
-    node.edge("pipeline", dispatcher._compiler.pipeline_class)
+    node.edge("pipeline", pipeline)
     _describe_class_of(node, dispatcher)
+    if not compiled:
+        _describe_attributes(node, dispatcher, but=_attributes_of_any(type(dispatcher)))  # type: ignore[arg-type]
     can_compile = dispatcher._can_compile
     node.watch_attribute(weakly, "_can_compile", can_compile)
     node.part("can compile", b"%d" % can_compile, str(can_compile))
@@ -440,6 +511,18 @@ def _instance_attributes(cls: type) -> frozenset[str]:
     return frozenset(functools.WRAPPER_ASSIGNMENTS).union({"__wrapped__"}, *names)
 
 
+def _describe_frozen_defaults(node: Node, dispatcher: Any) -> None:
+    """The defaults that callers get, which were the function's when it was decorated."""
+    parameters = dispatcher._compiler.pysig.parameters.values()
+    frozen = [p for p in parameters if p.default is not p.empty]
+    function = dispatcher.py_func
+    keywords = function.__kwdefaults__ or {}
+    current = [*(function.__defaults__ or ()), *(keywords[p.name] for p in parameters if p.name in keywords)]
+    if len(frozen) != len(current) or any(p.default is not now for p, now in zip(frozen, current, strict=True)):
+        for parameter in frozen:
+            node.value(f"default at decoration: {parameter.name}", parameter.default)
+
+
 def _describe_options(node: Node, dispatcher: Any) -> None:
     for option, value in sorted(dispatcher.targetoptions.items()):
         node.watch_item(dispatcher.targetoptions, option, value)
@@ -470,6 +553,7 @@ def _overloads_made_from(known: weakref.ref[Any]) -> bytes:
 def _describe_ufunc_dispatcher(node: Node, dispatcher: UFuncDispatcher) -> None:
     node.title = f"ufunc {function_name(dispatcher.py_func)}"
     node.edge("py_func", dispatcher.py_func)
+    node.compiled = False
     _describe_options(node, dispatcher)
 
 
@@ -493,6 +577,7 @@ def _describe_gufunc(node: Node, gufunc: Any) -> None:
     node.title = f"GUFunc {gufunc.__name__}"
     builder = gufunc.gufunc_builder
     node.edge("py_func", builder.py_func)
+    node.compiled = False
     for option, value in sorted(builder.targetoptions.items()):
         node.value(f"option {option}", value)
     node.volatile = False
@@ -517,6 +602,7 @@ def _gufunc_state(gufunc: Any) -> bytes:
 def _describe_cfunc(node: Node, cfunc: Any) -> None:
     node.title = f"CFunc {function_name(cfunc._pyfunc)}"
     node.edge("py_func", cfunc._pyfunc)
+    node.compiled = False
     node.value("signature", (*cfunc._sig.args, cfunc._sig.return_type))
     for option, value in sorted(cfunc._compiler.targetoptions.items()):
         node.value(f"option {option}", value)
@@ -530,10 +616,24 @@ def _describe_stencil(node: Node, stencil: Any) -> None:
     function = stencil.kernel_ir.func_id.func
     node.title = f"stencil {function_name(function)}"
     node.edge("kernel", function)
+    # The kernel's values are those of its decoration.
+    for i, (name, value) in enumerate(_frozen_in(stencil.kernel_ir)):
+        node.value(f"value {i} at decoration: {name}", value)
+    node.compiled = False
     node.value("mode", stencil.mode)
     for option, value in sorted(stencil.options.items()):
         node.value(f"option {option}", value)
     node.volatile = False
+
+
+def _frozen_in(func_ir: ir.FunctionIR) -> Iterator[tuple[str, object]]:
+    """(name, value) of the globals and captured variables that a function's IR holds, in the order of its code."""
+    for _label, block in sorted(func_ir.blocks.items()):
+        for statement in block.find_insts(ir.Assign):
+            if isinstance(statement.value, ir.Global | ir.FreeVar):
+                value = statement.value.value
+                if not isinstance(value, ModuleType):  # its attributes are read when the kernel is compiled
+                    yield statement.value.name, value
 
 
 def _describe_jitclass(node: Node, cls: Any) -> None:
@@ -562,9 +662,10 @@ def _describe_type(node: Node, typ: Any) -> None:
     Some types name themselves by address; what the address stood for is among the fields then,
     so the name counts without it.
     """
-    node.title = f"type {ADDRESS.sub('', typ.name)}"
+    node.title = f"type {nameless(typ)}"
     if isinstance(typ, types.WeakType):
         node.edge("object", typ._get_object())
+        node.compiled = False
         node.edge("class", type(typ))
         return
     if isinstance(typ, types.ClassType):
@@ -573,7 +674,10 @@ def _describe_type(node: Node, typ: Any) -> None:
     cls = type(typ)
     name = toolchain_name(cls)
     if name is None:
+        # Its methods run while compiling, and anybody may set its attributes.
+        node.compiled = False
         node.edge("class", cls)
+        node.watch_size(vars(typ))
     else:
         node.part("class", name.encode(), cls.__qualname__)
     fields = 0
@@ -584,9 +688,11 @@ def _describe_type(node: Node, typ: Any) -> None:
         if field.startswith("_impl_keys") or field == "_depth":
             continue
         fields += 1
+        if not node.compiled:
+            node.watch_item(vars(typ), field, value)
         node.value(f"field {field}", value)
     node.volatile = isinstance(typ, types.DeferredType) and typ._define is None
-    if not fields and ADDRESS.search(typ.name):
+    if not fields and has_address(typ):
         msg = f"type {typ.name} is known by a process address alone"
         raise Unidentifiable(msg)
 
@@ -595,7 +701,7 @@ def _describe_template(node: Node, template: Any) -> None:
     """One of the objects that Numba resolves calls and attributes by: its class, besides the context it was made in."""
     node.title = "template"
     node.edge("class", type(template))
-    node.value("state", {name: value for name, value in vars(template).items() if name != "context"})
+    node.value("state", {name: value for name, value in vars(template).items() if name != "context"}, owned=True)
     node.snapshot(lambda template: [*vars(template).values()], template)
     _refuse_other_contexts(node, template.context)
 
@@ -609,6 +715,29 @@ def _refuse_other_contexts(_node: Node, context: Any) -> None:
     if context is not cpu_target.typing_context and context is not cpu_target.target_context:
         msg = f"a {type(context).__qualname__} that is not Numba's own"
         raise Unidentifiable(msg)
+
+
+def has_address(typ: Any) -> bool:
+    """Whether the name of a Numba type contains what could be an address of this process."""
+    return any(map(_could_be_address, ADDRESS.findall(typ.name)))
+
+
+def nameless(typ: Any) -> str:
+    """The name of a Numba type without addresses of this process."""
+    return ADDRESS.sub(lambda match: "" if _could_be_address(match[0]) else match[0], typ.name)
+
+
+def _could_be_address(text: str) -> bool:
+    """Whether a number lies where this process has objects; a colour such as ``#ff0000`` does not."""
+    return int(text.lstrip("0#xX"), 16) >> 32 in _neighbourhoods()
+
+
+@functools.cache
+def _neighbourhoods() -> frozenset[int]:
+    """The parts of the address space, of 4 GiB each, that small, large and Python's own objects lie in, or next to."""
+    found = [id(each) >> 32 for each in (object(), ADDRESS, _neighbourhoods, type, np.ndarray, None)]
+    found.append(np.empty(1 << 20).ctypes.data >> 32)
+    return frozenset(part + step for part in found for step in (-1, 0, 1))
 
 
 def _describe_class_type(node: Node, typ: Any) -> None:
@@ -626,18 +755,35 @@ def _describe_class_type(node: Node, typ: Any) -> None:
 # -- NumPy -------------------------------------------------------------------------------------
 
 
-def array_bytes(array: np.ndarray) -> bytes:
-    """Everything compiled code can see of a captured array, content included."""
-    hasher = hashlib.blake2b(encode_dtype(array.dtype), digest_size=32)
+def array_head(array: np.ndarray) -> bytes:
+    """What the compiler reads of a captured array besides its content."""
     flags = array.flags
-    hasher.update(
-        repr(
-            (array.shape, flags.c_contiguous, flags.f_contiguous, flags.aligned, flags.writeable)
-            + (() if flags.c_contiguous or flags.f_contiguous else (array.strides,))
-        ).encode()
-    )
-    hasher.update(array.tobytes(order="A"))
+    return encode_dtype(array.dtype) + repr((array.shape, array.strides, flags.aligned, flags.writeable)).encode()
+
+
+def array_bytes(array: np.ndarray) -> bytes:
+    """Everything that compiled code can see of a captured array, content included."""
+    hasher = hashlib.blake2b(array_head(array), digest_size=32)
+    plain = array.view(np.ndarray)
+    if plain.flags.f_contiguous:
+        plain = plain.T
+    if plain.flags.c_contiguous:
+        if plain.nbytes:
+            hasher.update(plain.reshape(-1).view(np.uint8).data)  # where it lies
+    else:
+        with np.nditer(plain, flags=["external_loop", "buffered", "zerosize_ok"], order="C") as blocks:
+            for block in blocks:
+                hasher.update(block.tobytes())  # type: ignore[attr-defined]
     return hasher.digest()
+
+
+def by_address(array: np.ndarray) -> bool:
+    """Whether Numba lowers a captured array as its address; `BaseContext.make_constant_array` has the rule."""
+    flags = array.flags
+    return not (flags.c_contiguous or flags.f_contiguous) or array.nbytes > _LARGEST_CONSTANT
+
+
+_LARGEST_CONSTANT = 10**6
 
 
 def _describe_array(node: Node, array: np.ndarray) -> None:
@@ -645,10 +791,34 @@ def _describe_array(node: Node, array: np.ndarray) -> None:
         msg = "an array of Python objects"
         raise Unidentifiable(msg)
     node.title = "array"
-    if type(array) is not np.ndarray:
-        node.edge("class", type(array))
+    for extra in extras_of(array.dtype):
+        node.value("dtype", extra, owned=True)
+    if node.compiled and type(array) is np.ndarray and by_address(array):
+        head = node.check(array_head, array)
+        node.part("array by address", head, f"array {array.dtype} {array.shape}")
+        return
     content = node.check(array_bytes, array)
     node.part("array", content, f"array {array.dtype} {array.shape} {content.hex()[:8]}")
+
+
+def _describe_dtype(node: Node, dtype: np.dtype) -> None:
+    node.title = "dtype"
+    node.part("dtype", encode_dtype(dtype), str(dtype))
+    for extra in extras_of(dtype):
+        node.value("extra", extra, owned=True)
+
+
+def _describe_scalar(node: Node, value: np.generic) -> None:
+    if value.dtype.hasobject:
+        msg = "a record of Python objects"
+        raise Unidentifiable(msg)
+    node.title = "scalar"
+    node.value("dtype", value.dtype)
+    node.part("content", node.check(_bytes_of_scalar, value), repr(value)[:200])
+
+
+def _bytes_of_scalar(value: np.generic) -> bytes:
+    return np.generic.tobytes(value)
 
 
 def _describe_ufunc(node: Node, ufunc: np.ufunc) -> None:
@@ -664,10 +834,9 @@ def _describe_ufunc(node: Node, ufunc: np.ufunc) -> None:
 
 _IGNORED_MEMBERS = frozenset(
     {
-        "__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "__annotations__",
-        "__firstlineno__", "__static_attributes__", "__abstractmethods__", "_abc_impl", "__slots__",
-        "__annotate__", "__annotate_func__", "__annotations_cache__", "__orig_bases__", "__parameters__",
-        "__dataclass_fields__", "__dataclass_params__", "__match_args__", "__hash__", "class_type",
+        "__dict__", "__weakref__", "__module__", "__doc__", "__qualname__",
+        "__firstlineno__", "__static_attributes__", "__abstractmethods__", "_abc_impl",
+        "__annotate__", "__annotate_func__", "__annotations_cache__", "class_type",
         "__slotnames__",  # what copyreg remembers
         # what Numba's templates remember between uses
         "_impl_cache", "_compiled_overloads", "_inline_overloads", "_overload_cache",
@@ -680,10 +849,8 @@ def _describe_class(node: Node, cls: type) -> None:
     if issubclass(cls, FunctionTemplate | AttributeTemplate):
         name = ADDRESS.sub("", name)  # made for a type, and called by its name
     node.title = f"class {name}"
-    if toolchain_name(cls) is not None:
-        return
-    if issubclass(cls, BaseException):
-        # Compiled code only ever names an exception class; what it does is the live class's affair.
+    compiled = node.compiled
+    if toolchain_name(cls) is not None or (is_toolchain_module(cls.__module__) and not cls.__flags__ & HEAP_TYPE):
         return
     path = _native_file(cls)
     if path is not None:
@@ -691,36 +858,103 @@ def _describe_class(node: Node, cls: type) -> None:
         return
     if type(cls) is not type:  # it may answer for attributes
         node.edge("metaclass", type(cls))
+    node.watch_attribute(cls, "__bases__", cls.__bases__)
     for base in cls.__bases__:
         if base is not object:
             node.edge("base", base)
+    if issubclass(cls, BaseException) and compiled:
+        # Compiled code only ever names an exception class; what it does is the live class's affair.
+        return
+    node.compiled = False
+    ignored = _IGNORED_MEMBERS
     if issubclass(cls, enum.Enum):
-        for option in cls:
-            node.value(f"member {name}: {option.name}", option.value)
-        return
-    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        node.value("fields", tuple(cls._fields))
-        return
-    for member, value in node.watch_members(cls, ignored=_IGNORED_MEMBERS):
-        if not isinstance(value, GetSetDescriptorType | MemberDescriptorType):
+        ignored |= _describe_enum_members(node, cls, name)
+    elif issubclass(cls, tuple) and "_fields" in vars(cls):
+        # What it was given when it was made; the rest is made from that.
+        ignored |= _MADE_FOR_NAMED_TUPLES
+        node.watch_attribute(cls, "__new__", cls.__new__)
+        node.watch_attribute(cls.__new__, "__defaults__", cls.__new__.__defaults__)
+        node.value("defaults", cls.__new__.__defaults__)
+    for member, value in node.watch_members(cls, ignored=ignored):
+        if not isinstance(value, GetSetDescriptorType | MemberDescriptorType) and not _is_spent(member, value):
             node.value(f"member {name}: {member}", value)
+    if isinstance(cls, ABCMeta):
+        _describe_registered(node, cls)
+
+
+_MADE_FOR_NAMED_TUPLES = frozenset(
+    {"__new__", "_make", "_replace", "__replace__", "__repr__", "_asdict", "__getnewargs__", "__match_args__"}
+)
+_MADE_FOR_ENUMS = frozenset(
+    {
+        "_member_names_", "_member_map_", "_value2member_map_", "_hashable_values_", "_unhashable_values_",
+        "_unhashable_values_map_", "_new_member_", "__new_member__", "_use_args_", "_member_type_", "_value_repr_",
+        "_singles_mask_", "_all_bits_", "_flag_mask_", "_inverted_", "_iter_member_", "_iter_member_by_value_",
+        "_iter_member_by_def_",
+    }
+)  # fmt: skip
+
+
+def _is_spent(member: str, value: object) -> bool:
+    """Whether it is what ``__slots__`` were read from once."""
+    return member == "__slots__" and not isinstance(value, str | tuple | list | dict)
+
+
+def _describe_enum_members(node: Node, cls: Any, name: str) -> frozenset[str]:
+    """All members, under all their names, aliases and composite flags included; returns what they are called."""
+    for alias, option in cls.__members__.items():
+        node.value(f"member {name}: {alias}", option._value_)
+        if alias != option._name_:
+            node.value(f"alias {name}: {alias}", option._name_)
+        node.snapshot(lambda option: [option._value_], option)
+        state = {k: v for k, v in (dictionary_of(option) or {}).items() if k not in _STATE_OF_ENUM_MEMBERS}
+        if state:
+            node.value(f"state {name}: {alias}", state, owned=True)
+            node.snapshot(lambda option: [*vars(option).values()], option)
+    return _MADE_FOR_ENUMS | cls.__members__.keys()
+
+
+_STATE_OF_ENUM_MEMBERS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_"})
+
+
+_registry_of = importlib.import_module("_abc")._get_dump  # nothing says what types it has
+
+
+def _describe_registered(node: Node, cls: Any) -> None:
+    found = node.check(_names_of_registered, cls)
+    node.part("registered", found, found.decode())
+    for registered in _registered_with(cls):
+        node.edge("registered", registered)
+
+
+def _registered_with(cls: Any) -> list[type]:
+    """The classes that were registered as an abstract one's subclasses."""
+    found = [known() for known in _registry_of(cls)[0]]
+    return sorted((each for each in found if each is not None), key=lambda each: (each.__module__, each.__qualname__))
+
+
+def _names_of_registered(cls: Any) -> bytes:
+    return " ".join(f"{each.__module__}:{each.__qualname__}" for each in _registered_with(cls)).encode()
 
 
 def _native_file(cls: type) -> str | None:
     """The file of an extension module that *cls* comes from, if nobody can set attributes of *cls* later."""
-    if cls.__flags__ & _HEAP_TYPE and not cls.__flags__ & _IMMUTABLE_TYPE:
+    if cls.__flags__ & HEAP_TYPE and not cls.__flags__ & _IMMUTABLE_TYPE:
         return None
     path = getattr(sys.modules.get(cls.__module__), "__file__", None)
     return path if path is not None and path.endswith(tuple(EXTENSION_SUFFIXES)) else None
 
 
-_IMMUTABLE_TYPE, _HEAP_TYPE = 1 << 8, 1 << 9  # CPython's Py_TPFLAGS_*
+_IMMUTABLE_TYPE = 1 << 8  # CPython's Py_TPFLAGS_IMMUTABLETYPE
 
 
 def _describe_enum_member(node: Node, member: enum.Enum) -> None:
     node.title = f"enum member {member.name}"
     node.edge("class", type(member))
-    node.value("value", member.value)
+    node.value("value", (member._name_, member._value_))
+    state = {k: v for k, v in (dictionary_of(member) or {}).items() if k not in _STATE_OF_ENUM_MEMBERS}
+    node.snapshot(lambda member: [member._value_, *vars(member).values()], member)
+    node.value("state", state, owned=True)
 
 
 def _describe_module(node: Node, module: ModuleType) -> None:
@@ -759,13 +993,17 @@ def file_digest(path: str) -> bytes:
 def _describe_builtin(node: Node, function: Any) -> None:
     owner = getattr(function, "__self__", None)
     name = getattr(function, "__qualname__", None) or function.__name__
-    if owner is not None and not isinstance(owner, ModuleType | type) and is_toolchain_module(type(owner).__module__):
+    if owner is getattr(np.random, "mtrand")._rand:  # noqa: B009  NumPy's stubs don't have it
         # e.g. np.random.random, a method of NumPy's hidden RandomState
         node.title = f"method {type(owner).__module__}.{name}"
         return
+    if owner is not None and not isinstance(owner, ModuleType):
+        node.title = f"native method {function.__name__}"
+        node.value("owner", owner)
+        return
     module = sys.modules.get(getattr(function, "__module__", None) or "")
     path = getattr(module, "__file__", None)
-    if module is None or path is None or not isinstance(owner, ModuleType | type | None):
+    if module is None or path is None:
         msg = f"the native function {name} has no source that can be seen"
         raise Unidentifiable(msg)
     node.title = f"native function {module.__name__}:{name}"
@@ -775,6 +1013,7 @@ def _describe_builtin(node: Node, function: Any) -> None:
 def _describe_descriptor(node: Node, descriptor: Any) -> None:
     owner = descriptor.__objclass__
     node.title = f"descriptor {owner.__module__}:{descriptor.__qualname__}"
+    node.edge("owner", owner)
 
 
 def _describe_method(node: Node, method: MethodType) -> None:
@@ -789,16 +1028,22 @@ def _describe_property(node: Node, prop: property) -> None:
 
 
 def _describe_wrapped(node: Node, wrapper: Any) -> None:
-    node.edge("function", wrapper.__func__)
+    node.value("function", wrapper.__func__)
+    attributes = dictionary_of(wrapper) or {}
+    node.snapshot(lambda wrapper: [*(dictionary_of(wrapper) or {}).values()], wrapper)
+    own = {name: value for name, value in attributes.items() if name not in _USUAL_ATTRIBUTES}
+    if own:
+        node.value("attributes", own, owned=True)
 
 
 def _describe_cached_property(node: Node, prop: Any) -> None:
-    node.edge("function", prop.func)
+    node.value("function", prop.func)
+    node.value("name", prop.attrname)
 
 
 def _describe_mapping(node: Node, mapping: Any) -> None:
-    node.snapshot(lambda m: [*m, *m.values()], mapping)
-    node.value("items", dict(mapping))
+    (behind,) = gc.get_referents(mapping)  # its own methods may be overridden
+    node.edge("mapping", behind)
 
 
 def _describe_code(node: Node, code: CodeType) -> None:
@@ -834,7 +1079,7 @@ def _describe_function_pointer(node: Node, function: Any) -> None:
 def _describe_wrapper_address(node: Node, obj: Any) -> None:
     """An object that tells Numba where a function is; where isn't its identity if the address has a name."""
     if not _add_export(node, obj, _called_by_protocol):
-        _describe_instance(node, obj)
+        describe_instance(node, obj)
         return
     node.value("signature", obj.signature())
     node.value("state", vars(obj))
@@ -866,7 +1111,45 @@ def _called_by_protocol(obj: Any) -> int | None:
 
 
 def _describe_container(node: Node, value: Any) -> None:
-    node.value("value", value)
+    node.title = type(value).__name__
+    if type(value) in {dict, list, set, frozenset}:
+        node.value("value", value, owned=True)
+    else:
+        describe_instance(node, value)
+
+
+def _describe_logger(node: Node, logger: Any) -> None:
+    """A logger, as far as it decides what is logged; not where to."""
+    node.title = f"logger {logger.name}"
+    for label in ("level", "disabled", "propagate", "parent", "manager"):
+        value = getattr(logger, label)
+        node.watch_attribute(logger, label, value)
+        if label != "manager":
+            node.value(label, value)
+    node.value("filters", logger.filters)
+    handlers = [(type(each).__module__, type(each).__qualname__, each.level) for each in logger.handlers]
+    node.value("handlers", handlers, owned=True)
+    node.snapshot(lambda logger: [part for each in logger.handlers for part in (each, each.level)], logger)
+    node.watch_attribute(logger.manager, "disable", logger.manager.disable)
+    node.value("disabled below", logger.manager.disable)
+    if not is_toolchain_module(type(logger).__module__):
+        node.edge("class", type(logger))
+        usual = vars(logger.root).keys()
+        node.value("state", {name: value for name, value in vars(logger).items() if name not in usual}, owned=True)
+        node.snapshot(lambda logger: [*vars(logger).values()], logger)
+
+
+def _describe_weak_reference(node: Node, reference: weakref.ref[Any]) -> None:
+    node.title = "weak reference"
+    node.volatile = True  # what is watched is held
+    node.value("referent", reference())
+    node.value("callback", reference.__callback__)
+
+
+def _describe_type_variable(node: Node, variable: Any) -> None:
+    node.title = f"type variable {variable.__name__}"
+    node.value("limits", (variable.__bound__, variable.__constraints__, variable.__covariant__,
+                          variable.__contravariant__))  # fmt: skip
 
 
 def _describe_fortran(node: Node, function: Any) -> None:
@@ -875,74 +1158,25 @@ def _describe_fortran(node: Node, function: Any) -> None:
     node.value("documentation", function.__doc__)
 
 
-def _describe_tuple_instance(node: Node, value: tuple[Any, ...]) -> None:
+def _describe_tuple(node: Node, value: tuple[Any, ...]) -> None:
     node.title = "tuple"
-    if type(value) is not tuple:
-        node.edge("class", type(value))
-    node.value("items", tuple(value))
+    node.value("items", tuple(tuple.__iter__(value)))
 
 
 def _describe_instance(node: Node, obj: Any) -> None:
-    cls = type(obj)
-    node.title = f"instance of {cls.__module__}.{cls.__qualname__}"
-    state = getattr(obj, "__dict__", {})
+    state = dictionary_of(obj) or {}
     if isinstance(state.get("py_func"), FunctionType) and isinstance(state.get("targetoptions"), dict):
         _describe_other_dispatcher(node, obj)
-    elif _is_plain(cls):
-        node.edge("class", cls)
-        node.value("state", vars(obj))
     else:
-        _describe_by_reduction(node, obj)
-
-
-def _is_plain(cls: type) -> bool:
-    """Whether an instance is its class and its ``__dict__``, and pickling it would say just that."""
-    return (
-        getattr(cls, "__reduce_ex__", None) is getattr(object, "__reduce_ex__", None)
-        and getattr(cls, "__reduce__", None) is getattr(object, "__reduce__", None)
-        and getattr(cls, "__getstate__", None) is getattr(object, "__getstate__", None)
-        and cls.__basicsize__ == _Plain.__basicsize__
-        and cls.__dictoffset__ == _Plain.__dictoffset__
-        and cls not in copyreg.dispatch_table
-    )
-
-
-class _Plain:
-    """Nothing but a ``__dict__``."""
-
-
-def _describe_by_reduction(node: Node, obj: Any) -> None:
-    cls = type(obj)
-    name = f"{cls.__module__}.{cls.__qualname__}"
-    try:
-        reducer = copyreg.dispatch_table.get(cls)
-        reduced = reducer(obj) if reducer is not None else obj.__reduce_ex__(4)
-    except Exception as exc:
-        let_pass(exc)
-        msg = f"an object of type {name} ({exc})"
-        raise Unidentifiable(msg) from exc
-    if isinstance(reduced, str):
-        node.part("global", f"{cls.__module__}:{reduced}".encode(), reduced)
-        if cls.__module__ != "typing":  # what annotations are made of
-            # What functools.lru_cache wraps is here.
-            node.edge("class", cls)
-            node.value("state", getattr(obj, "__dict__", {}))
-        return
-    node.volatile = True
-    function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
-    node.value("constructor", function)
-    node.value("arguments", arguments)
-    if isinstance(state, dict):
-        state = {k: v for k, v in state.items() if k != MEMO}
-    node.value("state", state)
-    node.value("items", list(items) if items is not None else None)
-    node.value("pairs", list(pairs) if pairs is not None else None)
+        describe_instance(node, obj)
 
 
 # Kinds whose modules a process may never import are recognised by name.
 _DESCRIBERS_BY_NAME: dict[str, Callable[[Node, Any], None]] = {
     "builtins:fortran": _describe_fortran,
     "numba.core.base:BaseContext": _describe_context,
+    "logging:Logger": _describe_logger,
+    "typing:TypeVar": _describe_type_variable,
     "numba.core.ccallback:CFunc": _describe_cfunc,
     "numba.core.typing.context:BaseContext": _describe_context,
     "numba.cuda.dispatcher:CUDADispatcher": _describe_other_dispatcher,
@@ -964,6 +1198,8 @@ _DESCRIBERS: dict[type, Callable[[Node, Any], None]] = {
     FunctionTemplate: _describe_template,
     AttributeTemplate: _describe_template,
     np.ndarray: _describe_array,
+    np.dtype: _describe_dtype,
+    np.generic: _describe_scalar,
     np.ufunc: _describe_ufunc,
     type: _describe_class,
     enum.Enum: _describe_enum_member,
@@ -980,13 +1216,42 @@ _DESCRIBERS: dict[type, Callable[[Node, Any], None]] = {
     MappingProxyType: _describe_mapping,
     CodeType: _describe_code,
     re.Pattern: _describe_pattern,
+    weakref.ref: _describe_weak_reference,
     ctypes._SimpleCData: _refuse_pointer,
     ctypes._Pointer: _refuse_pointer,
     ctypes._CFuncPtr: _describe_function_pointer,  # type: ignore[attr-defined]
     types.WrapperAddressProtocol: _describe_wrapper_address,
-    tuple: _describe_tuple_instance,
+    tuple: _describe_tuple,
     dict: _describe_container,
     list: _describe_container,
     set: _describe_container,
     frozenset: _describe_container,
 }
+
+_WITH_THEIR_STATE: frozenset[type] = frozenset(
+    {FunctionType, Dispatcher, LiftedCode, UFuncDispatcher, DUFunc, GUFunc, _Intrinsic, types.Type, np.ufunc, type,
+     FunctionTemplate, AttributeTemplate,
+     enum.Enum, ModuleType, ctypes._SimpleCData, ctypes._Pointer, types.WrapperAddressProtocol,
+     ctypes._CFuncPtr,  # type: ignore[attr-defined]
+     dict, list, set, frozenset, np.dtype}
+)  # fmt: skip
+"""Whose describers describe all of a subclass's instance as well."""
+_INDIVIDUALS: frozenset[type] = frozenset(
+    {FunctionType, type, list, dict, set, bytearray, np.ndarray, np.void, ModuleType}
+)
+_NO_INDIVIDUALS: frozenset[type] = frozenset({types.Type, Signature, tuple, np.dtype, enum.Enum})
+
+
+def is_compilable(obj: object) -> bool:
+    """Whether *obj* is reached by what is compiled as something to compile, and not as something that may run."""
+    return _is_compilable_kind(type(obj)) or (isinstance(obj, type) and issubclass(obj, BaseException))  # type: ignore[arg-type]
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_compilable_kind(cls: type) -> bool:
+    return not _COMPILABLE.isdisjoint(cls.__mro__) or cls.__name__ in {"StencilFunc", "JitClassType"}
+
+
+_COMPILABLE: frozenset[type] = frozenset(
+    {FunctionType, Dispatcher, UFuncDispatcher, DUFunc, GUFunc, CFunc, HandedOn, types.Type, tuple, np.ndarray}
+)

@@ -204,12 +204,13 @@ class ExtensionIndex:
             inline = getattr(each.registered, "_inline", None)
             if inline is None or inline.is_never_inline or inline.is_always_inline:
                 return _asked(each)
-            return _asked(each) + engine.digest(inline.value)
+            return _asked(each) + engine.digest([inline.value])  # in a list, as what runs
         known = self._digests.get(id(each))
         if known is None or not known[2].unchanged():
             label = each.label.partition(" ")[2]
             try:
-                digest, scope = engine.scoped((each.registered, *each.formal))
+                # A list is nothing that Numba compiles: what it holds counts as what runs.
+                digest, scope = engine.scoped([each.registered, *each.formal])
             except Unidentifiable as exc:
                 msg = f"{label}, which is registered with Numba: {exc}"
                 raise Unidentifiable(msg) from exc

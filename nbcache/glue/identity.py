@@ -15,6 +15,13 @@ attributes, array contents) with the values it saw.  Identity is unchanged while
 is the same object; that comparison runs in C, in a few passes.  Comparing by ``is`` and never by
 ``==`` is what keeps ``1`` and ``True`` apart here.
 
+A node is an object *as it is reached*: what is compiled counts by what the compiler makes of it, what
+may run while compiling by all of it.  A function that is reached both ways is two nodes.
+
+Digests say what following edges reads, so they can't tell one object that is reached twice from two
+that are alike.  `IdentityEngine.sharing` does: it is empty unless something reached has a twin, and
+else says who refers to which of the two.  Two graphs without twins whose digests agree are the same.
+
 Objects whose identity cannot be established raise `Unidentifiable`.  Never guess.
 """
 
@@ -22,6 +29,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import marshal
 import weakref
 from collections import Counter
 from contextlib import suppress
@@ -34,13 +42,19 @@ from nbcache.glue.atoms import encode_atom
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import ModuleType
 
 MISSING = object()
 MAX_NODES = 20_000
+MAX_ITEMS = 1_000_000
+"""How many items a container may have: all are compared whenever somebody asks."""
 _LONG = 2000
+_MANY = 1000
+MARK = "_nbcache_"
+"""What the names of attributes begin with that nbcache leaves on others' objects."""
 MEMO = "_nbcache_identity"
+_MEMO_OF_RUN = "_nbcache_identity_run"
 
 
 class Unidentifiable(Exception):  # noqa: N818  a verdict, not a malfunction
@@ -51,13 +65,23 @@ class Node:
     """One object's description.  ``parts``: (label, bytes, words); ``edges``: (label, object)."""
 
     __slots__ = (
-        "checks", "children", "digest", "edges", "handed_on", "index", "lowlink", "names", "obj", "parts",
-        "scope", "snapshots", "strings", "title", "volatile", "watched_attributes", "watched_items", "watched_members",
+        "checks", "children", "compiled", "digest", "edges", "handed_on", "held", "index", "individual", "lowlink",
+        "names", "obj", "parts", "reached_compiled", "scope", "snapshots", "strings", "title", "volatile",
+        "watched_attributes", "watched_items", "watched_members", "watched_sizes", "ways",
     )  # fmt: skip
 
-    def __init__(self, obj: object, title: str) -> None:
+    def __init__(self, obj: object, title: str, *, compiled: bool = False) -> None:
         self.obj = obj
         self.title = title
+        self.compiled = compiled
+        """Whether what the edges lead to that are added from now on is compiled; else it may run while compiling."""
+        self.reached_compiled = False
+        self.individual = False
+        """Whether anybody could tell the object from another one that is just like it."""
+        self.held: list[tuple[bytes, object]] = []
+        """Such objects that are described as part of this one, with their content."""
+        self.ways: list[bool] = []
+        """For each edge what `compiled` was."""
         self.parts: list[tuple[str, bytes, str]] = []
         self.edges: list[tuple[str, object]] = []
         self.children: list[Node] = []
@@ -66,6 +90,7 @@ class Node:
         self.watched_members: list[tuple[MappingProxyType[str, Any], str, object]] = []
         self.checks: list[tuple[Callable[[Any], bytes], object, bytes]] = []
         self.snapshots: list[tuple[Callable[[Any], list[object]], object, list[object]]] = []
+        self.watched_sizes: list[tuple[Any, int]] = []
         self.volatile = False
         self.handed_on: list[ModuleType] = []
         """Modules that other code gets from here, and may read anything off."""
@@ -85,11 +110,17 @@ class Node:
     def edge(self, label: str, obj: object) -> None:
         """Add another object's identity."""
         self.edges.append((label, obj))
+        self.ways.append(self.compiled)
 
-    def value(self, label: str, value: object) -> None:
-        """Add a value: an atom by its bytes, a container by its items, the rest as an edge."""
+    def value(self, label: str, value: object, *, owned: bool = False) -> None:
+        """Add a value: an atom by its bytes, a container by its items, the rest as an edge.
+
+        *owned*: nobody else refers to the container.
+        """
         before = len(self.edges)
         content = self._encode(label, value, 0)
+        if not owned and type(value) in _MUTABLE:
+            self.held.append((hashlib.blake2b(content, digest_size=16).digest(), value))
         if len(self.edges) > before:
             words = type(value).__name__
         elif len(content) < _LONG:
@@ -109,6 +140,10 @@ class Node:
             # A node of its own: what is shared is described once, however often it is met.
             self.edge(label, value)
             return b"@"
+        if len(value) > _MANY:  # type: ignore[arg-type]
+            many = self._encode_many(label, value)
+            if many is not None:
+                return many
         if kind is not tuple and kind is not frozenset:
             self.snapshot(_CONTAINERS[kind], value)
         if kind is dict:
@@ -125,6 +160,17 @@ class Node:
                 raise Unidentifiable(msg)
             parts = sorted(atoms)  # type: ignore[arg-type]
         return kind.__name__.encode() + b"%d(" % len(parts) + b"".join(parts) + b")"
+
+    def _encode_many(self, label: str, value: Any) -> bytes | None:
+        """A large container as Python's own C code writes it down, if it can."""
+        if len(value) > MAX_ITEMS:
+            msg = f"{label} is a {type(value).__name__} of {len(value)} items"
+            raise Unidentifiable(msg)
+        if type(value) is set or type(value) is frozenset or _written(value) is None:
+            return None
+        items = [*value, *value.values()] if type(value) is dict else value
+        self.strings += (item for item in items if type(item) is str)
+        return _digest_of_many(value) if type(value) is tuple else self.check(_digest_of_many, value)
 
     def watch_item(self, container: dict[str, Any], name: str, value: object) -> None:
         """The identity holds while ``container.get(name)`` is *value* (MISSING: absent)."""
@@ -145,8 +191,12 @@ class Node:
         members = vars(cls)
         found = sorted((name, value) for name, value in members.items() if name not in ignored)
         self.watched_members += ((members, name, value) for name, value in found)
-        self.check(_count, members)
+        self.watch_size(members)
         return found
+
+    def watch_size(self, sized: Any) -> None:
+        """The identity holds while ``len(sized)`` is what it is now."""
+        self.watched_sizes.append((sized, len(sized)))
 
     def snapshot(self, take: Callable[[Any], list[object]], obj: object) -> None:
         """The identity holds while ``take(obj)`` returns these very objects."""
@@ -163,8 +213,21 @@ class Node:
         return hasher.digest()
 
 
-def _count(members: Any) -> bytes:
-    return b"%d" % len(members)
+def _written(value: Any) -> bytes | None:
+    """The items of a container if they are nothing but plain values; one pass in C."""
+    items = [*value, *value.values()] if type(value) is dict else value
+    if not _WRITABLE.issuperset(map(type, items)):
+        return None
+    return marshal.dumps(value, 2)  # later versions write references, which depend on who else holds an item
+
+
+def _digest_of_many(value: Any) -> bytes:
+    written = _written(value)
+    return b"" if written is None else b"many" + hashlib.blake2b(written, digest_size=32).digest()
+
+
+_WRITABLE = frozenset({type(None), bool, int, float, complex, str, bytes})
+_MUTABLE = frozenset({list, dict, set})
 
 
 def _items_of_dict(value: dict[Any, Any]) -> list[object]:
@@ -184,8 +247,8 @@ _TUPLE_DEPTH = 5
 class Scope:
     """What one component read, and the scopes of the components it leads to."""
 
-    __slots__ = ("_keepers", "_watched", "attributes", "checks", "children", "cycle", "hands_on", "items", "keepers",
-                 "members", "snapshots", "volatile")  # fmt: skip
+    __slots__ = ("_keepers", "_watched", "attributes", "checks", "children", "cycle", "hands_on", "individuals",
+                 "items", "keepers", "members", "sizes", "snapshots", "volatile")  # fmt: skip
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.items: list[tuple[dict[str, Any], str, object]] = []
@@ -193,8 +256,11 @@ class Scope:
         self.members: list[tuple[MappingProxyType[str, Any], str, object]] = []
         self.checks: list[tuple[Callable[[Any], bytes], object, bytes]] = []
         self.snapshots: list[tuple[Callable[[Any], list[object]], object, list[object]]] = []
+        self.sizes: list[tuple[Any, int]] = []
+        self.individuals: list[tuple[bytes, int]] = []
+        """(digest, id) of what could have a twin; all of it lives while the scope is unchanged."""
         self.children: list[Scope] = []
-        self.keepers: list[weakref.ref[Any]] = []
+        self.keepers: list[tuple[weakref.ref[Any], bytes]] = []
         self.cycle: list[tuple[weakref.ref[Any], bytes]] = []
         """Those of a cycle that carry no memo, with their digests."""
         self.volatile = False
@@ -208,13 +274,17 @@ class Scope:
             self.members += node.watched_members
             self.checks += node.checks
             self.snapshots += node.snapshots
+            self.sizes += node.watched_sizes
             self.volatile |= node.volatile
             self.hands_on |= bool(node.handed_on)
+            if node.individual:
+                self.individuals.append((node.digest, id(node.obj)))  # type: ignore[arg-type]
+            self.individuals += ((content, id(obj)) for content, obj in node.held)
 
     def unchanged(self) -> bool:
         """Whether everything read, here and below, is still the same object or content."""
         if self._watched is None:
-            self._watched = _Watched(self._all())
+            self._watched = _Watched(self.all())
         try:
             return self._watched.unchanged()
         except Exception as raised:  # noqa: BLE001  e.g. an emptied closure cell: then it did change
@@ -225,16 +295,15 @@ class Scope:
         """The one object here or below that carries a memo of *digest*; None if there are two."""
         if self._keepers is None:
             found: dict[bytes, weakref.ref[Any] | None] = {}
-            for scope in self._all():
-                for known in scope.keepers:
-                    memo = getattr(known(), MEMO, None)
-                    if memo is not None:
-                        found[memo.digest] = None if memo.digest in found else known
+            for scope in self.all():
+                for known, its_digest in scope.keepers:
+                    found[its_digest] = known if found.get(its_digest, known) is known else None
             self._keepers = found
         keeper = self._keepers.get(digest)
         return None if keeper is None else keeper()
 
-    def _all(self) -> list[Scope]:
+    def all(self) -> list[Scope]:
+        """This one and those below."""
         found: dict[int, Scope] = {}
         pending = [self]
         while pending:
@@ -253,11 +322,16 @@ class _Watched:
     several items, dictionary, values seen).
     """
 
-    __slots__ = ("checks", "odd", "rows", "same", "snapshots", "volatile")
+    __slots__ = ("checks", "odd", "rows", "same", "sized", "sizes", "snapshots", "volatile")
 
     def __init__(self, scopes: list[Scope]) -> None:
         self.volatile = any(scope.volatile for scope in scopes)
-        self.checks = [item for scope in scopes for item in scope.checks]
+        # What many read is looked at once.
+        checks = [item for scope in scopes for item in scope.checks]
+        self.checks = list({(each[0], id(each[1]), each[2]): each for each in checks}.values())
+        sizes = [item for scope in scopes for item in scope.sizes]
+        self.sized = [sized for sized, _size in sizes]
+        self.sizes = [size for _sized, size in sizes]
         self.snapshots = [item for scope in scopes for item in scope.snapshots]
         self.odd: list[tuple[Callable[..., object], object, str, object]] = []
         """What wasn't there, and what is in a dictionary of a class of its own."""
@@ -306,6 +380,7 @@ class _Watched:
             not self.volatile
             and all(all(map(is_, map(read, owners), seen)) for read, owners, seen in self.same)
             and all(all(map(is_, read(container), seen)) for read, container, seen in self.rows)
+            and list(map(len, self.sized)) == self.sizes
             and all(get(owner, name, MISSING) is seen for get, owner, name, seen in self.odd)
             and all(function(obj) == expected for function, obj, expected in self.checks)
             and all(_same(take(obj), expected) for take, obj, expected in self.snapshots)
@@ -320,9 +395,12 @@ def _same(now: list[object], before: list[object]) -> bool:
 
 
 class Memo:
-    """A digest and the scope it holds in; kept on the object itself, so that it dies with it."""
+    """A digest and the scope it holds in; kept on the object itself, so that it dies with it.
 
-    __slots__ = ("_owner", "_generation", "digest", "scope", "whole")  # noqa: RUF023  as they are set
+    ``sharing``: that of the object alone, once somebody has asked.
+    """
+
+    __slots__ = ("_owner", "_generation", "digest", "scope", "sharing", "whole")  # noqa: RUF023  as they are set
 
     def __init__(self, owner: object, digest: bytes, scope: Scope, generation: object) -> None:
         # functools.wraps copies an object's __dict__ onto another object, this memo included.
@@ -332,6 +410,7 @@ class Memo:
         self.scope = scope
         self.whole: tuple[bytes, Scope] | None = None
         """Digest and scope with what others read off the modules that are handed on; None if not known."""
+        self.sharing: bytes | None = None
 
     def holds(self, owner: object, generation: object) -> bool:
         """Whether this is still *owner*'s identity."""
@@ -357,61 +436,92 @@ class HandedOn:
 class IdentityEngine:
     """Computes digests with a given table of describers.
 
-    ``describe(obj)`` returns the Node of an object that is no atom, or raises Unidentifiable.
+    ``describe(obj, compiled)`` returns the Node of an object that is no atom, or raises Unidentifiable.
     ``generation()`` returns a value that changes whenever descriptions may change for reasons
     that no watch sees (a new registration with Numba).  ``keeps_memo(obj)`` says which objects
     (those with a ``__dict__`` of their own that nobody pickles) carry their digest with them.
+    ``compilable(obj)`` says what is compiled where it is reached by what is compiled; all else may run.
     """
 
     def __init__(
         self,
-        describe: Callable[[object], Node],
+        describe: Callable[[object, bool], Node],
         generation: Callable[[], object],
         keeps_memo: Callable[[object], bool],
+        compilable: Callable[[object], bool] = lambda _obj: True,
     ) -> None:
         self._describe = describe
         self._generation = generation
         self._keeps_memo = keeps_memo
+        self._compilable = compilable
 
     def scoped(self, root: object, limit: int | None = None) -> tuple[bytes, Scope]:
         """The digest of *root*, and the scope it holds in.  Raises Unidentifiable beyond *limit* objects."""
         generation = self._generation()
-        memo = self._memo_of(root)
+        memo = self._memo_of(root, compiled=self._compilable(root))
         if memo is None or limit is not None or not memo.holds(root, generation):
-            first = self._walk(root, generation, use_memos=True, limit=limit)[0]
+            first = self._walk([root], generation, use_memos=True, limit=limit)[0]
             if not first.scope.hands_on:  # type: ignore[union-attr]
                 return first.digest, first.scope  # type: ignore[return-value]
-            memo = self._memo_of(root)
+            memo = self._memo_of(root, compiled=self._compilable(root))
         elif not memo.scope.hands_on:
             return memo.digest, memo.scope
         if memo is not None and memo.whole is not None and memo.whole[1].unchanged():
             return memo.whole
         node = self._together((root,), limit)[-1]
-        memo = self._memo_of(root)
+        memo = self._memo_of(root, compiled=self._compilable(root))
         if memo is not None:
             memo.whole = node.digest, node.scope  # type: ignore[assignment]
+            memo.sharing = None
         return node.digest, node.scope  # type: ignore[return-value]
 
     def digest(self, root: object) -> bytes:
-        """32 bytes that identify *root* and all it reaches.  Raises Unidentifiable."""
+        """32 bytes that identify *root* and all it reaches, but for twins.  Raises Unidentifiable."""
         return self.scoped(root)[0]
 
     def together(self, roots: tuple[object, ...]) -> bytes:
         """The digest of several objects, of which one may hand modules on to another."""
         return self._together(roots)[-1].digest  # type: ignore[return-value]
 
+    def sharing(self, root: object, others: Sequence[tuple[object, Scope]] = ()) -> bytes:
+        """What digests don't tell: b"" if nothing has a twin, else which of the two is referred to from where.
+
+        *root* carries its digest, which is up to date; *others* are reached beside it, with their scopes.
+        """
+        memo = self._memo_of(root, compiled=self._compilable(root))
+        if memo is None:
+            scope = self.scoped(root)[1]
+        elif not others and memo.sharing is not None:
+            return memo.sharing
+        else:
+            scope = memo.scope if memo.whole is None else memo.whole[1]
+        individuals = {pair for top in (scope, *(each for _obj, each in others)) for part in top.all()
+                       for pair in part.individuals}  # fmt: skip
+        found = b""
+        if len({digest for digest, _id in individuals}) < len(individuals):
+            found = _pattern(self._nodes((root, *(obj for obj, _scope in others))))
+            memo = self._memo_of(root, compiled=self._compilable(root))  # a walk makes new ones
+        if memo is not None and not others:
+            memo.sharing = found
+        return found
+
     def keeper(self, root: object, digest: bytes) -> object | None:
         """The one object reached from *root* that has this *digest*, among those that carry theirs.
 
         *root* carries its own, which is up to date.
         """
-        memo = self._memo_of(root)
+        memo = self._memo_of(root, compiled=self._compilable(root))
         return memo.scope.keeper(digest) if memo is not None else None
 
     def nodes(self, root: object) -> list[Node]:
         """Every node reached from *root*, the root first, in a stable order."""
-        nodes = self._walk(root, self._generation(), use_memos=False)
-        return self._together((root,)) if nodes[0].scope.hands_on else nodes  # type: ignore[union-attr]
+        return self._nodes((root,))
+
+    def _nodes(self, roots: tuple[object, ...]) -> list[Node]:
+        nodes = self._walk(roots, self._generation(), use_memos=False)
+        if any(node.handed_on for node in nodes):
+            return self._together(roots)
+        return nodes
 
     def _together(self, roots: tuple[object, ...], limit: int | None = None) -> list[Node]:
         """Every node reached from *roots*, and last that of what is read off the modules they hand on.
@@ -421,49 +531,61 @@ class IdentityEngine:
         """
         handed = HandedOn(roots)
         while True:
-            nodes = self._walk(handed, self._generation(), use_memos=False, limit=limit)
+            nodes = self._walk([handed], self._generation(), use_memos=False, limit=limit)
             names = frozenset(chain(*(node.names for node in nodes), *(node.strings for node in nodes)))
             modules = {id(module): module for node in nodes for module in node.handed_on}
             if names == handed.names and modules.keys() == {id(module) for module in handed.modules}:
                 return [*nodes[1:], nodes[0]]
             handed = HandedOn(roots, tuple(modules.values()), names)
 
-    def _walk(self, root: object, generation: object, *, use_memos: bool, limit: int | None = None) -> list[Node]:
+    def _walk(
+        self, roots: Sequence[object], generation: object, *, use_memos: bool, limit: int | None = None
+    ) -> list[Node]:
         limit = MAX_NODES if limit is None else limit
-        nodes: dict[int, Node] = {}
+        order: list[Node] = []
+        nodes: tuple[dict[int, Node], dict[int, Node]] = ({}, {})
         # Members of a cycle that one memo stands for. Without them they would get other digests than the
         # cycle gave them: what carries a memo is a leaf, and so the rest of its cycle none.
-        known: dict[int, tuple[object, bytes, Scope]] = {}
+        known: tuple[dict[int, tuple[object, bytes, Scope]], ...] = ({}, {})
 
-        def visit(obj: object) -> Node:
-            if len(nodes) >= limit:
+        def visit(obj: object, way: bool) -> Node:
+            compiled = way and self._compilable(obj)
+            node = nodes[compiled].get(id(obj))
+            if node is not None:
+                return node
+            if len(order) >= limit:
                 msg = f"it reaches more than {limit} objects"
                 raise Unidentifiable(msg)
-            memo = self._memo_of(obj) if use_memos and obj is not root else None
+            memo = self._memo_of(obj, compiled=compiled) if use_memos and order else None
             if memo is not None and memo.holds(obj, generation):
-                node = Node(obj, "")
+                node = Node(obj, "", compiled=compiled)
                 node.digest, node.scope = memo.digest, memo.scope
                 for ref, digest in memo.scope.cycle:
                     member = ref()
                     if member is not None:
-                        known[id(member)] = (member, digest, memo.scope)
+                        known[compiled][id(member)] = (member, digest, memo.scope)
             else:
-                node = self._describe(obj)
-            nodes[id(obj)] = node
+                node = self._describe(obj, compiled)
+            node.reached_compiled = compiled
+            nodes[compiled][id(obj)] = node
+            order.append(node)
             return node
 
-        for component in _components(visit(root), nodes, visit):
-            rest = []
-            for member in component:
-                if id(member.obj) in known:
-                    _obj, member.digest, member.scope = known[id(member.obj)]
-                else:
-                    rest.append(member)
-            if rest:
-                self._finish(rest, generation)
-        return list(nodes.values())
+        for root in roots:
+            first = visit(root, True)
+            for component in _components(first, visit):
+                rest = []
+                compiled = component[0].reached_compiled  # all of a cycle are
+                for member in component:
+                    if id(member.obj) in known[compiled]:
+                        _obj, member.digest, member.scope = known[compiled][id(member.obj)]
+                    else:
+                        rest.append(member)
+                if rest:
+                    self._finish(rest, generation, compiled=compiled)
+        return order
 
-    def _finish(self, component: list[Node], generation: object) -> None:
+    def _finish(self, component: list[Node], generation: object, *, compiled: bool) -> None:
         _digest_component(component)
         scope = Scope(component)
         inside = {id(member) for member in component}
@@ -477,17 +599,31 @@ class IdentityEngine:
         for member in component:
             member.scope = scope
             if self._keeps_memo(member.obj):
-                scope.keepers.append(weakref.ref(member.obj))
-                vars(member.obj)[MEMO] = Memo(member.obj, member.digest, scope, generation)  # type: ignore[arg-type]
+                scope.keepers.append((weakref.ref(member.obj), member.digest))  # type: ignore[arg-type]
+                memo = Memo(member.obj, member.digest, scope, generation)  # type: ignore[arg-type]
+                vars(member.obj)[MEMO if compiled else _MEMO_OF_RUN] = memo
             elif len(component) > 1:
                 with suppress(TypeError):  # not everything can be referred to weakly
                     scope.cycle.append((weakref.ref(member.obj), member.digest))  # type: ignore[arg-type]
 
-    def _memo_of(self, obj: object) -> Memo | None:
-        return vars(obj).get(MEMO) if self._keeps_memo(obj) else None
+    def _memo_of(self, obj: object, *, compiled: bool) -> Memo | None:
+        return vars(obj).get(MEMO if compiled else _MEMO_OF_RUN) if self._keeps_memo(obj) else None
 
 
-def _components(first: Node, nodes: dict[int, Node], visit: Callable[[object], Node]) -> Iterator[list[Node]]:
+def _pattern(nodes: list[Node]) -> bytes:
+    """Which edges lead to one and the same object; *nodes* as a walk without memos visited them."""
+    places = {id(node.obj): i for i, node in enumerate(nodes)}
+    hasher = hashlib.blake2b(digest_size=32, person=b"nbcache sharing")
+    for node in nodes:
+        reached = (id(child.obj) for child in node.children)
+        held = (id(obj) for _content, obj in node.held)
+        for each in itertools.chain([id(node.obj)], reached, held):
+            hasher.update(b"%d," % places.setdefault(each, len(places) + len(nodes)))
+        hasher.update(b";")
+    return hasher.digest()
+
+
+def _components(first: Node, visit: Callable[[object, bool], Node]) -> Iterator[list[Node]]:
     """Tarjan's algorithm, without recursion: a chain of callees may be longer than Python's stack."""
     counter = itertools.count()
     stack: list[Node] = []
@@ -503,10 +639,9 @@ def _components(first: Node, nodes: dict[int, Node], visit: Callable[[object], N
             stack.append(node)
             on_stack.add(id(node))
         if len(node.children) < len(node.edges):
-            obj = node.edges[len(node.children)][1]
-            child = nodes.get(id(obj))
-            if child is None:
-                child = visit(obj)
+            position = len(node.children)
+            child = visit(node.edges[position][1], node.ways[position])
+            if child.index < 0 and child.digest is None:
                 work.append(child)
             elif id(child) in on_stack:
                 node.lowlink = min(node.lowlink, child.index)

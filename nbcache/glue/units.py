@@ -32,7 +32,7 @@ from nbcache.glue import imports
 from nbcache.glue.choices import Choices
 from nbcache.glue.codeplan import nested_codes
 from nbcache.glue.consulted import Consulted, split
-from nbcache.glue.describers import Describers, function_name
+from nbcache.glue.describers import Describers, function_name, is_compilable
 from nbcache.glue.extensions import ExtensionIndex
 from nbcache.glue.frames import Frame, FrameStack
 from nbcache.glue.identity import IdentityEngine, Unidentifiable
@@ -61,7 +61,9 @@ class KeyMaker:
         self.conditions = Conditions()
         self.extensions = ExtensionIndex()
         describers = Describers(self.extensions)
-        self.engine = IdentityEngine(describers.describe, self._generation, lambda obj: isinstance(obj, _MEMO_KEEPERS))
+        self.engine = IdentityEngine(
+            describers.describe, self._generation, lambda obj: isinstance(obj, _MEMO_KEEPERS), is_compilable
+        )
         self.choices = Choices(self)
         self.installed = InstalledExtensions(self.extensions)
         self._late: set[str] = set()
@@ -149,13 +151,17 @@ class KeyMaker:
 
     def type_digest(self, typ: Any) -> bytes:
         """Identity of a type in a signature; one that depends on code is looked at again."""
+        return self.type_scoped(typ)[0]
+
+    def type_scoped(self, typ: Any) -> tuple[bytes, Scope | None]:
+        """The same with the scope that it holds in; None if it always does."""
         known = self._types.get(typ)
         if known is not None:
-            return known
+            return known, None
         generation = self.extensions.ambiguities
         last = self._open_types.get(typ)
         if last is not None and last[0] == generation and last[2].unchanged():
-            return last[1]
+            return last[1:]
         digest, scope = self.engine.scoped(typ)
         if scope.hands_on:
             self._types_that_hand_on.add(typ)
@@ -163,13 +169,13 @@ class KeyMaker:
             nodes = self.engine.nodes(typ)
             if all(_is_fixed(node) for node in nodes):
                 self._types[typ] = digest
-                return digest
+                return digest, None
             # A scope holds what it watches, which must not keep functions and jitclasses alive.
             lasting = not any(isinstance(node.obj, _OPEN_TYPES) for node in nodes)
             self._open_types[typ] = (generation, digest, scope) if lasting else None
         elif last is not None:
             self._open_types[typ] = (generation, digest, scope)
-        return digest
+        return digest, scope
 
     def hands_on(self, typ: Any) -> bool:
         """Whether a type of a signature, whose digest is known, brings a module along."""
@@ -281,14 +287,19 @@ class Unit:
         yield self.name.encode("utf-8", "surrogatepass")
         for label, words in (*flag_components(self.flags), *self.extra):
             yield f"{label}={words}".encode()
+        open_types: list[tuple[object, Scope]] = []
         for typ in self.args:
-            yield maker.type_digest(typ)
+            digest, scope = maker.type_scoped(typ)
+            yield digest
+            if scope is not None:
+                open_types.append((typ, scope))
         yield b"returns" if self.return_type is None else maker.type_digest(self.return_type)
         self.content = self._content()
         yield self.content
         if self.args and (self._hands_on or any(map(maker.hands_on, self.args))):
             # What one of them hands on another may read, by names that a third one has.
             yield maker.engine.together((self.owner, *self.args))
+        yield maker.engine.sharing(self.owner, open_types)
         if self.flags.debuginfo or self.flags.dbg_directives_only:
             yield self._debug_lines()
 
@@ -451,6 +462,7 @@ class LiftedUnit(Unit):
         if self._is_loop:
             self.content = self._content()
             yield self.content
+            yield self.maker.engine.sharing(self.function)
 
     def _own_nodes(self) -> list[Node]:
         """What the function around it reaches."""
