@@ -993,9 +993,10 @@ def file_digest(path: str) -> bytes:
 def _describe_builtin(node: Node, function: Any) -> None:
     owner = getattr(function, "__self__", None)
     name = getattr(function, "__qualname__", None) or function.__name__
-    if owner is getattr(np.random, "mtrand")._rand:  # noqa: B009  NumPy's stubs don't have it
-        # e.g. np.random.random, a method of NumPy's hidden RandomState
-        node.title = f"method {type(owner).__module__}.{name}"
+    home = type(owner).__module__
+    if is_toolchain_module(home) and vars(sys.modules[home]).get(function.__name__) is function:
+        # e.g. np.random.random or random.random, methods of generators that are hidden in these modules
+        node.title = f"method {home}.{name}"
         return
     if owner is not None and not isinstance(owner, ModuleType):
         node.title = f"native method {function.__name__}"

@@ -103,7 +103,8 @@ def test_the_class_of_an_argument_and_its_twin_in_the_function():
         module = made("import collections, numba\nA, B = [collections.namedtuple('P', 'x') for _ in range(2)]\n"
                       f"C, D = {names}\n@numba.njit\ndef f(x): return isinstance(x, C)\n")  # fmt: skip
         argument = types.NamedTuple((types.int64,), module.D)
-        keys.add(unit_for(KeyMaker(), FrameStack(lambda _open: None), module.f, (argument,)).key)
+        maker = KeyMaker()
+        keys.add(unit_for(maker, FrameStack(lambda _open: None, maker), module.f, (argument,)).key)
     assert len(keys) == 2
 
 
