@@ -386,8 +386,10 @@ class ClientSession:
         outer = self.frames.top()
         if outer is not None:
             outer.consulted.include(consulted)
-        self.history.accept(unit, uses, consulted)
+        urgent = self.history.accept(unit, uses, consulted)
         effects.repeat(unit, uses["visible"])
+        for dispatcher, args in urgent:
+            effects.deliver(dispatcher, args, self.frames)
         if any(uses.values()):
             effects.remember(unit.owner, unit.args, lambda: resolved(unit, uses))
         self._caveats = caveats

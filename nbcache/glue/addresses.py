@@ -1,9 +1,10 @@
 """Addresses of this process inside compiled code, as symbols that every process binds anew.
 
-Where Numba lowers a large array, a dispatcher as a value or a jitclass's box, it stores an address
-in the code.  While a frame is open such an address becomes an undefined symbol instead, which is a
-token (tokens.py) of a kind of its own: its definition says whose address it is.  The symbol is
-bound to a cell that holds the live address, before the object that refers to it is linked.
+Where Numba lowers a large array, a dispatcher as a value, a function of ctypes or cffi, or a jitclass's
+box, it stores an address in the code.  While a frame is open such an address becomes an undefined
+symbol instead, which is a token (tokens.py) of a kind of its own: its definition says whose address it
+is.  The symbol is bound to a cell that holds the live address, before the object that refers to it is
+linked.
 
 An address that belongs to nothing the unit reaches stays what it is, and makes the code uncacheable.
 """
@@ -20,7 +21,7 @@ import numpy as np
 from numba import njit
 from numba.core import ir_utils, types
 
-from nbcache.glue import exported
+from nbcache.glue import exported, foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -126,6 +127,8 @@ def _addresses_of(obj: Any, *, making: bool = False) -> list[tuple[str, int]]:
             found.append(("box", id(box)))
     elif type(obj).__module__ == "numba.core.ccallback":
         found.append(("wrapper", obj._wrapper_address))
+    elif foreign.is_ctypes_function(obj) or foreign.is_cffi_function(obj):
+        found.append(("function", foreign.address_of(obj)))
     return found
 
 
@@ -143,7 +146,7 @@ def _native(value: int) -> tuple[Owner, Address] | None:
     for name, module in sorted(sys.modules.items()):
         if name.startswith("numba."):
             for attribute, function in sorted(vars(module).items()):
-                if isinstance(function, ctypes._CFuncPtr) and _pointer(function) == value:  # type: ignore[attr-defined]
+                if foreign.is_ctypes_function(function) and foreign.address_of(function) == value:
                     return ("native", name, attribute), Address(value, function)
     return None
 
@@ -153,7 +156,7 @@ def _native_address(module: str, name: str) -> Address:
         # It has these from the moment the threads are there, and compiling would have launched them.
         sys.modules[module]._launch_threads()
     function = getattr(sys.modules[module], name)
-    return Address(_pointer(function), function)
+    return Address(foreign.address_of(function), function)
 
 
 def _exported(value: int) -> tuple[Owner, Address] | None:
@@ -166,7 +169,3 @@ def _exported_address(module: str, name: str) -> Address:
     if value is None:
         raise LookupError(f"{module} exports no {name}")
     return Address(value, sys.modules[module])
-
-
-def _pointer(function: Any) -> int:
-    return ctypes.cast(function, ctypes.c_void_p).value or 0

@@ -63,6 +63,11 @@ Read = tuple[tuple[str, ...], bool]
 """Attributes that code reads off a variable, one off the other: ``a.b.c`` is ``("b", "c")`` of ``a``; and whether
 what is found at the end is handed on (to a call, a container), so that other code may read more off it."""
 
+_SERIALIZE = "serialize_object"
+_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
+_CALLS = frozenset({"CALL", "CALL_METHOD", "CALL_FUNCTION"})
+_SILENT = frozenset({"CACHE", "EXTENDED_ARG", "NOP", "PRECALL", "PUSH_NULL"})
+
 
 class CodePlan(NamedTuple):
     """The identity of one code object, nested code included.
@@ -75,6 +80,8 @@ class CodePlan(NamedTuple):
     ``imports``: modules imported inside the body.
     ``reads``: what is read off each variable for certain, or handed on; nothing else is read off it here.
     ``asks_membership``: whether there is an ``in``, which Numba answers while compiling if it can.
+    ``serialized``: names of variables that the code does nothing with but hand them to ``serialize_object``, the way
+    in which boxing has compiled code refer to a class.
     """
 
     digest: bytes
@@ -83,6 +90,7 @@ class CodePlan(NamedTuple):
     imports: tuple[str, ...]
     reads: dict[Variable, set[Read]]
     asks_membership: bool
+    serialized: frozenset[str] = frozenset()
 
 
 _plans: dict[int, tuple[weakref.ref[CodeType], CodePlan]] = {}
@@ -123,7 +131,21 @@ def _make_plan(code: CodeType) -> CodePlan:
         imports=tuple(sorted(name for kind, name in reads if kind == IMPORTED)),
         reads=reads,
         asks_membership=any(_CONTAINS_OP in each.co_code[::2] for each in nested_codes(code)),
+        serialized=_serialized(code) if _SERIALIZE in attribute_names else frozenset(),
     )
+
+
+def _serialized(code: CodeType) -> frozenset[str]:
+    handed: set[str] = set()
+    other: set[str] = set()
+    for each in nested_codes(code):
+        steps = [step for step in dis.get_instructions(each) if step.opname not in _SILENT]
+        for i, step in enumerate(steps):
+            if step.opname in _LOADS:
+                before, after = steps[max(0, i - 1)], steps[min(i + 1, len(steps) - 1)]
+                whole = before.argval == _SERIALIZE and after.opname in _CALLS and after.arg == 1
+                (handed if whole else other).add(step.argval)
+    return frozenset(handed - other)
 
 
 def _reads(code: CodeType) -> dict[Variable, set[Read]]:

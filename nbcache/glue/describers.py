@@ -19,6 +19,7 @@ import sys
 import warnings
 import weakref
 from abc import ABCMeta
+from collections.abc import Mapping, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import (
     BuiltinFunctionType,
@@ -41,6 +42,7 @@ from numba.core.dispatcher import Dispatcher, LiftedCode
 from numba.core.extending import _Intrinsic
 from numba.core.registry import cpu_target
 from numba.core.typing.templates import AttributeTemplate, FunctionTemplate, Signature
+from numba.core.typing.typeof import typeof_impl
 from numba.np.ufunc import parallel
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
@@ -50,6 +52,7 @@ from nbcache.glue import imports
 from nbcache.glue.atoms import encode_atom, encode_dtype, extras_of
 from nbcache.glue.codeplan import CLOSURE, GLOBAL, IMPORTED, plan_of
 from nbcache.glue.exported import exported_as
+from nbcache.glue.foreign import CFuncPtr, address_of, cffi_signature, is_cffi_function
 from nbcache.glue.identity import MARK, MISSING, HandedOn, Node, Unidentifiable
 from nbcache.glue.instances import HEAP_TYPE, add_state, describe_instance, dictionary_of
 from nbcache.glue.ownership import (
@@ -62,6 +65,7 @@ from nbcache.glue.ownership import (
     toolchain_name,
 )
 from nbcache.glue.past import LOOPS, past_of
+from nbcache.glue.referred import Referred, describe_referred, refer
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
@@ -107,7 +111,7 @@ class Describers:
         describer(node, obj)
         if not node.title:
             node.title = type(obj).__name__
-        ordinal = self._extensions.ordinal(obj)
+        ordinal = self._extensions.ordinal(obj.target if isinstance(obj, Referred) else obj)
         if ordinal is not None:
             node.part("among namesakes", repr(ordinal).encode(), str(ordinal))
         node.compiled = False
@@ -240,8 +244,47 @@ def _describe_value(
     if isinstance(value, ModuleType):
         wanted = _Wanted(plan.attribute_names, plan.reads.get(variable, _HANDED_ON))
         _describe_module_attributes(node, label, value, wanted, set())
+    elif variable[1] in plan.serialized and refer(node, label, value):
+        pass
+    elif node.compiled and isinstance(value, type) and _stands_for_itself(value):
+        refer(node, label, value)
+        _describe_members_by_name(node, label, value, plan.attribute_names)
     else:
         node.value(label, value)
+
+
+def _stands_for_itself(cls: type) -> bool:
+    """Whether a class means nothing to the compiler but what is registered for it.
+
+    Not where Numba makes a type of it, as it does for exceptions, named tuples, enums and numbers, and not where
+    somebody else does.
+    """
+    if toolchain_name(cls) is not None or issubclass(cls, _CLASSES_WITH_TYPES):
+        return False
+    return type(cls) in _PLAIN_METACLASSES and typeof_impl.dispatch(type(cls)) is _typeof_class
+
+
+_CLASSES_WITH_TYPES = (BaseException, tuple, enum.Enum, np.generic, types.Type, Mapping, Sequence)
+_PLAIN_METACLASSES = frozenset({type, ABCMeta})
+_typeof_class = typeof_impl.dispatch(type)
+
+
+def _describe_members_by_name(node: Node, label: str, cls: type, attributes: frozenset[str]) -> None:
+    """Numba follows ``raise Errors.Missing``: what code could read off a class, but functions, which it can't use."""
+    names = sorted(attributes)
+
+    def read(cls: type) -> list[object]:
+        return [next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), MISSING) for name in names]
+
+    node.snapshot(read, cls)
+    for name, value in zip(names, read(cls), strict=True):
+        value = value.__func__ if isinstance(value, staticmethod | classmethod) else value  # noqa: PLW2901
+        if value is not MISSING and not isinstance(value, _UNUSABLE):
+            node.value(f"{label}.{name}", value)
+
+
+_UNUSABLE = (FunctionType, property, functools.cached_property, GetSetDescriptorType, MemberDescriptorType,
+             WrapperDescriptorType, MethodDescriptorType)  # fmt: skip
 
 
 def _describe_cell(node: Node, label: str, cell: Any, plan: CodePlan, variable: tuple[str, str]) -> None:
@@ -794,6 +837,7 @@ def _describe_array(node: Node, array: np.ndarray) -> None:
     for extra in extras_of(array.dtype):
         node.value("dtype", extra, owned=True)
     if node.compiled and type(array) is np.ndarray and by_address(array):
+        node.live = True
         head = node.check(array_head, array)
         node.part("array by address", head, f"array {array.dtype} {array.shape}")
         return
@@ -990,7 +1034,32 @@ def file_digest(path: str) -> bytes:
 # -- everything else ---------------------------------------------------------------------------
 
 
+def _add_pointer(node: Node, function: object) -> None:
+    """Compiled code calls it where it is in each process; what it does when it runs while compiling isn't known."""
+    if not node.compiled:
+        msg = f"a native function ({type(function).__name__}) that could be called while compiling"
+        raise Unidentifiable(msg)
+    node.individual = node.live = True
+
+
+def _describe_cffi_object(node: Node, obj: Any) -> None:
+    if not is_cffi_function(obj):
+        msg = f"a cffi object ({type(obj).__name__}) is an address in this process"
+        raise Unidentifiable(msg)
+    node.title = "cffi function"
+    _add_pointer(node, obj)
+    try:
+        signature = cffi_signature(obj)
+    except TypeError as exc:
+        msg = f"a cffi function that Numba can't call ({exc})"
+        raise Unidentifiable(msg) from exc
+    node.part("signature", signature.encode(), signature)
+
+
 def _describe_builtin(node: Node, function: Any) -> None:
+    if is_cffi_function(function):
+        _describe_cffi_object(node, function)
+        return
     owner = getattr(function, "__self__", None)
     name = getattr(function, "__qualname__", None) or function.__name__
     home = type(owner).__module__
@@ -1067,9 +1136,11 @@ def _refuse_pointer(_node: Node, obj: object) -> None:
     raise Unidentifiable(msg)
 
 
-def _describe_function_pointer(node: Node, function: Any) -> None:
-    if not _add_export(node, function, _called_by_ctypes):
-        _refuse_pointer(node, function)
+def _describe_ctypes_function(node: Node, function: Any) -> None:
+    """How it is called; what it is counts if that has a name, and else its address is bound in each process."""
+    node.title = "ctypes function"
+    if not _add_export(node, function, address_of):
+        _add_pointer(node, function)
     for attribute in ("restype", "argtypes"):
         value = getattr(function, attribute)
         node.watch_attribute(function, attribute, value)
@@ -1101,10 +1172,6 @@ def _add_export(node: Node, obj: Any, address: Callable[[Any], int | None]) -> b
     if found:
         node.part("Cython function", node.check(name, obj), found.decode())
     return bool(found)
-
-
-def _called_by_ctypes(function: Any) -> int | None:
-    return ctypes.cast(function, ctypes.c_void_p).value
 
 
 def _called_by_protocol(obj: Any) -> int | None:
@@ -1174,6 +1241,8 @@ def _describe_instance(node: Node, obj: Any) -> None:
 
 # Kinds whose modules a process may never import are recognised by name.
 _DESCRIBERS_BY_NAME: dict[str, Callable[[Node, Any], None]] = {
+    "_cffi_backend:_CDataBase": _describe_cffi_object,
+    "_cffi_backend:__CDataOwnGC": _describe_cffi_object,
     "builtins:fortran": _describe_fortran,
     "numba.core.base:BaseContext": _describe_context,
     "logging:Logger": _describe_logger,
@@ -1218,9 +1287,10 @@ _DESCRIBERS: dict[type, Callable[[Node, Any], None]] = {
     CodeType: _describe_code,
     re.Pattern: _describe_pattern,
     weakref.ref: _describe_weak_reference,
+    Referred: describe_referred,
     ctypes._SimpleCData: _refuse_pointer,
     ctypes._Pointer: _refuse_pointer,
-    ctypes._CFuncPtr: _describe_function_pointer,  # type: ignore[attr-defined]
+    CFuncPtr: _describe_ctypes_function,
     types.WrapperAddressProtocol: _describe_wrapper_address,
     tuple: _describe_tuple,
     dict: _describe_container,
@@ -1233,7 +1303,7 @@ _WITH_THEIR_STATE: frozenset[type] = frozenset(
     {FunctionType, Dispatcher, LiftedCode, UFuncDispatcher, DUFunc, GUFunc, _Intrinsic, types.Type, np.ufunc, type,
      FunctionTemplate, AttributeTemplate,
      enum.Enum, ModuleType, ctypes._SimpleCData, ctypes._Pointer, types.WrapperAddressProtocol,
-     ctypes._CFuncPtr,  # type: ignore[attr-defined]
+     CFuncPtr,
      dict, list, set, frozenset, np.dtype}
 )  # fmt: skip
 """Whose describers describe all of a subclass's instance as well."""
@@ -1250,9 +1320,23 @@ def is_compilable(obj: object) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _is_compilable_kind(cls: type) -> bool:
-    return not _COMPILABLE.isdisjoint(cls.__mro__) or cls.__name__ in {"StencilFunc", "JitClassType"}
+    return not _COMPILABLE.isdisjoint(cls.__mro__) or cls.__name__ in _COMPILABLE_BY_NAME
 
 
+_COMPILABLE_BY_NAME = frozenset({"StencilFunc", "JitClassType", "_CDataBase", "__CDataOwnGC"})
 _COMPILABLE: frozenset[type] = frozenset(
-    {FunctionType, Dispatcher, UFuncDispatcher, DUFunc, GUFunc, CFunc, HandedOn, types.Type, tuple, np.ndarray}
+    {
+        FunctionType,
+        Dispatcher,
+        UFuncDispatcher,
+        DUFunc,
+        GUFunc,
+        CFunc,
+        HandedOn,
+        types.Type,
+        tuple,
+        np.ndarray,
+        CFuncPtr,
+        BuiltinFunctionType,
+    }
 )

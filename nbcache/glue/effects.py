@@ -66,6 +66,18 @@ def remembered(owner: Any, args: tuple[Any, ...]) -> list[Effect]:
     return effects() if effects is not None else []
 
 
+def deliver(dispatcher: Any, args: tuple[Any, ...], frames: FrameStack) -> None:
+    """Give *dispatcher* an overload that was promised to it."""
+    try:
+        if args not in vars(dispatcher)["overloads"] and dispatcher._can_compile:
+            with frames.apart():
+                dispatcher.compile(args)
+    except Exception as raised:  # noqa: BLE001  who only looks isn't told, and who calls the overload will be
+        let_pass(raised)
+        past_of(dispatcher).promised.pop(args, None)
+        _log.debug("an overload could not be added", exc_info=True)
+
+
 class Overloads:
     """Stands in for the instance attribute ``overloads``: complete whenever somebody looks."""
 
@@ -79,21 +91,11 @@ class Overloads:
         past = past_of(dispatcher)
         if past.promised and not dispatcher._compiling_counter:
             for args in tuple(past.promised):
-                self._deliver(dispatcher, overloads, args)
+                deliver(dispatcher, args, self._frames)
             for args in past.order:
                 if args in overloads:
                     overloads.move_to_end(args)
         return overloads
-
-    def _deliver(self, dispatcher: Any, overloads: Any, args: tuple[Any, ...]) -> None:
-        try:
-            if args not in overloads and dispatcher._can_compile:
-                with self._frames.apart():
-                    dispatcher.compile(args)
-        except Exception as raised:  # noqa: BLE001  somebody only wanted to look
-            let_pass(raised)
-            past_of(dispatcher).promised.pop(args, None)
-            _log.debug("an overload could not be added", exc_info=True)
 
     def __set__(self, dispatcher: Any, value: Any) -> None:
         vars(dispatcher)["overloads"] = value

@@ -195,7 +195,12 @@ class History:
 
     def _content(self, dispatcher: Any) -> bytes:
         """What an overload would be made from now.  Raises Unidentifiable."""
-        return self._maker.engine.digest(dispatcher)
+        return self._made_from(dispatcher, self._maker.engine.digest(dispatcher))
+
+    def _made_from(self, dispatcher: Any, content: bytes) -> bytes:
+        """The same for one whose identity is *content*; the objects that its code is bound to count as themselves."""
+        bound = self._maker.engine.bound(dispatcher)
+        return hashlib.blake2b(content + repr(bound).encode(), digest_size=32).digest() if bound else content
 
     def _terms(self, dispatcher: Any, args: tuple[Any, ...], *, exists: bool) -> tuple[Given, bool, Any]:
         plain = in_plain_context()
@@ -247,6 +252,7 @@ class History:
         is not known, None if the present will do.
         """
         past = past_of(dispatcher)
+        content = self._made_from(dispatcher, content)
         if CHOOSER in vars(dispatcher):
             template = vars(dispatcher)[CHOOSER].template
             owed = self._chosen.get(template, {}).get(self._overload_name(dispatcher, args), key)
@@ -423,8 +429,13 @@ class History:
                 return _OTHERS
         return None
 
-    def accept(self, unit: Unit, uses: dict[str, Any], consulted: Consulted) -> None:
-        """An entry was loaded: what it was built upon is promised from now on."""
+    def accept(self, unit: Unit, uses: dict[str, Any], consulted: Consulted) -> list[tuple[Any, tuple[Any, ...]]]:
+        """An entry was loaded: what it was built upon is promised from now on.
+
+        Returns dispatchers with the types of overloads that can't wait: their code is bound to objects that may
+        be others by the time when somebody asks.
+        """
+        urgent = []
         if unit.kind == "dispatcher":
             self._overloads.append((weakref.ref(unit.owner), unit.args))
         for kind, reference, args, _return_type, given, _fresh, key in uses["visible"]:
@@ -435,7 +446,10 @@ class History:
             except Unresolvable:
                 continue
             if args not in vars(dispatcher)["overloads"]:
-                self._promise(dispatcher, args, given, Promise((), reference[1], key, consulted))
+                content = self._made_from(dispatcher, reference[1])
+                self._promise(dispatcher, args, given, Promise((), content, key, consulted))
+                if self._maker.engine.bound(dispatcher):
+                    urgent.append((dispatcher, args))
         for place, name, key, _fresh in uses["chosen"]:
             self._chosen_by(place).setdefault(name, key)
         if uses["internal"] or uses["odd"]:
@@ -446,6 +460,7 @@ class History:
             from nbcache.glue import witness
 
             witness.load_modules(uses["readings"])
+        return urgent
 
     def _chosen_by(self, place: tuple[bytes, int]) -> dict[bytes, str]:
         template = self._maker.extensions.at(place)

@@ -65,8 +65,8 @@ class Node:
     """One object's description.  ``parts``: (label, bytes, words); ``edges``: (label, object)."""
 
     __slots__ = (
-        "checks", "children", "compiled", "digest", "edges", "handed_on", "held", "index", "individual", "lowlink",
-        "names", "obj", "parts", "reached_compiled", "scope", "snapshots", "strings", "title", "volatile",
+        "checks", "children", "compiled", "digest", "edges", "handed_on", "held", "index", "individual", "live",
+        "lowlink", "names", "obj", "parts", "reached_compiled", "scope", "snapshots", "strings", "title", "volatile",
         "watched_attributes", "watched_items", "watched_members", "watched_sizes", "ways",
     )  # fmt: skip
 
@@ -77,6 +77,8 @@ class Node:
         """Whether what the edges lead to that are added from now on is compiled; else it may run while compiling."""
         self.reached_compiled = False
         self.individual = False
+        self.live = False
+        """Whether compiled code is bound to this very object, whatever it holds."""
         """Whether anybody could tell the object from another one that is just like it."""
         self.held: list[tuple[bytes, object]] = []
         """Such objects that are described as part of this one, with their content."""
@@ -247,8 +249,8 @@ _TUPLE_DEPTH = 5
 class Scope:
     """What one component read, and the scopes of the components it leads to."""
 
-    __slots__ = ("_keepers", "_watched", "attributes", "checks", "children", "cycle", "hands_on", "individuals",
-                 "items", "keepers", "members", "sizes", "snapshots", "volatile")  # fmt: skip
+    __slots__ = ("_bound", "_keepers", "_watched", "attributes", "checks", "children", "cycle", "hands_on",
+                 "individuals", "items", "keepers", "live", "members", "sizes", "snapshots", "volatile")  # fmt: skip
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.items: list[tuple[dict[str, Any], str, object]] = []
@@ -257,6 +259,7 @@ class Scope:
         self.checks: list[tuple[Callable[[Any], bytes], object, bytes]] = []
         self.snapshots: list[tuple[Callable[[Any], list[object]], object, list[object]]] = []
         self.sizes: list[tuple[Any, int]] = []
+        self.live: list[int] = []
         self.individuals: list[tuple[bytes, int]] = []
         """(digest, id) of what could have a twin; all of it lives while the scope is unchanged."""
         self.children: list[Scope] = []
@@ -267,6 +270,7 @@ class Scope:
         self.hands_on = False
         """Whether a module is handed on, here or below."""
         self._watched: _Watched | None = None
+        self._bound: tuple[int, ...] | None = None
         self._keepers: dict[bytes, weakref.ref[Any] | None] | None = None
         for node in nodes:
             self.items += node.watched_items
@@ -277,6 +281,8 @@ class Scope:
             self.sizes += node.watched_sizes
             self.volatile |= node.volatile
             self.hands_on |= bool(node.handed_on)
+            if node.live:
+                self.live.append(id(node.obj))
             if node.individual:
                 self.individuals.append((node.digest, id(node.obj)))  # type: ignore[arg-type]
             self.individuals += ((content, id(obj)) for content, obj in node.held)
@@ -301,6 +307,12 @@ class Scope:
             self._keepers = found
         keeper = self._keepers.get(digest)
         return None if keeper is None else keeper()
+
+    def bound(self) -> tuple[int, ...]:
+        """The ids of what code is bound to, here and below, in the order in which it is reached."""
+        if self._bound is None:
+            self._bound = tuple(each for scope in self.all() for each in scope.live)
+        return self._bound
 
     def all(self) -> list[Scope]:
         """This one and those below."""
@@ -482,6 +494,11 @@ class IdentityEngine:
     def together(self, roots: tuple[object, ...]) -> bytes:
         """The digest of several objects, of which one may hand modules on to another."""
         return self._together(roots)[-1].digest  # type: ignore[return-value]
+
+    def bound(self, root: object) -> tuple[int, ...]:
+        """The ids of the objects that code for *root* is bound to, whatever they hold; *root* carries its digest."""
+        memo = self._memo_of(root, compiled=self._compilable(root))
+        return () if memo is None else memo.scope.bound()
 
     def sharing(self, root: object, others: Sequence[tuple[object, Scope]] = ()) -> bytes:
         """What digests don't tell: b"" if nothing has a twin, else which of the two is referred to from where.

@@ -34,6 +34,7 @@ from nbcache.glue.codeplan import nested_codes, plan_of
 from nbcache.glue.describers import file_digest
 from nbcache.glue.ownership import is_toolchain_definition
 from nbcache.glue.ownership import resolve as resolve_name
+from nbcache.glue.referred import Referred
 from nbcache.passing import suppressed
 
 if TYPE_CHECKING:
@@ -145,6 +146,10 @@ class Reach:
         self._codes: dict[str, list[CodeType]] = {}
         self._codes_by_digest: dict[bytes, list[CodeType]] = {}
         for node in nodes:
+            if isinstance(node.obj, Referred):
+                self._positions.setdefault(id(node.obj.target), len(self._objects))
+                self._objects.append((node.digest or b"", node.obj.target))
+                continue
             self._positions[id(node.obj)] = len(self._objects)
             self._objects.append((node.digest or b"", node.obj))
             if isinstance(node.obj, FunctionType):

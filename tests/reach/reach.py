@@ -16,7 +16,7 @@ from nbtest import proc
 from nbcache import tally
 
 PROGRAMS = Path(__file__).parent / "programs"
-NOT_PROGRAMS = {"shown"}
+NOT_PROGRAMS = {"shown", "boxed"}
 GAPS: dict[str, str] = {}
 """Programs for which something is compiled in the second process too, and why. Closing a gap means taking it out here."""
 NEEDS = {"typed_set": "numba.typed.typedset"}

@@ -1,0 +1,43 @@
+"""Functions of ctypes and cffi, which compiled code calls by their addresses.
+
+What is compiled depends on how such a function is called and not on where it is: its address is
+bound in each process (addresses.py), from the object that stands in the same place there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from types import BuiltinFunctionType
+from typing import Any
+
+from numba.core.typing import cffi_utils
+
+CFuncPtr: type = ctypes._CFuncPtr  # type: ignore[attr-defined]
+
+
+def is_ctypes_function(obj: object) -> bool:
+    """Whether *obj* is a function pointer of ctypes."""
+    return isinstance(obj, CFuncPtr)
+
+
+def is_cffi_function(obj: object) -> bool:
+    """Whether *obj* is a function pointer of cffi, or a function of a compiled cffi module that Numba was told of."""
+    if not cffi_utils.SUPPORTED:
+        return False
+    if isinstance(obj, BuiltinFunctionType):
+        return obj in cffi_utils._ool_func_ptr
+    # Asking about anything else would have cffi parse C.
+    return type(obj).__module__ == "_cffi_backend" and bool(cffi_utils.is_cffi_func(obj))
+
+
+def address_of(function: Any) -> int:
+    """Where *function* is in this process; 0 if it is nowhere."""
+    if is_ctypes_function(function):
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
+    return cffi_utils.get_pointer(function)
+
+
+def cffi_signature(function: Any) -> str:
+    """How Numba calls a function of cffi.  Raises TypeError if it can't."""
+    typ = cffi_utils.make_function_type(function)
+    return f"{typ.sig} {typ.cconv}"
