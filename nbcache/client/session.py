@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import sys
 import time
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -386,7 +387,9 @@ class ClientSession:
         outer = self.frames.top()
         if outer is not None:
             outer.consulted.include(consulted)
+        loaded = len(sys.modules)
         urgent = self.history.accept(unit, uses, consulted)
+        self.maker.came_late(loaded)
         effects.repeat(unit, uses["visible"])
         for dispatcher, args in urgent:
             effects.deliver(dispatcher, args, self.frames)

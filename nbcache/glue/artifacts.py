@@ -304,7 +304,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: d
         msg = "its pipeline initialises something when it is loaded"
         raise Unstorable(msg)
     if frame.consulted.conflict:
-        raise Unstorable(frame.consulted.conflict)
+        raise Unstorable(frame.taint or frame.consulted.conflict)
     _look_again(unit, frame)
     library = cres.library
     library._ensure_finalized()

@@ -25,6 +25,7 @@ from numba.core.typing import templates
 
 from nbcache.glue.consulted import Ask
 from nbcache.glue.extensions import chooser_of
+from nbcache.glue.identity import Unidentifiable
 from nbcache.glue.ownership import is_toolchain_definition
 from nbcache.passing import let_pass
 
@@ -161,12 +162,22 @@ class Choices:
     def _digest(self, answer: Answer) -> bytes:
         if answer.chosen is None:
             return REFUSED if answer is _REFUSAL else NO_ANSWER
-        if answer.known is None or not answer.known[1].unchanged():
-            answer.known = self._maker.engine.scoped(answer.chosen)
-        content = answer.known[0]
-        for typ in answer.types:
-            content += self._maker.type_digest(typ)
+        with self._maker.as_before():
+            if answer.known is None or not answer.known[1].unchanged():
+                answer.known = self._maker.engine.scoped(answer.chosen)
+            content = answer.known[0]
+            for typ in answer.types:
+                content += self._maker.type_digest(typ)
         return content if len(content) == 32 else hashlib.blake2b(content, digest_size=32).digest()
+
+    def changed(self, ask: Ask) -> bool:
+        """Whether what was answered in this process would be told apart from what it was then.  Asks nobody."""
+        template = self._maker.extensions.at((ask.name, ask.position))
+        known = self._answers.get((template, ask.args, ask.kws, ask.flags))
+        try:
+            return known is not None and not known.again and self._digest(known) != ask.answer
+        except Unidentifiable:
+            return True
 
     def answer_to(self, ask: Ask) -> tuple[str, Any | None]:
         """Who was asked, by name, and the function that was chosen, None if there was none."""

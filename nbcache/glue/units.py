@@ -15,7 +15,7 @@ import itertools
 import sys
 import warnings
 import weakref
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -44,6 +44,7 @@ from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
     from types import FunctionType
 
     from nbcache.glue.consulted import Ask
@@ -103,9 +104,9 @@ class KeyMaker:
         """A compilation is over: see what others have registered for what it asked for."""
         index, consulted = self.extensions, frame.consulted
         index.refresh()
-        if len(sys.modules) > frame.modules:
-            late = itertools.islice(sys.modules, frame.modules, None)
-            self._late.update(name for name in late if not is_toolchain_module(name))
+        self.came_late(frame.modules)
+        if any(map(self.choices.changed, consulted.asks)):
+            consulted.conflict = consulted.conflict or "what it depends on changed while it was compiled"
         current = {}
         for name in index.relevant_among(consulted.names):
             try:
@@ -115,6 +116,12 @@ class KeyMaker:
                 consulted.conflict = consulted.conflict or str(exc)
             current[name] = (index.since(name), digest)
         consulted.close(current)
+
+    def came_late(self, before: int) -> None:
+        """Note the modules that were loaded since there were *before* of them, by compiling or instead of it."""
+        if len(sys.modules) > before:
+            late = itertools.islice(sys.modules, before, None)
+            self._late.update(name for name in late if not is_toolchain_module(name))
 
     def objection(self, consulted: Consulted) -> str | None:
         """Why what an entry was built with would be other today, or None.  Asks choosers, which are other people's."""
@@ -139,15 +146,17 @@ class KeyMaker:
             return True
 
     def _registered(self, name: bytes) -> bytes:
-        """Identity of what is registered for *name*, as it is before anything is compiled.  Raises Unidentifiable.
+        """Identity of what is registered for *name*.  Raises Unidentifiable."""
+        with self.as_before():
+            return self.extensions.digest(name, self.engine)
 
-        Modules that came in the middle of a compilation are among its readings (witness.py); here they would tell apart
-        processes that have loaded them from those that are about to.
+    def as_before(self) -> AbstractContextManager[None]:
+        """While this is entered, things are identified as they are before anything is compiled.
+
+        Modules that come in the middle of a compilation are among its readings (witness.py); in what runs while
+        compiling they would tell apart processes that have loaded them from those that are about to.
         """
-        if not self._late:
-            return self.extensions.digest(name, self.engine)
-        with imports.hiding(self._late):
-            return self.extensions.digest(name, self.engine)
+        return imports.hiding(self._late) if self._late else nullcontext()
 
     def type_digest(self, typ: Any) -> bytes:
         """Identity of a type in a signature; one that depends on code is looked at again."""
