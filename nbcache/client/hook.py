@@ -6,7 +6,6 @@ import sys
 from typing import TYPE_CHECKING
 
 import _nbcache
-from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from typing import Any
@@ -57,7 +56,7 @@ def numba_imported() -> None:
         environ = dict(os.environ)
         asleep = _is_patient(environ) and dormant.sleep(lambda: _activate(environ))
     except Exception as raised:  # noqa: BLE001  as below
-        let_pass(raised)
+        _let_pass(raised)
         asleep = False
     if not asleep:
         _activate()
@@ -68,6 +67,13 @@ def _is_patient(environ: dict[str, str]) -> bool:
     return environ.get("NBCACHE_DIR", "").startswith("/") and not (
         environ.get("NBCACHE_COUNT") or environ.get("NBCACHE_RECORD")
     )
+
+
+def _let_pass(raised: Exception) -> None:
+    # Late: importing Numba wakes nobody, and loads nothing for it.
+    from nbcache.passing import let_pass
+
+    let_pass(raised)
 
 
 def _activate(environ: dict[str, str] | None = None) -> None:
@@ -85,7 +91,7 @@ def _activate(environ: dict[str, str] | None = None) -> None:
 
             session.activate(settings)
     except Exception as raised:  # the cache must never be the reason that a program fails
-        let_pass(raised)
+        _let_pass(raised)
         import logging
 
         logging.getLogger("nbcache").warning("nbcache stays off: it failed to start", exc_info=True)
@@ -101,7 +107,7 @@ def _count(settings: Settings) -> None:
 
         truth.count_into(settings.count)
     except Exception as raised:  # nor must counting
-        let_pass(raised)
+        _let_pass(raised)
         import logging
 
         logging.getLogger("nbcache").warning("NBCACHE_COUNT: nothing is counted", exc_info=True)

@@ -20,6 +20,7 @@ resolved before the object is loaded; one that can't be is a miss.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
@@ -136,15 +137,43 @@ def _qualname(code: CodeType) -> str:
     return getattr(code, "co_qualname", code.co_name)  # Python 3.10 has no qualified names of code
 
 
-class Reach:
-    """An index over all that a unit reaches: code objects by file and digest, objects by identity."""
+def _and_beyond(look: Callable[..., Any]) -> Callable[..., Any]:
+    """Look among what is reached from the unit itself; only what isn't there is looked for further off."""
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
+    @functools.wraps(look)
+    def look_twice(self: Reach, *args: Any) -> Any:
+        if self._beyond is not None:
+            with suppressed(Unresolvable):
+                found = look(self, *args)
+                if found:
+                    return found
+            self._extend()
+        return look(self, *args)
+
+    return look_twice
+
+
+class Reach:
+    """An index over all that a unit reaches: code objects by file and digest, objects by identity.
+
+    *beyond* yields what it reaches by way of registrations with Numba: large, in some packages, and seldom needed.
+    """
+
+    def __init__(self, nodes: Iterable[Node], beyond: Callable[[], Iterable[Node]] | None = None) -> None:
+        self._beyond = beyond
         self._positions: dict[int, int] = {}
         self._objects: list[tuple[bytes, object]] = []
         self._functions: dict[bytes, list[tuple[FunctionType, CodeType]]] = {}
         self._codes: dict[str, list[CodeType]] = {}
         self._codes_by_digest: dict[bytes, list[CodeType]] = {}
+        self._add(nodes)
+
+    def _extend(self) -> None:
+        beyond, self._beyond = self._beyond, None
+        if beyond is not None:
+            self._add(node for node in beyond() if id(node.obj) not in self._positions)
+
+    def _add(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
             if isinstance(node.obj, Referred):
                 self._positions.setdefault(id(node.obj.target), len(self._objects))
@@ -163,6 +192,7 @@ class Reach:
                 known.append(each)
                 self._codes_by_digest.setdefault(plan_of(each).digest, []).append(each)
 
+    @_and_beyond
     def codes_at(self, filename: str, line: int) -> list[tuple[CodeType, tuple[int, ...]]]:
         """Code objects with bytecode for this line, each with the offsets of that bytecode."""
         found = []
@@ -172,6 +202,7 @@ class Reach:
                 found.append((code, offsets))
         return found
 
+    @_and_beyond
     def line_of(self, digest: bytes, qualname: str, offsets: tuple[int, ...]) -> tuple[str, int]:
         """Where the code with this digest stands now.  Raises Unresolvable."""
         answers = set()
@@ -188,12 +219,14 @@ class Reach:
             raise Unresolvable(msg)
         return filename, line
 
+    @_and_beyond
     def place_of(self, code: CodeType) -> tuple[bytes, str] | None:
         """What `closure` finds *code* by; None if it can't."""
         digest, qualname = plan_of(code).digest, _qualname(code)
         found = [each for _function, each in self._functions.get(digest, ()) if _qualname(each) == qualname]
         return (digest, qualname) if len(found) == 1 and found[0] is code else None
 
+    @_and_beyond
     def variable_of(self, value: object, name: str) -> LiveValue | None:
         """The variable of a reachable function that holds this very *value*, one called *name* if there is one."""
         others = []
@@ -206,6 +239,7 @@ class Reach:
                         others.append((function, kind, variable))
         return LiveValue(*others[0]) if others else None
 
+    @_and_beyond
     def closure(self, digest: bytes, qualname: str) -> tuple[FunctionType, CodeType]:
         """The function around a closure's code, and that code.  Raises Unresolvable."""
         found = [pair for pair in self._functions.get(digest, ()) if _qualname(pair[1]) == qualname]
@@ -216,13 +250,16 @@ class Reach:
 
     def objects(self) -> list[object]:
         """All that is reached, the root first."""
+        self._extend()
         return [obj for _digest, obj in self._objects]
 
+    @_and_beyond
     def reference(self, obj: object) -> tuple[int, bytes] | None:
         """Position and identity of a reachable object, from which `referent` finds its counterpart."""
         position = self._positions.get(id(obj))
         return None if position is None else (position, self._objects[position][0])
 
+    @_and_beyond
     def referent(self, reference: tuple[int, bytes]) -> object:
         """The object that *reference* means here.  Raises Unresolvable.
 

@@ -344,9 +344,7 @@ class Unit:
             nodes = {id(node.obj): node for node in self._own_nodes()}
             for typ in self._open_types():
                 nodes.update((id(node.obj), node) for node in self._type_nodes(typ))
-            for node in self._registered_nodes():
-                nodes.setdefault(id(node.obj), node)
-            self._reach = Reach(nodes.values())
+            self._reach = Reach(nodes.values(), self._registered_nodes if self.registered else None)
         return self._reach
 
     def reaching(self, names: Iterable[bytes]) -> Reach:

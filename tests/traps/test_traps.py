@@ -26,21 +26,21 @@ PENDING = frozenset((HERE / "pending.txt").read_text(encoding="utf-8").split())
 EVERY_STEP = bool(os.environ.get("NBTEST_EVERY_STEP"))
 
 
-FEW, MANY = 8, 16
-"""A family of more than a few keeps every second program before a merge, one of many every third: they show the family;
-the longer suite runs all."""
+FEW = 4
+"""How many programs of a family run before a merge, evenly spread: they show the family; the longer suite runs all, and
+those that are pending."""
 
 
 def _parameters() -> list[Any]:
-    sizes, seen = Counter(program.family for program in PROGRAMS), Counter[int]()
+    sizes, seen = Counter(p.family for p in PROGRAMS if p.label not in PENDING), Counter[int]()
     parameters = []
     for program in PROGRAMS:
-        size = sizes[program.family]
-        step = 3 if size > MANY else 2 if size > FEW else 1
-        marks = [pytest.mark.long] if seen[program.family] % step else []
-        seen[program.family] += 1
         if program.label in PENDING:
-            marks.append(pytest.mark.xfail(reason="pending.txt lists it", strict=True))
+            marks = [pytest.mark.long, pytest.mark.xfail(reason="pending.txt lists it", strict=True)]
+        else:
+            step = -(-sizes[program.family] // FEW)
+            marks = [pytest.mark.long] if seen[program.family] % step else []
+            seen[program.family] += 1
         parameters.append(pytest.param(program, id=program.label, marks=marks))
     return parameters
 
