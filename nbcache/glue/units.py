@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from nbcache.glue.consulted import Ask
     from nbcache.glue.identity import Node, Scope
 
-KEY_VERSION = 1
+KEY_VERSION = 2
 _PLAIN_FLAGS = frozenset({bool, str, int, type(None)})
 _MEMO_KEEPERS = (Dispatcher, UFuncDispatcher, CFunc)
 
