@@ -54,6 +54,10 @@ def is_native(template: type) -> bool:
     return any(base.__module__ in _FIRST for base in template.__mro__[:2])
 
 
+_REMEMBERED = 4096
+"""Of how many sets of names it is remembered which are relevant; small functions share theirs."""
+
+
 class Registration:
     """One thing registered by others: *registered* for *key*, declared for types; *label* is for people.
 
@@ -128,6 +132,8 @@ class ExtensionIndex:
             return ()
         found = self._relevant.get(packed)
         if found is None:
+            if len(self._relevant) >= _REMEMBERED:
+                self._relevant.clear()
             found = self._relevant[packed] = self.relevant_among(consulted.split(packed))
         return found
 

@@ -128,6 +128,9 @@ class InstalledExtensions:
         return json.dumps(content).encode("utf-8", "surrogateescape")
 
 
+_KEEP_COUNTERS = sys.stdlib_module_names - {"__main__", "builtins"}
+
+
 class _Scene:
     """What a program can see before the packages are loaded; `quiet` says whether it is the same after."""
 
@@ -138,7 +141,7 @@ class _Scene:
         self._values = {
             name: dict(vars(module))
             for name, module in self.modules.items()
-            if isinstance(module, ModuleType) and name.partition(".")[0] not in sys.stdlib_module_names - {"__main__"}
+            if isinstance(module, ModuleType) and name.partition(".")[0] not in _KEEP_COUNTERS
             if module is not entrypoints
         }
         self._environ = dict(os.environ)

@@ -1,0 +1,113 @@
+"""Packages that declare an extension of Numba stay unloaded as long as nothing can tell, and not longer."""
+
+import pytest
+from nbtest import proc
+
+OURS = "[numba_extensions]\ninit = addition:init\n"
+EXTENSION = """
+from numba.extending import overload
+def thing(x):
+    return x
+@overload(thing)
+def choose(x):
+    return lambda x: x + {number}
+{more}
+def init():
+    {init}
+"""
+MAIN = """
+import sys
+from numba import njit
+from numba.extending import overload
+import events
+@njit
+def f(x):
+    return x * 2
+@njit
+def g(a):
+    return len(a)
+print(f(1), g((1, 2)), events.seen, "addition" in sys.modules)
+"""
+EVENTS = """
+from numba.core import event
+seen = []
+class Listener(event.Listener):
+    def on_start(self, event):
+        seen.append(event.data["dispatcher"].py_func.__name__)
+    def on_end(self, event):
+        pass
+event.register("numba:compile", Listener())
+"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Runs MAIN beside an installed extension; `extend` writes the extension anew."""
+    info = tmp_path / "site" / "addition-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: addition\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(OURS)
+    (tmp_path / "events.py").write_text(EVENTS)
+
+    class Place:
+        @staticmethod
+        def extend(init="pass", more="", number=1):
+            text = EXTENSION.format(init=init, more=more, number=number)
+            (tmp_path / "site" / "addition.py").write_text(text)
+
+        @staticmethod
+        def run(main=MAIN, store="store"):
+            (tmp_path / "main.py").write_text(main)
+            extra = {"PYTHONPATH": f"{proc.environment()['PYTHONPATH']}:{tmp_path / 'site'}"}
+            outcome = proc.run([tmp_path / "main.py"], tmp_path / store if store else None, extra, cwd=tmp_path)
+            assert outcome.stderr == ""
+            return outcome.stdout
+
+    Place.extend()
+    return Place
+
+
+def test_it_is_loaded_to_compile_and_not_for_a_hit(place):
+    assert place.run() == "2 2 ['f', 'g'] True\n"
+    assert place.run() == "2 2 [] False\n"
+    more = MAIN + "@njit\ndef h(x):\n    return x - 2\nprint(h(1), events.seen, 'addition' in sys.modules)\n"
+    assert place.run(more) == "2 2 [] False\n-1 ['h'] True\n"
+
+
+def test_what_is_imported_is_loaded(place):
+    main = "import addition\n" + MAIN.replace("x * 2", "addition.thing(x)")
+    assert place.run(main) == "2 2 ['f', 'choose.<locals>.<lambda>', 'g'] True\n".replace("choose.<locals>.", "")
+    assert place.run(main) == "2 2 [] True\n"
+    place.extend(number=2)
+    assert place.run(main).startswith("3 2 ['f', '<lambda>'] True")
+
+
+def test_what_would_change_a_hit_is_loaded(place):
+    place.run()
+    more = "import builtins\n@overload(abs)\ndef of_tuples(x):\n    if hasattr(x, 'count'):\n        return lambda x: 7"
+    main = MAIN.replace("len(a)", "abs(a)")
+    place.extend(more=more)
+    assert place.run(main) == "2 7 ['g', '<lambda>'] True\n"
+    assert place.run(main) == "2 7 [] True\n"
+    place.extend(more=more.replace("7", "8"))
+    assert place.run(main) == "2 8 ['g', '<lambda>'] True\n"
+
+
+@pytest.mark.parametrize(
+    "init", ["print('loaded')", "import builtins; builtins.LOADED = 1", "import os; os.environ['LOADED'] = '1'"]
+)
+def test_what_does_something_else_is_loaded_each_time(place, init):
+    place.extend(init=init)
+    plain = place.run(store=None)
+    for _ in range(2):
+        outcome = place.run()
+        assert outcome.splitlines()[:-1] == plain.splitlines()[:-1]
+        assert outcome.endswith("True\n")
+
+
+def test_a_package_that_changed_is_loaded_again(place):
+    place.run()
+    assert place.run().endswith("False\n")
+    place.extend(init="pass  # another")
+    assert place.run() == "2 2 [] True\n"
+    assert place.run() == "2 2 [] False\n"
