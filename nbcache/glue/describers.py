@@ -685,8 +685,11 @@ def _describe_jitclass(node: Node, cls: Any) -> None:
 
 
 def _describe_intrinsic(node: Node, intrinsic: _Intrinsic) -> None:
-    # Its definition is asked when it is used, and what that answers counts (choices.py).
     node.title = f"intrinsic {function_name(intrinsic._defn)}"
+    if is_toolchain_definition(intrinsic._defn):
+        # Numba makes some of its own in a loop, alike but for what they hold. Others' definitions are asked when they
+        # are used, and what they answer counts (choices.py).
+        node.edge("definition", intrinsic._defn)
     node.value("options", tuple(sorted(intrinsic._ctor_kwargs.items())))
     node.value("prefer_literal", bool(getattr(intrinsic, "_prefer_literal", False)))
 
