@@ -23,21 +23,65 @@ if TYPE_CHECKING:
 
 _SUBROUTINE = "_nbcache_consulted"
 """On the library of a subroutine that Numba keeps: what compiling it asked for."""
-_foreign_classes: dict[type, bytes | None] = {}
+_foreign_classes: dict[type, tuple[bytes, ...]] = {}
+_inside: dict[int, tuple[bytes, ...]] = {}
+"""By the number that Numba gives a type: the names of all that a value of it consists of."""
 _answered: list[tuple[type, Any]] = [(object, None)]
 """The template that answered last, and its answer."""
 
 
+def _names_of(cls: type) -> tuple[bytes, ...]:
+    """The names of a class of types and its bases, as far as they aren't Numba's."""
+    names = _foreign_classes.get(cls)
+    if names is None:
+        foreign = (base for base in cls.__mro__ if issubclass(base, types.Type) and not is_toolchain_definition(base))
+        names = _foreign_classes[cls] = tuple(map(consulted.type_class, foreign))
+    return names
+
+
 def _note_types(names: set[bytes], found: Iterable[Any]) -> None:
     for typ in found:
-        cls = type(typ)
-        try:
-            name = _foreign_classes[cls]
-        except KeyError:
-            foreign = isinstance(typ, types.Type) and not is_toolchain_definition(cls)
-            name = _foreign_classes[cls] = consulted.type_class(cls) if foreign else None
-        if name is not None:
-            names.add(name)
+        if isinstance(typ, types.Type):
+            names.update(_names_of(type(typ)))
+
+
+def _types_in(thing: object) -> list[Any]:
+    """The types among a type's or a data model's attributes."""
+    found = []
+    for value in vars(thing).values():
+        each = value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else (value,)
+        found += [part for part in each if isinstance(part, types.Type)]
+    return found
+
+
+def _names_inside(typ: Any, models: Any) -> tuple[bytes, ...]:
+    """The names of all types that a value of *typ* consists of, by its fields and by those of its data model."""
+    seen, pending = {}, [typ]
+    while pending:
+        each = pending.pop()
+        if each._code not in seen:
+            seen[each._code] = _names_of(type(each))
+            model = models._cache.get(each)
+            pending += _types_in(each) + ([] if model is None else _types_in(model))
+    return tuple({name for names in seen.values() for name in names})
+
+
+def data_models(original: Any, session: Session) -> Any:
+    """`DataModelManager.lookup`, which keeps the model of a type, and so asks for what is inside it once."""
+
+    @functools.wraps(original)
+    def lookup(self: Any, fetype: Any) -> Any:
+        model = original(self, fetype)
+        frame = session.frames.top()
+        if frame is not None:
+            names = _inside.get(fetype._code)
+            if names is None:
+                names = _inside[fetype._code] = _names_inside(fetype, self)
+            if names:
+                frame.consulted.at(session.maker.extensions.generation).update(names)
+        return model
+
+    return lookup
 
 
 def answering(original: Any, _session: Session) -> Any:
@@ -164,8 +208,8 @@ def boxing(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def lookup(self: Any, typeclass: Any, default: Any = None) -> Any:
         frame = session.frames.top()
-        if frame is not None and not is_toolchain_definition(typeclass):
-            frame.consulted.at(session.maker.extensions.generation).add(consulted.type_class(typeclass))
+        if frame is not None:
+            frame.consulted.at(session.maker.extensions.generation).update(_names_of(typeclass))
         return original(self, typeclass, default)
 
     return lookup

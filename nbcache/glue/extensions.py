@@ -15,6 +15,7 @@ Registries are append-only lists, so the index reads on from where it stopped.
 
 from __future__ import annotations
 
+import abc
 import functools
 import hashlib
 import sys
@@ -51,7 +52,8 @@ which a typing context installs ahead of Numba's registry of built-in things."""
 @functools.cache
 def is_native(template: type) -> bool:
     """Whether nobody who registers a template in the usual way gets ahead of this one."""
-    return any(base.__module__ in _FIRST for base in template.__mro__[:2])
+    own = any(base.__module__ in _FIRST for base in template.__mro__[:2])
+    return own and not _is_foreign_registration(template)
 
 
 _REMEMBERED = 4096
@@ -315,7 +317,8 @@ class ExtensionIndex:
                 if seen.get(cls) is not registered:
                     seen[cls] = registered
                     name = EVERYTHING
-                    if not is_toolchain_definition(cls):
+                    # What is registered for an abstract base class is for whoever is said to be one.
+                    if not is_toolchain_definition(cls) and not (label == "typeof" and isinstance(cls, abc.ABCMeta)):
                         name = consulted.value_class(cls) if label == "typeof" else consulted.type_class(cls)
                     self._file(name, label, cls, registered, (cls,))
 
@@ -325,9 +328,10 @@ class ExtensionIndex:
         if not _is_foreign_registration(registered):
             return
         filed = self._filed.setdefault(name, [])
-        if any(each.registered is registered and each.label.startswith(label) for each in filed):
-            return
         formal = tuple(t for t in signature if isinstance(t, type) or is_numba_type(t))
+        said = (each for each in filed if each.registered is registered and each.label.startswith(label))
+        if any(each.key is key and each.formal == formal for each in said):
+            return
         label = f"{label} {getattr(registered, '__qualname__', registered)!s}"
         filed.append(Registration(label, key, registered, formal, rank))
         self._count += 1

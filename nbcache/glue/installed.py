@@ -5,7 +5,8 @@ none of them.  A hit needs to know what they would register, and nothing more; s
 writes down the names (consulted.py), and where an entry's names are none of these, they stay unloaded.
 
 What was written down holds as long as the packages are what they were: the same declarations, and each file
-that loading them imported with the same size, time stamp and inode.  It is only written down where loading
+that loading them imported with the same size, time stamp and inode, and the environment variables that they
+read.  It is only written down where loading
 them did nothing else that a program could see: no line was printed, and no module that was there before
 has another value in it.  As soon as one of the packages is imported by somebody, or something is to be
 compiled, they are loaded, as Numba would have.
@@ -25,6 +26,7 @@ from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue import shortcuts
 from nbcache.glue.ownership import is_toolchain_definition
+from nbcache.glue.witness import environment_variable, reads_for_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -78,10 +80,13 @@ class InstalledExtensions:
         if self._known is not None or not self._key or not self._index.empty:
             entrypoints.init_all()
             return
-        before = _Scene()
-        entrypoints.init_all()
+        before, quiet = _Scene(), False
+        try:
+            entrypoints.init_all()
+        finally:
+            quiet = before.quiet()
         self._index.refresh()
-        content = before.quiet() and self._description(before)
+        content = quiet and self._description(before)
         if content:
             self.remember(self._key, hashlib.blake2b(content, digest_size=16).hexdigest(), content)
 
@@ -101,6 +106,8 @@ class InstalledExtensions:
         for content in self.recall(self._key):
             remembered = _read(content)
             if remembered is not None and all(_stamp(path) == stamp for path, stamp in remembered["files"].items()):
+                if any(environment_variable(name) != value for name, value in remembered["environment"].items()):
+                    continue
                 self._known = frozenset(map(bytes.fromhex, remembered["names"]))
                 self._roots = tuple(remembered["roots"])
                 return
@@ -121,10 +128,11 @@ class InstalledExtensions:
             return b""
         matter = [*self._index.modules(), *(cls.__module__ for cls in classes), *self._declared]
         roots = {name.partition(".")[0] for name in matter}
-        if len(files) > MOST_FILES or not roots.isdisjoint(before.modules):
+        if before.read_everything or len(files) > MOST_FILES or not roots.isdisjoint(before.modules):
             return b""
         names = sorted(name.hex() for name in self._index.names())
         content = {"version": VERSION, "names": names, "roots": sorted(roots), "files": files}
+        content["environment"] = before.read
         return json.dumps(content).encode("utf-8", "surrogateescape")
 
 
@@ -145,12 +153,30 @@ class _Scene:
             if module is not entrypoints
         }
         self._environ = dict(os.environ)
+        self.read: dict[str, str] = {}
+        """The environment variables that somebody's code asked for meanwhile, with what they held."""
+        self.read_everything = False
+        self._methods = (os._Environ.__getitem__, os._Environ.__iter__)
+        self._watch_environment(*self._methods)
         self._streams = (sys.stdout, sys.stderr)
         self._heard: list[str] = []
         sys.stdout, sys.stderr = (_Listener(stream, self._heard) for stream in self._streams)
 
+    def _watch_environment(self, get: Callable[..., Any], iterate: Callable[..., Any]) -> None:
+        def getitem(environ: Any, key: Any) -> Any:
+            if isinstance(key, str) and reads_for_others(sys._getframe(1)):
+                self.read[key] = environment_variable(key) if key not in self.read else self.read[key]
+            return get(environ, key)
+
+        def iter_(environ: Any) -> Any:
+            self.read_everything = self.read_everything or reads_for_others(sys._getframe(1))
+            return iterate(environ)
+
+        os._Environ.__getitem__, os._Environ.__iter__ = getitem, iter_  # type: ignore[method-assign]
+
     def quiet(self) -> bool:
         """End the scene."""
+        os._Environ.__getitem__, os._Environ.__iter__ = self._methods  # type: ignore[method-assign]
         if isinstance(sys.stdout, _Listener) and isinstance(sys.stderr, _Listener):
             sys.stdout, sys.stderr = self._streams
         else:

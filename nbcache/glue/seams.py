@@ -35,6 +35,7 @@ from numba.core import (
 from numba.core.base import BaseContext
 from numba.core.caching import _Cache
 from numba.core.datamodel import models
+from numba.core.datamodel.manager import DataModelManager
 from numba.core.dispatcher import Dispatcher, LiftedLoop, LiftedWith, _DispatcherBase
 from numba.core.errors import ForceLiteralArg
 from numba.core.generators import GeneratorDescriptor
@@ -861,6 +862,9 @@ def _registries() -> list[Seam]:
         Seam(
             BaseContext, "compile_subroutine", "subroutines are compiled once and kept", consulting.subroutines,
             ("self", "builder", "impl", "sig", "locals", "flags", "caching"),
+        ),
+        Seam(
+            DataModelManager, "lookup", "what values consist of", consulting.data_models, ("self", "fetype"),
         ),
         Seam(
             pythonapi._Registry, "lookup", "how values are boxed and unboxed", consulting.boxing,

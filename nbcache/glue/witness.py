@@ -173,6 +173,21 @@ def _others(frame: FrameType | None) -> FrameType | None:
 _EVENTS = event.__file__
 
 
+def reads_for_others(frame: FrameType | None) -> bool:
+    """Whether *frame* works for somebody's code: the nearest that isn't Python's library or NumPy decides."""
+    while frame is not None:
+        who = _whose(frame.f_code.co_filename)
+        if who is not _LIBRARY:
+            return who is _OTHERS
+        frame = frame.f_back
+    return False
+
+
+def environment_variable(name: str) -> str:
+    """What an environment variable holds, in a form that tells nobody; "" if there is none."""
+    return _environment_variable(name)
+
+
 def _is_import(frame: FrameType) -> bool:
     """Whether the import system reads for itself: it also hands data to others (``get_data``)."""
     code = frame.f_code
