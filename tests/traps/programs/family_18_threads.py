@@ -188,6 +188,7 @@ PROGRAMS = (
         show("g", g, 2)
         print(notes)
         """,
+        rerun="same",  # what a chooser that forks gives is nobody's to keep
     ),
     _meeting(
         "turned-off-in-the-middle",
