@@ -241,7 +241,7 @@ class ClientSession:
         self.maker.close(frame)
         unit.meets(self.maker.extensions.relevant(frame.consulted.packed))
         unit.asks = tuple(frame.consulted.asks)
-        done = [effect for effect in frame.effects.values() if effect.obj is not unit.owner]
+        done = [effect for effect in frame.effects.values() if (effect.obj, effect.args) != (unit.owner, unit.args)]
         effects.remember(unit.owner, unit.args, lambda: done)
         uses = self.history.record(unit, done)
         self.history.built(unit, uses)
@@ -475,14 +475,18 @@ class ClientSession:
             lease = self.store.lease(unit.key)
         if lease is None:
             return None
-        if waited or self.store.exists(unit.key):
-            # Published between the look-up and the lease.
-            found = self._find(unit, target_context)
-            if found is not None:
+        kept = False
+        try:
+            # Published between the look-up and the lease, perhaps.
+            known = waited or self.store.exists(unit.key)
+            found = self._find(unit, target_context) if known else None
+            if found is None:
+                self.frames.on_close(lease.release)
+                kept = True
+            return found
+        finally:
+            if not kept:
                 lease.release()
-                return found
-        self.frames.on_close(lease.release)
-        return None
 
     # -- publishing ------------------------------------------------------------------------------
 
@@ -581,6 +585,16 @@ class ClientSession:
         logs.once(_log, logging.WARNING, "a fault of nbcache while %s %s; Numba compiles as usual", doing, name)
         _log.debug("the fault", exc_info=True)
 
+    def leave(self) -> None:
+        """Before the cache is switched off: see to it that what is loaded goes on as if it had been compiled."""
+        if self.has_hits:
+            try:
+                self.history.keep_promises()
+                self.maker.choices.leave()
+            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+                let_pass(raised)
+                self._fault("switching off", None)
+
     def finish(self) -> None:
         """At the end of the process: leave a usage record, tidy up the store now and then."""
         # A forked child may come here twice: by atexit, and by multiprocessing, which atexit calls too.
@@ -637,6 +651,7 @@ def deactivate() -> None:
     if _active is not None and _active.enabled:
         from nbcache.glue import seams
 
+        _active.leave()
         _active.enabled = False
         seams.remove()
         _active.finish()

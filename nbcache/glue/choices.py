@@ -16,6 +16,8 @@ import dis
 import functools
 import hashlib
 import inspect
+import sys
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from numba.core.errors import NumbaError
@@ -30,7 +32,7 @@ from nbcache.glue.ownership import is_toolchain_definition
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from nbcache.glue.frames import Frame
     from nbcache.glue.identity import Scope
@@ -38,7 +40,12 @@ if TYPE_CHECKING:
 
 NO_ANSWER = b"none"
 REFUSED = b"refused"
+_INLINED = "inlined"
+"""In the place of flags: asked by the pass that inlines."""
+_HEARD = "_nbcache_heard"
 _Question = tuple[Any, ...]
+_stand_ins: list[tuple[Any, str, Any]] = []
+"""Templates whose choosers are answered for while the cache is off: the attribute, and what it holds otherwise."""
 
 
 class Answer:
@@ -70,6 +77,9 @@ class Choices:
         self._answers: dict[_Question, Answer] = {}
         self._foreign: dict[type, bool] = {}
         self._flags: dict[Any, str] = {}
+        while _stand_ins:
+            template, field, original = _stand_ins.pop()
+            setattr(template, field, original)
 
     # -- while compiling -----------------------------------------------------------------------------
 
@@ -106,7 +116,7 @@ class Choices:
 
         Noted in the order in which plain Numba asks: before what the answer asks for when it is compiled.
         """
-        chooser = getattr(template, field)
+        chooser = _unheard(getattr(template, field))
         noted = False
 
         def note() -> None:
@@ -120,7 +130,9 @@ class Choices:
             known = self._answers.get(question)
             if known is None or known.again:
                 self._answers[question] = _REFUSAL
-                known = self._answers[question] = answer_of(chooser(*args, **kws))
+                with _looking_away():
+                    raw = chooser(*args, **kws)
+                known = self._answers[question] = answer_of(raw)
             note()
             return known.raw
 
@@ -133,6 +145,55 @@ class Choices:
         finally:
             setattr(template, field, chooser)
             note()
+
+    @contextmanager
+    def inlining(self, frame: Frame | None) -> Iterator[None]:
+        """While Numba inlines overloads, for which it asks once more, without keeping the answer."""
+        templates = self._maker.extensions.inlined() if frame is not None else ()
+        originals = [(template, vars(template)["_overload_func"]) for template in templates]
+        for template, original in originals:
+            template._overload_func = staticmethod(self._heard(template, _unheard(original.__func__), frame))
+        try:
+            yield
+        finally:
+            for template, original in originals:
+                template._overload_func = original
+
+    def _heard(self, template: Any, chooser: Any, frame: Frame | None) -> Any:
+        @functools.wraps(chooser)
+        def ask(*args: Any) -> Any:
+            question = (template, args, (), _INLINED)
+            self._answers[question] = _REFUSAL
+            try:
+                with _looking_away():
+                    raw = chooser(*args)
+                self._answers[question] = Answer(raw, raw, (), again=True)
+            finally:
+                self._note(frame, question)
+            return raw
+
+        vars(ask)[_HEARD] = chooser
+        return ask
+
+    def leave(self) -> None:
+        """The cache is switched off: whoever was answered on a hit gives that answer to Numba too, without it."""
+        for template in {question[0] for question, answer in self._answers.items() if not answer.again}:
+            field = "_overload_func" if hasattr(template, "_overload_func") else "_definition_func"
+            original = vars(template).get(field)
+            if isinstance(original, staticmethod):
+                _stand_ins.append((template, field, original))
+                setattr(template, field, staticmethod(self._standing_in(template, field, original.__func__)))
+
+    def _standing_in(self, template: Any, field: str, chooser: Any) -> Any:
+        @functools.wraps(chooser)
+        def ask(*args: Any, **kws: Any) -> Any:
+            overloaded = field == "_overload_func"
+            types = args if overloaded else args[1:]
+            words = self._words(ConfigStack.top_or_none()) if overloaded else ""
+            known = self._answers.get((template, types, tuple(kws.items()), words))
+            return chooser(*args, **kws) if known is None or known.again else known.raw
+
+        return ask
 
     def _words(self, flags: Any) -> str:
         if flags is None:
@@ -198,7 +259,8 @@ class Choices:
         if known is None or known.again:
             self._answers[question] = _REFUSAL
             try:
-                known = self._answers[question] = self._ask(template, chooser, ask)
+                with _looking_away():
+                    known = self._answers[question] = self._ask(template, chooser, ask)
             except Exception as exc:  # noqa: BLE001  as Numba does with its own errors; others it will raise itself
                 let_pass(exc)
                 known = self._answers[question] if isinstance(exc, NumbaError) else None
@@ -216,7 +278,19 @@ class Choices:
             inspect.signature(chooser).bind(*ask.args, **kws)
         except TypeError:
             return _REFUSAL
-        return _overloaded(chooser(*ask.args, **kws))
+        answer = _overloaded(chooser(*ask.args, **kws))
+        return Answer(answer.raw, answer.chosen, (), again=True) if ask.flags == _INLINED else answer
+
+
+def _looking_away() -> Any:
+    """Nothing is noted of what a chooser reads; nobody notes anything where nothing has been compiled."""
+    witness = sys.modules.get("nbcache.glue.witness")
+    return nullcontext() if witness is None else witness.looking_away()
+
+
+def _unheard(chooser: Any) -> Any:
+    """The chooser itself, where one stands that listens while overloads are inlined."""
+    return getattr(chooser, "__dict__", {}).get(_HEARD, chooser)
 
 
 def _overloaded(raw: Any) -> Answer:

@@ -13,6 +13,7 @@ import functools
 import gc
 import hashlib
 import importlib
+import inspect
 import os
 import re
 import sys
@@ -559,11 +560,32 @@ def _describe_frozen_defaults(node: Node, dispatcher: Any) -> None:
     parameters = dispatcher._compiler.pysig.parameters.values()
     frozen = [p for p in parameters if p.default is not p.empty]
     function = dispatcher.py_func
-    keywords = function.__kwdefaults__ or {}
+    code, keywords = function.__code__, function.__kwdefaults__ or {}
     current = [*(function.__defaults__ or ()), *(keywords[p.name] for p in parameters if p.name in keywords)]
+    declared = [(p.name, p.kind) for p in parameters]
+    if declared != _parameters(code):
+        # It had the signature of another one then (__signature__, __wrapped__), and callers go by that.
+        node.value("parameters at decoration", tuple((name, int(kind)) for name, kind in declared))
     if len(frozen) != len(current) or any(p.default is not now for p, now in zip(frozen, current, strict=True)):
         for parameter in frozen:
             node.value(f"default at decoration: {parameter.name}", parameter.default)
+
+
+def _parameters(code: CodeType) -> list[tuple[str, Any]]:
+    """What a function with this code declares, in the order of `inspect.signature`."""
+    positional, last = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    kinds = [inspect.Parameter.POSITIONAL_ONLY] * code.co_posonlyargcount
+    kinds += [inspect.Parameter.POSITIONAL_OR_KEYWORD] * (positional - code.co_posonlyargcount)
+    if code.co_flags & inspect.CO_VARARGS:
+        kinds.append(inspect.Parameter.VAR_POSITIONAL)
+    kinds += [inspect.Parameter.KEYWORD_ONLY] * code.co_kwonlyargcount
+    names = [*code.co_varnames[:positional], *code.co_varnames[positional:last]]
+    if code.co_flags & inspect.CO_VARARGS:
+        names.insert(positional, code.co_varnames[last])
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        kinds.append(inspect.Parameter.VAR_KEYWORD)
+        names.append(code.co_varnames[last + bool(code.co_flags & inspect.CO_VARARGS)])
+    return list(zip(names, kinds, strict=True))
 
 
 def _describe_options(node: Node, dispatcher: Any) -> None:
@@ -724,6 +746,9 @@ def _describe_type(node: Node, typ: Any) -> None:
         node.compiled = False
         node.edge("class", cls)
         node.watch_size(vars(typ))
+        for field, value in _in_slots(typ):
+            node.watch_attribute(typ, field, value)
+            node.value(f"slot {field}", value)
     else:
         node.part("class", name.encode(), cls.__qualname__)
     fields = 0
@@ -731,7 +756,7 @@ def _describe_type(node: Node, typ: Any) -> None:
         # An Omitted is keyed by the address of a default that cannot be hashed; its value counts.
         if field in {"_code", "name", "_value_key"} or isinstance(getattr(cls, field, None), functools.cached_property):
             continue
-        if field.startswith("_impl_keys") or field == "_depth":
+        if field in _NOTES_OF_CALLS and isinstance(typ, types.BaseFunction):
             continue
         fields += 1
         if not node.compiled:
@@ -741,6 +766,18 @@ def _describe_type(node: Node, typ: Any) -> None:
     if not fields and has_address(typ):
         msg = f"type {typ.name} is known by a process address alone"
         raise Unidentifiable(msg)
+
+
+_NOTES_OF_CALLS = frozenset({"_impl_keys", "_depth"})
+"""What the type of a function remembers of the calls that it has typed."""
+
+
+def _in_slots(obj: object) -> Iterator[tuple[str, Any]]:
+    """What an object of somebody's class holds besides its dictionary."""
+    for cls in type(obj).__mro__:
+        for name, member in vars(cls).items():
+            if isinstance(member, MemberDescriptorType) and hasattr(obj, name):
+                yield name, getattr(obj, name)
 
 
 def _describe_template(node: Node, template: Any) -> None:

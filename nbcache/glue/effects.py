@@ -9,7 +9,10 @@ at once, for dispatchers, to which they are promised (history.py), when somebody
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
+
+from numba.core import compiler_lock
 
 from nbcache.glue.history import giving
 from nbcache.glue.past import past_of
@@ -88,14 +91,53 @@ class Overloads:
         if dispatcher is None:
             return self
         overloads = vars(dispatcher)["overloads"]
-        past = past_of(dispatcher)
-        if past.promised and not dispatcher._compiling_counter:
-            for args in tuple(past.promised):
-                deliver(dispatcher, args, self._frames)
-            for args in past.order:
-                if args in overloads:
-                    overloads.move_to_end(args)
+        if past_of(dispatcher).promised and not dispatcher._compiling_counter:
+            lock = compiler_lock.global_compiler_lock._lock
+            # In plain Numba nobody waits to look, and who compiles in another thread may wait for the one that looks.
+            if not lock.acquire(blocking=False):
+                return _Incomplete(self, dispatcher)
+            try:
+                self.complete(dispatcher)
+            finally:
+                lock.release()
         return overloads
 
     def __set__(self, dispatcher: Any, value: Any) -> None:
         vars(dispatcher)["overloads"] = value
+
+    def complete(self, dispatcher: Any) -> None:
+        """Give *dispatcher* all that is owed to it, in the order in which it would have come."""
+        past, overloads = past_of(dispatcher), vars(dispatcher)["overloads"]
+        for args in tuple(past.promised):
+            deliver(dispatcher, args, self._frames)
+        for args in past.order:
+            if args in overloads:
+                overloads.move_to_end(args)
+
+
+class _Incomplete(OrderedDict[Any, Any]):
+    """A dispatcher's overloads while another thread compiles: all signatures are known, and each is made when used."""
+
+    def __init__(self, descriptor: Overloads, dispatcher: Any) -> None:
+        past, overloads = past_of(dispatcher), vars(dispatcher)["overloads"]
+        every = [*(args for args in past.order if args in overloads or args in past.promised), *overloads]
+        super().__init__((args, None) for args in every)
+        self._descriptor = descriptor
+        self._dispatcher = dispatcher
+
+    def _all(self) -> Any:
+        with compiler_lock.global_compiler_lock._lock:
+            self._descriptor.complete(self._dispatcher)
+        return vars(self._dispatcher)["overloads"]
+
+    def __getitem__(self, args: Any) -> Any:
+        return self._all()[args] if args in self else super().__getitem__(args)
+
+    def get(self, args: Any, default: Any = None) -> Any:
+        return self._all().get(args, default) if args in self else default
+
+    def values(self) -> Any:
+        return self._all().values()
+
+    def items(self) -> Any:
+        return self._all().items()

@@ -18,6 +18,7 @@ from __future__ import annotations
 import abc
 import functools
 import hashlib
+import importlib
 import sys
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -99,6 +100,8 @@ class ExtensionIndex:
         self._seen: dict[str, dict[Any, Any]] = {}
         self._relevant: dict[bytes, tuple[bytes, ...]] = {}
         self._digests: dict[int, tuple[Registration, bytes, Scope]] = {}
+        self._inlined: tuple[int, list[Any]] = (-1, [])
+        self._refused: dict[int, tuple[int, str]] = {}
         self._ordinals: dict[int, tuple[object, list[int]]] = {}
         self.settled = False
         """Whether something was looked up in this process, and so would have been compiled."""
@@ -146,6 +149,14 @@ class ExtensionIndex:
     def registered(self, name: bytes) -> list[Registration]:
         """What others have registered for a name, in the order of registration."""
         return self._filed.get(name, [])
+
+    def inlined(self) -> list[Any]:
+        """The templates of others' overloads that are inlined, always or when somebody says so."""
+        if self.generation != self._inlined[0]:
+            every = {id(each.registered): each.registered for filed in self._filed.values() for each in filed}
+            found = [template for template in every.values() if "_overload_func" in getattr(template, "__dict__", ())]
+            self._inlined = (self.generation, [each for each in found if not each._inline.is_never_inline])
+        return self._inlined[1]
 
     def place(self, template: Any) -> tuple[bytes, int]:
         """Where a template of somebody else's chooser is filed: name and position; `at` finds it there.
@@ -215,12 +226,16 @@ class ExtensionIndex:
             return _asked(each) + engine.digest([inline.value])  # in a list, as what runs
         known = self._digests.get(id(each))
         if known is None or not known[2].unchanged():
-            label = each.label.partition(" ")[2]
+            refused = self._refused.get(id(each))
+            if refused is not None and refused[0] == self.generation:
+                raise Unidentifiable(refused[1])
             try:
                 # A list is nothing that Numba compiles: what it holds counts as what runs.
                 digest, scope = engine.scoped([each.registered, *each.formal])
             except Unidentifiable as exc:
-                msg = f"{label}, which is registered with Numba: {exc}"
+                msg = f"{each.label.partition(' ')[2]}, which is registered with Numba: {exc}"
+                # Each compilation asks, and it may have taken a walk through half of a package.
+                self._refused[id(each)] = (self.generation, msg)
                 raise Unidentifiable(msg) from exc
             known = self._digests[id(each)] = (each, digest, scope)
         return known[1]
@@ -245,6 +260,7 @@ class ExtensionIndex:
                 len(registry.setattrs), len(registry.casts), len(registry.constants),
             )  # fmt: skip
         sizes += [len(classes) for classes in rewrite_registry.rewrites.values()]
+        sizes.append(abc.get_cache_token())  # type: ignore[arg-type]  # it says that it is an object
         # These are dictionaries, where one thing can take another's place.
         sizes += [hash(tuple(map(id, table.values()))) for _label, table in _tables()]
         return tuple(sizes)
@@ -314,11 +330,12 @@ class ExtensionIndex:
         for label, table in _tables():
             seen = self._seen.setdefault(label, {})
             for cls, registered in table.items():
-                if seen.get(cls) is not registered:
-                    seen[cls] = registered
+                # What is registered for an abstract base class may be for whoever is said to be one.
+                general = is_toolchain_definition(cls) or (label == "typeof" and _speaks_for_others(cls))
+                if seen.get(cls) != (registered, general):
+                    seen[cls] = (registered, general)
                     name = EVERYTHING
-                    # What is registered for an abstract base class is for whoever is said to be one.
-                    if not is_toolchain_definition(cls) and not (label == "typeof" and isinstance(cls, abc.ABCMeta)):
+                    if not general:
                         name = consulted.value_class(cls) if label == "typeof" else consulted.type_class(cls)
                     self._file(name, label, cls, registered, (cls,))
 
@@ -353,6 +370,22 @@ def _tables() -> list[tuple[str, Any]]:
         ("reflection", pythonapi._reflectors.functions),
         ("typeof", typeof_impl.registry),
     ]
+
+
+def _speaks_for_others(cls: type) -> bool:
+    """Whether a class that isn't derived from *cls* may count as a subclass of it."""
+    if type(cls).__subclasscheck__ is type.__subclasscheck__:
+        return False
+    if type(cls).__subclasscheck__ is not abc.ABCMeta.__subclasscheck__ or _registered_with(cls)[0]:
+        return True
+    asked = next(base for base in cls.__mro__ if "__subclasshook__" in vars(base))
+    # Those of the standard library answer for the class itself that they are written in, and for none derived from it.
+    if asked is cls or asked.__module__ not in {"builtins", "collections.abc", "typing"}:
+        return True
+    return any(_speaks_for_others(derived) for derived in type.__subclasses__(cls))
+
+
+_registered_with = importlib.import_module("_abc")._get_dump  # nothing says what types it has
 
 
 def _lowered(function: object, signature: Iterable[Any]) -> bytes:

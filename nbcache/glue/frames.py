@@ -139,7 +139,6 @@ class FrameStack(threading.local):
 
     def push(self, frame: Frame) -> None:
         """Open *frame*."""
-        frame.release, self._pending = self._pending, None
         frame.outer = self.top()
         frame.consulted = self._maker.new_consulted()
         if frame.outer is None:
@@ -151,9 +150,10 @@ class FrameStack(threading.local):
             self._witness.start()
             _watching[threading.get_ident()] = (self._watch, self._witness)
         self._frames.append(frame)
+        frame.release, self._pending = self._pending, None
 
     def on_close(self, release: Callable[[], None]) -> None:
-        """Call *release* when the frame that is opened next has closed."""
+        """Call *release* when the frame that is opened next has closed, or if it is never opened."""
         self._pending = release
 
     def pop_to(self, depth: int) -> Consulted | None:
@@ -174,6 +174,9 @@ class FrameStack(threading.local):
                     each.stop()
             if release is not None:
                 release()
+        if self._pending is not None:  # an exception of somebody else's came before the frame was opened
+            release, self._pending = self._pending, None
+            release()
         return consulted
 
     def include(self, consulted: Consulted | None) -> None:

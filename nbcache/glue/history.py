@@ -117,6 +117,7 @@ class History:
         # By the template whose chooser chose it: the key of each implementation that Numba has, or would have by now.
         self._chosen: weakref.WeakKeyDictionary[Any, dict[bytes, str]] = weakref.WeakKeyDictionary()
         self._overloads: list[tuple[weakref.ref[Any], tuple[Any, ...]]] = []
+        self._owing: list[weakref.ref[Any]] = []
         self._generation = 0
 
     @property
@@ -353,7 +354,7 @@ class History:
         """
         visible, internal, odd, chosen, readings = [], set(), [], [], []
         for effect in effects:
-            if effect.obj is unit.owner:
+            if effect.obj is unit.owner and effect.args == unit.args:
                 continue
             if effect.kind == "reading":
                 readings.append(tuple(effect.obj))
@@ -462,6 +463,15 @@ class History:
             witness.load_modules(uses["readings"])
         return urgent
 
+    def keep_promises(self) -> None:
+        """Give dispatchers the overloads that are owed to them: nobody could tell later what they are made from."""
+        while self._owing:
+            owing, self._owing = self._owing, []
+            for known in owing:
+                dispatcher = known()
+                if dispatcher is not None:
+                    len(dispatcher.overloads)  # whoever looks is given them, and they may owe others some
+
     def _chosen_by(self, place: tuple[bytes, int]) -> dict[bytes, str]:
         template = self._maker.extensions.at(place)
         return {} if template is None else self._chosen.setdefault(template, {})
@@ -486,6 +496,8 @@ class History:
             elif name not in _OF_THE_MOMENT:
                 flags.append((name, value))
         past = past_of(dispatcher)
+        if not past.promised:
+            self._owing.append(weakref.ref(dispatcher))
         past.promised.setdefault(args, promise._replace(given=tuple(flags)))
         past.order.setdefault(args)
         if flags:

@@ -41,6 +41,7 @@ from numba.core.errors import ForceLiteralArg
 from numba.core.generators import GeneratorDescriptor
 from numba.core.registry import cpu_target
 from numba.core.runtime import nrtdynmod
+from numba.core.typed_passes import InlineOverloads
 from numba.core.typing import templates
 from numba.core.typing.templates import _IntrinsicTemplate, _OverloadFunctionTemplate
 from numba.core.typing.typeof import typeof
@@ -335,6 +336,15 @@ def _known_choosers(original: Any, session: Session) -> Any:
         return choices.overload(original, self, args, kws, session.frames.top())
 
     return _get_impl
+
+
+def _inlined_choices(original: Any, session: Session) -> Any:
+    @functools.wraps(original)
+    def _do_work_expr(self: Any, *args: Any) -> Any:
+        with session.maker.choices.inlining(session.frames.top()):
+            return original(self, *args)
+
+    return _do_work_expr
 
 
 def _marked_choices(original: Any, _session: Session) -> Any:
@@ -768,6 +778,10 @@ def table() -> list[Seam]:
         Seam(
             _OverloadFunctionTemplate, "_get_impl", "other people's choosers and their answers are noted",
             _known_choosers, ("self", "args", "kws"),
+        ),
+        Seam(
+            InlineOverloads, "_do_work_expr", "the same for those that are inlined, for which it asks again",
+            _inlined_choices, ("self", "state", "work_list", "block", "i", "expr", "inline_worker"),
         ),
         Seam(
             _OverloadFunctionTemplate, "_get_jit_decorator", "the implementation that an overload chose is kept",

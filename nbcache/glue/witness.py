@@ -28,6 +28,7 @@ import os
 import stat
 import sys
 import threading
+from contextlib import contextmanager
 from importlib import _bootstrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -76,12 +77,14 @@ class Witness:
     def __init__(self, note: Callable[[Effect], None]) -> None:
         self._note = note
         self._thread = 0
+        self.paused = 0
+        """How many answers are being waited for that will be asked for again."""
         self._replaced: list[tuple[Any, str, Any, Any]] = []
 
     def start(self) -> None:
         """Watch what this thread reads."""
         global _watching
-        self._thread = threading.get_ident()
+        self._thread, self.paused = threading.get_ident(), 0
         for owner, name, make in _SEAMS:
             original = getattr(owner, name)
             replacement = make(self, original)
@@ -103,7 +106,7 @@ class Witness:
 
     def listens(self) -> bool:
         """Whether this thread is the one that compiles."""
-        return threading.get_ident() == self._thread
+        return not self.paused and threading.get_ident() == self._thread
 
     def note(self, *readings: Reading) -> None:
         """Note what was read."""
@@ -116,6 +119,20 @@ _watching: Witness | None = None
 _hooked: list[bool] = []
 _so_far: dict[Reading, None] = {}
 """Everything noted in this process, in order."""
+
+
+@contextmanager
+def looking_away() -> Iterator[None]:
+    """While this is entered, nothing is noted of what this thread reads: it will be read again on a hit."""
+    witness = _watching
+    if witness is None or not witness.listens():
+        yield
+        return
+    witness.paused += 1
+    try:
+        yield
+    finally:
+        witness.paused -= 1
 
 
 # -- whose code reads --------------------------------------------------------------------------

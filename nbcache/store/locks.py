@@ -71,11 +71,13 @@ class Lease:
         # filelock leaves an flock's file behind. It is removed while still held, or it could be the next holder's
         # that goes; filelock notices a lock it got on a removed file (st_nlink == 0) and starts over.
         path = lock.lock_file
-        if path.endswith(FLOCK) and self._identity is not None and _identity(path) == self._identity:
-            with suppressed(OSError):
-                os.unlink(path)
-        with suppressed(Exception):
-            lock.release(force=True)
+        try:
+            if path.endswith(FLOCK) and self._identity is not None and _identity(path) == self._identity:
+                with suppressed(OSError):
+                    os.unlink(path)
+        finally:  # also when a signal's exception comes by
+            with suppressed(Exception):
+                lock.release(force=True)
 
     def __enter__(self) -> Lease:  # noqa: PYI034  # Self is new in Python 3.11
         """Return the lease."""
@@ -121,8 +123,13 @@ class Leases:
             lock = _make_lock(f"{self._directory}/{key}.{self._kind}", self._kind)
         for _ in range(_ATTEMPTS):
             # Twice, since a holder that releases just now removes the file under the first attempt.
-            if _try(lock):
-                return Lease(key, lock)
+            try:
+                if _try(lock):
+                    return Lease(key, lock)
+            except BaseException:  # a signal's, say: its traceback would keep the lock, and with it the key
+                with suppressed(Exception):
+                    lock.release(force=True)
+                raise
         with self._guard:
             self._watched.setdefault(key, lock)
         return None

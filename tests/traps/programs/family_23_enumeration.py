@@ -284,6 +284,7 @@ PROGRAMS = (
         "tag.text",
         key="self.text",
         slots='__slots__ = ("text",)',
+        rerun="same",  # plain Python can't pickle such a type, so no entry can name it
     ),
     _edit(
         "colour-in-a-type-edited",
