@@ -574,7 +574,7 @@ def _describe_frozen_defaults(node: Node, dispatcher: Any) -> None:
 def _parameters(code: CodeType) -> list[tuple[str, Any]]:
     """What a function with this code declares, in the order of `inspect.signature`."""
     positional, last = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-    kinds = [inspect.Parameter.POSITIONAL_ONLY] * code.co_posonlyargcount
+    kinds: list[Any] = [inspect.Parameter.POSITIONAL_ONLY] * code.co_posonlyargcount
     kinds += [inspect.Parameter.POSITIONAL_OR_KEYWORD] * (positional - code.co_posonlyargcount)
     if code.co_flags & inspect.CO_VARARGS:
         kinds.append(inspect.Parameter.VAR_POSITIONAL)

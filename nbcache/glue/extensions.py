@@ -382,7 +382,8 @@ def _speaks_for_others(cls: type) -> bool:
     # Those of the standard library answer for the class itself that they are written in, and for none derived from it.
     if asked is cls or asked.__module__ not in {"builtins", "collections.abc", "typing"}:
         return True
-    return any(_speaks_for_others(derived) for derived in type.__subclasses__(cls))
+    subclasses: list[type] = type.__subclasses__(cls)
+    return any(map(_speaks_for_others, subclasses))
 
 
 _registered_with = importlib.import_module("_abc")._get_dump  # nothing says what types it has
