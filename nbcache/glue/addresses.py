@@ -74,15 +74,26 @@ def provide(symbol: str, address: Address) -> None:
 
 def owner_of(value: int, reach: Reach) -> tuple[Owner, Address] | None:
     """Whose address *value* is, or None when nothing, or more than one thing, has it."""
+    found = _owners(value, reach.own_objects())
+    if not found:
+        # All that is reached by way of registrations comes last: it may be half of several packages.
+        named = _native(value) or _exported(value)
+        if named is not None:
+            return named
+        found = _owners(value, reach.objects())
+    if len(found) != 1:
+        return None
+    ((kind, _id), obj), = found.items()  # fmt: skip
+    return (kind, reach.reference(obj)), Address(value, obj)
+
+
+def _owners(value: int, objects: Iterable[object]) -> dict[tuple[str, int], object]:
     found = {}
-    for obj in reach.objects():
+    for obj in objects:
         for kind, address in _addresses_of(obj):
             if address == value:
                 found[kind, id(obj)] = obj
-    if len(found) == 1:
-        ((kind, _id), obj), = found.items()  # fmt: skip
-        return (kind, reach.reference(obj)), Address(value, obj)
-    return (_native(value) or _exported(value)) if not found else None
+    return found
 
 
 def owner_of_closure(value: int, closures: Iterable[Any], reach: Reach) -> tuple[Owner, Address] | None:

@@ -52,16 +52,17 @@ class Answer:
     """What a chooser returned in this process.
 
     ``raw``: just that; ``chosen``: the function in it that gets compiled, or makes code; ``types``: those in
-    it; ``again``: whether Numba asks anew each time.
+    it; ``again``: whether Numba asks anew each time; ``hands_on``: whether the question's types bring modules along.
     """
 
-    __slots__ = ("again", "chosen", "known", "raw", "types")
+    __slots__ = ("again", "chosen", "hands_on", "known", "raw", "types")
 
     def __init__(self, raw: Any, chosen: Any, types: tuple[Any, ...], *, again: bool = False) -> None:
         self.raw = raw
         self.chosen = chosen
         self.types = types
         self.again = again
+        self.hands_on: bool | None = None
         self.known: tuple[bytes, Scope] | None = None
 
 
@@ -214,13 +215,14 @@ class Choices:
         try:
             name, position = self._maker.extensions.place(template)
             # Numba asked before nbcache was switched on, or wasn't asked at all: the types don't fit the parameters.
-            answer = self._digest(self._answers.get(question, _REFUSAL))
+            answer = self._digest(self._answers.get(question, _REFUSAL), args, kws)
             frame.consulted.asks.setdefault(Ask(name, position, args, kws, flags, answer))
         except Exception as exc:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(exc)
             frame.taint = frame.taint or f"what {template.__name__} chose for it: {exc}"
 
-    def _digest(self, answer: Answer) -> bytes:
+    def _digest(self, answer: Answer, args: tuple[Any, ...], kws: tuple[tuple[str, Any], ...]) -> bytes:
+        """Identity of an answer to a question about these types, of which what was chosen may read modules."""
         if answer.chosen is None:
             return REFUSED if answer is _REFUSAL else NO_ANSWER
         with self._maker.as_before():
@@ -229,6 +231,13 @@ class Choices:
             content = answer.known[0]
             for typ in answer.types:
                 content += self._maker.type_digest(typ)
+            asked = (*args, *(typ for _name, typ in kws))
+            if answer.hands_on is None:
+                # Known of a type when its digest is.
+                opened = any(self._maker.type_scoped(typ)[1] is not None for typ in asked)
+                answer.hands_on = opened and any(map(self._maker.hands_on, asked))
+            if answer.hands_on or answer.known[1].hands_on:
+                content += self._maker.engine.together((answer.chosen, *asked))
         return content if len(content) == 32 else hashlib.blake2b(content, digest_size=32).digest()
 
     def changed(self, ask: Ask) -> bool:
@@ -236,7 +245,7 @@ class Choices:
         template = self._maker.extensions.at((ask.name, ask.position))
         known = self._answers.get((template, ask.args, ask.kws, ask.flags))
         try:
-            return known is not None and not known.again and self._digest(known) != ask.answer
+            return known is not None and not known.again and self._digest(known, ask.args, ask.kws) != ask.answer
         except Unidentifiable:
             return True
 
@@ -264,7 +273,7 @@ class Choices:
             except Exception as exc:  # noqa: BLE001  as Numba does with its own errors; others it will raise itself
                 let_pass(exc)
                 known = self._answers[question] if isinstance(exc, NumbaError) else None
-        if known is None or self._digest(known) != ask.answer:
+        if known is None or self._digest(known, ask.args, ask.kws) != ask.answer:
             return f"{chooser.__qualname__} chooses otherwise"
         return None
 

@@ -392,7 +392,12 @@ class History:
         }
 
     def _is_shared(self, unit: Unit, obj: Any) -> bool:
-        return isinstance(obj, bytes) or toolchain_name(obj) is not None or unit.reach().reference(obj) is not None
+        if isinstance(obj, bytes) or toolchain_name(obj) is not None:
+            return True
+        # What Numba makes for one caller, nobody else can use, and to look for it means to walk through all that
+        # others have registered.
+        made_by_numba = is_toolchain_definition(getattr(obj, "py_func", obj))
+        return not made_by_numba and unit.reach().reference(obj) is not None
 
     def guard(self, uses: dict[str, Any]) -> str:
         """What tells entries of one key apart: those of their uses that need a past of their own."""

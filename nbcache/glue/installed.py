@@ -189,8 +189,10 @@ class _Scene:
         before, now = self._values[name], vars(self.modules[name])
         for attribute, value in now.items():
             known = before.get(attribute, _Scene)
-            # A package gets its submodules, and Numba fills tables when they are first needed.
-            harmless = isinstance(value, ModuleType) or (known is None and name.partition(".")[0] == "numba")
+            # A package gets its submodules, and Numba fills tables when they are first needed; None is also what says
+            # that an option isn't set.
+            of_numba = name.partition(".")[0] == "numba" and name != "numba.core.config"
+            harmless = isinstance(value, ModuleType) or (known is None and of_numba)
             if value is not known and not harmless and attribute != "__warningregistry__":
                 return False
         return before.keys() <= now.keys()

@@ -248,6 +248,10 @@ class Reach:
             raise Unresolvable(msg)
         return found[0]
 
+    def own_objects(self) -> list[object]:
+        """What is reached from the unit itself, unless more has been asked for."""
+        return [obj for _digest, obj in self._objects]
+
     def objects(self) -> list[object]:
         """All that is reached, the root first."""
         self._extend()

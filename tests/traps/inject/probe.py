@@ -65,7 +65,8 @@ class _Recorder(event.Listener):
 
     def __init__(self, path):
         # Opened before anything is compiled: what somebody's code opens meanwhile, to write to it, isn't cached.
-        self._file = open(path, "ab", buffering=0)
+        # A bare descriptor: Python warns of a file object that is open at the end, and names its path.
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         self._seen = set()
 
     def on_start(self, event):
@@ -74,7 +75,7 @@ class _Recorder(event.Listener):
         line = f"{event.kind} {name}\n"
         if line not in self._seen:
             self._seen.add(line)
-            self._file.write(line.encode())
+            os.write(self._file, line.encode())
 
     def on_end(self, event):
         pass
