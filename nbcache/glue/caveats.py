@@ -123,6 +123,17 @@ def pack(frame: Frame) -> list[tuple[Any, ...]]:
     ]
 
 
+def _numba_warning(category: type[NumbaWarning], text: str, loc: Loc | None) -> NumbaWarning:
+    """Return a warning as it was given.
+
+    Some categories take other arguments than their base, or add to the text, and have done so already: only the base
+    is asked to initialise it.
+    """
+    warning: NumbaWarning = Warning.__new__(category)
+    NumbaWarning.__init__(warning, text, loc)
+    return warning
+
+
 def repeat(packed: list[tuple[Any, ...]]) -> None:
     """Warn of what an entry lists.  Raises what the warnings' filters say has to be raised."""
     for category, text, place, where, module in packed:
@@ -130,7 +141,8 @@ def repeat(packed: list[tuple[Any, ...]]) -> None:
         _name, filename, line = tokens.located(where)
         if issubclass(category, NumbaWarning):
             loc = place and Loc(*tokens.located(place[0])[1:], *place[1:])
-            message = category(text, loc) if module is not None else str(category(text, loc))
+            warning = _numba_warning(category, text, loc)
+            message = warning if module is not None else str(warning)
         known = sys.modules.get(module) if module is not None else None
         if known is None:
             warnings.warn_explicit(message, category, filename, line)

@@ -239,6 +239,34 @@ def test_performance_warnings_switched_off(run):
     assert run(body, NUMBA_DISABLE_PERFORMANCE_WARNINGS="1")[0] == "0\n"
 
 
+def test_warnings_whose_categories_take_other_arguments(run):
+    body = """
+        import warnings
+        from numba.extending import overload
+        def looping(x):
+            raise NotImplementedError
+        @overload(looping, inline="always")
+        def _(x):
+            def impl(x):
+                for i in range(3):
+                    x = x + i
+                return x
+            return impl
+        warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True) as caught:
+            @njit
+            def f(x):
+                return looping(x) * looping(x)
+            print(f(1.5), len(Events.seen))
+        for warning in caught:
+            print(type(warning.message).__name__, "pedantic warnings" in str(warning.message).lower(), len(warning.message.msg))
+        """
+    first = run(body)[0].splitlines()
+    assert first[0] == "20.25 2"
+    assert first[1].startswith("NumbaIRAssumptionWarning ")
+    assert run(body)[0].splitlines() == ["20.25 0", *first[1:]]
+
+
 def test_what_a_pipeline_initialises_when_loaded_is_not_lost(run):
     body = """
         class Initialising(compiler.Compiler):
