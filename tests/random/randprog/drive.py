@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nbtest.proc import Outcome
 
 # Edits after which nothing may have to be compiled again, unless the code carries its file and line.
-UNCHANGED = ("nothing", "all files touched", "run in", "tree moved", "how ")
+UNCHANGED = ("nothing", "all files touched", "run in", "tree moved", "how ", "unread")
 
 
 @dataclass
