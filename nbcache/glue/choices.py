@@ -25,8 +25,9 @@ from numba.core.registry import cpu_target
 from numba.core.targetconfig import ConfigStack
 from numba.core.typing import templates
 
+from nbcache.glue.codeplan import nested_codes
 from nbcache.glue.consulted import Ask
-from nbcache.glue.extensions import chooser_of
+from nbcache.glue.extensions import chooser_of, foreign_parts
 from nbcache.glue.identity import Unidentifiable
 from nbcache.glue.ownership import is_toolchain_definition
 from nbcache.passing import let_pass
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 
 NO_ANSWER = b"none"
 REFUSED = b"refused"
-_INLINED = "inlined"
-"""In the place of flags: asked by the pass that inlines."""
+_INLINED, _TYPED = "inlined", "typed"
+"""In the place of flags: asked by the pass that inlines; for a signature, which Numba keeps for nobody."""
 _HEARD = "_nbcache_heard"
 _Question = tuple[Any, ...]
 _stand_ins: list[tuple[Any, str, Any]] = []
@@ -146,6 +147,19 @@ class Choices:
         finally:
             setattr(template, field, chooser)
             note()
+
+    def signature(self, original: Callable[..., Any], template: Any, args: Any, kws: Any, frame: Frame) -> Any:
+        """`apply` of somebody else's template that says what type a call has, and nothing else."""
+        question = (type(template), tuple(args), tuple(kws.items()), _TYPED)
+        answer = _REFUSAL
+        try:
+            with _looking_away():
+                sig = original(template, args, kws)
+            answer = _signed(sig)
+        finally:
+            self._answers[question] = answer
+            self._note(frame, question)
+        return sig
 
     @contextmanager
     def inlining(self, frame: Frame | None) -> Iterator[None]:
@@ -260,7 +274,8 @@ class Choices:
     def objection(self, ask: Ask) -> str | None:
         """Why what was asked would be answered otherwise in this process, or None.  Calls the chooser."""
         template = self._maker.extensions.at((ask.name, ask.position))
-        chooser = chooser_of(template)
+        typing = ask.flags == _TYPED and self._maker.extensions.asks_for_types(template)
+        chooser = template if typing else chooser_of(template)
         if chooser is None:
             return None if ask.answer in {NO_ANSWER, REFUSED} else "what it was built with is not registered"
         question = (template, ask.args, ask.kws, ask.flags)
@@ -279,6 +294,10 @@ class Choices:
 
     def _ask(self, template: Any, chooser: Any, ask: Ask) -> Answer:
         kws = dict(ask.kws)
+        if chooser is template:
+            if any(_looks_at_context(part.__code__) for part in foreign_parts(template)):
+                cpu_target.target_context.refresh()
+            return _signed(template(cpu_target.typing_context).apply(ask.args, kws))
         if templates._IntrinsicTemplate in template.__mro__:
             if _looks_at_context(chooser.__code__):
                 cpu_target.target_context.refresh()
@@ -309,6 +328,14 @@ def _overloaded(raw: Any) -> Answer:
     return Answer(raw, raw, ())
 
 
+def _signed(sig: Any) -> Answer:
+    """What a template answered that only types: nothing, or a signature."""
+    if sig is None:
+        return Answer(None, None, (), again=True)
+    types = (sig.return_type, *sig.args, *(() if sig.recvr is None else (sig.recvr,)))
+    return Answer(sig, [str(sig.pysig)], types, again=True)
+
+
 def _defined(raw: Any) -> Answer:
     """What the typing half of an intrinsic returned: nothing, or a signature and the function that makes the code."""
     if raw is None:
@@ -320,9 +347,14 @@ def _defined(raw: Any) -> Answer:
 
 @functools.lru_cache(maxsize=256)
 def _looks_at_context(code: Any) -> bool:
-    """Whether an intrinsic's typing half uses the typing context, which then has to know all that it may be asked."""
+    """Whether what types a call uses its first argument, the typing context or a template that holds it.
+
+    The context then has to know all that it may be asked.
+    """
     name = code.co_varnames[0] if code.co_argcount else None
+    name = "context" if name == "self" else name
     return any(
         name == instruction.argval or (isinstance(instruction.argval, tuple) and name in instruction.argval)
-        for instruction in dis.get_instructions(code)
+        for each in nested_codes(code)
+        for instruction in dis.get_instructions(each)
     )

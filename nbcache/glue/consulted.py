@@ -149,6 +149,11 @@ def attribute(name: object) -> bytes:
     return name_of(f"attribute {name}")
 
 
+def attribute_of(cls: type, name: object) -> bytes:
+    """The same of a type of this class, which isn't Numba's, or of one derived from it."""
+    return name_of(f"attribute {name} of {spelling_of(cls)}")
+
+
 def type_class(cls: type) -> bytes:
     """Something is of a type of this class, which isn't Numba's."""
     return name_of("type " + spelling_of(cls))

@@ -34,9 +34,12 @@ def _names_of(cls: type) -> tuple[bytes, ...]:
     """The names of a class of types and its bases, as far as they aren't Numba's."""
     names = _foreign_classes.get(cls)
     if names is None:
-        foreign = (base for base in cls.__mro__ if issubclass(base, types.Type) and not is_toolchain_definition(base))
-        names = _foreign_classes[cls] = tuple(map(consulted.type_class, foreign))
+        names = _foreign_classes[cls] = tuple(map(consulted.type_class, _foreign_bases(cls)))
     return names
+
+
+def _foreign_bases(cls: type) -> list[type]:
+    return [base for base in cls.__mro__ if issubclass(base, types.Type) and not is_toolchain_definition(base)]
 
 
 def _note_types(names: set[bytes], found: Iterable[Any]) -> None:
@@ -84,12 +87,16 @@ def data_models(original: Any, session: Session) -> Any:
     return lookup
 
 
-def answering(original: Any, _session: Session) -> Any:
+def answering(original: Any, session: Session) -> Any:
     """`apply` of a kind of template."""
 
     @functools.wraps(original)
     def apply(self: Any, args: Any, kws: Any) -> Any:
-        sig = original(self, args, kws)
+        frame = session.frames.top()
+        if frame is not None and session.maker.extensions.asks_for_types(type(self)):
+            sig = session.maker.choices.signature(original, self, args, kws, frame)
+        else:
+            sig = original(self, args, kws)
         if sig is not None:
             _answered[0] = (type(self), sig)
         return sig
@@ -161,7 +168,10 @@ def attributes(type_at: int, name_at: int) -> Callable[[Any, Session], Any]:
                 names = frame.consulted.at(session.maker.extensions.generation)
                 names.add(consulted.attribute(args[name_at]))
                 owner = args[type_at]
-                _note_types(names, (owner,) if isinstance(owner, types.Type) else owner.args)
+                owners = (owner,) if isinstance(owner, types.Type) else owner.args
+                _note_types(names, owners)
+                for cls in {type(each) for each in owners if _names_of(type(each))}:
+                    names.update(consulted.attribute_of(base, args[name_at]) for base in _foreign_bases(cls))
             return original(self, *args)
 
         return look

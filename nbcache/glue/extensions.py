@@ -100,6 +100,7 @@ class ExtensionIndex:
         self._seen: dict[str, dict[Any, Any]] = {}
         self._relevant: dict[bytes, tuple[bytes, ...]] = {}
         self._digests: dict[int, tuple[Registration, bytes, Scope]] = {}
+        self._typing: set[Any] = set()
         self._inlined: tuple[int, list[Any]] = (-1, [])
         self._refused: dict[int, tuple[int, str]] = {}
         self._ordinals: dict[int, tuple[object, list[int]]] = {}
@@ -158,6 +159,10 @@ class ExtensionIndex:
             self._inlined = (self.generation, [each for each in found if not each._inline.is_never_inline])
         return self._inlined[1]
 
+    def asks_for_types(self, template: Any) -> bool:
+        """Whether others have registered *template* to say what type a call has, which is asked again on a hit."""
+        return template in self._typing
+
     def place(self, template: Any) -> tuple[bytes, int]:
         """Where a template of somebody else's chooser is filed: name and position; `at` finds it there.
 
@@ -168,7 +173,8 @@ class ExtensionIndex:
         chooser = chooser_of(template)
         for name in (consulted.typed(template.key), consulted.called(template.key)):
             for position, each in enumerate(self._filed.get(name, ())):
-                if each.key is template.key and chooser_of(each.registered) is chooser:
+                same = each.registered is template or (chooser is not None and chooser_of(each.registered) is chooser)
+                if each.key is template.key and same:
                     return name, position
         raise LookupError(f"{template.__name__} is registered nowhere")
 
@@ -219,6 +225,8 @@ class ExtensionIndex:
             return str(exc)
 
     def _digest(self, each: Registration, engine: IdentityEngine) -> bytes:
+        if self.asks_for_types(each.registered):
+            return _asked(each)
         if hasattr(each.registered, "_overload_func") or chooser_of(each.registered) is not None:
             inline = getattr(each.registered, "_inline", None)
             if inline is None or inline.is_never_inline or inline.is_always_inline:
@@ -293,19 +301,19 @@ class ExtensionIndex:
         self._file((consulted.typed if late else consulted.called)(key), "template", key, template, rank=rank)
 
     def _file_attributes(self, template: Any) -> None:
+        cls = template.key if isinstance(template.key, type) else type(template.key)
+        # Attributes of one's own types say nothing to who has none of these, whatever they are called.
+        own = is_type_class(cls) and not is_toolchain_definition(cls)
+        name = functools.partial(consulted.attribute_of, cls) if own else consulted.attribute
         overloaded = getattr(template, "_attr", None)
         if overloaded is not None:
-            self._file(consulted.attribute(overloaded), "attribute", template.key, template)
+            self._file(name(overloaded), "attribute", template.key, template)
             return
         if template.generic_resolve is not NotImplemented:
-            key = template.key
-            cls = key if isinstance(key, type) else type(key)
-            foreign = is_type_class(cls) and not is_toolchain_definition(cls)
-            self._file(consulted.type_class(cls) if foreign else EVERYTHING, "attributes", template.key, template)
+            self._file(consulted.type_class(cls) if own else EVERYTHING, "attributes", template.key, template)
         for member in dir(template):
             if member.startswith("resolve_"):
-                name = consulted.attribute(member.removeprefix("resolve_"))
-                self._file(name, "attribute", template.key, template)
+                self._file(name(member.removeprefix("resolve_")), "attribute", template.key, template)
 
     def _read_lowering(self, registry: Any) -> None:
         for _position, (implementation, function, signature) in self._news(registry, "functions"):
@@ -351,6 +359,8 @@ class ExtensionIndex:
             return
         label = f"{label} {getattr(registered, '__qualname__', registered)!s}"
         filed.append(Registration(label, key, registered, formal, rank))
+        if _only_types(registered):
+            self._typing.add(registered)
         self._count += 1
         if any(each.key is not key for each in filed):
             self.ambiguities += 1
@@ -370,6 +380,26 @@ def _tables() -> list[tuple[str, Any]]:
         ("reflection", pythonapi._reflectors.functions),
         ("typeof", typeof_impl.registry),
     ]
+
+
+def _only_types(template: Any) -> bool:
+    """Whether all that matters of a template of others is the signatures that it answers with."""
+    if not isinstance(template, type) or hasattr(template, "_overload_func") or chooser_of(template) is not None:
+        return False
+    if not issubclass(template, templates.AbstractTemplate | templates.CallableTemplate):
+        return False
+    made_here = [base for base in template.__mro__[:-1] if vars(templates).get(base.__qualname__) is not base]
+    return all(set(vars(base)) <= _OF_TEMPLATES_THAT_TYPE for base in made_here)
+
+
+_OF_TEMPLATES_THAT_TYPE = frozenset(
+    {
+        "__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__firstlineno__", "__static_attributes__",
+        "__annotations__", "key", "generic", "prefer_literal", "unsafe_casting", "exact_match_required", "metadata",
+        "recvr", "__abstractmethods__", "_abc_impl",
+    }
+)  # fmt: skip
+"""What a template may define of which `_asked` or its answers tell."""
 
 
 def _speaks_for_others(cls: type) -> bool:
@@ -412,6 +442,7 @@ def _asked(each: Registration) -> bytes:
     fields = (
         consulted.spelling_of(each.key), consulted.spelling_of(chooser), options, getattr(template, "_strict", None),
         template.prefer_literal, sorted(template.metadata.items()),
+        getattr(template, "unsafe_casting", None), getattr(template, "exact_match_required", None),
         None if inline is None else (inline.is_never_inline, inline.is_always_inline),
     )  # fmt: skip
     return repr(fields).encode("utf-8", "surrogatepass")
@@ -433,10 +464,10 @@ def _is_foreign_registration(registered: Any) -> bool:
         return True
     if getattr(sys.modules[registered.__module__], registered.__name__, None) is registered:
         return False
-    return next(_foreign_parts(registered), None) is not None
+    return next(foreign_parts(registered), None) is not None
 
 
-def _foreign_parts(template: type) -> Iterator[FunctionType]:
+def foreign_parts(template: type) -> Iterator[FunctionType]:
     """Somebody's functions inside a template that Numba made around them."""
     for member in vars(template).values():
         for part in (member, *_enclosed(member)):
@@ -458,5 +489,5 @@ def module_of(registered: Any) -> str:
     """The module of a function or template that is registered."""
     chooser = getattr(registered, "_overload_func", None) or getattr(registered, "_definition_func", None)
     if chooser is None and isinstance(registered, type) and is_toolchain_definition(registered):
-        chooser = next(_foreign_parts(registered), None)
+        chooser = next(foreign_parts(registered), None)
     return str(getattr(chooser or registered, "__module__", ""))

@@ -84,6 +84,8 @@ class Frame:
     """How many modules were loaded when the frame was opened."""
     filters: object = field(default_factory=lambda: warnings.filters)
     """The filters of warnings when the frame was opened."""
+    away: int = 0
+    """Whether what was read was not noted when the frame was opened (witness.py)."""
 
     @property
     def reach(self) -> Reach | None:
@@ -149,6 +151,8 @@ class FrameStack(threading.local):
                 self._witness = Witness(self.note)
             self._witness.start()
             _watching[threading.get_ident()] = (self._watch, self._witness)
+        # What is compiled while somebody looks away is an entry of its own, and what it reads counts.
+        frame.away, self._witness.paused = self._witness.paused, 0  # type: ignore[union-attr]
         self._frames.append(frame)
         frame.release, self._pending = self._pending, None
 
@@ -165,6 +169,8 @@ class FrameStack(threading.local):
         while len(self._frames) > depth:
             frame = self._frames.pop()
             release, consulted = frame.release, frame.consulted
+            if self._witness is not None:
+                self._witness.paused = frame.away
             if not consulted.packed:
                 self._maker.close(frame)
             if len(self._frames) > self._floor:

@@ -452,7 +452,7 @@ class History:
             except Unresolvable:
                 continue
             if args not in vars(dispatcher)["overloads"]:
-                content = self._made_from(dispatcher, reference[1])
+                content = self._promised_content(dispatcher, reference[1])
                 self._promise(dispatcher, args, given, Promise((), content, key, consulted))
                 if self._maker.engine.bound(dispatcher):
                     urgent.append((dispatcher, args))
@@ -467,6 +467,18 @@ class History:
 
             witness.load_modules(uses["readings"])
         return urgent
+
+    def _promised_content(self, dispatcher: Any, found: bytes) -> bytes:
+        """What an overload that is promised would be made from; *dispatcher* was *found* by an identity.
+
+        That is another one where it was reached by what only runs.
+        """
+        if self._maker.engine.carries(dispatcher, found):
+            return self._made_from(dispatcher, found)
+        try:
+            return self._content(dispatcher)
+        except Unidentifiable:
+            return _NAMELESS
 
     def keep_promises(self) -> None:
         """Give dispatchers the overloads that are owed to them: nobody could tell later what they are made from."""

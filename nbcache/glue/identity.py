@@ -491,6 +491,11 @@ class IdentityEngine:
         """32 bytes that identify *root* and all it reaches, but for twins.  Raises Unidentifiable."""
         return self.scoped(root)[0]
 
+    def carries(self, root: object, digest: bytes) -> bool:
+        """Whether *root*, as what is compiled, carries this *digest*; it need not be up to date."""
+        memo = self._memo_of(root, compiled=self._compilable(root))
+        return memo is not None and memo.digest == digest
+
     def together(self, roots: tuple[object, ...]) -> bytes:
         """The digest of several objects, of which one may hand modules on to another."""
         return self._together(roots)[-1].digest  # type: ignore[return-value]
