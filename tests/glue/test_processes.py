@@ -267,6 +267,27 @@ def test_warnings_whose_categories_take_other_arguments(run):
     assert run(body)[0].splitlines() == ["20.25 0", *first[1:]]
 
 
+def test_attributes_and_methods_that_are_inlined(run):
+    body = """
+        import numpy as np
+        from numba import types
+        from numba.extending import overload_attribute, overload_method
+        @overload_attribute(types.Array, "first", inline="always")
+        def _(a):
+            return lambda a: a[0]
+        @overload_method(types.Array, "last", inline="always")
+        def _(a):
+            return lambda a: a[-1]
+        @njit
+        def f(x):
+            a = np.array([x, 2 * x])
+            return a.first + a.last()
+        print(f(1.5), nbcache.stats()["errors"])
+        """
+    assert run(body)[0] == "4.5 {}\n"
+    assert run(body)[0] == "4.5 {}\n"
+
+
 def test_what_a_pipeline_initialises_when_loaded_is_not_lost(run):
     body = """
         class Initialising(compiler.Compiler):
