@@ -118,7 +118,7 @@ class Choices:
 
         Noted in the order in which plain Numba asks: before what the answer asks for when it is compiled.
         """
-        chooser = unheard(getattr(template, field))
+        chooser = _unheard(getattr(template, field))
         noted = False
 
         def note() -> None:
@@ -167,7 +167,7 @@ class Choices:
         templates = self._maker.extensions.inlined() if frame is not None else ()
         originals = [(template, vars(template)["_overload_func"]) for template in templates]
         for template, original in originals:
-            template._overload_func = staticmethod(self._heard(template, unheard(original.__func__), frame))
+            template._overload_func = staticmethod(self._heard(template, _unheard(original.__func__), frame))
         try:
             yield
         finally:
@@ -316,11 +316,8 @@ def _looking_away() -> Any:
     return nullcontext() if witness is None else witness.looking_away()
 
 
-def unheard(chooser: Any) -> Any:
-    """The chooser itself, where one stands that listens while overloads are inlined.
-
-    Numba also finds attributes and methods by their choosers, so a listener has to be taken for what it stands for.
-    """
+def _unheard(chooser: Any) -> Any:
+    """The chooser itself, where one stands that listens while overloads are inlined."""
     return getattr(chooser, "__dict__", {}).get(_HEARD, chooser)
 
 

@@ -7,13 +7,11 @@ explained in consulted.py.
 from __future__ import annotations
 
 import functools
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from numba.core import types
 
 from nbcache.glue import consulted
-from nbcache.glue.choices import unheard
 from nbcache.glue.consulted import Consulted
 from nbcache.glue.extensions import is_native
 from nbcache.glue.ownership import is_toolchain_definition
@@ -238,8 +236,6 @@ def values(original: Any, session: Session) -> Any:
             for cls in type(val).__mro__:
                 if not is_toolchain_definition(cls):
                     names.add(consulted.value_class(cls))
-            if type(val) is FunctionType:
-                val = unheard(val)
         return original(self, val)
 
     return resolve_value_type

@@ -152,11 +152,15 @@ class ExtensionIndex:
         return self._filed.get(name, [])
 
     def inlined(self) -> list[Any]:
-        """The templates of others' overloads that are inlined, always or when somebody says so."""
+        """The templates of others' overloads of functions that are inlined, always or when somebody says so.
+
+        Not those of attributes and methods, which Numba finds by their choosers, so that nobody may stand in for one.
+        """
         if self.generation != self._inlined[0]:
             every = {id(each.registered): each.registered for filed in self._filed.values() for each in filed}
-            found = [template for template in every.values() if "_overload_func" in getattr(template, "__dict__", ())]
-            self._inlined = (self.generation, [each for each in found if not each._inline.is_never_inline])
+            found = [template for template in every.values() if chooser_of(template) is not None]
+            inline = [each for each in found if hasattr(each, "_inline") and not each._inline.is_never_inline]
+            self._inlined = (self.generation, [each for each in inline if "_overload_func" in vars(each)])
         return self._inlined[1]
 
     def asks_for_types(self, template: Any) -> bool:
