@@ -136,6 +136,10 @@ def _numba_warning(category: type[NumbaWarning], text: str, loc: Loc | None) -> 
 
 def repeat(packed: list[tuple[Any, ...]]) -> None:
     """Warn of what an entry lists.  Raises what the warnings' filters say has to be raised."""
+    if packed:
+        # Compiling changes filters on its way, and whenever these change, Python forgets what it has shown.
+        with warnings.catch_warnings():
+            pass
     for category, text, place, where, module in packed:
         message: Any = text
         _name, filename, line = tokens.located(where)

@@ -53,13 +53,17 @@ class Answer:
     """What a chooser returned in this process.
 
     ``raw``: just that; ``chosen``: the function in it that gets compiled, or makes code; ``types``: those in
-    it; ``again``: whether Numba asks anew each time; ``hands_on``: whether the question's types bring modules along.
+    it; ``again``: whether Numba asks anew each time; ``runs``: whether what was chosen runs while compiling, and
+    isn't compiled; ``hands_on``: whether the question's types bring modules along.
     """
 
-    __slots__ = ("again", "chosen", "hands_on", "known", "raw", "types")
+    __slots__ = ("again", "chosen", "hands_on", "known", "raw", "runs", "types")
 
-    def __init__(self, raw: Any, chosen: Any, types: tuple[Any, ...], *, again: bool = False) -> None:
+    def __init__(
+        self, raw: Any, chosen: Any, types: tuple[Any, ...], *, again: bool = False, runs: bool = False
+    ) -> None:
         self.raw = raw
+        self.runs = runs
         self.chosen = chosen
         self.types = types
         self.again = again
@@ -239,9 +243,11 @@ class Choices:
         """Identity of an answer to a question about these types, of which what was chosen may read modules."""
         if answer.chosen is None:
             return REFUSED if answer is _REFUSAL else NO_ANSWER
+        # A list is nothing that Numba compiles: what it holds counts as what runs.
+        root = [answer.chosen] if answer.runs else answer.chosen
         with self._maker.as_before():
             if answer.known is None or not answer.known[1].unchanged():
-                answer.known = self._maker.engine.scoped(answer.chosen)
+                answer.known = self._maker.engine.scoped(root)
             content = answer.known[0]
             for typ in answer.types:
                 content += self._maker.type_digest(typ)
@@ -251,7 +257,7 @@ class Choices:
                 opened = any(self._maker.type_scoped(typ)[1] is not None for typ in asked)
                 answer.hands_on = opened and any(map(self._maker.hands_on, asked))
             if answer.hands_on or answer.known[1].hands_on:
-                content += self._maker.engine.together((answer.chosen, *asked))
+                content += self._maker.engine.together((root, *asked))
         return content if len(content) == 32 else hashlib.blake2b(content, digest_size=32).digest()
 
     def changed(self, ask: Ask) -> bool:
@@ -342,7 +348,7 @@ def _defined(raw: Any) -> Answer:
         return Answer(None, None, ())
     sig, implementation = raw
     types = (sig.return_type, *sig.args, *(() if sig.recvr is None else (sig.recvr,)))
-    return Answer(raw, implementation, types)
+    return Answer(raw, implementation, types, runs=True)
 
 
 @functools.lru_cache(maxsize=256)

@@ -7,6 +7,7 @@ explained in consulted.py.
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from numba.core import types
@@ -17,7 +18,7 @@ from nbcache.glue.extensions import is_native
 from nbcache.glue.ownership import is_toolchain_definition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from nbcache.glue.seams import Session
 
@@ -225,6 +226,14 @@ def boxing(original: Any, session: Session) -> Any:
     return lookup
 
 
+def _foreign_classes_in(value: object) -> Iterator[type]:
+    """The classes of a value that aren't the toolchain's, and of the items by which a container is typed."""
+    yield from (cls for cls in type(value).__mro__ if not is_toolchain_definition(cls))
+    items = value if isinstance(value, tuple) else itertools.islice(value, 1) if isinstance(value, list | set) else ()
+    for item in items:
+        yield from _foreign_classes_in(item)
+
+
 def values(original: Any, session: Session) -> Any:
     """`BaseContext.resolve_value_type`: the type of a global, a default or a closure's value."""
 
@@ -233,9 +242,7 @@ def values(original: Any, session: Session) -> Any:
         frame = session.frames.top()
         if frame is not None:
             names = frame.consulted.at(session.maker.extensions.generation)
-            for cls in type(val).__mro__:
-                if not is_toolchain_definition(cls):
-                    names.add(consulted.value_class(cls))
+            names.update(consulted.value_class(cls) for cls in _foreign_classes_in(val))
         return original(self, val)
 
     return resolve_value_type

@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba.core import ir, types
 from numba.core.ccallback import CFunc
+from numba.core.datamodel import default_manager
 from numba.core.dispatcher import Dispatcher, LiftedCode
 from numba.core.extending import _Intrinsic
 from numba.core.registry import cpu_target
@@ -209,11 +210,13 @@ def _describe_function(node: Node, function: FunctionType) -> None:
         _describe_attributes(node, function)
         node.watch_attribute(function, "__annotations__", function.__annotations__)
         node.value("annotations", function.__annotations__, owned=True)
+        for attribute in ("__name__", "__doc__"):
+            node.watch_attribute(function, attribute, getattr(function, attribute))
+            node.value(attribute, getattr(function, attribute))
     node.compiled = compiled
     if has_toolchain_globals(function):
         return
-    for variable in plan.global_names:
-        _describe_global(node, name, function.__globals__, variable, plan)
+    _describe_globals(node, name, function, plan)
     for imported in imports.imported_by(function):
         module = imports.loaded(imported)
         node.watch_item(sys.modules, imported, module)
@@ -224,6 +227,23 @@ def _describe_function(node: Node, function: FunctionType) -> None:
         for i, (_label, value) in enumerate(node.edges):
             # Whether something is in a captured array, Numba finds out while compiling.
             node.ways[i] &= not isinstance(value, np.ndarray | tuple)
+
+
+def _describe_globals(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
+    scope = function.__globals__
+    builtin = _builtins if node.compiled else function.__builtins__  # type: ignore[attr-defined]
+    for variable in plan.global_names:
+        if not node.compiled and variable in _EVALUATORS and variable not in scope:
+            msg = f"{name}, which may run while compiling, reads by {variable}() what its code doesn't name"
+            raise Unidentifiable(msg)
+        _describe_global(node, name, scope, builtin, variable, plan)
+
+
+_EVALUATORS = frozenset({"globals", "eval", "exec"})
+
+
+def _is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
 
 
 _ALWAYS_THERE = frozenset({"sys", "os", "math", "numpy", "numba", "numba.core.config"})
@@ -244,6 +264,9 @@ def _describe_value(
 ) -> None:
     if isinstance(value, ModuleType):
         wanted = _Wanted(plan.attribute_names, plan.reads.get(variable, _HANDED_ON))
+        if not node.compiled and edition_of(value) is None and _reads_what_it_computes(plan, wanted):
+            node.watch_size(vars(value))
+            wanted.names |= {each for each in vars(value) if not _is_dunder(each)}
         _describe_module_attributes(node, label, value, wanted, set())
     elif variable[1] in plan.serialized and refer(node, label, value):
         pass
@@ -299,7 +322,10 @@ def _describe_cell(node: Node, label: str, cell: Any, plan: CodePlan, variable: 
     _describe_value(node, label, value, plan, variable)
 
 
-def _describe_global(node: Node, name: str, scope: dict[str, Any], variable: str, plan: CodePlan) -> None:
+def _describe_global(
+    node: Node, name: str, scope: dict[str, Any], builtin: dict[str, Any], variable: str, plan: CodePlan
+) -> None:
+    """A variable of a *scope*; the compiler looks for *builtin* ones among Python's, a function in its own."""
     value = scope.get(variable, MISSING)
     if type(scope) is not dict:  # Numba asks it as it asks for any item, and a subclass may answer what it likes
         value = _item(scope, variable)
@@ -307,8 +333,8 @@ def _describe_global(node: Node, name: str, scope: dict[str, Any], variable: str
     else:
         node.watch_item(scope, variable, value)
     if value is MISSING:
-        value = _builtins.get(variable, MISSING)
-        node.watch_item(_builtins, variable, value)
+        value = builtin.get(variable, MISSING)
+        node.watch_item(builtin, variable, value)
         if value is MISSING:
             node.part(f"global {name}: {variable}", b"undefined", "undefined")
             return
@@ -327,6 +353,12 @@ def _item(scope: dict[str, Any], name: str) -> object:
 
 
 _HANDED_ON: Iterable[Read] = (((), True),)
+_READERS = frozenset({"getattr", "vars", "dir", "getmembers"})
+
+
+def _reads_what_it_computes(plan: CodePlan, wanted: _Wanted) -> bool:
+    """Whether code that has a module may read anything off it, by names that it doesn't spell."""
+    return "__dict__" in wanted.reads or (wanted.handed_on and not _READERS.isdisjoint(plan.attribute_names))
 
 
 class _Wanted:
@@ -797,6 +829,14 @@ def _describe_context(node: Node, context: Any) -> None:
 def _refuse_other_contexts(_node: Node, context: Any) -> None:
     if context is not cpu_target.typing_context and context is not cpu_target.target_context:
         msg = f"a {type(context).__qualname__} that is not Numba's own"
+        raise Unidentifiable(msg)
+
+
+def _describe_data_models(node: Node, manager: Any) -> None:
+    """Numba's table of data models, which keeps what it was asked for; what others register in it has names."""
+    node.title = "Numba's data models"
+    if manager is not default_manager:
+        msg = "a table of data models that is not Numba's own"
         raise Unidentifiable(msg)
 
 
@@ -1285,6 +1325,7 @@ _DESCRIBERS_BY_NAME: dict[str, Callable[[Node, Any], None]] = {
     "_cffi_backend:__CDataOwnGC": _describe_cffi_object,
     "builtins:fortran": _describe_fortran,
     "numba.core.base:BaseContext": _describe_context,
+    "numba.core.datamodel.manager:DataModelManager": _describe_data_models,
     "logging:Logger": _describe_logger,
     "typing:TypeVar": _describe_type_variable,
     "numba.core.ccallback:CFunc": _describe_cfunc,

@@ -33,6 +33,7 @@ from numba.core.typing.typeof import typeof_impl
 from nbcache.glue import consulted
 from nbcache.glue.consulted import EVERYTHING, is_type_class
 from nbcache.glue.identity import Unidentifiable
+from nbcache.glue.instances import HEAP_TYPE
 from nbcache.glue.ownership import is_numba_type, is_toolchain_definition
 
 if TYPE_CHECKING:
@@ -206,8 +207,8 @@ class ExtensionIndex:
 
     def modules(self) -> list[str]:
         """The modules that registered anything, as far as another process can import them."""
-        everything = (each.registered for filed in self._filed.values() for each in filed)
-        named = dict.fromkeys(module_of(registered) for registered in everything)
+        everything = (each for filed in self._filed.values() for each in filed)
+        named = dict.fromkeys(_module_of(each) for each in everything)
         return sorted(name for name in named if name != "__main__" and name in sys.modules)
 
     def digest(self, name: bytes, engine: IdentityEngine) -> bytes:
@@ -232,10 +233,8 @@ class ExtensionIndex:
         if self.asks_for_types(each.registered):
             return _asked(each)
         if hasattr(each.registered, "_overload_func") or chooser_of(each.registered) is not None:
-            inline = getattr(each.registered, "_inline", None)
-            if inline is None or inline.is_never_inline or inline.is_always_inline:
-                return _asked(each)
-            return _asked(each) + engine.digest([inline.value])  # in a list, as what runs
+            # In lists, as what runs.
+            return _asked(each) + b"".join(engine.digest([part]) for part in _identified(each.registered))
         known = self._digests.get(id(each))
         if known is None or not known[2].unchanged():
             refused = self._refused.get(id(each))
@@ -287,15 +286,15 @@ class ExtensionIndex:
     def _read_typing(self, registry: Any) -> None:
         late = registry is templates.builtin_registry
         for position, template in self._news(registry, "functions"):
-            if _is_foreign_registration(template):
+            if _is_foreign_registration(template) or _is_somebodys(template.key):
                 before = (each.key for each in registry.functions[:position])
                 self._file_template(template.key, template, before, late=late)
         for _position, template in self._news(registry, "attributes"):
-            if _is_foreign_registration(template):
+            if _is_foreign_registration(template) or _is_somebodys(template.key):
                 self._file_attributes(template)
         for position, (value, typ) in self._news(registry, "globals"):
             for template in getattr(typ, "templates", ()):
-                if _is_foreign_registration(template):
+                if _is_foreign_registration(template) or _is_somebodys(value):
                     before = (each for each, _typ in registry.globals[:position])
                     self._file_template(value, template, before, late=late)
 
@@ -355,7 +354,10 @@ class ExtensionIndex:
         self, name: bytes, label: str, key: object, registered: Any, signature: Iterable[Any] = (), rank: str = ""
     ) -> None:
         if not _is_foreign_registration(registered):
-            return
+            # Numba's templates register something themselves when they are first used, which adds nothing to them.
+            made_by_template = getattr(registered, "__module__", "") == templates.__name__
+            if made_by_template or not any(map(_is_somebodys, (key, *(signature or ())))):
+                return
         filed = self._filed.setdefault(name, [])
         formal = tuple(t for t in signature if isinstance(t, type) or is_numba_type(t))
         said = (each for each in filed if each.registered is registered and each.label.startswith(label))
@@ -441,7 +443,7 @@ def _asked(each: Registration) -> bytes:
     """What counts of a template whose chooser is asked: how it is asked, and what is made of its answer."""
     template = each.registered
     chooser = getattr(template, "_overload_func", None) or chooser_of(template)
-    options = sorted((name, repr(value)) for name, value in getattr(template, "_jit_options", {}).items())
+    options = sorted((name, repr(value)) for name, value in _options(template) if type(value) in _PLAIN)
     inline = getattr(template, "_inline", None)
     fields = (
         consulted.spelling_of(each.key), consulted.spelling_of(chooser), options, getattr(template, "_strict", None),
@@ -450,6 +452,27 @@ def _asked(each: Registration) -> bytes:
         None if inline is None else (inline.is_never_inline, inline.is_always_inline),
     )  # fmt: skip
     return repr(fields).encode("utf-8", "surrogatepass")
+
+
+_PLAIN = frozenset({bool, int, str, type(None)})
+
+
+def _options(template: Any) -> list[tuple[str, Any]]:
+    """What the implementations that an overload's chooser returns are compiled with."""
+    return sorted(getattr(template, "_jit_options", {}).items())
+
+
+def _identified(template: Any) -> Iterator[object]:
+    """What counts of such a template besides `_asked`, by its content: it isn't asked, or has no words of its own."""
+    chooser = chooser_of(template) or getattr(template, "_overload_func", None)
+    if is_toolchain_definition(chooser):
+        yield chooser
+    options = [(name, value) for name, value in _options(template) if type(value) not in _PLAIN]
+    if options:
+        yield options
+    inline = getattr(template, "_inline", None)
+    if inline is not None and not (inline.is_never_inline or inline.is_always_inline):
+        yield inline.value
 
 
 def _is_foreign_registration(registered: Any) -> bool:
@@ -471,6 +494,19 @@ def _is_foreign_registration(registered: Any) -> bool:
     return next(foreign_parts(registered), None) is not None
 
 
+def _is_somebodys(key: object) -> bool:
+    """Whether what something is registered for is others': their function, or a class of theirs.
+
+    Then it counts even if Numba's own code is what was registered, as it is by ``make_attribute_wrapper``, or where a
+    type of one's own is given a data model of Numba's.
+    """
+    if is_numba_type(key):
+        key = type(key)
+    if isinstance(key, type) and not key.__flags__ & HEAP_TYPE:
+        return False  # Python and Numba have native classes that are found under no name
+    return isinstance(key, FunctionType | type) and not is_toolchain_definition(key)
+
+
 def foreign_parts(template: type) -> Iterator[FunctionType]:
     """Somebody's functions inside a template that Numba made around them."""
     for member in vars(template).values():
@@ -489,9 +525,12 @@ def _undecorated(implementation: Any) -> Any:
     return next((value for value in _enclosed(implementation) if callable(value)), implementation)
 
 
-def module_of(registered: Any) -> str:
-    """The module of a function or template that is registered."""
+def _module_of(each: Registration) -> str:
+    """The module of a function or template that is registered; where that is Numba's, of what it is registered for."""
+    registered = each.registered
     chooser = getattr(registered, "_overload_func", None) or getattr(registered, "_definition_func", None)
     if chooser is None and isinstance(registered, type) and is_toolchain_definition(registered):
         chooser = next(foreign_parts(registered), None)
+    if not _is_foreign_registration(registered):
+        chooser = next(filter(_is_somebodys, (each.key, *each.formal)), chooser)
     return str(getattr(chooser or registered, "__module__", ""))

@@ -554,7 +554,9 @@ class IdentityEngine:
         handed = HandedOn(roots)
         while True:
             nodes = self._walk([handed], self._generation(), use_memos=False, limit=limit)
-            names = frozenset(chain(*(node.names for node in nodes), *(node.strings for node in nodes)))
+            # `operator.attrgetter` takes several names at once.
+            strings = (part for node in nodes for text in node.strings for part in text.split("."))
+            names = frozenset(chain(*(node.names for node in nodes), strings))
             modules = {id(module): module for node in nodes for module in node.handed_on}
             if names == handed.names and modules.keys() == {id(module) for module in handed.modules}:
                 return [*nodes[1:], nodes[0]]

@@ -5,35 +5,42 @@ none of them.  A hit needs to know what they would register, and nothing more; s
 writes down the names (consulted.py), and where an entry's names are none of these, they stay unloaded.
 
 What was written down holds as long as the packages are what they were: the same declarations, and each file
-that loading them imported with the same size, time stamp and inode, and the environment variables that they
-read.  It is only written down where loading
-them did nothing else that a program could see: no line was printed, and no module that was there before
-has another value in it.  As soon as one of the packages is imported by somebody, or something is to be
+that loading them imported with the same size, time stamps and inode, and the environment variables that they
+read.  It is only written down where loading them did nothing else that a program could see: no line was
+printed, no module that was there before has another value in it, nor is in what it holds another value (two
+levels deep), and what can be set of Python and its library (warnings' filters, handlers of logs and signals,
+seeds...) is as it was.  As soon as one of the packages is imported by somebody, or something is to be
 compiled, they are loaded, as Numba would have.
 """
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
 import sys
-from types import ModuleType
+import threading
+import warnings
+from collections.abc import Mapping
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numba.core import entrypoints
 from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue import shortcuts
-from nbcache.glue.ownership import is_toolchain_definition
+from nbcache.glue.instances import dictionary_of
+from nbcache.glue.ownership import is_toolchain_definition, is_toolchain_module
 from nbcache.glue.witness import environment_variable, reads_for_others
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from nbcache.glue.extensions import ExtensionIndex
 
-VERSION = 1
+VERSION = 2
 MOST_FILES = 20_000
 """What imports more than this is loaded each time: looking at its files would take as long."""
 
@@ -136,7 +143,11 @@ class InstalledExtensions:
         return json.dumps(content).encode("utf-8", "surrogateescape")
 
 
-_KEEP_COUNTERS = sys.stdlib_module_names - {"__main__", "builtins"}
+_STANDARD = sys.stdlib_module_names - {"__main__", "builtins"}
+"""Python's own library keeps counters and caches in its modules; what else a program sees of it is in `_state`."""
+_DEFINITIONS = (FunctionType, BuiltinFunctionType, type)
+_LONG = 10_000
+"""Of longer containers in others' modules only the length is looked at."""
 
 
 class _Scene:
@@ -145,22 +156,21 @@ class _Scene:
     def __init__(self) -> None:
         self.modules = dict(sys.modules)
         self.typed = set(typeof_impl.registry)
-        # Python's own library keeps counters and caches in its modules; Numba notes there that it loads extensions.
         self._values = {
             name: dict(vars(module))
             for name, module in self.modules.items()
-            if isinstance(module, ModuleType) and name.partition(".")[0] not in _KEEP_COUNTERS
-            if module is not entrypoints
+            # Numba notes there that it loads extensions.
+            if isinstance(module, ModuleType) and module is not entrypoints
         }
-        self._environ = dict(os.environ)
+        self._held = {name: _held_by(values) for name, values in self._values.items() if _is_others(name)}
+        self._state = _state()
         self.read: dict[str, str] = {}
         """The environment variables that somebody's code asked for meanwhile, with what they held."""
         self.read_everything = False
         self._methods = (os._Environ.__getitem__, os._Environ.__iter__)
         self._watch_environment(*self._methods)
         self._streams = (sys.stdout, sys.stderr)
-        self._heard: list[str] = []
-        sys.stdout, sys.stderr = (_Listener(stream, self._heard) for stream in self._streams)
+        self._listeners = [_Listener(stream) for stream in dict.fromkeys(self._streams)]
 
     def _watch_environment(self, get: Callable[..., Any], iterate: Callable[..., Any]) -> None:
         def getitem(environ: Any, key: Any) -> Any:
@@ -177,16 +187,17 @@ class _Scene:
     def quiet(self) -> bool:
         """End the scene."""
         os._Environ.__getitem__, os._Environ.__iter__ = self._methods  # type: ignore[method-assign]
-        if isinstance(sys.stdout, _Listener) and isinstance(sys.stderr, _Listener):
-            sys.stdout, sys.stderr = self._streams
-        else:
+        heard = [listener.end() for listener in self._listeners]
+        if any(heard) or (sys.stdout, sys.stderr) != self._streams or _state() != self._state:
             return False
-        return not self._heard and dict(os.environ) == self._environ and all(map(self._is_same, self._values))
+        return all(map(self._is_same, self._values))
 
     def _is_same(self, name: str) -> bool:
         if sys.modules.get(name) is not self.modules[name]:
             return False
         before, now = self._values[name], vars(self.modules[name])
+        if name.partition(".")[0] in _STANDARD:
+            return all(now.get(each) is value for each, value in before.items() if isinstance(value, _DEFINITIONS))
         for attribute, value in now.items():
             known = before.get(attribute, _Scene)
             # A package gets its submodules, and Numba fills tables when they are first needed; None is also what says
@@ -195,22 +206,115 @@ class _Scene:
             harmless = isinstance(value, ModuleType) or (known is None and of_numba)
             if value is not known and not harmless and attribute != "__warningregistry__":
                 return False
-        return before.keys() <= now.keys()
+        held = self._held.get(name)
+        return before.keys() <= now.keys() and (held is None or _same(held, _held_by(before)))
+
+
+def _is_others(name: str) -> bool:
+    return name.partition(".")[0] not in _STANDARD and not is_toolchain_module(name)
+
+
+def _held_by(values: Mapping[str, object]) -> list[object]:
+    """What the values of a module hold: its tables, its classes, its objects."""
+    found: list[object] = []
+    for name, value in values.items():
+        if name != "__builtins__" and not isinstance(value, ModuleType):
+            content = _contents(value)
+            found += content
+            for each in content:
+                if type(each) in _TABLES:
+                    found += _contents(each)
+    return found
+
+
+_TABLES = frozenset({dict, list, set})
+
+
+def _contents(value: Any) -> list[object]:
+    """What is in a container, a class or an object with attributes, with its length."""
+    content = vars(value) if isinstance(value, type) else value if type(value) in _TABLES else dictionary_of(value)
+    if not content:
+        return [0]
+    if len(content) > _LONG:
+        return [len(content)]
+    values = content.values() if isinstance(content, Mapping) else ()
+    return [len(content), *content, *values]
+
+
+def _same(now: list[object], before: list[object]) -> bool:
+    pairs = zip(now, before, strict=True) if len(now) == len(before) else [(0, 1)]
+    return all(one is other or (type(one) is type(other) is int and one == other) for one, other in pairs)
+
+
+def _state() -> list[object]:
+    """What a program can see of Python, its library and NumPy besides modules."""
+    import atexit
+    import signal
+
+    loaded = sys.modules.get
+    state: list[object] = [
+        dict(os.environ), os.getcwd(), list(sys.path), list(sys.meta_path), list(sys.path_hooks),
+        sys.getrecursionlimit(), sys.excepthook, sys.displayhook, sys.unraisablehook, sys.getswitchinterval(),
+        sys.gettrace(), sys.getprofile(),
+        list(warnings.filters), gc.isenabled(), gc.get_threshold(), gc.callbacks[:], atexit._ncallbacks(),
+        threading.enumerate(), threading.excepthook,
+        [signal.getsignal(each) for each in sorted(signal.valid_signals())],
+        np.geterr(), np.geterrcall(), repr(np.get_printoptions()), *_loggers(),
+    ]  # fmt: skip
+    if (module := loaded("random")) is not None:
+        state.append(module.getstate())
+    if loaded("numpy.random") is not None:
+        import pickle
+
+        state.append(pickle.dumps(np.random.get_state(legacy=False)))  # noqa: NPY002  whose state this is
+    if (module := loaded("decimal")) is not None:
+        state.append(repr(module.getcontext()))
+    if (module := loaded("_locale")) is not None:
+        state.append(module.setlocale(module.LC_ALL, None))
+    return state
+
+
+def _loggers() -> Iterator[object]:
+    """What is set up of logging; that there is a logger, which most modules make for themselves, says nothing."""
+    logging = sys.modules.get("logging")
+    if logging is None:
+        return
+    yield logging.root.manager.disable
+    for name, logger in sorted(logging.root.manager.loggerDict.items() | {("", logging.root)}):
+        if isinstance(logger, logging.Logger):
+            state = (logger.level, logger.handlers[:], logger.filters[:], logger.disabled, logger.propagate)
+            if state != (0, [], [], False, True):
+                yield name, state
 
 
 class _Listener:
-    """A stream that passes on what is written, and notes that something was."""
+    """Notes whether something is written to a stream, which stays the object that it is: others may keep it."""
 
-    def __init__(self, stream: Any, heard: list[str]) -> None:
+    def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self._heard = heard
+        self._heard = False
+        write: Any = getattr(stream, "write", None)
+        self._original = write
 
-    def write(self, text: str) -> Any:
-        self._heard.append(text)
-        return self._stream.write(text)
+        def listen(*args: Any, **kwargs: Any) -> Any:
+            self._heard = True
+            return write(*args, **kwargs)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+        self._listen = listen
+        try:
+            stream.write = listen
+        except AttributeError:  # nobody can tell what is written to it, unless there is no stream at all
+            self._heard, self._stream = stream is not None, None
+
+    def end(self) -> bool:
+        """Listen no longer; whether anything was written, or may have been."""
+        if self._stream is not None:
+            if vars(self._stream).get("write") is not self._listen:
+                return True
+            del self._stream.write
+            if self._stream.write != self._original:  # it was an attribute of this very stream
+                self._stream.write = self._original
+        return self._heard
 
 
 def _modules_in(entries: str) -> list[str]:
@@ -225,7 +329,8 @@ def _stamp(path: str) -> list[int] | None:
         status = os.stat(path)
     except OSError:
         return None
-    return [status.st_size, status.st_mtime_ns, status.st_ino]
+    # Whoever writes a file of the same size can set the second time back, but not the third.
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
 def _read(content: bytes) -> Mapping[str, Any] | None:

@@ -170,10 +170,16 @@ def _add_dictionary(node: Node, obj: object) -> None:
     state = dictionary_of(obj)
     if state is None:
         return
+    node.snapshot(_dictionary_itself, obj)
     if any(type(name) is str and name.startswith(MARK) for name in state):
         node.volatile = True
         state = {name: value for name, value in state.items() if type(name) is not str or not name.startswith(MARK)}
     node.value("state", state, owned=True)
+
+
+def _dictionary_itself(obj: object) -> list[object]:
+    """Another dictionary may be put in its place, which what is known of the items of this one doesn't tell."""
+    return [dictionary_of(obj)]
 
 
 def dictionary_of(obj: object) -> dict[str, Any] | None:
