@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
     LibraryUnit = RuntimeUnit | WrapperUnit
 
-META_VERSION = 6
+META_VERSION = 7
 _ENVIRONMENT_PREFIXES = ("_ZN08NumbaEnv", ".NumbaEnv")
 
 

@@ -234,7 +234,9 @@ class Choices:
             name, position = self._maker.extensions.place(template)
             # Numba asked before nbcache was switched on, or wasn't asked at all: the types don't fit the parameters.
             answer = self._digest(self._answers.get(question, _REFUSAL), args, kws)
-            frame.consulted.asks.setdefault(Ask(name, position, args, kws, flags, answer))
+            config = ConfigStack.top_or_none()
+            config = None if config is None else config.copy()
+            frame.consulted.asks.setdefault(Ask(name, position, args, kws, flags, answer, config))
         except Exception as exc:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(exc)
             frame.taint = frame.taint or f"what {template.__name__} chose for it: {exc}"
@@ -289,7 +291,8 @@ class Choices:
         if known is None or known.again:
             self._answers[question] = _REFUSAL
             try:
-                with _looking_away():
+                flags = nullcontext() if ask.config is None else ConfigStack().enter(ask.config.copy())
+                with _looking_away(), flags:
                     known = self._answers[question] = self._ask(template, chooser, ask)
             except Exception as exc:  # noqa: BLE001  as Numba does with its own errors; others it will raise itself
                 let_pass(exc)

@@ -30,7 +30,7 @@ class Ask(NamedTuple):
     ``name`` and ``position``: who was asked, the how many-th of those registered for that name; ``args``
     and ``kws``: the types it was asked about; ``flags``: those of whoever asked, in words, since Numba
     keeps an answer for each; ``answer``: identifies the implementation that was chosen, or says that
-    there was none.
+    there was none; ``config``: the flags themselves, which a chooser may look at.
     """
 
     name: bytes
@@ -39,6 +39,7 @@ class Ask(NamedTuple):
     kws: tuple[tuple[str, Any], ...]
     flags: str
     answer: bytes
+    config: Any
 
 
 class Consulted:

@@ -232,6 +232,9 @@ class Unit:
         self.kind = kind
         # Units live as long as the code they stand for; a dispatcher dies when its last user lets go.
         self._owner = weakref.ref(owner)
+        # What is needed to compile the function again when its owner is no more.
+        self._locals = getattr(owner, "locals", None) or getattr(getattr(owner, "_compiler", None), "locals", {})
+        self._pipeline = _pipeline_of(owner)
         self.function = function
         self.args = args
         self.return_type = return_type
@@ -390,16 +393,15 @@ class Unit:
 
     def compile_again(self, build: str) -> Any:
         """A CompileResult with the symbol names of *build*; its warnings were given before."""
-        owner = self.owner
         depth = len(self.frames)
-        self.frames.push(Frame(self, build))
+        # Without its owner nothing that it reaches can be found again; then it is only looked at.
+        self.frames.push(Frame(None if self._owner() is None else self, build))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 return compiler.compile_extra(
                     cpu_target.typing_context, cpu_target.target_context, self.function, self.args, self.return_type,
-                    self.flags.copy(), dict(owner.locals if hasattr(owner, "locals") else owner._compiler.locals),
-                    pipeline_class=_pipeline_of(owner),
+                    self.flags.copy(), dict(self._locals), pipeline_class=self._pipeline,
                 )  # fmt: skip
         finally:
             self.frames.pop_to(depth)
