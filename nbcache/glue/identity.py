@@ -445,6 +445,14 @@ class HandedOn:
         self.names = names
 
 
+class _TooMuch(Unidentifiable):
+    """A walk was given up for its length, which says nothing of what it came by."""
+
+
+_LONG_WALK = 1_000
+"""From how many objects on it is worth remembering where a walk ended."""
+
+
 class IdentityEngine:
     """Computes digests with a given table of describers.
 
@@ -466,6 +474,7 @@ class IdentityEngine:
         self._generation = generation
         self._keeps_memo = keeps_memo
         self._compilable = compilable
+        self._refused: dict[tuple[int, bool], tuple[weakref.ref[Any], object, str]] = {}
 
     def scoped(self, root: object, limit: int | None = None) -> tuple[bytes, Scope]:
         """The digest of *root*, and the scope it holds in.  Raises Unidentifiable beyond *limit* objects."""
@@ -535,8 +544,14 @@ class IdentityEngine:
         memo = self._memo_of(root, compiled=self._compilable(root))
         return memo.scope.keeper(digest) if memo is not None else None
 
-    def nodes(self, root: object) -> list[Node]:
-        """Every node reached from *root*, the root first, in a stable order."""
+    def nodes(self, root: object, limit: int | None = None) -> list[Node]:
+        """Every node reached from *root*, the root first, in a stable order.
+
+        With a *limit*: raises Unidentifiable beyond it, and leaves out what is only read off modules that are handed
+        on, which may be all of several packages.
+        """
+        if limit is not None:
+            return self._walk((root,), self._generation(), use_memos=False, limit=limit)
         return self._nodes((root,))
 
     def _nodes(self, roots: tuple[object, ...]) -> list[Node]:
@@ -579,7 +594,10 @@ class IdentityEngine:
                 return node
             if len(order) >= limit:
                 msg = f"it reaches more than {limit} objects"
-                raise Unidentifiable(msg)
+                raise _TooMuch(msg)
+            refused = self._refused.get((id(obj), compiled)) if self._refused else None
+            if refused is not None and refused[0]() is obj and refused[1] == generation:
+                raise Unidentifiable(refused[2])
             memo = self._memo_of(obj, compiled=compiled) if use_memos and order else None
             if memo is not None and memo.holds(obj, generation):
                 node = Node(obj, "", compiled=compiled)
@@ -595,6 +613,33 @@ class IdentityEngine:
             order.append(node)
             return node
 
+        try:
+            self._visit_all(roots, visit, known, generation)
+        except _TooMuch:
+            raise
+        except Unidentifiable as exc:
+            if len(order) > _LONG_WALK:
+                self._refuse(order, generation, str(exc))
+            raise
+        return order
+
+    def _refuse(self, order: list[Node], generation: object, reason: str) -> None:
+        """A long walk came to something that nothing identifies: don't walk there again.
+
+        What it had not finished leads there.
+        """
+        for node in order:
+            if node.digest is None:
+                with suppress(TypeError):  # not everything can be referred to weakly
+                    self._refused[id(node.obj), node.reached_compiled] = (weakref.ref(node.obj), generation, reason)
+
+    def _visit_all(
+        self,
+        roots: Sequence[object],
+        visit: Callable[[object, bool], Node],
+        known: tuple[dict[int, tuple[object, bytes, Scope]], ...],
+        generation: object,
+    ) -> None:
         for root in roots:
             first = visit(root, True)
             for component in _components(first, visit):
@@ -607,7 +652,6 @@ class IdentityEngine:
                         rest.append(member)
                 if rest:
                     self._finish(rest, generation, compiled=compiled)
-        return order
 
     def _finish(self, component: list[Node], generation: object, *, compiled: bool) -> None:
         _digest_component(component)

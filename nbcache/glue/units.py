@@ -48,9 +48,14 @@ if TYPE_CHECKING:
     from types import FunctionType
 
     from nbcache.glue.consulted import Ask
+    from nbcache.glue.extensions import Registration
     from nbcache.glue.identity import Node, Scope
 
 KEY_VERSION = 2
+MOST_BEYOND = 5_000
+"""How many objects a registration may reach for what compiled code refers to to be looked for among them."""
+MOST_BEYOND_IN_ALL = 15_000
+"""The same for all registrations of a process, however often: the rest is compiled as if there were no cache."""
 _PLAIN_FLAGS = frozenset({bool, str, int, type(None)})
 _MEMO_KEEPERS = (Dispatcher, UFuncDispatcher, CFunc)
 
@@ -69,6 +74,9 @@ class KeyMaker:
         self.installed = InstalledExtensions(self.extensions)
         self._late: set[str] = set()
         self._types: dict[Type, bytes] = {}
+        self._unwalkable: dict[int, str] = {}
+        self._beyond = 0
+        self._refused_types: weakref.WeakKeyDictionary[Any, tuple[int, str]] = weakref.WeakKeyDictionary()
         self._types_that_hand_on: WeakSet[Type] = WeakSet()
         self._open_types: WeakKeyDictionary[Type, tuple[int, bytes, Scope] | None] = WeakKeyDictionary()
 
@@ -158,6 +166,23 @@ class KeyMaker:
         """
         return imports.hiding(self._late) if self._late else nullcontext()
 
+    def nodes_registered(self, each: Registration) -> list[Node]:
+        """What is reached from a registration.  Raises Unidentifiable if that is more than can be walked each time."""
+        if id(each) in self._unwalkable:
+            msg = f"{each.label}, which is registered with Numba: {self._unwalkable[id(each)]}"
+            raise Unidentifiable(msg)
+        if self._beyond > MOST_BEYOND_IN_ALL:
+            msg = "what extends Numba here is too large to be looked through again and again"
+            raise Unidentifiable(msg)
+        self._beyond += 1
+        try:
+            nodes = self.engine.nodes((each.registered, *each.formal), MOST_BEYOND)
+            self._beyond += len(nodes)
+            return nodes
+        except Unidentifiable as exc:
+            self._unwalkable[id(each)] = str(exc)
+            raise
+
     def type_digest(self, typ: Any) -> bytes:
         """Identity of a type in a signature; one that depends on code is looked at again."""
         return self.type_scoped(typ)[0]
@@ -171,7 +196,15 @@ class KeyMaker:
         last = self._open_types.get(typ)
         if last is not None and last[0] == generation and last[2].unchanged():
             return last[1:]
-        digest, scope = self.engine.scoped(typ)
+        refused = self._refused_types.get(typ)
+        if refused is not None and refused[0] == self.extensions.generation:
+            raise Unidentifiable(refused[1])
+        try:
+            digest, scope = self.engine.scoped(typ)
+        except Unidentifiable as exc:
+            # Each function that takes it asks, and to find out may have taken a walk through half of a package.
+            self._refused_types[typ] = (self.extensions.generation, str(exc))
+            raise
         if scope.hands_on:
             self._types_that_hand_on.add(typ)
         if typ not in self._open_types:
@@ -365,7 +398,7 @@ class Unit:
         for name in self.registered:
             for each in self.maker.extensions.registered(name):
                 with suppress(Unidentifiable):  # then nothing it leads to can be found again
-                    yield from self.maker.engine.nodes((each.registered, *each.formal))
+                    yield from self.maker.nodes_registered(each)
 
     def referent(self, reference: tuple[int, bytes]) -> object:
         """The object of an entry's *reference*.  Raises tokens.Unresolvable."""
