@@ -15,10 +15,12 @@ compiled, they are loaded, as Numba would have.
 
 from __future__ import annotations
 
+import abc
 import gc
 import hashlib
 import json
 import os
+import re
 import sys
 import threading
 import warnings
@@ -37,10 +39,11 @@ from nbcache.glue.witness import environment_variable, reads_for_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Set as AbstractSet
 
     from nbcache.glue.extensions import ExtensionIndex
 
-VERSION = 2
+VERSION = 3
 MOST_FILES = 20_000
 """What imports more than this is loaded each time: looking at its files would take as long."""
 
@@ -115,6 +118,8 @@ class InstalledExtensions:
             if remembered is not None and all(_stamp(path) == stamp for path, stamp in remembered["files"].items()):
                 if any(environment_variable(name) != value for name, value in remembered["environment"].items()):
                     continue
+                if remembered["everything"] not in {"", _environment()}:
+                    continue
                 self._known = frozenset(map(bytes.fromhex, remembered["names"]))
                 self._roots = tuple(remembered["roots"])
                 return
@@ -134,12 +139,14 @@ class InstalledExtensions:
         if any(map(is_toolchain_definition, classes)):
             return b""
         matter = [*self._index.modules(), *(cls.__module__ for cls in classes), *self._declared]
-        roots = {name.partition(".")[0] for name in matter}
-        if before.read_everything or len(files) > MOST_FILES or not roots.isdisjoint(before.modules):
+        # Classes made by calling ABCMeta say that they are from there; who has one has imported the package.
+        roots = {name.partition(".")[0] for name in matter} - {abc.__name__}
+        if len(files) > MOST_FILES or not roots.isdisjoint(before.modules):
             return b""
         names = sorted(name.hex() for name in self._index.names())
         content = {"version": VERSION, "names": names, "roots": sorted(roots), "files": files}
-        content["environment"] = before.read
+        content["environment"] = {} if before.read_everything else before.read
+        content["everything"] = _environment() if before.read_everything else ""
         return json.dumps(content).encode("utf-8", "surrogateescape")
 
 
@@ -188,7 +195,8 @@ class _Scene:
         """End the scene."""
         os._Environ.__getitem__, os._Environ.__iter__ = self._methods  # type: ignore[method-assign]
         heard = [listener.end() for listener in self._listeners]
-        if any(heard) or (sys.stdout, sys.stderr) != self._streams or _state() != self._state:
+        loaded = (_roots(sys.modules) - _roots(self.modules)) | (sys.modules.keys() - self.modules.keys())
+        if any(heard) or (sys.stdout, sys.stderr) != self._streams or _state(loaded) != self._state:
             return False
         return all(map(self._is_same, self._values))
 
@@ -208,6 +216,17 @@ class _Scene:
                 return False
         held = self._held.get(name)
         return before.keys() <= now.keys() and (held is None or _same(held, _held_by(before)))
+
+
+def _environment() -> str:
+    """All of the environment, but for what shells change on the way and what is nbcache's own."""
+    passing = ("_", "PWD", "OLDPWD", "SHLVL")
+    told = sorted(item for item in os.environ.items() if item[0] not in passing and not item[0].startswith("NBCACHE_"))
+    return hashlib.blake2b(repr(told).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+
+def _roots(modules: Iterable[str]) -> frozenset[str]:
+    return frozenset(name.partition(".")[0] for name in modules)
 
 
 def _is_others(name: str) -> bool:
@@ -246,45 +265,75 @@ def _same(now: list[object], before: list[object]) -> bool:
     return all(one is other or (type(one) is type(other) is int and one == other) for one, other in pairs)
 
 
-def _state() -> list[object]:
-    """What a program can see of Python, its library and NumPy besides modules."""
+def _state(besides: AbstractSet[str] = frozenset()) -> list[object]:
+    """What a program can see of Python, its library and NumPy, *besides* what packages set up for themselves.
+
+    That is: their own loggers, and filters of their own warnings.
+    """
     import atexit
+    import decimal
+    import random
     import signal
 
     loaded = sys.modules.get
     state: list[object] = [
-        dict(os.environ), os.getcwd(), list(sys.path), list(sys.meta_path), list(sys.path_hooks),
-        sys.getrecursionlimit(), sys.excepthook, sys.displayhook, sys.unraisablehook, sys.getswitchinterval(),
+        dict(os.environ), os.getcwd(), list(sys.path),
+        [finder for finder in sys.meta_path if not _only_finds_metadata(finder)], list(sys.path_hooks),
+        sys.getrecursionlimit(), sys.getswitchinterval(), sys.excepthook, sys.displayhook, sys.unraisablehook,
         sys.gettrace(), sys.getprofile(),
-        list(warnings.filters), gc.isenabled(), gc.get_threshold(), gc.callbacks[:], atexit._ncallbacks(),
+        {repr(each) for each in warnings.filters if not _is_own_filter(each, besides)},
+        gc.isenabled(), gc.get_threshold(), gc.callbacks[:], atexit._ncallbacks(),
         threading.enumerate(), threading.excepthook,
         [signal.getsignal(each) for each in sorted(signal.valid_signals())],
-        np.geterr(), np.geterrcall(), repr(np.get_printoptions()), *_loggers(),
+        np.geterr(), np.geterrcall(), repr(np.get_printoptions()), *_loggers(besides),
     ]  # fmt: skip
-    if (module := loaded("random")) is not None:
-        state.append(module.getstate())
+    state += [random.getstate(), repr(decimal.getcontext())]
     if loaded("numpy.random") is not None:
         import pickle
 
         state.append(pickle.dumps(np.random.get_state(legacy=False)))  # noqa: NPY002  whose state this is
-    if (module := loaded("decimal")) is not None:
-        state.append(repr(module.getcontext()))
     if (module := loaded("_locale")) is not None:
         state.append(module.setlocale(module.LC_ALL, None))
     return state
 
 
-def _loggers() -> Iterator[object]:
+def _only_finds_metadata(finder: object) -> bool:
+    """Whether it is what the backport of `importlib.metadata` installs, which finds no modules."""
+    return type(finder).__module__.partition(".")[0] == "importlib_metadata"
+
+
+def _is_own_filter(warning_filter: tuple[Any, ...], packages: AbstractSet[str]) -> bool:
+    """Whether a filter of warnings only applies to warnings of these packages and modules, or to what they warn of."""
+    _action, _message, category, module, _line = warning_filter
+    if category.__module__ in packages or category.__module__.partition(".")[0] in packages:
+        return True
+    name = _NAME.match(getattr(module, "pattern", None) or "")
+    return name is not None and name[0] in packages
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*(?=\.|\\\.|$)")
+
+
+def _loggers(besides: AbstractSet[str]) -> Iterator[object]:
     """What is set up of logging; that there is a logger, which most modules make for themselves, says nothing."""
     logging = sys.modules.get("logging")
     if logging is None:
         return
     yield logging.root.manager.disable
     for name, logger in sorted(logging.root.manager.loggerDict.items() | {("", logging.root)}):
-        if isinstance(logger, logging.Logger):
+        if isinstance(logger, logging.Logger) and name.partition(".")[0] not in besides and not _is_mute(logger):
             state = (logger.level, logger.handlers[:], logger.filters[:], logger.disabled, logger.propagate)
             if state != (0, [], [], False, True):
                 yield name, state
+
+
+def _is_mute(logger: Any) -> bool:
+    """Whether a logger says nothing but what is fatal, as Python would without it; generated parsers bring such."""
+    logging = sys.modules["logging"]
+    return logger.level >= logging.CRITICAL and all(
+        type(handler) is logging.StreamHandler and handler.stream is sys.stderr and handler.formatter is None
+        for handler in logger.handlers
+    )
 
 
 class _Listener:
