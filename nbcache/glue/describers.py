@@ -231,7 +231,7 @@ def _describe_function(node: Node, function: FunctionType) -> None:
 
 def _describe_globals(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
     scope = function.__globals__
-    builtin = _builtins if node.compiled else function.__builtins__  # type: ignore[attr-defined]
+    builtin = _builtins if node.compiled else function.__builtins__
     for variable in plan.global_names:
         if not node.compiled and variable in _EVALUATORS and variable not in scope:
             msg = f"{name}, which may run while compiling, reads by {variable}() what its code doesn't name"
