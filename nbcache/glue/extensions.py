@@ -20,6 +20,7 @@ import functools
 import hashlib
 import importlib
 import sys
+from collections import Counter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +95,7 @@ class ExtensionIndex:
 
     def __init__(self) -> None:
         self._positions: dict[tuple[int, str], int] = {}
+        self._namesakes: dict[tuple[int, str], Counter[int]] = {}
         self._filed: dict[bytes, list[Registration]] = {}
         self._since: dict[bytes, int] = {}
         self._count = 0
@@ -276,31 +278,37 @@ class ExtensionIndex:
         sizes += [hash(tuple(map(id, table.values()))) for _label, table in _tables()]
         return tuple(sizes)
 
-    def _news(self, registry: Any, field: str) -> Iterator[tuple[int, Any]]:
-        """What was added to a list of a registry since it was read last, and where."""
+    def _news(self, registry: Any, field: str) -> list[Any]:
+        """What was added to a list of a registry since it was read last."""
         items = getattr(registry, field)
         start = self._positions.get((id(registry), field), 0)
         self._positions[id(registry), field] = len(items)
-        return iter(list(enumerate(items[start:], start)))
+        return items[start:]
 
     def _read_typing(self, registry: Any) -> None:
         late = registry is templates.builtin_registry
-        for position, template in self._news(registry, "functions"):
+        for template in self._news(registry, "functions"):
+            before = self._count_namesake(registry, "functions", template.key)
             if _is_foreign_registration(template) or _is_somebodys(template.key):
-                before = (each.key for each in registry.functions[:position])
                 self._file_template(template.key, template, before, late=late)
-        for _position, template in self._news(registry, "attributes"):
+        for template in self._news(registry, "attributes"):
             if _is_foreign_registration(template) or _is_somebodys(template.key):
                 self._file_attributes(template)
-        for position, (value, typ) in self._news(registry, "globals"):
+        for value, typ in self._news(registry, "globals"):
+            before = self._count_namesake(registry, "globals", value)
             for template in getattr(typ, "templates", ()):
                 if _is_foreign_registration(template) or _is_somebodys(value):
-                    before = (each for each, _typ in registry.globals[:position])
                     self._file_template(value, template, before, late=late)
 
-    def _file_template(self, key: object, template: Any, before: Iterable[object], *, late: bool) -> None:
+    def _count_namesake(self, registry: Any, field: str, key: object) -> int:
+        """How many of a list of a registry that were read before this one are for the same object."""
+        counts = self._namesakes.setdefault((id(registry), field), Counter())
+        counts[id(key)] += 1  # the registry keeps it alive
+        return counts[id(key)] - 1
+
+    def _file_template(self, key: object, template: Any, before: int, *, late: bool) -> None:
         late = late and getattr(template, "metadata", {}).get("target", "generic") == "generic"
-        rank = "late" if self.settled else str(sum(each is key for each in before))
+        rank = "late" if self.settled else str(before)
         self._file((consulted.typed if late else consulted.called)(key), "template", key, template, rank=rank)
 
     def _file_attributes(self, template: Any) -> None:
@@ -319,15 +327,15 @@ class ExtensionIndex:
                 self._file(name(member.removeprefix("resolve_")), "attribute", template.key, template)
 
     def _read_lowering(self, registry: Any) -> None:
-        for _position, (implementation, function, signature) in self._news(registry, "functions"):
+        for implementation, function, signature in self._news(registry, "functions"):
             if implementation is not function:  # what an intrinsic's typing half answered is registered for itself
                 self._file(_lowered(function, signature), "lowering", function, implementation, signature)
         for field in ("getattrs", "setattrs"):
-            for _position, (implementation, name, signature) in self._news(registry, field):
+            for implementation, name, signature in self._news(registry, field):
                 general = EVERYTHING if name is None else consulted.attribute(name)
                 self._file(_of_type(signature) or general, field, None, _undecorated(implementation), signature)
         for field in ("casts", "constants"):
-            for _position, (implementation, signature) in self._news(registry, field):
+            for implementation, signature in self._news(registry, field):
                 self._file(_of_type(signature) or EVERYTHING, field, None, implementation, signature)
 
     def _read_rewrites(self) -> None:
@@ -392,7 +400,8 @@ def _only_types(template: Any) -> bool:
     """Whether all that matters of a template of others is the signatures that it answers with."""
     if not isinstance(template, type) or hasattr(template, "_overload_func") or chooser_of(template) is not None:
         return False
-    if not issubclass(template, templates.AbstractTemplate | templates.CallableTemplate):
+    # Not issubclass(), which asks each of the thousands of other templates when it sees a class for the first time.
+    if not {templates.AbstractTemplate, templates.CallableTemplate} & set(template.__mro__):
         return False
     made_here = [base for base in template.__mro__[:-1] if vars(templates).get(base.__qualname__) is not base]
     return all(set(vars(base)) <= _OF_TEMPLATES_THAT_TYPE for base in made_here)
