@@ -271,11 +271,12 @@ class Choices:
         except Unidentifiable:
             return True
 
-    def answer_to(self, ask: Ask) -> tuple[str, Any | None]:
-        """Who was asked, by name, and the function that was chosen, None if there was none."""
+    def answer_to(self, ask: Ask) -> tuple[str, Any | None, bool]:
+        """Who was asked, by name, the function that was chosen, None if there was none, and whether that only runs."""
         template = self._maker.extensions.at((ask.name, ask.position))
         known = self._answers.get((template, ask.args, ask.kws, ask.flags))
-        return getattr(chooser_of(template), "__qualname__", "?"), None if known is None else known.chosen
+        name = getattr(chooser_of(template), "__qualname__", "?")
+        return (name, None, False) if known is None else (name, known.chosen, known.runs)
 
     # -- on a hit ------------------------------------------------------------------------------------
 

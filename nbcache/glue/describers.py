@@ -387,6 +387,11 @@ class _Wanted:
         return _Wanted(names, self.reads.get(attribute, ()), everywhere=self.everywhere)
 
 
+MOST_HANDED_ON = 10_000
+"""How much may be read off modules.  Names are collected wherever a walk leads, and what is found under them leads
+further: from one package that stands in for another, as Vector's backends do, to all of both."""
+
+
 def _describe_module_attributes(node: Node, label: str, module: ModuleType, wanted: _Wanted, seen: set[int]) -> None:
     """A module counts for those of its attributes that the code could read off it."""
     if id(module) in seen and not wanted.reads and not wanted.handed_on:
@@ -413,6 +418,9 @@ def _describe_module_attributes(node: Node, label: str, module: ModuleType, want
             _describe_module_attributes(node, inner, value, wanted.below(attribute, wanted.names), seen)
         elif attribute in wanted.reads:
             _describe_module_attributes(node, inner, value, wanted.below(attribute, frozenset()), seen)
+    if len(node.edges) > MOST_HANDED_ON:
+        msg = f"{label} is handed on to code that could read more than {MOST_HANDED_ON} things off it"
+        raise Unidentifiable(msg)
     for attribute in sorted(names - scope.keys() - wanted.reads.keys()):
         # A submodule imported later, or an attribute set later, changes what the code means.
         node.watch_item(scope, attribute, MISSING)
@@ -970,7 +978,8 @@ _IGNORED_MEMBERS = frozenset(
 
 def _describe_class(node: Node, cls: type) -> None:
     name = f"{module_name(cls.__module__)}:{cls.__qualname__}"
-    if issubclass(cls, FunctionTemplate | AttributeTemplate):
+    # Not issubclass(), which asks each of the thousands of other templates when it sees a class for the first time.
+    if not {FunctionTemplate, AttributeTemplate}.isdisjoint(cls.__mro__):
         name = ADDRESS.sub("", name)  # made for a type, and called by its name
     node.title = f"class {name}"
     compiled = node.compiled
@@ -1294,6 +1303,16 @@ def _describe_weak_reference(node: Node, reference: weakref.ref[Any]) -> None:
     node.value("callback", reference.__callback__)
 
 
+_FIELD_OF_TUPLE = importlib.import_module("_collections")._tuplegetter
+
+
+def _describe_field_of_tuple(node: Node, getter: Any) -> None:
+    node.title = "field of a named tuple"
+    node.value("position", getter.__reduce__()[1][0])
+    node.watch_attribute(getter, "__doc__", getter.__doc__)
+    node.value("documentation", getter.__doc__)
+
+
 def _describe_type_variable(node: Node, variable: Any) -> None:
     node.title = f"type variable {variable.__name__}"
     node.value("limits", (variable.__bound__, variable.__constraints__, variable.__covariant__,
@@ -1368,6 +1387,7 @@ _DESCRIBERS: dict[type, Callable[[Node, Any], None]] = {
     CodeType: _describe_code,
     re.Pattern: _describe_pattern,
     weakref.ref: _describe_weak_reference,
+    _FIELD_OF_TUPLE: _describe_field_of_tuple,
     Referred: describe_referred,
     ctypes._SimpleCData: _refuse_pointer,
     ctypes._Pointer: _refuse_pointer,

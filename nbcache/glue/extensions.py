@@ -244,7 +244,7 @@ class ExtensionIndex:
                 raise Unidentifiable(refused[1])
             try:
                 # A list is nothing that Numba compiles: what it holds counts as what runs.
-                digest, scope = engine.scoped([each.registered, *each.formal])
+                digest, scope = engine.scoped_for_good([each.registered, *each.formal])
             except Unidentifiable as exc:
                 msg = f"{each.label.partition(' ')[2]}, which is registered with Numba: {exc}"
                 # Each compilation asks, and it may have taken a walk through half of a package.
@@ -401,7 +401,7 @@ def _only_types(template: Any) -> bool:
     if not isinstance(template, type) or hasattr(template, "_overload_func") or chooser_of(template) is not None:
         return False
     # Not issubclass(), which asks each of the thousands of other templates when it sees a class for the first time.
-    if not {templates.AbstractTemplate, templates.CallableTemplate} & set(template.__mro__):
+    if {templates.AbstractTemplate, templates.CallableTemplate}.isdisjoint(template.__mro__):
         return False
     made_here = [base for base in template.__mro__[:-1] if vars(templates).get(base.__qualname__) is not base]
     return all(set(vars(base)) <= _OF_TEMPLATES_THAT_TYPE for base in made_here)

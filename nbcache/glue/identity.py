@@ -249,8 +249,9 @@ _TUPLE_DEPTH = 5
 class Scope:
     """What one component read, and the scopes of the components it leads to."""
 
-    __slots__ = ("_bound", "_keepers", "_watched", "attributes", "checks", "children", "cycle", "hands_on",
-                 "individuals", "items", "keepers", "live", "members", "sizes", "snapshots", "volatile")  # fmt: skip
+    __slots__ = ("_bound", "_keepers", "_watched", "attributes", "checks", "children", "cycle", "handed_on", "hands_on",
+                 "individuals", "items", "keepers", "live", "members", "names", "sizes", "snapshots", "strings",
+                 "volatile")  # fmt: skip
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.items: list[tuple[dict[str, Any], str, object]] = []
@@ -269,6 +270,9 @@ class Scope:
         self.volatile = False
         self.hands_on = False
         """Whether a module is handed on, here or below."""
+        self.handed_on: list[ModuleType] = []
+        self.names: list[frozenset[str]] = []
+        self.strings: list[str] = []
         self._watched: _Watched | None = None
         self._bound: tuple[int, ...] | None = None
         self._keepers: dict[bytes, weakref.ref[Any] | None] | None = None
@@ -280,22 +284,22 @@ class Scope:
             self.snapshots += node.snapshots
             self.sizes += node.watched_sizes
             self.volatile |= node.volatile
-            self.hands_on |= bool(node.handed_on)
+            self.handed_on += node.handed_on
+            self.strings += node.strings
+            if node.names:
+                self.names.append(node.names)
             if node.live:
                 self.live.append(id(node.obj))
             if node.individual:
                 self.individuals.append((node.digest, id(node.obj)))  # type: ignore[arg-type]
             self.individuals += ((content, id(obj)) for content, obj in node.held)
+        self.hands_on = bool(self.handed_on)
 
     def unchanged(self) -> bool:
         """Whether everything read, here and below, is still the same object or content."""
         if self._watched is None:
             self._watched = _Watched(self.all())
-        try:
-            return self._watched.unchanged()
-        except Exception as raised:  # noqa: BLE001  e.g. an emptied closure cell: then it did change
-            let_pass(raised)
-            return False
+        return _holds(self._watched)
 
     def keeper(self, digest: bytes) -> object | None:
         """The one object here or below that carries a memo of *digest*; None if there are two."""
@@ -399,6 +403,14 @@ class _Watched:
         )
 
 
+def _holds(watched: _Watched) -> bool:
+    try:
+        return watched.unchanged()
+    except Exception as raised:  # noqa: BLE001  e.g. an emptied closure cell: then it did change
+        let_pass(raised)
+        return False
+
+
 _PLAIN = frozenset({dict, MappingProxyType})
 
 
@@ -424,9 +436,13 @@ class Memo:
         """Digest and scope with what others read off the modules that are handed on; None if not known."""
         self.sharing: bytes | None = None
 
+    def is_of(self, owner: object, generation: object) -> bool:
+        """Whether this was *owner*'s identity, and still is if the scope is unchanged."""
+        return self._owner() is owner and self._generation == generation
+
     def holds(self, owner: object, generation: object) -> bool:
         """Whether this is still *owner*'s identity."""
-        return self._owner() is owner and self._generation == generation and self.scope.unchanged()
+        return self.is_of(owner, generation) and self.scope.unchanged()
 
 
 class HandedOn:
@@ -447,6 +463,65 @@ class HandedOn:
 
 class _TooMuch(Unidentifiable):
     """A walk was given up for its length, which says nothing of what it came by."""
+
+
+class _Common:
+    """What walks from many roots have in common, kept while nothing of it changes."""
+
+    def __init__(self, generation: object = MISSING, count: int = 0) -> None:
+        self.generation = generation
+        self.count = count
+        """How many objects were described in all, in earlier ones of these as well."""
+        self.nodes: tuple[dict[int, Node], dict[int, Node]] = ({}, {})
+        """By id and by whether they are reached as what is compiled; a node keeps its object alive."""
+        self._refused: dict[int, object] = {}
+        self._watched: _Watched | None = None
+
+    def holds(self, generation: object) -> bool:
+        """Whether all that is kept is what it was.  That of which nothing tells is dropped."""
+        if generation != self.generation:
+            return False
+        if self._watched is None:
+            self._drop(lambda node: node.scope.volatile)  # type: ignore[union-attr]
+            scopes = {id(node.scope): node.scope for part in self.nodes for node in part.values()}
+            self._watched = _Watched(list(scopes.values()))  # type: ignore[arg-type]
+        return _holds(self._watched)
+
+    def first(self, root: object, *, compiled: bool) -> Node | None:
+        """The node of a root; None if it has none."""
+        return self.nodes[compiled].get(id(root))
+
+    def refused(self, root: object) -> bool:
+        """Whether *root* can't be identified."""
+        return id(root) in self._refused
+
+    def grow(self, by: int) -> None:
+        """So many objects were described."""
+        self.count += by
+        self._watched = None
+
+    def refuse(self, root: object) -> None:
+        """*root* can't be identified, nor what its walk had not finished then."""
+        self._refused[id(root)] = root
+        self._drop(lambda node: node.digest is None)
+
+    def _drop(self, unwanted: Callable[[Node], bool]) -> None:
+        for part in self.nodes:
+            for key in [key for key, node in part.items() if unwanted(node)]:
+                del part[key]
+
+
+def _preorder(first: Node, seen: set[int]) -> Iterator[Node]:
+    """The nodes below one in the order in which a walk came to them, but for those in *seen*, which grows."""
+    work = [iter((first,))]
+    while work:
+        node = next(work[-1], None)
+        if node is None:
+            work.pop()
+        elif id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            work.append(iter(node.children))
 
 
 _LONG_WALK = 1_000
@@ -475,6 +550,7 @@ class IdentityEngine:
         self._keeps_memo = keeps_memo
         self._compilable = compilable
         self._refused: dict[tuple[int, bool], tuple[weakref.ref[Any], object, str]] = {}
+        self._common = _Common()
 
     def scoped(self, root: object, limit: int | None = None) -> tuple[bytes, Scope]:
         """The digest of *root*, and the scope it holds in.  Raises Unidentifiable beyond *limit* objects."""
@@ -482,14 +558,15 @@ class IdentityEngine:
         memo = self._memo_of(root, compiled=self._compilable(root))
         if memo is None or limit is not None or not memo.holds(root, generation):
             first = self._walk([root], generation, use_memos=True, limit=limit)[0]
-            if not first.scope.hands_on:  # type: ignore[union-attr]
-                return first.digest, first.scope  # type: ignore[return-value]
+            digest, scope = first.digest, first.scope
             memo = self._memo_of(root, compiled=self._compilable(root))
-        elif not memo.scope.hands_on:
-            return memo.digest, memo.scope
+        else:
+            digest, scope = memo.digest, memo.scope
+        if not scope.hands_on:  # type: ignore[union-attr]
+            return digest, scope  # type: ignore[return-value]
         if memo is not None and memo.whole is not None and memo.whole[1].unchanged():
             return memo.whole
-        node = self._together((root,), limit)[-1]
+        node = self._handed_on((root,), limit, scope)
         memo = self._memo_of(root, compiled=self._compilable(root))
         if memo is not None:
             memo.whole = node.digest, node.scope  # type: ignore[assignment]
@@ -507,7 +584,7 @@ class IdentityEngine:
 
     def together(self, roots: tuple[object, ...]) -> bytes:
         """The digest of several objects, of which one may hand modules on to another."""
-        return self._together(roots)[-1].digest  # type: ignore[return-value]
+        return self._handed_on(roots).digest  # type: ignore[return-value]
 
     def bound(self, root: object) -> tuple[int, ...]:
         """The ids of the objects that code for *root* is bound to, whatever they hold; *root* carries its digest."""
@@ -544,48 +621,113 @@ class IdentityEngine:
         memo = self._memo_of(root, compiled=self._compilable(root))
         return memo.scope.keeper(digest) if memo is not None else None
 
-    def nodes(self, root: object, limit: int | None = None) -> list[Node]:
-        """Every node reached from *root*, the root first, in a stable order.
-
-        With a *limit*: raises Unidentifiable beyond it, and leaves out what is only read off modules that are handed
-        on, which may be all of several packages.
-        """
-        if limit is not None:
-            return self._walk((root,), self._generation(), use_memos=False, limit=limit)
+    def nodes(self, root: object) -> list[Node]:
+        """Every node reached from *root*, the root first, in a stable order."""
         return self._nodes((root,))
+
+    def nodes_of(self, roots: Iterable[object], limit: int, limit_in_all: int) -> Iterator[Node]:
+        """Every node reached from *roots*, root by root, in a stable order.
+
+        For graphs that are large and have most in common: an object is described once, however often and from how
+        many roots it is asked for, until something changes. Left out are roots that can't be identified or reach more
+        than *limit* objects that were not described before, all new ones when *limit_in_all* were described since the
+        process began, and what is only read off modules that are handed on, which may be all of several packages.
+        """
+        common, seen = self._in_common(), set[int]()
+        for root in roots:
+            node = common.first(root, compiled=self._compilable(root))
+            if node is None and not common.refused(root) and common.count < limit_in_all:
+                node = self._describe_in_common(common, root, limit)
+            if node is None:
+                common.refuse(root)
+            else:
+                yield from _preorder(node, seen)
+
+    def scoped_for_good(self, root: object) -> tuple[bytes, Scope]:
+        """As `scoped`, for something that lives as long as the process; what it reaches is shared with `nodes_of`."""
+        common = self._in_common()
+        try:
+            self._walk((root,), common.generation, use_memos=False, nodes=common.nodes)
+            node = common.nodes[self._compilable(root)][id(root)]
+            if node.scope.hands_on:  # type: ignore[union-attr]
+                node = self._handed_on((root,), scope=node.scope, nodes=common.nodes)
+        except Unidentifiable:
+            common.refuse(root)
+            raise
+        finally:
+            common.grow(0)
+        return node.digest, node.scope  # type: ignore[return-value]
+
+    def _in_common(self) -> _Common:
+        if not self._common.holds(self._generation()):
+            self._common = _Common(self._generation(), self._common.count)
+        return self._common
+
+    def _describe_in_common(self, common: _Common, root: object, limit: int) -> Node | None:
+        size = sum(map(len, common.nodes))
+        try:
+            return self._walk((root,), common.generation, use_memos=False, limit=limit, nodes=common.nodes)[0]
+        except Unidentifiable:
+            return None
+        finally:
+            common.grow(sum(map(len, common.nodes)) - size)
 
     def _nodes(self, roots: tuple[object, ...]) -> list[Node]:
         nodes = self._walk(roots, self._generation(), use_memos=False)
         if any(node.handed_on for node in nodes):
-            return self._together(roots)
+            nodes = self._walk([self._handed_on(roots).obj], self._generation(), use_memos=False)
+            return [*nodes[1:], nodes[0]]
         return nodes
 
-    def _together(self, roots: tuple[object, ...], limit: int | None = None) -> list[Node]:
-        """Every node reached from *roots*, and last that of what is read off the modules they hand on.
+    def _handed_on(
+        self,
+        roots: tuple[object, ...],
+        limit: int | None = None,
+        scope: Scope | None = None,
+        nodes: tuple[dict[int, Node], dict[int, Node]] | None = None,
+    ) -> Node:
+        """The node of what is read off the modules that *roots* hand on, and of all they reach.
 
         Which names that are is known when all is known that is reached; and that may grow by what is found under
-        these names.
+        these names.  *scope* is that of the roots, if it is known.
         """
-        handed = HandedOn(roots)
+        handed, node = HandedOn(roots), None
         while True:
-            nodes = self._walk([handed], self._generation(), use_memos=False, limit=limit)
+            if scope is None:
+                node = self._walk([handed], self._generation(), use_memos=nodes is None, limit=limit, nodes=nodes)[0]
+                scope = node.scope
+            scopes = scope.all()  # type: ignore[union-attr]
             # `operator.attrgetter` takes several names at once.
-            strings = (part for node in nodes for text in node.strings for part in text.split("."))
-            names = frozenset(chain(*(node.names for node in nodes), strings))
-            modules = {id(module): module for node in nodes for module in node.handed_on}
-            if names == handed.names and modules.keys() == {id(module) for module in handed.modules}:
-                return [*nodes[1:], nodes[0]]
-            handed = HandedOn(roots, tuple(modules.values()), names)
+            strings = (part for scope in scopes for text in scope.strings for part in text.split("."))
+            names = frozenset(chain(*(names for scope in scopes for names in scope.names), strings))
+            modules = {id(module): module for scope in scopes for module in scope.handed_on}
+            if node is not None and names == handed.names and modules.keys() == {id(each) for each in handed.modules}:
+                return node
+            handed, scope = HandedOn(roots, tuple(modules.values()), names), None
 
     def _walk(
-        self, roots: Sequence[object], generation: object, *, use_memos: bool, limit: int | None = None
+        self,
+        roots: Sequence[object],
+        generation: object,
+        *,
+        use_memos: bool,
+        limit: int | None = None,
+        nodes: tuple[dict[int, Node], dict[int, Node]] | None = None,
     ) -> list[Node]:
+        """The nodes that weren't among *nodes*, where all are left."""
         limit = MAX_NODES if limit is None else limit
         order: list[Node] = []
-        nodes: tuple[dict[int, Node], dict[int, Node]] = ({}, {})
+        nodes = ({}, {}) if nodes is None else nodes
         # Members of a cycle that one memo stands for. Without them they would get other digests than the
         # cycle gave them: what carries a memo is a leaf, and so the rest of its cycle none.
         known: tuple[dict[int, tuple[object, bytes, Scope]], ...] = ({}, {})
+        # All members of a cycle have one scope, and are looked at one after the other.
+        holding: dict[Scope, bool] = {}
+
+        def holds(scope: Scope) -> bool:
+            if scope not in holding:
+                holding[scope] = scope.unchanged()
+            return holding[scope]
 
         def visit(obj: object, way: bool) -> Node:
             compiled = way and self._compilable(obj)
@@ -599,13 +741,17 @@ class IdentityEngine:
             if refused is not None and refused[0]() is obj and refused[1] == generation:
                 raise Unidentifiable(refused[2])
             memo = self._memo_of(obj, compiled=compiled) if use_memos and order else None
-            if memo is not None and memo.holds(obj, generation):
+            member = known[compiled].get(id(obj)) if order else None
+            if member is not None:
+                node = Node(obj, "", compiled=compiled)
+                _obj, node.digest, node.scope = member
+            elif memo is not None and memo.is_of(obj, generation) and holds(memo.scope):
                 node = Node(obj, "", compiled=compiled)
                 node.digest, node.scope = memo.digest, memo.scope
                 for ref, digest in memo.scope.cycle:
-                    member = ref()
-                    if member is not None:
-                        known[compiled][id(member)] = (member, digest, memo.scope)
+                    other = ref()
+                    if other is not None:
+                        known[compiled][id(other)] = (other, digest, memo.scope)
             else:
                 node = self._describe(obj, compiled)
             node.reached_compiled = compiled
@@ -664,6 +810,7 @@ class IdentityEngine:
                     seen.add(id(child.scope))
                     scope.children.append(child.scope)
                     scope.hands_on |= child.scope.hands_on
+                    scope.volatile |= child.scope.volatile
         for member in component:
             member.scope = scope
             if self._keeps_memo(member.obj):

@@ -372,7 +372,8 @@ def live_value(frame: Frame, obj: object, name: str = "") -> Recalled:
 def live_address(frame: Frame, value: int) -> str | None:
     """The symbol to use for a variable that holds the address *value*; None when it is nobody's."""
     known = frame.addresses.get(value)
-    if known is None and frame.reach is not None:
+    # What can't become an entry needs no names; to find them may take a walk through half of a package.
+    if known is None and frame.reach is not None and not frame.taint:
         found = addresses.owner_of(value, frame.reach)
         found = found or addresses.owner_of_closure(value, frame.closures, frame.reach)
         if found is not None:

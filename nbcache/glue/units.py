@@ -15,7 +15,7 @@ import itertools
 import sys
 import warnings
 import weakref
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from types import FunctionType
 
     from nbcache.glue.consulted import Ask
-    from nbcache.glue.extensions import Registration
     from nbcache.glue.identity import Node, Scope
 
 KEY_VERSION = 2
@@ -74,8 +73,6 @@ class KeyMaker:
         self.installed = InstalledExtensions(self.extensions)
         self._late: set[str] = set()
         self._types: dict[Type, bytes] = {}
-        self._unwalkable: dict[int, str] = {}
-        self._beyond = 0
         self._refused_types: weakref.WeakKeyDictionary[Any, tuple[int, str]] = weakref.WeakKeyDictionary()
         self._types_that_hand_on: WeakSet[Type] = WeakSet()
         self._open_types: WeakKeyDictionary[Type, tuple[int, bytes, Scope] | None] = WeakKeyDictionary()
@@ -166,22 +163,11 @@ class KeyMaker:
         """
         return imports.hiding(self._late) if self._late else nullcontext()
 
-    def nodes_registered(self, each: Registration) -> list[Node]:
-        """What is reached from a registration.  Raises Unidentifiable if that is more than can be walked each time."""
-        if id(each) in self._unwalkable:
-            msg = f"{each.label}, which is registered with Numba: {self._unwalkable[id(each)]}"
-            raise Unidentifiable(msg)
-        if self._beyond > MOST_BEYOND_IN_ALL:
-            msg = "what extends Numba here is too large to be looked through again and again"
-            raise Unidentifiable(msg)
-        self._beyond += 1
-        try:
-            nodes = self.engine.nodes((each.registered, *each.formal), MOST_BEYOND)
-            self._beyond += len(nodes)
-            return nodes
-        except Unidentifiable as exc:
-            self._unwalkable[id(each)] = str(exc)
-            raise
+    def nodes_registered(self, names: Iterable[bytes]) -> Iterator[Node]:
+        """What is reached from what others have registered for *names*, as far as that isn't too much."""
+        registered = (each for name in names for each in self.extensions.registered(name))
+        roots = (root for each in registered for root in (each.registered, *each.formal))
+        return self.engine.nodes_of(roots, MOST_BEYOND, MOST_BEYOND_IN_ALL)
 
     def type_digest(self, typ: Any) -> bytes:
         """Identity of a type in a signature; one that depends on code is looked at again."""
@@ -395,10 +381,7 @@ class Unit:
             self._reach = None
 
     def _registered_nodes(self) -> Iterator[Node]:
-        for name in self.registered:
-            for each in self.maker.extensions.registered(name):
-                with suppress(Unidentifiable):  # then nothing it leads to can be found again
-                    yield from self.maker.nodes_registered(each)
+        return self.maker.nodes_registered(self.registered)
 
     def referent(self, reference: tuple[int, bytes]) -> object:
         """The object of an entry's *reference*.  Raises tokens.Unresolvable."""
@@ -455,9 +438,11 @@ class Unit:
             for each in maker.extensions.registered(name)
         ]
         for ask in self.asks:
-            chooser, chosen = maker.choices.answer_to(ask)
+            chooser, chosen, runs = maker.choices.answer_to(ask)
             if chosen is not None:
-                found += _node_components(maker.engine.nodes(chosen), f"chosen by {chooser}: ")
+                # What a list holds counts as what runs.
+                nodes = maker.engine.nodes([chosen])[1:] if runs else maker.engine.nodes(chosen)
+                found += _node_components(nodes, f"chosen by {chooser}: ")
         return found
 
 
@@ -550,9 +535,10 @@ def _node_components(nodes: list[Node], prefix: str) -> list[tuple[str, str]]:
             if content == b"@":
                 continue  # nothing but the edge of this label
             found.append((f"{prefix}{owner}{label}", words or hashlib.blake2b(content, digest_size=6).hexdigest()))
-        for (label, _obj), child in zip(node.edges, node.children, strict=True):
+        for (label, _obj), child, compiled in zip(node.edges, node.children, node.ways, strict=True):
             words = ", ".join([child.title, *(part[2] for part in child.parts)]) if _is_leaf(child) else child.title
-            found.append((f"{prefix}{owner}{label}", words))
+            # The third kind says so in its title: "reference to".
+            found.append((f"{prefix}{owner}{label}", words if compiled else f"{words} (run while compiling)"))
     return found
 
 

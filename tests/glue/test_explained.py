@@ -1,12 +1,14 @@
 """`nbcache why` names the component that changed, for each component of the key."""
 
 import enum
+import json
 import warnings
 from collections import namedtuple
 
 import numba
 import numpy as np
 import pytest
+from nbtest import proc
 from numba.core import config
 
 from nbcache.cli.main import main
@@ -192,25 +194,33 @@ def f(x):
     assert "code" in text and "ol_helper" in text
 
 
-def test_an_extension_of_the_toolchain(store, module, capsys):
-    source = """
+EXTENDED = """
 from numba import njit
-@njit
-def f(x):
-    return len((x, 2))
-"""
-    assert module("case", source).f(1) == 2
-    module(
-        "extension",
-        """
 from numba.core.rewrites import Rewrite, register_rewrite
+
+def make():
+    @njit
+    def f(x):
+        return len((x, 2))
+    return f
+
+assert make()(1) == 2
+
 @register_rewrite("before-inference")
 class Nothing(Rewrite):
     pass
-""",
-    )
-    assert module("case", source).f(1) == 2
-    assert "rewrite before-inference Nothing" in why(capsys, store)
+
+assert make()(1) == 2
+"""
+
+
+def test_an_extension_of_the_toolchain(tmp_path, capsys):
+    # In a process of its own, where it is the last thing that happens: it concerns all that is compiled afterwards.
+    (tmp_path / "case.py").write_text(EXTENDED)
+    outcome = proc.run(["-c", "import case"], tmp_path / "store", cwd=tmp_path)
+    assert outcome.status == 0, outcome.stderr
+    text = why(capsys, str(tmp_path / "store"), "case:make.<locals>.f")
+    assert "rewrite before-inference Nothing" in text
 
 
 def test_a_dufunc(store, module, capsys):
@@ -264,3 +274,46 @@ def f(x):
     before = digest(module("case", source).f)
     monkeypatch.setattr("numba.np.ufunc.parallel.NUM_THREADS", 1000)
     assert digest(module("case", source).f) != before
+
+
+KINDS = """
+from numba import njit, types
+from numba.extending import intrinsic
+
+class Missing(Exception):
+    pass
+
+class Unit:
+    pass
+
+def helper():
+    return K
+
+@intrinsic
+def lowered(context, x):
+    return x(x), lambda context, builder, signature, args: context.get_constant(x, helper())
+
+@njit
+def called(x):
+    with objmode():
+        Unit()
+    return x + 1
+
+@njit
+def f(x):
+    if x < 0:
+        raise Missing
+    return lowered(called(x))
+"""
+
+
+def test_each_edge_says_whether_it_is_compiled_run_while_compiling_or_referred_to(store, module, capsys):
+    run(module, KINDS.replace("njit,", "njit, objmode,"), K=3)
+    main(["ls", "--dir", str(store), "--json", "case:f"])
+    (entry,) = [each for each in json.loads(capsys.readouterr().out) if each["function"] == "case:f"]
+    assert main(["show", "--dir", str(store), entry["key"]]) == 0
+    shown = dict(line.strip().split("  ", 1) for line in capsys.readouterr().out.splitlines() if "  " in line.strip())
+    words = {label.rpartition(" ")[2]: text.strip() for label, text in shown.items() if "global" in label}
+    assert words["called"] == "CPUDispatcher case:called"
+    assert words["helper"] == "function case:helper (run while compiling)"
+    assert words["Unit"].startswith("reference to case:Unit")

@@ -138,3 +138,53 @@ def g(x):
     engine.digest(warm.g)
     assert engine.digest(warm.f) == engine.digest(cold.f)
     assert engine.digest(warm.h) == engine.digest(cold.h)
+
+
+def names_of(engine, *roots, limit=100, limit_in_all=1000):
+    return [node.obj.name for node in engine.nodes_of(roots, limit, limit_in_all)]
+
+
+def test_what_several_roots_have_in_common_is_described_once(engine):
+    common = Thing("c", Thing("d"))
+    roots = [Thing("a", common), Thing("b", common)]
+    assert names_of(engine, *roots) == ["a", "c", "d", "b"]
+    assert names_of(engine, *reversed(roots)) == ["b", "c", "d", "a"]
+    assert engine.described == 4
+    assert engine.scoped_for_good(roots[0])[0] == Engine().digest(roots[0])
+    assert engine.described == 4
+
+
+def test_what_is_in_common_is_described_again_when_something_of_it_changes(engine):
+    last = Thing("d")
+    roots = [Thing("a", Thing("c", last)), Thing("b")]
+    before = engine.scoped_for_good(roots[0])[0]
+    assert names_of(engine, *roots) == ["a", "c", "d", "b"]
+    last.name = "e"
+    assert names_of(engine, *roots) == ["a", "c", "e", "b"]
+    assert engine.scoped_for_good(roots[0])[0] == Engine().digest(roots[0]) != before
+
+
+def test_what_nothing_tells_to_have_changed_is_not_kept(engine):
+    class Silent(Engine):
+        def describe(self, thing, compiled):
+            node = super().describe(thing, compiled)
+            node.watched_attributes.clear()
+            node.volatile = thing.name == "silent"
+            return node
+
+    engine, silent = Silent(), Thing("silent")
+    root = Thing("a", Thing("b", silent), Thing("c"))
+    assert names_of(engine, root) == ["a", "b", "silent", "c"]
+    silent.edges.append(Thing("d"))
+    assert names_of(engine, root) == ["a", "b", "silent", "d", "c"]
+    assert engine.described == 4 + 4
+
+
+def test_roots_that_cannot_be_identified_or_reach_too_much_are_left_out(engine):
+    shared = Thing("s")
+    bad, deep, good = Thing("bad", shared, Thing(None)), Thing("deep", Thing("e", Thing("f"))), Thing("good", shared)
+    assert names_of(engine, bad, deep, good, limit=2) == ["good", "s"]
+    assert names_of(engine, good, limit=2) == ["good", "s"]
+    assert names_of(Engine(), good, Thing("late"), limit_in_all=2) == ["good", "s"]
+    with pytest.raises(Unidentifiable):
+        engine.scoped_for_good(bad)
