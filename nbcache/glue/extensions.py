@@ -35,7 +35,7 @@ from nbcache.glue import consulted
 from nbcache.glue.consulted import EVERYTHING, is_type_class
 from nbcache.glue.identity import Unidentifiable
 from nbcache.glue.instances import HEAP_TYPE
-from nbcache.glue.ownership import is_numba_type, is_toolchain_definition
+from nbcache.glue.ownership import is_numba_type, is_toolchain_definition, judging_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -119,12 +119,13 @@ class ExtensionIndex:
         if sizes != self._sizes:
             self._sizes = sizes
             before = self._count
-            for registry in self._typing_registries():
-                self._read_typing(registry)
-            for registry in self._lowering_registries():
-                self._read_lowering(registry)
-            self._read_rewrites()
-            self._read_tables()
+            with judging_once():
+                for registry in self._typing_registries():
+                    self._read_typing(registry)
+                for registry in self._lowering_registries():
+                    self._read_lowering(registry)
+                self._read_rewrites()
+                self._read_tables()
             if self._count != before:
                 self.generation += 1
                 self._relevant.clear()

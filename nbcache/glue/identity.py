@@ -253,30 +253,19 @@ class Scope:
                  "individuals", "items", "keepers", "live", "members", "names", "sizes", "snapshots", "strings",
                  "volatile")  # fmt: skip
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
-        self.items: list[tuple[dict[str, Any], str, object]] = []
-        self.attributes: list[tuple[object, str, object]] = []
-        self.members: list[tuple[MappingProxyType[str, Any], str, object]] = []
-        self.checks: list[tuple[Callable[[Any], bytes], object, bytes]] = []
-        self.snapshots: list[tuple[Callable[[Any], list[object]], object, list[object]]] = []
-        self.sizes: list[tuple[Any, int]] = []
-        self.live: list[int] = []
-        self.individuals: list[tuple[bytes, int]] = []
-        """(digest, id) of what could have a twin; all of it lives while the scope is unchanged."""
-        self.children: list[Scope] = []
-        self.keepers: list[tuple[weakref.ref[Any], bytes]] = []
-        self.cycle: list[tuple[weakref.ref[Any], bytes]] = []
-        """Those of a cycle that carry no memo, with their digests."""
-        self.volatile = False
-        self.hands_on = False
-        """Whether a module is handed on, here or below."""
-        self.handed_on: list[ModuleType] = []
-        self.names: list[frozenset[str]] = []
-        self.strings: list[str] = []
-        self._watched: _Watched | None = None
-        self._bound: tuple[int, ...] | None = None
-        self._keepers: dict[bytes, weakref.ref[Any] | None] | None = None
-        for node in nodes:
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        # Nearly all components are one node, whose lists nobody needs any more.
+        first = nodes[0]
+        self.items = first.watched_items
+        self.attributes = first.watched_attributes
+        self.members = first.watched_members
+        self.checks = first.checks
+        self.snapshots = first.snapshots
+        self.sizes = first.watched_sizes
+        self.volatile = first.volatile
+        self.handed_on = first.handed_on
+        self.strings = first.strings
+        for node in nodes[1:]:
             self.items += node.watched_items
             self.attributes += node.watched_attributes
             self.members += node.watched_members
@@ -286,14 +275,24 @@ class Scope:
             self.volatile |= node.volatile
             self.handed_on += node.handed_on
             self.strings += node.strings
-            if node.names:
-                self.names.append(node.names)
-            if node.live:
-                self.live.append(id(node.obj))
+        self.hands_on = bool(self.handed_on)
+        """Whether a module is handed on, here or below."""
+        self.names = [node.names for node in nodes if node.names]
+        self.live = [id(node.obj) for node in nodes if node.live]
+        self.individuals: list[tuple[bytes, int]] = []
+        """(digest, id) of what could have a twin; all of it lives while the scope is unchanged."""
+        for node in nodes:
             if node.individual:
                 self.individuals.append((node.digest, id(node.obj)))  # type: ignore[arg-type]
-            self.individuals += ((content, id(obj)) for content, obj in node.held)
-        self.hands_on = bool(self.handed_on)
+            if node.held:
+                self.individuals += ((content, id(obj)) for content, obj in node.held)
+        self.children: list[Scope] = []
+        self.keepers: list[tuple[weakref.ref[Any], bytes]] = []
+        self.cycle: list[tuple[weakref.ref[Any], bytes]] = []
+        """Those of a cycle that carry no memo, with their digests."""
+        self._watched: _Watched | None = None
+        self._bound: tuple[int, ...] | None = None
+        self._keepers: dict[bytes, weakref.ref[Any] | None] | None = None
 
     def unchanged(self) -> bool:
         """Whether everything read, here and below, is still the same object or content."""

@@ -76,6 +76,9 @@ def _statements(code: CodeType) -> Iterator[Import]:
 
 def imported_by(function: FunctionType) -> list[str]:
     """The full names of modules that *function* may import when it runs, whether there are such or not."""
+    known = plan_of(function.__code__)
+    if not known.imports and known.attribute_names.isdisjoint(_BY_NAME):  # nearly all functions
+        return []
     plan = _plan_of(function.__code__)
     if not plan.statements and plan.texts is None:
         return []

@@ -24,9 +24,16 @@ import os
 import sys
 import sysconfig
 import weakref
-from contextlib import suppress
-from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from contextlib import contextmanager, suppress
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    ModuleType,
+)
+from typing import TYPE_CHECKING, Any
 
 import llvmlite
 import numba
@@ -34,6 +41,9 @@ import numpy as np
 from numba.core.types.abstract import Type
 
 from nbcache.passing import let_pass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 _PACKAGES = {"numba": numba, "llvmlite": llvmlite, "numpy": np, "nbcache": sys.modules["nbcache"]}
 _BUILTINS = vars(builtins)
@@ -92,7 +102,8 @@ def _edition_of_file(path: str) -> str | None:
     if path.startswith("<"):
         frozen = path.startswith("<frozen ") and path[8:].rstrip(">").partition(".")[0] in sys.stdlib_module_names
         return "" if frozen else None
-    for candidate in dict.fromkeys((path, os.path.realpath(path))):
+    for resolve_path in (str, os.path.realpath):  # it looks at each folder on the way
+        candidate = resolve_path(path)
         if _is_below_package(candidate) or _is_standard(candidate):
             return ""
         root = _redirected_root()
@@ -241,14 +252,26 @@ def _is_numbas(cls: type) -> bool:
 def _has_toolchain_methods(cls: type) -> bool:
     known = _classes.get(cls)
     if known is None:
-        known = _classes[cls] = not any(
-            isinstance(function, FunctionType) and not _may_be_toolchain_code(function.__code__)
-            for member in vars(cls).values()
-            for function in (member, getattr(member, "__func__", None), getattr(member, "fget", None))
-        )
+        known = _classes[cls] = all(map(_is_made_by_toolchain, vars(cls).values()))
     return known
 
 
+def _is_made_by_toolchain(member: Any) -> bool:
+    kind = type(member)
+    if kind is FunctionType:
+        return _may_be_toolchain_code(member.__code__)
+    if kind in _WITHOUT_CODE:
+        return True
+    for function in (member, getattr(member, "__func__", None), getattr(member, "fget", None)):
+        if isinstance(function, FunctionType) and not _may_be_toolchain_code(function.__code__):
+            return False
+    return True
+
+
+_WITHOUT_CODE = frozenset(
+    {str, int, bool, type(None), tuple, dict, frozenset, GetSetDescriptorType, MemberDescriptorType,
+     BuiltinFunctionType}
+)  # fmt: skip
 _classes: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 
 
@@ -270,13 +293,48 @@ def is_toolchain_definition(obj: object) -> bool:
     Numba generates some functions with ``exec`` in namespaces without a name; those are known by
     the file their code came from.
     """
-    module = getattr(obj, "__module__", None)
-    if module is not None and not is_toolchain_module(module):
-        return False
     if isinstance(obj, type):
-        # What is executed without a module says that it is from builtins; Numba's templates are found nowhere either.
-        nowhere = "<" not in obj.__qualname__ and resolve(str(module), obj.__qualname__) is not obj
-        return _has_toolchain_methods(obj) and not (nowhere and not any(map(_is_numbas, obj.__bases__)))
+        return _judge(obj, id(obj), _is_toolchain_class)
+    module = getattr(obj, "__module__", None)
+    if module is not None and not _is_from_toolchain(module):
+        return False
     if isinstance(obj, FunctionType):
         return _edition_of_file(obj.__code__.co_filename) == ""
     return module is not None
+
+
+def _is_toolchain_class(cls: type) -> bool:
+    module = getattr(cls, "__module__", None)
+    if (module is not None and not _is_from_toolchain(module)) or not _has_toolchain_methods(cls):
+        return False
+    # What is executed without a module says that it is from builtins; Numba's templates are found nowhere either.
+    nowhere = "<" not in cls.__qualname__ and resolve(str(module), cls.__qualname__) is not cls
+    return not (nowhere and not any(map(_is_numbas, cls.__bases__)))
+
+
+def _is_from_toolchain(module: object) -> bool:
+    return isinstance(module, str) and _judge(module, module, is_toolchain_module)
+
+
+def _judge(obj: Any, key: int | str, verdict_on: Callable[[Any], bool]) -> bool:
+    judged = _judged  # another thread may end it
+    if judged is None:
+        return verdict_on(obj)
+    known = judged.get(key)
+    if known is None:
+        known = judged[key] = obj, verdict_on(obj)
+    return known[1]
+
+
+_judged: dict[int | str, tuple[object, bool]] | None = None
+
+
+@contextmanager
+def judging_once() -> Iterator[None]:
+    """While this is entered, nobody else's code runs: each class and module needs to be looked at only once."""
+    global _judged
+    _judged = {}
+    try:
+        yield
+    finally:
+        _judged = None
