@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from numba.core import types
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _SUBROUTINE = "_nbcache_consulted"
 """On the library of a subroutine that Numba keeps: what compiling it asked for."""
 _foreign_classes: dict[type, tuple[bytes, ...]] = {}
+_foreign_value_classes: WeakKeyDictionary[type, tuple[bytes, ...]] = WeakKeyDictionary()
 _inside: dict[int, tuple[bytes, ...]] = {}
 """By the number that Numba gives a type: the names of all that a value of it consists of."""
 _answered: list[tuple[type, Any]] = [(object, None)]
@@ -226,12 +228,21 @@ def boxing(original: Any, session: Session) -> Any:
     return lookup
 
 
-def _foreign_classes_in(value: object) -> Iterator[type]:
-    """The classes of a value that aren't the toolchain's, and of the items by which a container is typed."""
-    yield from (cls for cls in type(value).__mro__ if not is_toolchain_definition(cls))
+def _names_of_classes(cls: type) -> tuple[bytes, ...]:
+    """The names of a value's class and its bases, as far as they aren't the toolchain's."""
+    names = _foreign_value_classes.get(cls)
+    if names is None:
+        foreign = [base for base in cls.__mro__ if not is_toolchain_definition(base)]
+        names = _foreign_value_classes[cls] = tuple(map(consulted.value_class, foreign))
+    return names
+
+
+def _names_of_value(value: object) -> Iterator[bytes]:
+    """The same with those of the items by which a container is typed."""
+    yield from _names_of_classes(type(value))
     items = value if isinstance(value, tuple) else itertools.islice(value, 1) if isinstance(value, list | set) else ()
     for item in items:
-        yield from _foreign_classes_in(item)
+        yield from _names_of_value(item)
 
 
 def values(original: Any, session: Session) -> Any:
@@ -242,7 +253,7 @@ def values(original: Any, session: Session) -> Any:
         frame = session.frames.top()
         if frame is not None:
             names = frame.consulted.at(session.maker.extensions.generation)
-            names.update(consulted.value_class(cls) for cls in _foreign_classes_in(val))
+            names.update(_names_of_value(val))
         return original(self, val)
 
     return resolve_value_type

@@ -20,7 +20,6 @@ import functools
 import hashlib
 import importlib
 import sys
-from collections import Counter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +94,8 @@ class ExtensionIndex:
 
     def __init__(self) -> None:
         self._positions: dict[tuple[int, str], int] = {}
-        self._namesakes: dict[tuple[int, str], Counter[int]] = {}
+        self._namesakes: dict[tuple[int, str], dict[int, int]] = {}
+        """For a list of a registry how many of it were read that are for one object, by its id."""
         self._filed: dict[bytes, list[Registration]] = {}
         self._since: dict[bytes, int] = {}
         self._count = 0
@@ -288,24 +288,22 @@ class ExtensionIndex:
 
     def _read_typing(self, registry: Any) -> None:
         late = registry is templates.builtin_registry
+        counts = self._namesakes.setdefault((id(registry), "functions"), {})
         for template in self._news(registry, "functions"):
-            before = self._count_namesake(registry, "functions", template.key)
-            if _is_foreign_registration(template) or _is_somebodys(template.key):
+            before = counts.get(id(template.key), 0)  # the registry keeps it alive
+            counts[id(template.key)] = before + 1
+            if _is_others(template, template.key):
                 self._file_template(template.key, template, before, late=late)
         for template in self._news(registry, "attributes"):
-            if _is_foreign_registration(template) or _is_somebodys(template.key):
+            if _is_others(template, template.key):
                 self._file_attributes(template)
+        counts = self._namesakes.setdefault((id(registry), "globals"), {})
         for value, typ in self._news(registry, "globals"):
-            before = self._count_namesake(registry, "globals", value)
+            before = counts.get(id(value), 0)
+            counts[id(value)] = before + 1
             for template in getattr(typ, "templates", ()):
-                if _is_foreign_registration(template) or _is_somebodys(value):
+                if _is_others(template, value):
                     self._file_template(value, template, before, late=late)
-
-    def _count_namesake(self, registry: Any, field: str, key: object) -> int:
-        """How many of a list of a registry that were read before this one are for the same object."""
-        counts = self._namesakes.setdefault((id(registry), field), Counter())
-        counts[id(key)] += 1  # the registry keeps it alive
-        return counts[id(key)] - 1
 
     def _file_template(self, key: object, template: Any, before: int, *, late: bool) -> None:
         late = late and getattr(template, "metadata", {}).get("target", "generic") == "generic"
@@ -329,21 +327,25 @@ class ExtensionIndex:
 
     def _read_lowering(self, registry: Any) -> None:
         for implementation, function, signature in self._news(registry, "functions"):
-            if implementation is not function:  # what an intrinsic's typing half answered is registered for itself
+            # What an intrinsic's typing half answered is registered for itself.
+            if implementation is not function and _is_others(implementation, function, signature):
                 self._file(_lowered(function, signature), "lowering", function, implementation, signature)
         for field in ("getattrs", "setattrs"):
-            for implementation, name, signature in self._news(registry, field):
-                general = EVERYTHING if name is None else consulted.attribute(name)
-                self._file(_of_type(signature) or general, field, None, _undecorated(implementation), signature)
+            for decorated, name, signature in self._news(registry, field):
+                implementation = _undecorated(decorated)
+                if _is_others(implementation, None, signature):
+                    general = EVERYTHING if name is None else consulted.attribute(name)
+                    self._file(_of_type(signature) or general, field, None, implementation, signature)
         for field in ("casts", "constants"):
             for implementation, signature in self._news(registry, field):
-                self._file(_of_type(signature) or EVERYTHING, field, None, implementation, signature)
+                if _is_others(implementation, None, signature):
+                    self._file(_of_type(signature) or EVERYTHING, field, None, implementation, signature)
 
     def _read_rewrites(self) -> None:
         for kind, classes in rewrite_registry.rewrites.items():
             start = self._positions.get((id(rewrite_registry), kind), 0)
             self._positions[id(rewrite_registry), kind] = len(classes)
-            for cls in classes[start:]:
+            for cls in filter(_is_others, classes[start:]):
                 self._file(EVERYTHING, f"rewrite {kind}", None, cls)
 
     def _read_tables(self) -> None:
@@ -354,6 +356,8 @@ class ExtensionIndex:
                 general = is_toolchain_definition(cls) or (label == "typeof" and _speaks_for_others(cls))
                 if seen.get(cls) != (registered, general):
                     seen[cls] = (registered, general)
+                    if not _is_others(registered, cls):
+                        continue
                     name = EVERYTHING
                     if not general:
                         name = consulted.value_class(cls) if label == "typeof" else consulted.type_class(cls)
@@ -362,11 +366,6 @@ class ExtensionIndex:
     def _file(
         self, name: bytes, label: str, key: object, registered: Any, signature: Iterable[Any] = (), rank: str = ""
     ) -> None:
-        if not _is_foreign_registration(registered):
-            # Numba's templates register something themselves when they are first used, which adds nothing to them.
-            made_by_template = getattr(registered, "__module__", "") == templates.__name__
-            if made_by_template or not any(map(_is_somebodys, (key, *(signature or ())))):
-                return
         filed = self._filed.setdefault(name, [])
         formal = tuple(t for t in signature if isinstance(t, type) or is_numba_type(t))
         said = (each for each in filed if each.registered is registered and each.label.startswith(label))
@@ -502,6 +501,16 @@ def _is_foreign_registration(registered: Any) -> bool:
     if getattr(sys.modules[registered.__module__], registered.__name__, None) is registered:
         return False
     return next(foreign_parts(registered), None) is not None
+
+
+def _is_others(registered: Any, key: object = None, signature: Iterable[Any] | None = ()) -> bool:
+    """Whether a registration concerns anybody: something of others is registered, or it is for something of theirs."""
+    if _is_foreign_registration(registered):
+        return True
+    # Numba's templates register something themselves when they are first used, which adds nothing to them.
+    if getattr(registered, "__module__", "") == templates.__name__:
+        return False
+    return _is_somebodys(key) or any(map(_is_somebodys, signature or ()))
 
 
 def _is_somebodys(key: object) -> bool:
