@@ -20,6 +20,7 @@ import functools
 import hashlib
 import importlib
 import sys
+from operator import is_
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +101,9 @@ class ExtensionIndex:
         self._since: dict[bytes, int] = {}
         self._count = 0
         self._sizes: tuple[int, ...] = ()
+        self._tables = _tables()
+        self._held: list[list[object]] = []
+        """What the tables held: they are dictionaries, where one thing can take another's place."""
         self._seen: dict[str, dict[Any, Any]] = {}
         self._relevant: dict[bytes, tuple[bytes, ...]] = {}
         self._digests: dict[int, tuple[Registration, bytes, Scope]] = {}
@@ -115,9 +119,9 @@ class ExtensionIndex:
 
     def refresh(self) -> int:
         """Read what has been registered since the last call; return a number that grows with news."""
-        sizes = self._current_sizes()
-        if sizes != self._sizes:
-            self._sizes = sizes
+        sizes, held = self._current_sizes(), [[*table.values()] for _label, table in self._tables]
+        if sizes != self._sizes or not all(map(_are_same, held, self._held)):
+            self._sizes, self._held = sizes, held
             before = self._count
             with judging_once():
                 for registry in self._typing_registries():
@@ -275,8 +279,6 @@ class ExtensionIndex:
             )  # fmt: skip
         sizes += [len(classes) for classes in rewrite_registry.rewrites.values()]
         sizes.append(abc.get_cache_token())  # type: ignore[arg-type]  # it says that it is an object
-        # These are dictionaries, where one thing can take another's place.
-        sizes += [hash(tuple(map(id, table.values()))) for _label, table in _tables()]
         return tuple(sizes)
 
     def _news(self, registry: Any, field: str) -> list[Any]:
@@ -349,7 +351,7 @@ class ExtensionIndex:
                 self._file(EVERYTHING, f"rewrite {kind}", None, cls)
 
     def _read_tables(self) -> None:
-        for label, table in _tables():
+        for label, table in self._tables:
             seen = self._seen.setdefault(label, {})
             for cls, registered in table.items():
                 # What is registered for an abstract base class may be for whoever is said to be one.
@@ -383,6 +385,10 @@ class ExtensionIndex:
             for position, each in enumerate(filed):
                 self._ordinals[id(each.key)][1].append(position)
         self._since[name] = self.generation + 1
+
+
+def _are_same(now: list[object], before: list[object]) -> bool:
+    return len(now) == len(before) and all(map(is_, now, before))
 
 
 def _tables() -> list[tuple[str, Any]]:
