@@ -105,7 +105,7 @@ class ClientSession:
             found = self._find(unit, target_context)
             if found is None and unit.of_the_past:
                 # An overload that a hit promised, and what it was made from is no more; better than none.
-                _log.warning("%s: an entry that is needed again is gone from the store", unit.name)
+                _log.info("%s: an overload that a hit relied upon can't be loaded any more, and is compiled", unit.name)
                 self.frames.push(Frame(None, new_build("0" * 12), reason="what it was made from changed"))
                 return None
             if found is None:
