@@ -32,7 +32,7 @@ import itertools
 import marshal
 import weakref
 from collections import Counter
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import chain
 from operator import attrgetter, is_, itemgetter
 from types import MappingProxyType
@@ -470,7 +470,9 @@ class _Common:
     def __init__(self, generation: object = MISSING, count: int = 0) -> None:
         self.generation = generation
         self.count = count
-        """How many objects were described in all, in earlier ones of these as well."""
+        """How many objects were described for `nodes_of`, in earlier ones of these as well."""
+        self.busy = False
+        """Whether a walk is adding to this one right now."""
         self.nodes: tuple[dict[int, Node], dict[int, Node]] = ({}, {})
         """By id and by whether they are reached as what is compiled; a node keeps its object alive."""
         self._refused: dict[int, object] = {}
@@ -494,15 +496,27 @@ class _Common:
         """Whether *root* can't be identified."""
         return id(root) in self._refused
 
-    def grow(self, by: int) -> None:
-        """So many objects were described."""
-        self.count += by
-        self._watched = None
+    @contextmanager
+    def growing(self, *, counted: bool = False) -> Iterator[None]:
+        """While this is entered, a walk adds what it describes; what it has not finished is left out if it fails."""
+        size = self._size()
+        self.busy = True
+        try:
+            yield
+        except BaseException:
+            self._drop(lambda node: node.digest is None)
+            raise
+        finally:
+            self.busy = False
+            self._watched = None
+            self.count += counted * (self._size() - size)
 
     def refuse(self, root: object) -> None:
-        """*root* can't be identified, nor what its walk had not finished then."""
+        """*root* can't be identified."""
         self._refused[id(root)] = root
-        self._drop(lambda node: node.digest is None)
+
+    def _size(self) -> int:
+        return sum(map(len, self.nodes))
 
     def _drop(self, unwanted: Callable[[Node], bool]) -> None:
         for part in self.nodes:
@@ -636,7 +650,8 @@ class IdentityEngine:
         for root in roots:
             node = common.first(root, compiled=self._compilable(root))
             if node is None and not common.refused(root) and common.count < limit_in_all:
-                node = self._describe_in_common(common, root, limit)
+                with suppress(Unidentifiable), common.growing(counted=True):
+                    node = self._walk((root,), common.generation, use_memos=False, limit=limit, nodes=common.nodes)[0]
             if node is None:
                 common.refuse(root)
             else:
@@ -645,31 +660,19 @@ class IdentityEngine:
     def scoped_for_good(self, root: object) -> tuple[bytes, Scope]:
         """As `scoped`, for something that lives as long as the process; what it reaches is shared with `nodes_of`."""
         common = self._in_common()
-        try:
+        with common.growing():
             self._walk((root,), common.generation, use_memos=False, nodes=common.nodes)
             node = common.nodes[self._compilable(root)][id(root)]
             if node.scope.hands_on:  # type: ignore[union-attr]
                 node = self._handed_on((root,), scope=node.scope, nodes=common.nodes)
-        except Unidentifiable:
-            common.refuse(root)
-            raise
-        finally:
-            common.grow(0)
         return node.digest, node.scope  # type: ignore[return-value]
 
     def _in_common(self) -> _Common:
+        if self._common.busy:  # a module that is asked for an attribute may compile something
+            return _Common(self._generation(), self._common.count)
         if not self._common.holds(self._generation()):
             self._common = _Common(self._generation(), self._common.count)
         return self._common
-
-    def _describe_in_common(self, common: _Common, root: object, limit: int) -> Node | None:
-        size = sum(map(len, common.nodes))
-        try:
-            return self._walk((root,), common.generation, use_memos=False, limit=limit, nodes=common.nodes)[0]
-        except Unidentifiable:
-            return None
-        finally:
-            common.grow(sum(map(len, common.nodes)) - size)
 
     def _nodes(self, roots: tuple[object, ...]) -> list[Node]:
         nodes = self._walk(roots, self._generation(), use_memos=False)

@@ -188,3 +188,23 @@ def test_roots_that_cannot_be_identified_or_reach_too_much_are_left_out(engine):
     assert names_of(Engine(), good, Thing("late"), limit_in_all=2) == ["good", "s"]
     with pytest.raises(Unidentifiable):
         engine.scoped_for_good(bad)
+
+
+def test_a_walk_that_fails_in_the_middle_or_is_asked_for_in_the_middle_of_another_spoils_nothing():
+    class Answering(Engine):
+        def describe(self, thing, compiled):
+            if thing.name == "asks":
+                assert self.scoped_for_good(other)[0] == Engine().digest(other)
+            if thing.name == "fails":
+                raise KeyboardInterrupt
+            return super().describe(thing, compiled)
+
+    engine, last = Answering(), Thing("last")
+    other = Thing("other", Thing("below", last))
+    asks = Thing("a", Thing("asks"), other)
+    fails = Thing("b", last, Thing("fails"))
+    with pytest.raises(KeyboardInterrupt):
+        engine.scoped_for_good(fails)
+    assert engine.scoped_for_good(asks)[0] == Engine().digest(asks)
+    fails.edges.pop()
+    assert names_of(engine, fails, other) == ["b", "last", "other", "below"]
