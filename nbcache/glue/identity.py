@@ -476,17 +476,23 @@ class _Common:
         self.nodes: tuple[dict[int, Node], dict[int, Node]] = ({}, {})
         """By id and by whether they are reached as what is compiled; a node keeps its object alive."""
         self._refused: dict[int, object] = {}
-        self._watched: _Watched | None = None
+        self._scopes: dict[int, Scope] = {}
+        self._watched: list[_Watched] = []
+        """What was read for `_scopes`, in the order in which it came."""
+        self._grown = False
 
     def holds(self, generation: object) -> bool:
         """Whether all that is kept is what it was.  That of which nothing tells is dropped."""
         if generation != self.generation:
             return False
-        if self._watched is None:
+        if self._grown:
             self._drop(lambda node: node.scope.volatile)  # type: ignore[union-attr]
             scopes = {id(node.scope): node.scope for part in self.nodes for node in part.values()}
-            self._watched = _Watched(list(scopes.values()))  # type: ignore[arg-type]
-        return _holds(self._watched)
+            fresh = {key: scope for key, scope in scopes.items() if key not in self._scopes}
+            self._scopes.update(fresh)  # type: ignore[arg-type]
+            self._watched.append(_Watched(list(fresh.values())))  # type: ignore[arg-type]
+            self._grown = False
+        return all(map(_holds, self._watched))
 
     def first(self, root: object, *, compiled: bool) -> Node | None:
         """The node of a root; None if it has none."""
@@ -508,7 +514,7 @@ class _Common:
             raise
         finally:
             self.busy = False
-            self._watched = None
+            self._grown = True
             self.count += counted * (self._size() - size)
 
     def refuse(self, root: object) -> None:
