@@ -25,8 +25,8 @@ from nbcache.cli.place import settings_of
 from nbcache.cli.text import print_json, printable, size
 from nbcache.protocol import heartbeats
 from nbcache.store import Refusal, Store, layout, locks, usage
-from nbcache.store.trust import Trust
 from nbcache.summary import aggregate
+from nbcache.trust import Trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from nbcache.config import Settings
     from nbcache.daemon.prewarming import Wish
-    from nbcache.store.trust import Trust
+    from nbcache.trust import Trust
 
 
 def register(add: Callable[..., argparse.ArgumentParser]) -> None:
@@ -132,7 +132,7 @@ def _lines(path: str, trust: Trust) -> Iterator[bytes]:
         yield from sys.stdin.buffer
         return
     with open(path, "rb") as file:
-        problem = trust.writers_problem(os.fstat(file.fileno()))
+        problem = trust.writers_problem(os.fstat(file.fileno()), file.fileno())
         if problem is not None:
             raise CommandError(f"{path}: {problem}")
         yield from file

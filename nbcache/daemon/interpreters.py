@@ -7,13 +7,13 @@ import os
 from typing import TYPE_CHECKING
 
 from nbcache import config
-from nbcache.store.trust import OPEN_FLAGS
+from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nbcache.config import Settings
-    from nbcache.store.trust import Trust
+    from nbcache.trust import Trust
 
 _PASSED_ON = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR", "HOME", "TZ")
 
@@ -31,7 +31,7 @@ def problem(interpreter: str, trust: Trust) -> str | None:
     except OSError as error:
         return f"can't be used: {error.strerror or error}"
     try:
-        found = trust.file_problem(os.fstat(fd))
+        found = trust.file_problem(os.fstat(fd), fd)
     finally:
         os.close(fd)
     if found is not None:
@@ -46,7 +46,7 @@ def problem(interpreter: str, trust: Trust) -> str | None:
     settings = f"{prefix}/pyvenv.cfg"
     if os.path.lexists(settings):
         try:
-            found = trust.file_problem(os.lstat(settings))
+            found = trust.file_problem(os.lstat(settings), settings)
         except OSError as error:
             found = f"can't be examined: {error.strerror or error}"
     return found and f"has a pyvenv.cfg that {found}"

@@ -11,7 +11,7 @@ from typing import Final
 import nbcache
 from nbcache.protocol import requests
 from nbcache.store.directory import Store
-from nbcache.store.trust import Trust
+from nbcache.trust import Trust
 
 UNPUBLISHED: Final = "it was compiled and could not be published"
 """The reason when it is the store's fault: a disk that is full, say."""

@@ -5,7 +5,7 @@ What is guaranteed
 - **Nothing here raises** for what disk, SQLite or another process do. A fault is one line in the log and a fall-back;
   what is lost with it is what the daemon knows, never what the store holds.
 - A ``put`` is one transaction: after a crash, all of its values are there or none is.
-- The directory is only used when it is one's own by the rule of :mod:`nbcache.store.trust`, on a **local** filesystem
+- The directory is only used when it is one's own by the rule of :mod:`nbcache.trust`, on a **local** filesystem
   (SQLite isn't safe on others: sqlite.org/howtocorrupt.html, 2.1), and not in use by another process.
 - Only text leaves the database, parsed as JSON: a planted or damaged row is never unpickled.
 
@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, Final
 from diskcache import Cache, Disk
 
 from nbcache.store import locks, tree
-from nbcache.store.trust import Trust
+from nbcache.trust import Trust
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -41,14 +41,14 @@ from nbcache.glue.identity import Unidentifiable
 from nbcache.glue.ownership import resolve as loaded
 from nbcache.glue.units import KeyMaker, unit_for
 from nbcache.protocol.requests import MAX_ITEMS, MAX_TEXT, Request
-from nbcache.store.trust import OPEN_FLAGS
+from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
     from nbcache.glue.units import Unit
-    from nbcache.store.trust import Trust
+    from nbcache.trust import Trust
 
 _MAX_SHOWN = 200
 
@@ -230,7 +230,7 @@ class TrustedFinder:
         except OSError as exc:
             return f"can't be read: {exc.strerror or exc}"
         try:
-            problem = self._trust.file_problem(os.fstat(fd))
+            problem = self._trust.file_problem(os.fstat(fd), fd)
         finally:
             os.close(fd)
         return problem or self._directory_problem(os.path.dirname(path))

@@ -33,7 +33,7 @@ from nbcache.store import atomic, bounded, layout
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from nbcache.store.trust import Trust
+    from nbcache.trust import Trust
 
 HEARTBEAT_VERSION: Final = 1
 BEAT_SECONDS: Final = 2.0

@@ -11,7 +11,7 @@ waits needs nothing else: *a request that is gone, and no entry, means build it 
 
 ``requests/`` may be writable by anybody, and sticky. So a file there is taken for a request only if, looked at through
 the open descriptor, it is regular, has one name, is not larger than a request may be, and passes the rule of trust
-(:mod:`nbcache.store.trust`): a function that is to be compiled has to be imported or unpickled. The name is compared
+(:mod:`nbcache.trust`): a function that is to be compiled has to be imported or unpickled. The name is compared
 with what is inside.
 
 Nothing here raises for what a filesystem does.
@@ -30,11 +30,11 @@ from nbcache.passing import let_pass, suppressed
 from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError
 from nbcache.store import atomic, bounded, layout
-from nbcache.store.trust import OPEN_FLAGS
+from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from nbcache.protocol.requests import Request
-    from nbcache.store.trust import Trust
+    from nbcache.trust import Trust
 
 FAILURE_VERSION: Final = 1
 SUFFIX: Final = ".json"
@@ -146,7 +146,7 @@ def take(waiting: Waiting, trust: Trust) -> Request | Rejected | None:
         return Rejected(f"it can't be opened: {error.strerror or error}")
     try:
         status = os.fstat(fd)
-        problem = _problem(status, trust)
+        problem = _problem(status, fd, trust)
         if problem is not None:
             return Rejected(problem)
         request = requests.read(bounded.read_up_to(fd, requests.MAX_REQUEST + 1))
@@ -163,8 +163,8 @@ def take(waiting: Waiting, trust: Trust) -> Request | Rejected | None:
     return request
 
 
-def _problem(status: os.stat_result, trust: Trust) -> str | None:
-    problem = trust.file_problem(status)
+def _problem(status: os.stat_result, fd: int, trust: Trust) -> str | None:
+    problem = trust.file_problem(status, fd)
     if problem is not None:
         return f"it {problem}"
     if status.st_nlink != 1:

@@ -8,10 +8,10 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 from nbcache.passing import let_pass
-from nbcache.store.trust import OPEN_FLAGS
+from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
-    from nbcache.store.trust import Trust
+    from nbcache.trust import Trust
 
 
 def read_json(path: str, limit: int, trust: Trust | None = None) -> tuple[Any, os.stat_result] | None:
@@ -28,7 +28,7 @@ def read_json(path: str, limit: int, trust: Trust | None = None) -> tuple[Any, o
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
             return None
-        if trust is not None and not trust.allows(status):
+        if trust is not None and not trust.allows(status, fd):
             return None
         return json.loads(read_up_to(fd, status.st_size)), status
     except (OSError, ValueError, RecursionError) as raised:

@@ -4,7 +4,7 @@ What is guaranteed
 ------------------
 - **Nothing here raises** for what the filesystem does: a fault is a refusal to open, something not found, or something
   not published, each with a reason in one line.
-- What :meth:`Store.find` yields is trusted (:mod:`nbcache.store.trust`), of this format version, of this key, and every
+- What :meth:`Store.find` yields is trusted (:mod:`nbcache.trust`), of this format version, of this key, and every
   byte taken from it was checked (:mod:`nbcache.store.entry`).
 - A reader sees an entry whole or not at all, and the old one or the new one (:mod:`nbcache.store.atomic`).
 - An entry is never changed, only replaced.
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from nbcache.passing import let_pass, suppressed
 from nbcache.store import atomic, entry, layout, tree
 from nbcache.store.entry import DAMAGED, OTHER_VERSION, UNREADABLE, examine_open, pread_exactly
-from nbcache.store.trust import OPEN_FLAGS, Trust
+from nbcache.trust import OPEN_FLAGS, Trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -296,7 +296,7 @@ class Store:
     def _check(self, fd: int, key: str) -> ParsedEntry | str:
         try:
             status = os.fstat(fd)
-            if not self.trust.allows(status) or not self._trusts_shard(key[:2]):
+            if not self.trust.allows(status, fd) or not self._trusts_shard(key[:2]):
                 return UNTRUSTED
             found = examine_open(fd, status.st_size)
         except (OSError, ValueError) as raised:
@@ -409,7 +409,7 @@ class _Later:
             # The header's digest tells the same entry from a replacement; it covers the digests of all sections. Better
             # than an inode number, which can be used again, and an entry that moved to another slot isn't mistaken for
             # one.
-            same = self._trust.allows(status) and status.st_size == self._size
+            same = self._trust.allows(status, fd) and status.st_size == self._size
             same = same and os.pread(fd, entry.DIGEST_SIZE, entry.DIGEST_OFFSET) == self._digest
             return pread_exactly(fd, offset, count) if same else None
         except OSError as raised:

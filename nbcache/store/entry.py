@@ -28,7 +28,7 @@ What is guaranteed
 - **Reading is lazy.** One ``read`` of :data:`FIRST_READ` bytes normally brings header, ``meta`` and ``object``; the
   other sections are only read when asked for.
 
-A digest here notices damage. It is no proof of origin: who may write an entry is decided in :mod:`nbcache.store.trust`.
+A digest here notices damage. It is no proof of origin: who may write an entry is decided in :mod:`nbcache.trust`.
 
 Unknown fields of the header are ignored, so that a field can be added without a new version; a change in the meaning
 of a field, or a new field that a reader must heed, needs a new one.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from nbcache.passing import let_pass, suppressed
 from nbcache.store import entry as entry_format
 from nbcache.store import layout
-from nbcache.store.trust import OPEN_FLAGS
+from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

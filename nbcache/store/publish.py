@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final
 from nbcache.errors import EntryError
 from nbcache.passing import let_pass
 from nbcache.store import atomic, entry, layout
-from nbcache.store.trust import OPEN_FLAGS
+from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from nbcache.store.entry import Header
-    from nbcache.store.trust import Trust
+    from nbcache.trust import Trust
 
 ALREADY_THERE: Final = "already there"
 PUBLISHED: Final = "published"
@@ -141,7 +141,7 @@ def _look(path: str, trust: Trust, header: Header) -> tuple[bool, bool, float] |
         return False, False, 0.0
     try:
         status = os.fstat(fd)
-        found = entry.examine(fd) if trust.allows(status) else entry.UNREADABLE
+        found = entry.examine(fd) if trust.allows(status, fd) else entry.UNREADABLE
         if isinstance(found, str) or found.header.key != header.key:
             return False, False, status.st_mtime
         same = found.header.guard == header.guard

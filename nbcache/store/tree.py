@@ -8,7 +8,7 @@ from typing import Final
 
 from nbcache.passing import suppressed
 from nbcache.store import atomic, layout
-from nbcache.store.trust import Trust
+from nbcache.trust import Trust
 
 _TREE: Final = (
     (layout.LAYOUT, atomic.DIR_MODE),

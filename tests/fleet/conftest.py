@@ -14,10 +14,10 @@ def as_root():
 
 @pytest.fixture
 def nobody(as_root):
-    """Run keywords for a child without privileges."""
+    """Run keywords for a child without privileges, with an ordinary uid: the overflow uid is trusted by nobody."""
     from nbtest import proc
 
-    python = proc.interpreter_for(65534)
+    python = proc.interpreter_for(54321)
     if python is None:
         pytest.skip("no interpreter that an unprivileged user may execute")
-    return {"user": 65534, "python": python, "extra": proc.packages()}
+    return {"user": 54321, "python": python, "extra": proc.packages()}

@@ -10,7 +10,7 @@ from test_requests import BY_REFERENCE
 from nbcache.config import Settings
 from nbcache.protocol import spool
 from nbcache.store.directory import Store
-from nbcache.store.trust import Trust
+from nbcache.trust import Trust
 
 TRUST = Trust()
 

@@ -20,7 +20,7 @@ from nbcache.errors import BadKeyError, EntryError, NbcacheError, StoreRefusedEr
 from nbcache.store import Refusal, Store, directory, entry, layout
 from nbcache.store.publish import ALREADY_THERE, PUBLISHED
 
-NOBODY = 65534
+NOBODY = 54321
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
 
 

@@ -8,11 +8,22 @@ from types import SimpleNamespace
 
 import pytest
 
-from nbcache.store import trust as trust_module
-from nbcache.store.trust import Trust
+from nbcache import trust as trust_module
+from nbcache.trust import Trust
 
 ME = os.geteuid()
 STRANGER = 4242
+
+
+NOWHERE = "/nonexistent"
+"""Where no access control list is: it is only looked at where a group may write."""
+
+
+@pytest.fixture
+def somewhere(tmp_path):
+    """A file without an access control list."""
+    (tmp_path / "plain").touch()
+    return str(tmp_path / "plain")
 
 
 def status(mode=stat.S_IFREG | 0o644, uid=ME, gid=0):
@@ -21,25 +32,25 @@ def status(mode=stat.S_IFREG | 0o644, uid=ME, gid=0):
 
 @pytest.mark.parametrize("uid", [ME, 0])
 def test_own_files_and_roots_are_trusted(uid):
-    assert Trust().allows(status(uid=uid))
-    assert Trust().file_problem(status(uid=uid)) is None
+    assert Trust().allows(status(uid=uid), NOWHERE)
+    assert Trust().file_problem(status(uid=uid), NOWHERE) is None
 
 
 def test_a_stranger_is_trusted_when_named():
-    assert not Trust().allows(status(uid=STRANGER))
-    assert Trust(frozenset({STRANGER})).allows(status(uid=STRANGER))
-    assert "is owned by uid 4242, who isn't trusted" in Trust().file_problem(status(uid=STRANGER))
+    assert not Trust().allows(status(uid=STRANGER), NOWHERE)
+    assert Trust(frozenset({STRANGER})).allows(status(uid=STRANGER), NOWHERE)
+    assert "is owned by uid 4242, who isn't trusted" in Trust().file_problem(status(uid=STRANGER), NOWHERE)
 
 
 @pytest.mark.parametrize("kind", [stat.S_IFIFO, stat.S_IFDIR, stat.S_IFLNK, stat.S_IFSOCK, stat.S_IFCHR, stat.S_IFBLK])
 def test_only_regular_files(kind):
-    assert not Trust().allows(status(kind | 0o644))
-    assert Trust().file_problem(status(kind | 0o644)) == "is not a regular file"
+    assert not Trust().allows(status(kind | 0o644), NOWHERE)
+    assert Trust().file_problem(status(kind | 0o644), NOWHERE) == "is not a regular file"
 
 
 def test_world_writable_is_not_trusted():
-    assert not Trust().allows(status(stat.S_IFREG | 0o646))
-    assert Trust().file_problem(status(stat.S_IFREG | 0o646)) == "is writable by others (mode 0646)"
+    assert not Trust().allows(status(stat.S_IFREG | 0o646), NOWHERE)
+    assert Trust().file_problem(status(stat.S_IFREG | 0o646), NOWHERE) == "is writable by others (mode 0646)"
 
 
 def group(name, gid, members=()):
@@ -56,25 +67,26 @@ def group(name, gid, members=()):
         (78, "me", [], False),
     ],
 )
-def test_group_writable_is_only_fine_for_a_private_group(monkeypatch, user_gid, name, members, trusted):
+def test_group_writable_is_only_fine_for_a_private_group(monkeypatch, user_gid, name, members, trusted, somewhere):
     monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_name="me", pw_gid=user_gid))
     monkeypatch.setattr(grp, "getgrgid", lambda gid: group(name, gid, members))
+    monkeypatch.setattr(trust_module, "_primary_groups", lambda: {77: {ME}})
     rule = Trust()
-    assert rule.allows(status(stat.S_IFREG | 0o664, gid=77)) is trusted
-    problem = rule.file_problem(status(stat.S_IFREG | 0o664, gid=77))
+    assert rule.allows(status(stat.S_IFREG | 0o664, gid=77), somewhere) is trusted
+    problem = rule.file_problem(status(stat.S_IFREG | 0o664, gid=77), somewhere)
     assert problem == (None if trusted else "is writable by its group (mode 0664)")
 
 
-def test_an_unknown_group_is_not_private():
-    assert not Trust().allows(status(stat.S_IFREG | 0o664, gid=987654))
+def test_an_unknown_group_is_not_private(somewhere):
+    assert not Trust().allows(status(stat.S_IFREG | 0o664, gid=987654), somewhere)
 
 
-def test_the_group_is_looked_up_once(monkeypatch):
+def test_the_group_is_looked_up_once(monkeypatch, somewhere):
     asked = []
     monkeypatch.setattr(trust_module, "_is_private_group", lambda *pair: asked.append(pair) or True)
     rule = Trust()
     for _ in range(3):
-        assert rule.allows(status(stat.S_IFREG | 0o664, gid=77))
+        assert rule.allows(status(stat.S_IFREG | 0o664, gid=77), somewhere)
     assert asked == [(ME, 77)]
 
 
@@ -120,3 +132,38 @@ def test_no_error_gets_out(monkeypatch, tmp_path):
     monkeypatch.setattr(trust_module.os, "lstat", fail)
     assert Trust().path_problem(str(tmp_path)) == "can't be examined: Input/output error"
     assert "Input/output error" in Trust().parents_problem(str(tmp_path))
+
+
+def test_the_overflow_uid_is_anybody():
+    everybody = Trust(frozenset({trust_module.overflow_id("uid")}))
+    strange = status(uid=trust_module.overflow_id("uid"))
+    assert not everybody.allows(strange, NOWHERE)
+    assert (
+        everybody.file_problem(strange, NOWHERE) == "is owned by uid 65534, the overflow uid, which stands for anybody"
+    )
+    assert not trust_module._is_private_group(ME, trust_module.overflow_id("gid"))
+
+
+@pytest.mark.parametrize("data", [b"", b"\x02", b"\x03\0\0\0", b"\x02\0\0\0" + b"\0" * 7, b"\x02\0\0\0" + b"\0" * 9])
+def test_an_unreadable_access_control_list_lets_others_write(monkeypatch, data):
+    monkeypatch.setattr(os, "getxattr", lambda *_, **__: data)
+    problem = Trust().file_problem(status(stat.S_IFREG | 0o664), NOWHERE)
+    assert problem == "is writable by whom its access control list names, which can't be read (mode 0664)"
+
+
+def test_an_access_control_list_that_cannot_be_had_lets_others_write(monkeypatch):
+    def fail(*_, **__):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "getxattr", fail)
+    assert not Trust().allows(status(stat.S_IFREG | 0o664), 0)
+
+
+def test_a_large_database_of_users_is_not_gone_through(monkeypatch):
+    monkeypatch.setattr(trust_module, "MAX_ACCOUNTS", 1)
+    monkeypatch.setattr(pwd, "getpwall", lambda: [SimpleNamespace(pw_uid=1, pw_gid=1)] * 2)
+    trust_module._primary_groups.cache_clear()
+    try:
+        assert trust_module._primary_groups() == {}
+    finally:
+        trust_module._primary_groups.cache_clear()

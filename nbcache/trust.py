@@ -1,0 +1,234 @@
+"""The one rule of trust: whose files may be executed.
+
+Loading an entry is executing it, and so is importing a module in order to compile it. Code, and settings, are only
+taken from a file that
+
+- is a regular file, looked at through the **open** descriptor (what is checked is what is read);
+- is owned by this process's effective uid, by root, or by a uid in ``NBCACHE_TRUSTED_UIDS``;
+- nobody else may write;
+
+and that lies in directories with the same owners which nobody else may write. A directory *above* the store may be
+writable by others if it is sticky, as ``/tmp`` is: nobody can rename or replace what is not theirs there. The store's
+own directories get no such grace.
+
+*Group-writable counts as writable by others*, as in sshd's ``StrictModes``, with the one exception that sshd has on
+Debian and Fedora: a **user-private group**, which has the name of the file's owner, is that user's primary group and
+has no other members, whether listed with the group or by being somebody else's primary group. There, ``umask 002`` is
+the default and group-writable directories are everywhere. Group 0 is never private: containers and services run with it
+under any uid.
+
+An **access control list** that lets somebody write shows as group-writable, because the group's bits are its mask.
+Then, and only then, the list is read: whoever may write by it has to be trusted, and its groups private.
+
+The **overflow ids** (65534, mostly) are what the kernel shows in place of every owner that has no number in a user
+namespace, and file servers for users they don't know. They stand for anybody, so nobody trusts them: not as one's own
+uid either.
+
+Root is trusted because root can do anything to this process anyway.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import stat
+import struct
+from typing import TYPE_CHECKING, Final
+
+from nbcache.passing import let_pass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+"""For a file somebody else may have put there: a FIFO doesn't block, a symlink isn't followed."""
+SEE_SETTING: Final = " (see NBCACHE_TRUSTED_UIDS)"
+"""What the word on an owner who isn't trusted ends with, where naming him would help."""
+
+MAX_ACCOUNTS: Final = 100_000
+"""A user database larger than this isn't read to the end, and no group counts as private then."""
+
+# The list as acl(5) and the kernel's posix_acl_xattr.h have it, little-endian: a version, then tag, permissions and id.
+_ACL_NAME: Final = "system.posix_acl_access"
+_ACL_VERSION: Final = 2
+_ACL_HEAD: Final = struct.Struct("<I")
+_ACL_ENTRY: Final = struct.Struct("<HHI")
+_USER, _GROUP_OBJ, _GROUP, _MASK = 0x02, 0x04, 0x08, 0x10
+_WRITE: Final = 0x2
+# Not every filesystem has such lists, and most files have none.
+_NO_ACL: Final = frozenset({errno.ENODATA, errno.ENOTSUP})
+_DEFAULT_OVERFLOW: Final = 65534
+
+
+class Trust:
+    """The rule, for one process and one set of trusted uids. Answers are one line, or None for "trusted".
+
+    ``at`` is where an access control list is read: the descriptor that the status is of, or a path if there is none.
+    """
+
+    __slots__ = ("_private", "uids")
+
+    def __init__(self, trusted_uids: frozenset[int] = frozenset()) -> None:
+        """Trust root, this process's effective uid, and ``trusted_uids``, without the overflow uid."""
+        self.uids = frozenset({0, os.geteuid(), *trusted_uids}) - {overflow_id("uid")}
+        self._private: dict[tuple[int, int], bool] = {}
+
+    def allows(self, status: os.stat_result, at: int | str) -> bool:
+        """Whether a regular file with this status (of an open descriptor) may be executed. Costs under 1 µs."""
+        mode = status.st_mode
+        return (
+            stat.S_ISREG(mode)
+            and status.st_uid in self.uids
+            and (not mode & _OTHERS_WRITE or self._other_writer(status, at) is None)
+        )
+
+    def file_problem(self, status: os.stat_result, at: int | str) -> str | None:
+        """Say what is wrong with a file, given the status of its open descriptor."""
+        if not stat.S_ISREG(status.st_mode):
+            return "is not a regular file"
+        return self.writers_problem(status, at)
+
+    def directory_problem(self, path: str) -> str | None:
+        """Say what is wrong with one directory of the store, without looking at those above it. Never raises."""
+        try:
+            status = os.lstat(path)
+        except (OSError, ValueError) as error:
+            let_pass(error)
+            return f"can't be examined: {_reason(error)}"
+        if not stat.S_ISDIR(status.st_mode):
+            return "is not a directory"
+        return self.writers_problem(status, path)
+
+    def parents_problem(self, path: str) -> str | None:
+        """Say what is wrong with the directories above an absolute path without symlinks. Never raises."""
+        parent = os.path.dirname(path)
+        while True:
+            problem = self._parent_problem(parent)
+            if problem is not None:
+                return f"lies in {parent}, which {problem}"
+            above = os.path.dirname(parent)
+            if above == parent:
+                return None
+            parent = above
+
+    def path_problem(self, path: str) -> str | None:
+        """Say what is wrong with a directory or any above it. ``path`` is absolute and without symlinks."""
+        return self.directory_problem(path) or self.parents_problem(path)
+
+    def _parent_problem(self, path: str) -> str | None:
+        try:
+            status = os.lstat(path)
+        except (OSError, ValueError) as error:
+            let_pass(error)
+            return f"can't be examined: {_reason(error)}"
+        if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX and status.st_uid in self.uids:
+            return None
+        return self.writers_problem(status, path)
+
+    def writers_problem(self, status: os.stat_result, at: int | str) -> str | None:
+        """Say who else may write what has this status, be it a file, a pipe or a directory."""
+        if status.st_uid == overflow_id("uid"):
+            return f"is owned by uid {status.st_uid}, the overflow uid, which stands for anybody"
+        if status.st_uid not in self.uids:
+            return f"is owned by uid {status.st_uid}, who isn't trusted{SEE_SETTING}"
+        who = self._other_writer(status, at) if status.st_mode & _OTHERS_WRITE else None
+        return who and f"is writable by {who} (mode {stat.S_IMODE(status.st_mode):04o})"
+
+    def _other_writer(self, status: os.stat_result, at: int | str) -> str | None:
+        """Say whom write permission of group or others reaches, if that is anybody who isn't trusted."""
+        if status.st_mode & stat.S_IWOTH:
+            return "others"
+        try:
+            for tag, number in _writers(at):
+                if tag == _USER and number not in self.uids:
+                    return f"uid {number}, by its access control list"
+                if tag == _GROUP and not self._is_private(status.st_uid, number):
+                    return f"the group {number}, by its access control list"
+                if tag == _GROUP_OBJ and not self._is_private(status.st_uid, status.st_gid):
+                    return "its group"
+        except (OSError, ValueError) as error:
+            let_pass(error)
+            return "whom its access control list names, which can't be read"
+        return None
+
+    def _is_private(self, uid: int, gid: int) -> bool:
+        private = self._private.get((uid, gid))
+        if private is None:
+            private = self._private[uid, gid] = _is_private_group(uid, gid)
+        return private
+
+
+@functools.cache
+def overflow_id(kind: str) -> int:
+    """Return the number that stands for every ``"uid"`` or ``"gid"`` without one (user_namespaces(7))."""
+    try:
+        with open(f"/proc/sys/kernel/overflow{kind}", "rb") as file:
+            return int(file.read(32))
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
+        return _DEFAULT_OVERFLOW
+
+
+def _writers(at: int | str) -> Iterator[tuple[int, int]]:
+    """Yield tag and id of each entry but owner's and others' that may write. Raises OSError, ValueError.
+
+    Without a list, that is the group that the status names.
+    """
+    try:
+        data = os.getxattr(at, _ACL_NAME) if isinstance(at, int) else os.getxattr(at, _ACL_NAME, follow_symlinks=False)
+    except OSError as error:
+        let_pass(error)
+        if error.errno not in _NO_ACL:
+            raise
+        yield _GROUP_OBJ, 0
+        return
+    head, entries = data[: _ACL_HEAD.size], data[_ACL_HEAD.size :]
+    if head != _ACL_HEAD.pack(_ACL_VERSION) or len(entries) % _ACL_ENTRY.size:
+        raise ValueError(data)
+    found = list(_ACL_ENTRY.iter_unpack(entries))
+    mask = next((permissions for tag, permissions, _ in found if tag == _MASK), _WRITE)
+    for tag, permissions, number in found:
+        if tag in {_USER, _GROUP_OBJ, _GROUP} and permissions & mask & _WRITE:
+            yield tag, number
+
+
+def _is_private_group(uid: int, gid: int) -> bool:
+    # Imported here: only asked where something is group-writable, and a look-up may go over the network.
+    import grp
+    import pwd
+
+    if gid in {0, overflow_id("gid")}:
+        return False
+    try:
+        user = pwd.getpwuid(uid)
+        group = grp.getgrgid(gid)
+    except (KeyError, OSError) as raised:
+        let_pass(raised)
+        return False
+    named = user.pw_gid == gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+    return named and _primary_groups().get(gid) == {uid}
+
+
+@functools.cache
+def _primary_groups() -> Mapping[int, set[int]]:
+    """Return the uids of each primary group; nothing if the user database can't be listed, or is too large.
+
+    Who isn't listed, because his directory service doesn't tell who there is, has no private group by this.
+    """
+    import pwd
+
+    try:
+        accounts = pwd.getpwall()
+    except (OSError, ValueError) as raised:  # ValueError: an id that is out of range
+        let_pass(raised)
+        return {}
+    found: dict[int, set[int]] = {}
+    for account in accounts if len(accounts) <= MAX_ACCOUNTS else ():
+        found.setdefault(account.pw_gid, set()).add(account.pw_uid)
+    return found
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
