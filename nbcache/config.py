@@ -118,7 +118,7 @@ def child_environment(root: str, record: str) -> dict[str, str]:
 
 def numba_settings() -> dict[str, str]:
     """Return Numba's own settings in the environment, which it reads again before each compilation."""
-    return {name: text for name, text in os.environ.items() if name.startswith("NUMBA_")}
+    return {name: os.environ[name] for name in os.environ if name.startswith("NUMBA_")}
 
 
 def _take(

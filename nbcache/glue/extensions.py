@@ -110,6 +110,7 @@ class ExtensionIndex:
         self._typing: set[Any] = set()
         self._inlined: tuple[int, list[Any]] = (-1, [])
         self._refused: dict[int, tuple[int, str]] = {}
+        self._modules: tuple[int, frozenset[str]] = (0, frozenset())
         self._ordinals: dict[int, tuple[object, list[int]]] = {}
         self.settled = False
         """Whether something was looked up in this process, and so would have been compiled."""
@@ -214,9 +215,10 @@ class ExtensionIndex:
 
     def modules(self) -> list[str]:
         """The modules that registered anything, as far as another process can import them."""
-        everything = (each for filed in self._filed.values() for each in filed)
-        named = dict.fromkeys(_module_of(each) for each in everything)
-        return sorted(name for name in named if name != "__main__" and name in sys.modules)
+        if self._count != self._modules[0]:
+            everything = (each for filed in self._filed.values() for each in filed)
+            self._modules = (self._count, frozenset(map(_module_of, everything)) - {"__main__"})
+        return sorted(name for name in self._modules[1] if name in sys.modules)
 
     def digest(self, name: bytes, engine: IdentityEngine) -> bytes:
         """Identity of what others have registered for *name*.  Raises Unidentifiable.
