@@ -5,7 +5,6 @@ Each is for a process of its own that has the hook switched on over the store, a
 
 from __future__ import annotations
 
-import importlib
 from typing import Final
 
 import nbcache
@@ -33,15 +32,14 @@ def build(line: str, root: str, trusted_uids: list[int], insist: bool = True) ->
     return None if key is None or store.exists(key) else _why_not()
 
 
-def import_module(name: str, path: list[str]) -> str | None:
+def import_module(name: str, path: list[str], trusted_uids: list[int]) -> str | None:
     """Import a module, and so compile everything in it that has a signature of its own; return why not."""
-    import sys
+    from nbcache.glue import requested
 
-    sys.path[:0] = path
     try:
-        importlib.import_module(name)
-    except Exception as error:  # noqa: BLE001  a module may raise what it likes
-        return f"importing {name} fails: {type(error).__name__}: {error}"
+        requested.import_trusted(name, path, Trust(frozenset(trusted_uids)))
+    except requested.RefusedError as error:
+        return str(error)
     return None
 
 

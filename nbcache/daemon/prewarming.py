@@ -101,7 +101,7 @@ def grant(
         for wish in wishes:
             if wish.request is None:
                 pool = pools.get(sys.executable, config.numba_settings())
-                pending[pool.submit(jobs.import_module, wish.module, path)] = wish
+                pending[pool.submit(jobs.import_module, wish.module, path, uids)] = wish
             else:
                 request = dataclasses.replace(wish.request, path=(*wish.request.path, *path))
                 pool = pools.get(sys.executable, request.settings)

@@ -44,7 +44,7 @@ from nbcache.protocol.requests import MAX_ITEMS, MAX_TEXT, Request
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import ModuleType
 
     from nbcache.glue.units import Unit
@@ -251,7 +251,7 @@ def carry_out(request: Request, trust: Trust, is_built: Callable[[str], bool], *
     made the client's, as far as that is trusted.  Raises RefusedError; if it *insists*, also if the key or
     the source of the module is another than the client's.
     """
-    _become(request, TrustedFinder(trust))
+    _become(request.path, trust)
     public = _fetch(request, insist=insist)
     # Importing a module compiles everything in it that has a signature of its own.
     if insist and is_built(request.key):
@@ -290,11 +290,17 @@ def _insist_on_compiling(public: Any, args: tuple[Any, ...], return_type: Any) -
         raise RefusedError(msg) from exc
 
 
-def _become(request: Request, finder: TrustedFinder) -> None:
+def import_trusted(name: str, path: Iterable[str], trust: Trust) -> None:
+    """Import a module as :func:`carry_out` imports those of a request.  Raises RefusedError."""
+    _become(path, trust)
+    _import(name)
+
+
+def _become(places: Iterable[str], trust: Trust) -> None:
     # Where the client looks is where this process looks, in the same order; what it finds is judged then.
-    path = [entry for entry in request.path if os.path.isabs(entry)]
+    path = [entry for entry in places if os.path.isabs(entry)]
     sys.path[:] = list(dict.fromkeys([*path, *filter(None, sys.path)]))
-    sys.meta_path.insert(0, finder)
+    sys.meta_path.insert(0, TrustedFinder(trust))
     importlib.invalidate_caches()
 
 

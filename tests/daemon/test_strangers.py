@@ -122,3 +122,20 @@ def test_a_stranger_s_warm_list(place):
     os.chown(warm, 0, 0)
     warm.chmod(0o666)
     assert "is writable by others" in proc.run(command, cwd=place).stderr
+
+
+@pytest.mark.parametrize("of", ["file", "directory"])
+def test_prewarming_a_stranger_s_module(place, of):
+    """The current directory is looked in first, be it /tmp."""
+    folder, proof = place / "here", place / "executed"
+    folder.mkdir(mode=0o755)
+    (folder / "lib.py").write_text(f"open({str(proof)!r}, 'w').close()\n")
+    os.chown(folder / "lib.py" if of == "file" else folder, STRANGER, STRANGER)
+    command = ["-m", "nbcache", "prewarm", "--dir", place / "store", "--module", "lib"]
+    refused = proc.run(command, cwd=folder, extra={"PYTHONSAFEPATH": "1"})
+    assert refused.status == 1
+    assert f"owned by uid {STRANGER}, who isn't trusted" in refused.stderr
+    assert not proof.exists()
+    trusted = proc.run(command, None, {"PYTHONSAFEPATH": "1", "NBCACHE_TRUSTED_UIDS": str(STRANGER)}, cwd=folder)
+    assert (trusted.status, trusted.stderr) == (0, "")
+    assert proof.exists()
