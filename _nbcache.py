@@ -7,6 +7,7 @@ not even annotations from `__future__`, which is a file as well.
 
 import sys
 
+_AT_SECURE = 23  # getauxval(3), <linux/auxvec.h>
 TYPE_CHECKING = False  # importing typing for it would cost every process milliseconds
 
 if TYPE_CHECKING:
@@ -16,9 +17,40 @@ if TYPE_CHECKING:
 
 
 def switch(environ: "Mapping[str, str]") -> None:
-    """What the line in ``nbcache.pth`` calls: wait for Numba if the environment says so."""
-    if environ.get("NBCACHE_DIR") or environ.get("NBCACHE_COUNT"):
+    """What the line in ``nbcache.pth`` calls: wait for Numba if the environment says so, and may."""
+    if (environ.get("NBCACHE_DIR") or environ.get("NBCACHE_COUNT")) and heeds_environment():
         watch(_load_client)
+
+
+def heeds_environment() -> bool:
+    """Whether ``NBCACHE_*`` in the environment counts for this process.
+
+    Not where Python was told to ignore its own variables (``-I``, ``-E``), and not where the process has rights that
+    whoever started it, and wrote the environment, may not have.
+    """
+    if sys.flags.isolated or sys.flags.ignore_environment:
+        return False
+    import os  # `site` has done so before
+
+    return os.getuid() == os.geteuid() and os.getgid() == os.getegid() and not _is_secure()
+
+
+def _is_secure() -> bool:
+    """Whether the kernel gave rights to this process when its program was executed, capabilities among them."""
+    try:
+        with open("/proc/self/auxv", "rb") as file:
+            vector = file.read()
+    except OSError:
+        # No /proc; or it is closed to this process, as after setuid(2) by a server that gave up root.
+        try:
+            import ctypes  # takes milliseconds, which is why it isn't the first way
+
+            return bool(ctypes.CDLL(None).getauxval(_AT_SECURE))
+        except (ImportError, OSError, AttributeError):  # it can't be known
+            return True
+    word = 8 if sys.maxsize > 1 << 32 else 4
+    numbers = [int.from_bytes(vector[at : at + word], sys.byteorder) for at in range(0, len(vector), word)]
+    return bool(dict(zip(numbers[::2], numbers[1::2], strict=False)).get(_AT_SECURE))
 
 
 def watch(imported: "Callable[[], None]") -> None:

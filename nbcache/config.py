@@ -8,6 +8,11 @@ lower case::
     max_size = "20GiB"
     trusted_uids = [1001, "build"]
 
+The environment counts for nothing where Python was told to ignore it (``-I``, ``-E``), nor in a process with other
+rights than whoever started it; then only ``/etc`` is read. A file counts only if it is one's own or root's and nobody
+else can write it, by the rule of :mod:`nbcache.trust` without any trusted uids: who may write settings says who is
+trusted.
+
 Reading never fails. What can't be read keeps its default and leaves one line in ``Settings.problems``, which names the
 setting, the value and what is accepted. An empty variable counts as unset.
 
@@ -18,6 +23,7 @@ Values
   "no limit"
 - times [s]: a number and ``ms s m h``; without a unit, seconds
 - uids: numbers or user names, separated by commas
+- umask: octal digits, in a file as text, such as ``"022"``
 """
 
 from __future__ import annotations
@@ -25,6 +31,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Literal
+
+import _nbcache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -36,6 +44,8 @@ DEFAULT_MAX_SIZE: Final = 5 << 30
 DEFAULT_WAIT_SECONDS: Final = 30.0
 MAX_WAIT_SECONDS: Final = 86400.0
 _MAX_FILE: Final = 1 << 20
+_OTHERS: Final = 0o077
+"""The permissions of group and others: a umask that takes the owner's away makes a store that nobody can use."""
 _LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 OnMiss = Literal["auto", "wait", "compile"]
@@ -59,6 +69,8 @@ class Settings:
     """[bytes]; 0 for no limit."""
     trusted_uids: frozenset[int] = frozenset()
     """Whose files are trusted besides one's own and root's."""
+    umask: int | None = None
+    """What others may not do with the files of the store. None: the process's own umask says so."""
     record: str | None = None
     """A warm list to append to, absolute."""
     count: str | None = None
@@ -74,7 +86,7 @@ class Settings:
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:
     """Read the settings of this process, or those a given environment means. Never raises."""
-    env = os.environ if environ is None else environ
+    env = environment() if environ is None else environ
     problems: list[str] = []
     values: dict[str, Any] = {}
     sources = dict.fromkeys(NAMES, DEFAULT)
@@ -90,6 +102,11 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     return Settings(**values, sources=sources, problems=tuple(problems))
 
 
+def environment() -> Mapping[str, str]:
+    """Return the environment of this process, or nothing where it doesn't count."""
+    return os.environ if _nbcache.heeds_environment() else {}
+
+
 def files(env: Mapping[str, str]) -> list[str]:
     """Return the paths of the files that may hold settings, the strongest first."""
     home, base = env.get("HOME", ""), env.get("XDG_CONFIG_HOME", "")
@@ -101,7 +118,7 @@ def files(env: Mapping[str, str]) -> list[str]:
 
 def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
     """Return the variables that begin with NBCACHE_ and mean nothing: likely misspelt."""
-    env = os.environ if environ is None else environ
+    env = environment() if environ is None else environ
     known = {PREFIX + name.upper() for name in NAMES}
     return sorted(name for name in env if name.startswith(PREFIX) and name not in known)
 
@@ -147,13 +164,34 @@ def _read_file(path: str, problems: list[str]) -> dict[str, object]:
             problems.append(f"{path} can't be read: {error}")
         return {}
     try:
-        data = os.read(fd, _MAX_FILE + 1)
-    except OSError as error:
-        problems.append(f"{path} can't be read: {error.strerror}")
+        problem = _distrust(path, fd)
+        data = os.read(fd, _MAX_FILE + 1) if problem is None else b""
+    except (OSError, ValueError) as error:
+        problems.append(f"{path} can't be read: {getattr(error, 'strerror', None) or error}")
         return {}
     finally:
         os.close(fd)
+    if problem is not None:
+        problems.append(f"{path} is ignored: it {problem}")
+        return {}
     return _parse_file(path, data, problems)
+
+
+def _distrust(path: str, fd: int) -> str | None:
+    """Say why an open file is no source of settings, None if it is one. Raises OSError."""
+    # Imported here: most processes have no such file.
+    from nbcache.trust import SEE_SETTING, Trust
+
+    # Without the trusted uids of the environment: nobody but oneself and root sets a log file, or trusts others.
+    rule = Trust()
+    status, real = os.fstat(fd), os.path.realpath(path)
+    problem = rule.file_problem(status, fd)
+    if problem is None and not os.path.samestat(status, os.lstat(real)):
+        problem = "was replaced just now"
+    # Both the place of the file and that of a link to it, by which it was found.
+    link = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+    problem = problem or rule.parents_problem(real) or rule.parents_problem(link)
+    return problem and problem.removesuffix(SEE_SETTING)
 
 
 def _parse_file(path: str, data: bytes, problems: list[str]) -> dict[str, object]:
@@ -271,6 +309,14 @@ def _uids(value: object) -> frozenset[int]:
     return frozenset(_uid(part) for part in parts if part != "")
 
 
+def _umask(value: object) -> int:
+    # Only text: in TOML a number is decimal, and 22 would be another mask than 022.
+    text = _text(value)
+    if not text.isascii() or not text.isdigit() or int(text, 8) > _OTHERS:
+        raise ValueError(value)
+    return int(text, 8)
+
+
 def _uid(value: object) -> int:
     if type(value) is int:
         uid = value
@@ -302,6 +348,7 @@ _READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
     "wait_seconds": (_duration, "a time up to one day, such as 30, 500ms or 2m,"),
     "max_size": (_size, "a size such as 5GiB or 500M, or 0 for no limit,"),
     "trusted_uids": (_uids, "a list of uids or user names, separated by commas,"),
+    "umask": (_umask, "an octal umask from 000 to 077, in a file between quotes,"),
     "record": (_path, _A_PATH),
     "count": (_path, _A_PATH),
     "log": (_level, "debug, info, warning, error or critical"),

@@ -45,6 +45,8 @@ def values_of(settings: Settings) -> list[tuple[str, Any, str]]:
         if field.name not in ("sources", "problems"):
             value = getattr(settings, field.name)
             plain = sorted(value) if isinstance(value, frozenset) else value
+            if field.name == "umask" and value is not None:
+                plain = f"{value:03o}"  # as it is written
             rows.append((field.name, plain, settings.sources.get(field.name, "default")))
     return rows
 

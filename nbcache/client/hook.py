@@ -41,7 +41,8 @@ def init_extension() -> None:
     import os
 
     # It comes with the first compilation, which may be after somebody switched the cache off.
-    if not _state["disarmed"] and (os.environ.get("NBCACHE_DIR") or os.environ.get("NBCACHE_COUNT")):
+    wanted = os.environ.get("NBCACHE_DIR") or os.environ.get("NBCACHE_COUNT")
+    if wanted and not _state["disarmed"] and _nbcache.heeds_environment():
         arm()
 
 
@@ -53,7 +54,7 @@ def numba_imported() -> None:
     try:
         from nbcache.glue import dormant
 
-        environ = dict(os.environ)
+        environ = dict(os.environ) if _nbcache.heeds_environment() else {}
         asleep = _is_patient(environ) and dormant.sleep(lambda: _activate(environ))
     except Exception as raised:  # noqa: BLE001  as below
         _let_pass(raised)

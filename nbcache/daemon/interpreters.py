@@ -65,6 +65,7 @@ def environment(root: str, settings: Settings, numba_settings: Mapping[str, str]
         "NBCACHE_ON_MISS": "compile",
         "NBCACHE_TRUSTED_UIDS": ",".join(map(str, sorted(settings.trusted_uids))),
         "NBCACHE_LOG": settings.log,
+        **({} if settings.umask is None else {"NBCACHE_UMASK": f"{settings.umask:03o}"}),
         **({"NBCACHE_LOG_FILE": settings.log_file} if settings.log_file else {}),
         **numba_settings,
         "PYTHONSAFEPATH": "1",

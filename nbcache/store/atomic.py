@@ -5,8 +5,8 @@ the disk, and only then get their name. A process killed at any point leaves at 
 :func:`nbcache.store.listing.stale_temporaries` finds later.
 
 The temporary's name holds host, pid and 64 random bits: on a shared filesystem a pid alone isn't unique, and neither is
-``O_EXCL`` on old NFS. Permissions are set with ``fchmod``: what others may do with a file that everyone executes isn't
-left to the umask of whoever happened to build it first.
+``O_EXCL`` on old NFS. What others may do is what the process's umask leaves of the modes below, or what NBCACHE_UMASK
+leaves: entries hold values of globals, and requests pickled data. None of these modes lets others write a file.
 
 Every system call goes through :data:`SYS`, so that tests can make each of them fail or kill the process there.
 """
@@ -24,7 +24,7 @@ from nbcache.store.layout import TEMPORARY
 FILE_MODE: Final = 0o644
 DIR_MODE: Final = 0o755
 DROP_MODE: Final = 0o1777
-"""For ``usage/`` and ``requests/``: anybody may add a file, nobody may remove another's."""
+"""For ``usage/`` and ``requests/``: whoever may read there may add a file, nobody may remove another's."""
 MAX_HOST: Final = 64
 
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -50,6 +50,16 @@ class Syscalls:
 
 
 SYS: Syscalls = Syscalls()
+
+
+class Umask:
+    """The umask to write with. One for a process, as the kernel's is; None leaves it to that."""
+
+    value: int | None = None
+
+
+UMASK: Final = Umask()
+"""NBCACHE_UMASK, as the store that was opened last has it."""
 
 
 def host() -> str:
@@ -86,38 +96,54 @@ def write_file(path: str, data: bytes, *, exclusive: bool = False, mode: int = F
 
 
 def make_directory(path: str, mode: int = DIR_MODE) -> bool:
-    """Make a directory with exactly these permissions; return False if something of that name exists.
+    """Make a directory with what the umask leaves of these permissions; return False if something of that name exists.
 
     A set-group-id bit inherited from the parent is kept where this process may set it. Raises OSError,
     FileNotFoundError when the parent is missing.
     """
+    umask = UMASK.value
     try:
-        SYS.mkdir(path, mode)
+        SYS.mkdir(path, mode if umask is None else mode & ~umask)
     except FileExistsError:
         return False
+    if umask is None and mode != DROP_MODE:
+        return True
     fd = SYS.open(path, _DIRECTORY)
     try:
         has = stat.S_IMODE(os.fstat(fd).st_mode)
-        wanted = mode | (has & stat.S_ISGID)
+        wanted = has if umask is None else mode & ~umask
+        if mode == DROP_MODE:
+            wanted = _writable_to_readers(wanted)
+        wanted |= has & stat.S_ISGID
         if has != wanted:
             try:
                 SYS.fchmod(fd, wanted)
             except PermissionError:
                 # systemd's RestrictSUIDSGID= denies setting that bit, inherited or not: a directory without it is
                 # better than none, and the one the umask left as it should be isn't touched.
-                SYS.fchmod(fd, mode)
+                SYS.fchmod(fd, wanted & ~stat.S_ISGID)
     finally:
         SYS.close(fd)
     return True
 
 
+def _writable_to_readers(mode: int) -> int:
+    # A umask of 022 says that others may use what is here: in a drop directory that is adding to it.
+    for shift in (3, 0):
+        if mode >> shift & 5 == 5:
+            mode |= 2 << shift
+    return mode
+
+
 def _write_temporary(path: str, data: bytes, mode: int, *, durable: bool) -> None:
-    fd = SYS.open(path, _CREATE, 0o600)
+    umask = UMASK.value
+    fd = SYS.open(path, _CREATE, mode if umask is None else 0o600)
     try:
         rest = memoryview(data)
         while rest:
             rest = rest[SYS.write(fd, rest) :]
-        SYS.fchmod(fd, mode)
+        if umask is not None:
+            SYS.fchmod(fd, mode & ~umask)
         if durable:
             SYS.fsync(fd)
     except BaseException:

@@ -109,6 +109,7 @@ class Store:
         if settings.dir is None:
             return Refusal("NBCACHE_DIR is not set")
         trust = Trust(settings.trusted_uids)
+        atomic.UMASK.value = settings.umask
         try:
             path = os.path.realpath(settings.dir)
             reason = tree.prepare(path, settings.dir, trust, readonly=settings.readonly)

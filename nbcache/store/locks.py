@@ -25,6 +25,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass, suppressed
+from nbcache.store import atomic
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -43,7 +44,6 @@ LOCAL: Final = frozenset({
 FLOCK: Final = "flock"
 LEASE: Final = "lease"
 _ATTEMPTS: Final = 2
-_MODE: Final = 0o644
 
 
 class Lease:
@@ -177,10 +177,13 @@ def _make_lock(path: str, kind: str) -> BaseFileLock:
     # Imported here: a process that only hits never needs it.
     import filelock
 
+    # Without a mode, filelock leaves it to the process's umask.
+    umask = atomic.UMASK.value
+    mode = {} if umask is None else {"mode": atomic.FILE_MODE & ~umask}
     if kind == FLOCK:
-        return filelock.UnixFileLock(path, mode=_MODE, thread_local=False, fallback_to_soft=False)
+        return filelock.UnixFileLock(path, thread_local=False, fallback_to_soft=False, **mode)
     # A filelock too old for either raises here, and then there is no lock.
-    return filelock.SoftFileLease(path, mode=_MODE, thread_local=False, lease_duration=LEASE_SECONDS)
+    return filelock.SoftFileLease(path, thread_local=False, lease_duration=LEASE_SECONDS, **mode)
 
 
 def _try(lock: BaseFileLock) -> bool:

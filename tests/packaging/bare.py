@@ -34,11 +34,12 @@ class Environment:
         """Make the packages of the environment of the tests importable; its .pth files are not processed."""
         (self.site / "zz_borrowed.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
 
-    def run(self, code, **environ):
+    def run(self, code, *options, preexec_fn=None, **environ):
         """Run `code` in a new process with an otherwise empty environment, in a folder with no nbcache but the installed one."""
         return subprocess.run(
-            [self.python, "-c", code],
+            [self.python, *options, "-c", code],
             env=environ,
+            preexec_fn=preexec_fn,
             cwd=self.site,
             capture_output=True,
             text=True,

@@ -2,14 +2,22 @@
 
 import os
 import pickle
+import shutil
+import struct
+import subprocess
 import sys
+import sysconfig
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nbtest import proc
+from nbtest.proc import ROOT
 
 from nbcache import config
 from nbcache.config import Settings, load
+
+needs_toml = pytest.mark.skipif(config._toml_parser() is None, reason="no TOML parser")
 
 
 @pytest.fixture(autouse=True)
@@ -91,6 +99,17 @@ def test_uids():
     assert value("trusted_uids", "root,5") == {0, 5}
 
 
+@needs_toml
+def test_umask(tmp_path, user_file):
+    assert value("umask", "022") == value("umask", "22") == 0o022
+    write(user_file, 'umask = "077"')
+    assert load_files(tmp_path).umask == 0o077
+    # A number in TOML is decimal: nobody means 0o26 by it.
+    write(user_file, "umask = 22")
+    loaded = load_files(tmp_path)
+    assert loaded.umask is None and len(loaded.problems) == 1
+
+
 def test_names():
     assert value("on_miss", "WAIT") == "wait"
     assert value("log", "debug") == "DEBUG"
@@ -118,6 +137,7 @@ BAD = {
     "WAIT_SECONDS": ["-1", "inf", "nan", "1e9", "2 days", "86401", "1_0", "٣", ".", "s"],
     "MAX_SIZE": ["-1", "5 apples", "1e3", "GiB", "1.2.3", "9999999999999T", "0x10", "i"],
     "TRUSTED_UIDS": ["-1", "no-such-user-here", "1;2", str(1 << 32)],
+    "UMASK": ["22x", "0o22", "100", "9", "-1", "٣"],
     "LOG": ["loud"],
     "DIR": ["a\0b"],
 }
@@ -158,8 +178,6 @@ def test_the_process_environment_is_the_default(monkeypatch):
 
 
 # Files
-
-needs_toml = pytest.mark.skipif(config._toml_parser() is None, reason="no TOML parser")
 
 
 def write(path, text):
@@ -228,10 +246,7 @@ def test_a_file_that_is_none(tmp_path, user_file):
     assert len(load_files(tmp_path).problems) == 1
     user_file.rmdir()
     os.mkfifo(user_file)
-    assert load_files(tmp_path).problems in (
-        (),
-        (f"{user_file} is ignored: reading TOML needs Python 3.11, or the package tomli",),
-    )
+    assert load_files(tmp_path).problems == (f"{user_file} is ignored: it is not a regular file",)
 
 
 def test_without_a_toml_parser_the_file_is_named(tmp_path, user_file, monkeypatch):
@@ -246,3 +261,137 @@ def test_without_a_toml_parser_the_file_is_named(tmp_path, user_file, monkeypatc
 def test_no_file_no_parser(tmp_path, monkeypatch):
     monkeypatch.setattr(config, "_toml_parser", pytest.fail)
     assert load_files(tmp_path).problems == ()
+
+
+# Whose files, and whose environment
+
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: changes owners and ids")
+STRANGER = 4321
+
+
+@needs_toml
+def test_a_file_that_others_may_write_sets_nothing(tmp_path, user_file):
+    user = write(user_file, 'trusted_uids = [5]\nlog_file = "/x"\n')
+    user_file.chmod(0o666)
+    loaded = load_files(tmp_path)
+    assert (loaded.trusted_uids, loaded.log_file) == (frozenset(), None)
+    assert loaded.problems == (f"{user} is ignored: it is writable by others (mode 0666)",)
+
+
+@needs_toml
+def test_a_file_in_a_directory_that_others_may_write_sets_nothing(tmp_path, user_file):
+    user = write(user_file, "trusted_uids = [5]\n")
+    user_file.parent.parent.chmod(0o777)
+    loaded = load_files(tmp_path)
+    assert loaded.trusted_uids == frozenset()
+    place = user_file.parent.parent
+    assert loaded.problems == (f"{user} is ignored: it lies in {place}, which is writable by others (mode 0777)",)
+
+
+@needs_toml
+@root_only
+@pytest.mark.parametrize("which", ["the user's", "the system's"])
+def test_a_stranger_s_file_sets_nothing(tmp_path, user_file, which):
+    """The file itself would have it trusted, and so would the environment: neither counts."""
+    path = user_file if which == "the user's" else tmp_path / "etc" / "nbcache.toml"
+    write(path, f'trusted_uids = [{STRANGER}]\nlog_file = "/x"\n')
+    os.chown(path, STRANGER, STRANGER)
+    loaded = load_files(tmp_path, NBCACHE_TRUSTED_UIDS=str(STRANGER))
+    assert loaded.log_file is None
+    assert loaded.sources["trusted_uids"] == "environment NBCACHE_TRUSTED_UIDS"
+    assert loaded.problems == (f"{path} is ignored: it is owned by uid {STRANGER}, who isn't trusted",)
+
+
+@needs_toml
+@root_only
+def test_a_home_of_somebody_else(tmp_path, user_file):
+    write(user_file, 'log_file = "/x"\n')
+    os.chown(user_file.parent.parent, STRANGER, STRANGER)
+    loaded = load_files(tmp_path)
+    assert loaded.log_file is None
+    assert f"lies in {user_file.parent.parent}, which is owned by uid {STRANGER}" in loaded.problems[0]
+
+
+@needs_toml
+def test_a_link_to_a_file_of_one_s_own(tmp_path, user_file):
+    kept = write(tmp_path / "dotfiles" / "nbcache.toml", "max_size = 1000\n")
+    user_file.parent.mkdir(parents=True)
+    user_file.symlink_to(kept)
+    assert load_files(tmp_path).max_size == 1000
+    user_file.parent.chmod(0o777)
+    assert load_files(tmp_path).problems[0].startswith(f"{user_file} is ignored: it lies in {user_file.parent}, which")
+    user_file.parent.chmod(0o755)
+    (tmp_path / "dotfiles").chmod(0o777)
+    assert load_files(tmp_path).problems[0].startswith(f"{user_file} is ignored: it lies in {tmp_path}/dotfiles, which")
+
+
+SHOW = "from nbcache import config; s = config.load(); print(s.dir, s.max_size, sorted(s.trusted_uids))"
+HEEDED = "/from/environment 1000 [5]"
+
+
+def settings_of_a_process(tmp_path, *options, **more):
+    """What a Python started with these options takes from an environment that sets everything."""
+    write(tmp_path / "xdg" / "nbcache" / "nbcache.toml", "max_size = 1000\n")
+    environ = {
+        "NBCACHE_DIR": "/from/environment",
+        "NBCACHE_TRUSTED_UIDS": "5",
+        "XDG_CONFIG_HOME": str(tmp_path / "xdg"),
+    }
+    program = [sys.executable, *options, "-c", SHOW]
+    done = subprocess.run(program, env=environ, cwd="/", capture_output=True, text=True, check=True, **more)
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
+@needs_toml
+@pytest.mark.parametrize("options", [(), ("-s",), ("-B",)])
+def test_the_environment_counts(tmp_path, options):
+    assert settings_of_a_process(tmp_path, *options) == HEEDED
+
+
+@pytest.mark.parametrize("option", ["-I", "-E"])
+def test_the_environment_does_not_count_where_python_ignores_it(tmp_path, option):
+    assert settings_of_a_process(tmp_path, option) == f"None {config.DEFAULT_MAX_SIZE} []"
+
+
+@root_only
+@pytest.mark.parametrize(
+    "become", [lambda: os.setresuid(STRANGER, 0, 0), lambda: os.setresgid(STRANGER, 0, 0)], ids=["setuid", "setgid"]
+)
+def test_the_environment_does_not_count_with_rights_of_somebody_else(tmp_path, become):
+    said = settings_of_a_process(tmp_path, preexec_fn=become)
+    assert said == f"None {config.DEFAULT_MAX_SIZE} []"
+
+
+@root_only
+@needs_toml
+def test_the_environment_counts_for_a_server_that_gave_up_root(tmp_path):
+    """The kernel closes /proc/self/auxv to it.  (What it imports then has to be readable for the user.)"""
+    program = f"import ctypes, os; from nbcache import config; os.setresuid({STRANGER}, {STRANGER}, {STRANGER})\n{SHOW}"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={"NBCACHE_DIR": "/x"}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("/x ")
+
+
+@root_only
+def test_the_environment_does_not_count_with_capabilities_of_the_program(place):
+    """The ids are the user's own then: only the kernel tells."""
+    python = proc.interpreter_for(STRANGER)
+    if python is None:
+        pytest.skip("no interpreter that an unprivileged user may execute")
+    capable = place / "python"
+    shutil.copy(os.path.realpath(python), capable)
+    program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import _nbcache; print(_nbcache.heeds_environment())"
+
+    def said():
+        start = {"PYTHONHOME": sysconfig.get_config_var("prefix") if python == sys.executable else "/usr"}
+        return subprocess.run(
+            [capable, "-S", "-c", program], env=start, user=STRANGER, group=STRANGER, extra_groups=[], cwd="/",
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+
+    assert said() == "True\n"
+    # struct vfs_cap_data, revision 2, effective: CAP_NET_BIND_SERVICE permitted.
+    os.setxattr(capable, "security.capability", struct.pack("<5I", 0x02000001, 1 << 10, 0, 0, 0))
+    assert said() == "False\n"

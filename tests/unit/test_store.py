@@ -8,16 +8,20 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from nbtest import users
 from storekit import SECTIONS, find, header, key, leftovers, mode, open_store
+from test_requests import BY_REFERENCE
 
 from nbcache.config import Settings
 from nbcache.errors import BadKeyError, EntryError, NbcacheError, StoreRefusedError
-from nbcache.store import Refusal, Store, directory, entry, layout
+from nbcache.protocol import spool
+from nbcache.store import Refusal, Store, atomic, directory, entry, layout
 from nbcache.store.publish import ALREADY_THERE, PUBLISHED
 
 NOBODY = 54321
@@ -65,35 +69,70 @@ def as_nobody(work):
 # Opening
 
 
-def test_a_new_store_has_the_right_shape_and_permissions_whatever_the_umask(tmp_path):
-    old = os.umask(0o077)
+FOLDERS = ("", "v1", "v1/objects", "v1/failed", "v1/leases", "v1/daemon", f"v1/objects/{key()[:2]}")
+DROPS = ("v1/requests", "v1/usage")
+
+
+@contextmanager
+def umask(mask):
+    old = os.umask(mask)
     try:
-        store = open_store(tmp_path / "a" / "b" / "cache")
-        done = publish(store)
+        yield
     finally:
         os.umask(old)
+
+
+@pytest.mark.parametrize(
+    ("mask", "setting", "folder", "drop", "file"),
+    [
+        (0o022, None, 0o755, 0o1777, 0o644),
+        (0o002, None, 0o755, 0o1777, 0o644),
+        (0, None, 0o755, 0o1777, 0o644),
+        (0o027, None, 0o750, 0o1770, 0o640),
+        (0o077, None, 0o700, 0o1700, 0o600),
+        (0o077, 0o022, 0o755, 0o1777, 0o644),
+        (0o077, 0o027, 0o750, 0o1770, 0o640),
+        (0o022, 0o077, 0o700, 0o1700, 0o600),
+        (0, 0, 0o755, 0o1777, 0o644),
+    ],
+)
+def test_a_new_store_has_the_shape_and_permissions_that_the_umask_says(
+    tmp_path, monkeypatch, mask, setting, folder, drop, file
+):
+    monkeypatch.setattr(atomic.UMASK, "value", None)
+    with umask(mask):
+        store = open_store(tmp_path / "a" / "b" / "cache", umask=setting)
+        done = publish(store)
+        lease = store.lease(key("other"))
+        lock = mode(*(tmp_path / "a/b/cache/v1/leases").iterdir())
+        lease.release()
+        usage = store.write_usage({"hits": {key(): 1}})
     assert store.writable
     assert store.path == str(tmp_path / "a" / "b" / "cache")
-    for name in ("", "v1", "v1/objects", "v1/failed", "v1/leases", "v1/daemon", f"v1/objects/{key()[:2]}"):
-        assert mode(f"{store.path}/{name}") == 0o755, name
-    for name in ("v1/requests", "v1/usage"):
-        assert mode(f"{store.path}/{name}") == 0o1777, name
-    assert mode(done.path) == 0o644
-    assert mode(tmp_path / "a") == 0o755
+    assert {name: mode(f"{store.path}/{name}") for name in FOLDERS} == dict.fromkeys(FOLDERS, folder)
+    assert {name: mode(f"{store.path}/{name}") for name in DROPS} == dict.fromkeys(DROPS, drop)
+    assert mode(done.path) == mode(f"{store.path}/CACHEDIR.TAG") == mode(usage) == file
+    assert lock & ~0o022 == file
+    assert mode(tmp_path / "a") == folder
     tag = (tmp_path / "a" / "b" / "cache" / "CACHEDIR.TAG").read_bytes()
     assert tag.startswith(b"Signature: 8a477f597d28d172789f06886806bc55")
 
 
-def test_an_open_umask_does_not_open_the_store(tmp_path):
-    old = os.umask(0)
-    try:
-        store = open_store(tmp_path / "x" / "cache")
-        done = publish(store)
-    finally:
-        os.umask(old)
-    assert mode(store.path) == 0o755
-    assert mode(os.path.dirname(done.path)) == 0o755
-    assert mode(done.path) == 0o644
+@root_only
+def test_a_umask_keeps_strangers_from_reading(place, monkeypatch):
+    """In a directory that lets everybody in, as a shared store's may."""
+    monkeypatch.setattr(atomic.UMASK, "value", None)
+    (place / "store").mkdir(mode=0o755)
+    with umask(0o077):
+        store = open_store(place / "store")
+        path = publish(store).path
+        lent = spool.submit(store.path, BY_REFERENCE)
+    for each in (path, lent):
+        with pytest.raises(AssertionError, match="PermissionError"):
+            users.become(lambda: open(each).close(), NOBODY, NOBODY)
+    with umask(0o077):
+        path = publish(open_store(place / "store", umask=0o022), "b").path
+    assert mode(path) == 0o644
 
 
 def test_a_directory_that_holds_other_things_is_not_kept_from_backups(tmp_path):
