@@ -22,7 +22,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import let_pass, suppressed
 from nbcache.store import atomic
@@ -179,7 +179,7 @@ def _make_lock(path: str, kind: str) -> BaseFileLock:
 
     # Without a mode, filelock leaves it to the process's umask.
     umask = atomic.UMASK.value
-    mode = {} if umask is None else {"mode": atomic.FILE_MODE & ~umask}
+    mode: dict[str, Any] = {} if umask is None else {"mode": atomic.FILE_MODE & ~umask}
     if kind == FLOCK:
         return filelock.UnixFileLock(path, thread_local=False, fallback_to_soft=False, **mode)
     # A filelock too old for either raises here, and then there is no lock.
