@@ -238,7 +238,18 @@ def _path(value: object) -> str:
     if not text:
         raise ValueError(value)
     # Made absolute now: a later chdir must not move the store.
-    return os.path.abspath(os.path.expanduser(text))
+    return os.path.abspath(_expand_user(text))
+
+
+def _expand_user(text: str) -> str:
+    if _nbcache.heeds_environment() or text.partition("/")[0] != "~":
+        return os.path.expanduser(text)
+    import pwd  # HOME is of the environment, too
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_dir + text[1:]
+    except KeyError as error:
+        raise ValueError(text) from error
 
 
 def _flag(value: object) -> bool:

@@ -177,12 +177,13 @@ def _make_lock(path: str, kind: str) -> BaseFileLock:
     # Imported here: a process that only hits never needs it.
     import filelock
 
-    # Without a mode, filelock leaves it to the process's umask.
+    if kind == FLOCK:
+        # Whoever can open the file can lock it: nobody else should.
+        return filelock.UnixFileLock(path, mode=0o600, thread_local=False, fallback_to_soft=False)
+    # Others read who holds it. Without a mode, filelock leaves that to the process's umask, and lets nobody else write.
     umask = atomic.UMASK.value
     mode: dict[str, Any] = {} if umask is None else {"mode": atomic.FILE_MODE & ~umask}
-    if kind == FLOCK:
-        return filelock.UnixFileLock(path, thread_local=False, fallback_to_soft=False, **mode)
-    # A filelock too old for either raises here, and then there is no lock.
+    # A filelock too old for it raises here, and then there is no lock.
     return filelock.SoftFileLease(path, thread_local=False, lease_duration=LEASE_SECONDS, **mode)
 
 

@@ -8,6 +8,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from nbtest import proc
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 HEAD = """
@@ -406,3 +407,21 @@ def test_compiling_a_function_with_locals_leaves_its_identity_alone(run):
     assert run(body.replace("TYPE", "float32"))[0] == "3.5 4.5 3\n"
     assert run(body.replace("TYPE", "float32"))[0] == "3.5 4.5 0\n"
     assert run(body.replace("TYPE", "int64"))[0] == "3 4 3\n"
+
+
+def test_enable_works_where_the_environment_does_not_count(tmp_path):
+    """Under -I the program alone says where the cache is."""
+    program = f"""
+import nbcache
+nbcache.enable({str(tmp_path / "said")!r})
+from numba import njit
+@njit
+def f(x): return x + 1
+print(f(1), sum(nbcache.stats()["hits"].values()))
+"""
+    for hits in (0, 1):
+        done = proc.run(["-I", "-c", program], tmp_path / "unsaid")
+        assert (done.stdout, done.stderr) == (f"2 {hits}\n", "")
+    quiet = proc.run(["-I", "-c", "from numba import njit\nprint(njit(lambda x: x)(1))"], tmp_path / "unsaid")
+    assert (quiet.stdout, quiet.stderr) == ("1\n", "")
+    assert not (tmp_path / "unsaid").exists()

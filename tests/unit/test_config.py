@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import pwd
 import shutil
 import struct
 import subprocess
@@ -352,6 +353,19 @@ def test_the_environment_counts(tmp_path, options):
 @pytest.mark.parametrize("option", ["-I", "-E"])
 def test_the_environment_does_not_count_where_python_ignores_it(tmp_path, option):
     assert settings_of_a_process(tmp_path, option) == f"None {config.DEFAULT_MAX_SIZE} []"
+
+
+@needs_toml
+def test_the_system_s_file_counts_where_the_environment_does_not(tmp_path, monkeypatch):
+    """And what it means by ~ is no variable's to say."""
+    write(tmp_path / "etc" / "nbcache.toml", 'dir = "~/x"\nlog = "info"\n')
+    monkeypatch.setenv("HOME", "/stranger")
+    monkeypatch.setenv("NBCACHE_LOG", "debug")
+    assert (load().dir, load().log) == ("/stranger/x", "DEBUG")
+    monkeypatch.setattr(config._nbcache, "heeds_environment", lambda: False)
+    assert (load().dir, load().log) == (pwd.getpwuid(os.geteuid()).pw_dir + "/x", "INFO")
+    assert config.environment() == {}
+    assert config.unknown_variables() == []
 
 
 @root_only
