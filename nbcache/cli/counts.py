@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +34,19 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
 def show_stats(args: argparse.Namespace) -> int:
     """Print the statistics of a store."""
     store = open_store(args)
-    sizes = [info.size for info in store.scan()]
-    summary = aggregate(usage.read(store.path))
+    sizes, known = [], set()
+    for info in store.scan():
+        sizes.append(info.size)
+        known.add(info.key)
+    if store.writable:
+        usage.fold_all(store.path, known.__contains__)
+    budget = usage.Budget()
+    summary = aggregate(usage.read(store.path, budget))
+    if budget.over:
+        print(
+            f"only {size(usage.MAX_READ)} of usage records were read; `nbcache gc` of the store's owner sums up old ones",
+            file=sys.stderr,
+        )
     if args.json:
         print_json({"dir": store.path, "entries": len(sizes), "size": sum(sizes), **summary.to_json()})
         return 0

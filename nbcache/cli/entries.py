@@ -39,9 +39,10 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
 def list_entries(args: argparse.Namespace) -> int:
     """Print a line for each entry."""
     store = open_store(args)
-    used = usage.last_use(usage.read(store.path))
+    entries = list(store.scan())
+    used = usage.last_use(usage.read(store.path), {info.key for info in entries}.__contains__)
     rows = []
-    for info in store.scan():
+    for info in entries:
         header = info.header
         if _matches(args.text, info, header):
             rows.append((max(info.mtime, used.get(info.key, 0.0)), info, header))

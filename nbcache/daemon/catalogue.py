@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 STATE_VERSION: Final = 1
 FOLDED_AT_ONCE: Final = 500
 """How many usage records are summed up in one go."""
+FOLDED_BYTES: Final = 8 << 20
+"""How large these are together [bytes]."""
 _MOST_USES: Final = 1 << 53
 _SUM: Final = (int, int, float)
 _SEEN: Final = (float, list)
@@ -193,7 +195,7 @@ class Catalogue:
         Nothing is learnt before the first complete count: records are only believed about entries that are there, or
         whoever can write one could fill this disk. When done, old records are summed up
         (:func:`nbcache.store.usage.fold`), as clients that may not write can't; that is one step however long it takes,
-        bounded by :data:`FOLDED_AT_ONCE` and the size of the sum. A crash in between counts some hits twice.
+        bounded by :data:`FOLDED_AT_ONCE`, :data:`FOLDED_BYTES` and the size of the sum. A crash in between counts some hits twice.
         """
         with self._upkeep:
             if not self._state.get("counted"):
@@ -303,7 +305,7 @@ class Catalogue:
             self._learn(shard, hits)
             yield
         if self._store.writable and latest == _mtime(total_path):
-            usage.fold(root, known.__contains__, most=FOLDED_AT_ONCE)
+            usage.fold(root, known.__contains__, most=FOLDED_AT_ONCE, budget=usage.Budget(FOLDED_BYTES))
             # What this one added to the sum, it knows.
             latest = _mtime(total_path)
         self._state.put({"usage": [latest, sorted(seen)]})

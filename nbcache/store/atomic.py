@@ -2,7 +2,7 @@
 
 The bytes go to a temporary name in the same directory (a rename across filesystems isn't atomic), are flushed to
 the disk, and only then get their name. A process killed at any point leaves at most a temporary behind, which
-:func:`nbcache.store.listing.stale_temporaries` finds later.
+:func:`nbcache.store.listing.sweep` removes later.
 
 The temporary's name holds host, pid and 64 random bits: on a shared filesystem a pid alone isn't unique, and neither is
 ``O_EXCL`` on old NFS. What others may do is what the process's umask leaves of the modes below, or what NBCACHE_UMASK

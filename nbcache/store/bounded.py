@@ -25,6 +25,14 @@ def read_json(path: str, limit: int, trust: Trust | None = None) -> tuple[Any, o
         let_pass(raised)
         return None
     try:
+        return read_json_from(fd, limit, trust)
+    finally:
+        os.close(fd)
+
+
+def read_json_from(fd: int, limit: int, trust: Trust | None = None) -> tuple[Any, os.stat_result] | None:
+    """Return what :func:`read_json` does, from an open descriptor, which stays open. Never raises."""
+    try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
             return None
@@ -34,8 +42,6 @@ def read_json(path: str, limit: int, trust: Trust | None = None) -> tuple[Any, o
     except (OSError, ValueError, RecursionError) as raised:
         let_pass(raised)
         return None
-    finally:
-        os.close(fd)
 
 
 def read_up_to(fd: int, most: int) -> bytes:

@@ -40,8 +40,10 @@ REJECTIONS: Final = (DAMAGED, OTHER_VERSION, OTHER_KEY, UNTRUSTED, UNREADABLE)
 """Why a file can be passed over, as :meth:`Store.find` tells it."""
 TIDY_SECONDS: Final = 3600.0
 """How often some process tidies a store up [s]."""
-TIDY_BUDGET: Final = 0.5
-"""How long that may take when nobody asked for it [s]."""
+TIDY_BUDGET: Final = 0.1
+"""How long that may take when nobody asked for it, at the end of a program [s]."""
+RESUME_SECONDS: Final = 60.0
+"""How soon somebody goes on where that was too short [s]."""
 
 _GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
 _OBJECTS: Final = f"/{layout.OBJECTS}/"
@@ -187,7 +189,7 @@ class Store:
         if not self.writable or not layout.is_key(key):
             return locks.Lease(key, None)
         if self._leases is None:
-            self._leases = locks.Leases(f"{self.path}/{layout.LEASES}")
+            self._leases = locks.Leases(f"{self.path}/{layout.LEASES}", self.trust)
         return self._leases.acquire(key)
 
     def scan(self) -> Iterator[EntryInfo]:
@@ -233,18 +235,14 @@ class Store:
 
         Usage records, requests and leases stay.
         """
-        from nbcache.store import listing
+        from nbcache.store import folders, listing
 
         count = size = 0
         if self.writable:
             for info in self.scan():
-                with suppressed(OSError):
-                    os.unlink(info.path)
+                if folders.remove(info.path):
                     count, size = count + 1, size + info.size
-            for path in listing.stale_temporaries(self.path, now=float("inf")):
-                if path.endswith(layout.TEMPORARY):
-                    with suppressed(OSError):
-                        os.unlink(path)
+            listing.sweep(self.path, now=float("inf"), leases=False)
         return count, size
 
     def gc(self, max_size: int | None = None, *, dry_run: bool = False) -> Plan:
@@ -255,33 +253,35 @@ class Store:
         from nbcache.store import evict, usage
 
         limit = self._max_size if max_size is None else max_size
-        decided = evict.plan(self.scan(), limit, time.time(), usage.last_use(usage.read(self.path)))
+        entries = list(self.scan())
+        known = {info.key for info in entries}
+        if self.writable and not dry_run:
+            # First: what was summed up needn't be read record by record.
+            usage.fold_all(self.path, known.__contains__)
+        used = usage.last_use(usage.read(self.path), known.__contains__)
+        decided = evict.plan(entries, limit, time.time(), used)
         if self.writable and not dry_run:
             evict.apply(decided)
-            usage.fold(self.path, self.exists)
         return decided
 
     def sweep(self) -> int:
         """Remove temporaries and leases that nobody touched for an hour; return how many."""
         from nbcache.store import listing
 
-        count = 0
-        if self.writable:
-            for path in listing.stale_temporaries(self.path):
-                with suppressed(OSError):
-                    os.unlink(path)
-                    count += 1
-        return count
+        return listing.sweep(self.path) if self.writable else 0
 
     def tidy(self, budget: float = TIDY_BUDGET) -> bool:
-        """Sweep and evict, if nobody did within :data:`TIDY_SECONDS`; return whether it was this process's turn.
+        """Evict, sweep and fold, if nobody did within :data:`TIDY_SECONDS`; return whether it was this process's turn.
 
-        Meant for the end of a process that published. ``budget`` [s] bounds the time that listing takes: in a store too
-        large for it, a random part of the shards is brought down to its part of the limit. Never raises.
+        Meant for the end of a process, which waits for it: no more is begun after ``budget`` [s], no more than 16 MiB
+        of usage records are read, and only those of trusted owners. In a store too large for it, a random part of the
+        shards is brought down to its part of the limit, and another process goes on soon. Never raises.
         """
         with suppressed(OSError):
             if self.writable and self._my_turn():
-                self._tidy(time.monotonic() + budget)
+                if not self._tidy(budget):
+                    soon = time.time() - TIDY_SECONDS + RESUME_SECONDS
+                    os.utime(f"{self.path}/{layout.STAMP}", (soon, soon), follow_symlinks=False)
                 return True
         return False
 
@@ -363,11 +363,13 @@ class Store:
             return False
         return True
 
-    def _tidy(self, deadline: float) -> None:
+    def _tidy(self, seconds: float) -> bool:
+        """Return whether all was done."""
         import random
 
         from nbcache.store import evict, listing, usage
 
+        begun = time.monotonic()
         names = listing.shards(self.path)
         random.shuffle(names)
         entries: list[EntryInfo] = []
@@ -375,17 +377,21 @@ class Store:
         for name in names:
             entries.extend(listing.scan(self.path, [name]))
             seen += 1
-            if time.monotonic() > deadline:
+            # Half of the time: the rest has to be done as well.
+            if time.monotonic() > begun + seconds / 2:
                 break
+        budget = usage.at_exit(begun + seconds - time.monotonic())
         if self._max_size > 0 and names:
             limit = max(1, self._max_size * seen // len(names))
-            size = sum(info.size for info in entries)
-            # Reading usage takes time too; not worth it while there is room.
-            used = usage.last_use(usage.read(self.path)) if size > limit else {}
-            evict.apply(evict.plan(entries, limit, time.time(), used))
-        if time.monotonic() < deadline:
-            self.sweep()
-            usage.fold(self.path, self.exists)
+            if sum(info.size for info in entries) > limit:
+                # Reading usage takes time too; not worth it while there is room.
+                known = {info.key for info in entries}
+                used = usage.last_use(usage.read(self.path, budget, self.trust), known.__contains__)
+                evict.apply(evict.plan(entries, limit, time.time(), used))
+        listing.sweep(self.path, deadline=begun + seconds)
+        # A key is looked for while there is time, and else kept.
+        usage.fold(self.path, lambda key: not budget.in_time or self.exists(key), budget=budget, trust=self.trust)
+        return seen == len(names) and not budget.over
 
 
 class _Later:

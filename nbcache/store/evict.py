@@ -8,11 +8,12 @@ wrong clock, or somebody who wants to keep an entry for ever) counts as now.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from nbcache.passing import let_pass
 from nbcache.store import layout
+from nbcache.store.folders import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -89,16 +90,18 @@ def remove_slot(path: str) -> bool:
     removed entry or the moved one. (A writer that fills the next slot at this very moment leaves a gap behind; what
     lies behind it is found again once the gap is filled.)
     """
-    base, slot = split_slot(path)
-    last = slot
-    while last + 1 < layout.MAX_SLOTS and os.path.lexists(base + layout.SUFFIXES[last + 1]):
-        last += 1
+    directory, _, name = path.rpartition("/")
+    base, slot = split_slot(name)
     try:
-        if last == slot:
-            os.unlink(path)
-        else:
-            os.replace(base + layout.SUFFIXES[last], path)
-    except OSError:
+        with Folder(directory) as folder:
+            last = slot
+            while last + 1 < layout.MAX_SLOTS and folder.has(base + layout.SUFFIXES[last + 1]):
+                last += 1
+            if last == slot:
+                return folder.remove(name)
+            folder.replace(base + layout.SUFFIXES[last], name)
+    except OSError as raised:
+        let_pass(raised)
         return False
     return True
 

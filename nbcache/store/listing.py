@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from nbcache.passing import let_pass, suppressed
 from nbcache.store import entry as entry_format
 from nbcache.store import layout
+from nbcache.store.folders import Folder
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
@@ -54,48 +55,48 @@ class EntryInfo:
 
 def shards(root: str) -> list[str]:
     """Return the names of the directories of entries that exist, sorted."""
-    with suppressed(OSError):
-        return sorted(name for name in os.listdir(f"{root}/{layout.OBJECTS}") if layout.is_shard(name))
+    with suppressed(OSError), Folder(root, layout.OBJECTS) as folder:
+        return sorted(item.name for item in folder.items() if layout.is_shard(item.name))
     return []
 
 
 def scan(root: str, only: Iterable[str] | None = None) -> Iterator[EntryInfo]:
     """Yield the entries of a store, or of the shards ``only``. What vanishes meanwhile is left out; never raises."""
     for shard in shards(root) if only is None else only:
-        for item in _files(f"{root}/{layout.OBJECTS}/{shard}"):
-            named = layout.read_name(shard, item.name)
-            if named is None:
-                continue
-            with suppressed(OSError):
-                status = item.stat(follow_symlinks=False)
-                yield EntryInfo(item.path, *named, status.st_size, status.st_mtime)
+        with suppressed(OSError), Folder(root, f"{layout.OBJECTS}/{shard}") as folder:
+            for item in list(folder.items()):
+                named = layout.read_name(shard, item.name)
+                if named is None:
+                    continue
+                with suppressed(OSError):
+                    status = item.stat(follow_symlinks=False)
+                    path = f"{root}/{layout.OBJECTS}/{shard}/{item.name}"
+                    yield EntryInfo(path, *named, status.st_size, status.st_mtime)
 
 
-def stale_temporaries(root: str, now: float | None = None) -> Iterator[str]:
-    """Yield temporaries and leases that nobody touched for :data:`STALE_SECONDS`."""
+def sweep(root: str, *, now: float | None = None, leases: bool = True, deadline: float = float("inf")) -> int:
+    """Remove temporaries and leases that nobody touched for :data:`STALE_SECONDS`; return how many. Never raises.
+
+    Without ``leases``, only temporaries. After ``deadline`` (of :func:`time.monotonic`) the rest is left for next time.
+    """
     limit = (time.time() if now is None else now) - STALE_SECONDS
-    for directory in _swept_directories(root):
-        leases = directory.endswith(layout.LEASES)
-        for item in _files(directory):
-            if not leases and not (item.name.startswith(".") and item.name.endswith(layout.TEMPORARY)):
-                continue
-            with suppressed(OSError):
-                if not item.is_dir(follow_symlinks=False) and item.stat(follow_symlinks=False).st_mtime < limit:
-                    yield item.path
+    count = 0
+    for name in _swept_directories(root):
+        if time.monotonic() > deadline:
+            break
+        anything = leases and name == layout.LEASES
+        with suppressed(OSError), Folder(root, name) as folder:
+            for item in folder.items():
+                if not anything and not (item.name.startswith(".") and item.name.endswith(layout.TEMPORARY)):
+                    continue
+                with suppressed(OSError):
+                    if not item.is_dir(follow_symlinks=False) and item.stat(follow_symlinks=False).st_mtime < limit:
+                        count += folder.remove(item.name)
+    return count
 
 
 def _swept_directories(root: str) -> Iterator[str]:
+    # The few where others may put things first: these are swept even by a process with little time.
+    yield from (layout.LEASES, layout.USAGE, layout.REQUESTS, layout.FAILED, layout.DAEMON, layout.LAYOUT, "")
     for shard in shards(root):
-        yield f"{root}/{layout.OBJECTS}/{shard}"
-    yield root
-    for name in (layout.LAYOUT, layout.LEASES, layout.USAGE, layout.REQUESTS, layout.FAILED, layout.DAEMON):
-        yield f"{root}/{name}"
-
-
-def _files(directory: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(directory) as items:
-            return list(items)
-    except OSError as raised:
-        let_pass(raised)
-        return []
+        yield f"{layout.OBJECTS}/{shard}"

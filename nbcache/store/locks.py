@@ -13,6 +13,10 @@ A lease keeps work from being done twice; it doesn't protect anything. Publishin
 wrong with a lock, the answer is a lease that holds nothing: to compile twice is harmless, not to compile at all isn't.
 Acquiring never blocks, and a killed process never blocks others beyond the times above.
 
+Nor may somebody who can't write here keep others waiting. An ``flock`` needs no more than an open file, whoever may read
+it, so files for it are made for their owner alone (nobody else may write in this directory anyway); one that others may
+open, of whatever origin, is removed and made anew. What is owned by somebody who isn't trusted is no lease.
+
 The two kinds use different names, so that a file server that sees the directory as local and its clients that
 see it as NFS don't read each other's files; they may do work twice.
 """
@@ -21,11 +25,13 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import let_pass, suppressed
-from nbcache.store import atomic
+from nbcache.store import atomic, folders
+from nbcache.trust import Trust
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -44,6 +50,7 @@ LOCAL: Final = frozenset({
 FLOCK: Final = "flock"
 LEASE: Final = "lease"
 _ATTEMPTS: Final = 2
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 class Lease:
@@ -93,9 +100,10 @@ class Lease:
 class Leases:
     """The leases in one directory, as one process sees them."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, trust: Trust | None = None) -> None:
         """``directory`` needn't exist yet. Nothing is looked at before the first lease is asked for."""
         self._directory = directory
+        self._trust = Trust() if trust is None else trust
         self._kind: str | None = None
         self._guard = threading.Lock()
         # Locks that somebody else held when asked. Kept, because a contender can only tell that a holder on
@@ -112,11 +120,13 @@ class Leases:
             return Lease(key, None)
 
     def _acquire(self, key: str) -> Lease | None:
-        if not os.path.isdir(self._directory):
-            # filelock would make it, and those above it, with whatever permissions the umask leaves.
+        if not _is_directory(self._directory):
+            # filelock would make it, and those above it, with whatever permissions the umask leaves; or follow a link.
             return Lease(key, None)
         if self._kind is None:
             self._kind = lock_kind(self._directory)
+        if not self._is_ours(f"{self._directory}/{key}.{self._kind}", self._kind):
+            return Lease(key, None)
         with self._guard:
             lock = self._watched.pop(key, None)
         if lock is None:
@@ -133,6 +143,17 @@ class Leases:
         with self._guard:
             self._watched.setdefault(key, lock)
         return None
+
+    def _is_ours(self, path: str, kind: str) -> bool:
+        """Whether what lies at a lease's name, if anything does, may be waited for."""
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            return True
+        if status.st_uid not in self._trust.uids:
+            return False
+        # Somebody may hold it right now, and then two compile: better than everybody waiting for a stranger.
+        return kind != FLOCK or not status.st_mode & _OTHERS or folders.remove(path)
 
 
 def filesystem_kind(path: str) -> str:
@@ -195,6 +216,14 @@ def _try(lock: BaseFileLock) -> bool:
     except filelock.Timeout:
         return False
     return True
+
+
+def _is_directory(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError as raised:
+        let_pass(raised)
+        return False
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -16,20 +16,30 @@ skew the statistics and keep an entry alive; it can't do more.
 
 So that the directory doesn't grow for ever, :func:`fold` sums up the records of processes long gone in
 ``v1/usage.json``, a record of the same shape with two fields more: ``processes`` and ``last_use {key: Unix s}``.
+
+Nor may records cost whoever reads them more than it has to give: all reading is within a :class:`Budget`. A program that
+ends gives 100 ms, and reads only what trusted users wrote (:func:`at_exit`); commands and the daemon, whose business it
+is, sum up in steps of bounded size.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import stat
 import time
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import let_pass, suppressed
 from nbcache.store import atomic, bounded, layout
+from nbcache.store.folders import Folder
+from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from nbcache.trust import Trust
 
 VERSION: Final = 1
 MAX_RECORD: Final = 1 << 20
@@ -38,6 +48,12 @@ MAX_TOTAL: Final = 64 << 20
 """The largest sum of records that is read [bytes]."""
 MAX_RECORDS: Final = 50_000
 """How many records are read at most."""
+MAX_READ: Final = 256 << 20
+"""How much of records is read at most [bytes], where nothing else is said."""
+FOLD_STEP: Final = 32 << 20
+"""How much of records one step of folding reads [bytes]."""
+FOLD_STEPS: Final = 50
+"""How many such steps a command makes."""
 MAX_KEYS: Final = 8_000
 """How many keys one record names at most, in ``hits`` and in ``builds`` each."""
 MAX_REASONS: Final = 200
@@ -50,6 +66,38 @@ MAX_TEXT: Final = 300
 _MOST: Final = (1 << 53) - 1
 
 Record = dict[str, Any]
+
+
+class Budget:
+    """What reading may cost: so many bytes of records, each no larger than ``largest``, within so many seconds."""
+
+    __slots__ = ("_deadline", "_left", "largest", "over")
+
+    def __init__(self, size: int = MAX_READ, seconds: float = float("inf"), largest: int = MAX_TOTAL) -> None:
+        """Begin now. ``largest`` [bytes] holds for the sum as well."""
+        self.largest = largest
+        self.over = False
+        """Whether something was left out because of it."""
+        self._left = size
+        self._deadline = time.monotonic() + seconds
+
+    def allows(self, size: int = 0) -> bool:
+        """Whether as much may be read now [bytes]; it counts as read."""
+        if size > self._left or not self.in_time:
+            self.over = True
+            return False
+        self._left -= size
+        return True
+
+    @property
+    def in_time(self) -> bool:
+        """Whether there is time left."""
+        return time.monotonic() <= self._deadline
+
+
+def at_exit(seconds: float) -> Budget:
+    """Return what a program gives that ends: 16 MiB with the sum, which is read once to evict and once to add to it."""
+    return Budget(12 << 20, seconds, largest=2 << 20)
 
 
 def clean(raw: object) -> Record | None:
@@ -98,33 +146,182 @@ def write(root: str, record: Mapping[str, object]) -> str | None:
     return None
 
 
-def read(root: str) -> Iterator[Record]:
-    """Yield the sum of folded records, if there is one, then every record. Garbage is skipped; never raises."""
-    total = read_total(root)
+def read(root: str, budget: Budget | None = None, trust: Trust | None = None) -> Iterator[Record]:
+    """Yield the sum of folded records, if there is one, then every record. Garbage is skipped; never raises.
+
+    With ``trust``, only what it allows to be read. What the budget doesn't reach is left out.
+    """
+    budget = Budget() if budget is None else budget
+    total = read_total(root, budget)
     if total is not None:
         yield total
-    for path in paths(root):
-        loaded = load(path)
-        if loaded is not None:
-            yield loaded[0]
+    with suppressed(OSError), Folder(root, layout.USAGE) as folder:
+        for _, record, _ in _records(folder, budget, trust):
+            if record is not None:
+                yield record
 
 
 def paths(root: str) -> list[str]:
     """Return the paths of the records of single processes, :data:`MAX_RECORDS` at most, in no order. Never raises."""
-    directory = f"{root}/{layout.USAGE}"
-    found = []
-    with suppressed(OSError), os.scandir(directory) as items:
-        for item in items:
-            if item.name.endswith(".json") and not item.name.startswith("."):
-                found.append(item.path)
-                if len(found) >= MAX_RECORDS:
-                    break
+    found: list[str] = []
+    with suppressed(OSError), Folder(root, layout.USAGE) as folder:
+        found.extend(f"{root}/{layout.USAGE}/{item.name}" for item in islice(_items(folder), MAX_RECORDS))
     return found
 
 
 def load(path: str, limit: int = MAX_RECORD) -> tuple[Record, float] | None:
     """Return a record and its file's modification time [s]; None for anything but a record."""
-    found = bounded.read_json(path, limit)
+    return _cleaned(bounded.read_json(path, limit))
+
+
+def read_total(root: str, budget: Budget | None = None) -> Record | None:
+    """Return the sum of folded records; None if there is none, or it is too large for the budget."""
+    budget = Budget() if budget is None else budget
+    loaded = load(f"{root}/{layout.USAGE_TOTAL}", budget.largest)
+    return None if loaded is None else loaded[0]
+
+
+def last_use(records: Iterable[Record], known: Callable[[str], bool] = lambda _: True) -> dict[str, float]:
+    """Return when each key was last hit, Unix time [s], as far as records say; of ``known`` keys only.
+
+    Records may name keys that nobody ever had: who asks about a store says which ones it has.
+    """
+    latest: dict[str, float] = {}
+    for record in records:
+        for key, when in record["last_use"].items():
+            if when > latest.get(key, 0.0) and known(key):
+                latest[key] = when
+    return latest
+
+
+def merge(records: Iterable[Record]) -> Record:
+    """Return the sum of records, with ``last_use`` of each key but without ``hits`` and ``builds`` of single
+    processes.
+    """
+    total = _nothing()
+    for record in records:
+        _add(total, record, lambda _: True)
+    return total
+
+
+def fold(
+    root: str,
+    keep: Callable[[str], bool],
+    *,
+    now: float | None = None,
+    age: float = FOLD_SECONDS,
+    most: int = MAX_RECORDS,
+    budget: Budget | None = None,
+    trust: Trust | None = None,
+) -> int:
+    """Add up to ``most`` records older than ``age`` [s] to the sum and remove them; return how many. Never raises.
+
+    One step: what is beyond the budget (default: :data:`FOLD_STEP`) is left for the next. With ``trust``, only what it
+    allows to be read. ``keep(key)`` says of which keys the last use is still wanted. The sum is written before the
+    records are removed: a process killed in between, or two that fold at once, makes them count twice; none gets lost.
+    """
+    limit = (time.time() if now is None else now) - age
+    budget = Budget(FOLD_STEP) if budget is None else budget
+    try:
+        with Folder(root, layout.USAGE) as folder:
+            return _fold(root, folder, keep, _records(folder, budget, trust, limit), most, budget)
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
+        return 0
+
+
+def fold_all(root: str, keep: Callable[[str], bool]) -> int:
+    """Fold step by step until nothing is left to be folded, or :data:`FOLD_STEPS` were made; return how many."""
+    count = 0
+    for _ in range(FOLD_STEPS):
+        folded = fold(root, keep)
+        count += folded
+        if not folded:
+            break
+    return count
+
+
+def _fold(
+    root: str,
+    folder: Folder,
+    keep: Callable[[str], bool],
+    records: Iterator[tuple[str, Record | None, os.stat_result]],
+    most: int,
+    budget: Budget,
+) -> int:
+    directory = folder.status
+    total: Record | None = None
+    folded: list[str] = []
+    for name, record, status in records:
+        # What can't be removed would be counted at each turn.
+        if not _removable(directory, status):
+            continue
+        if record is None:
+            folder.remove(name)
+            continue
+        if total is None:
+            total = _sum_so_far(root, budget)
+            if total is None:
+                return 0
+        _add(total, record, keep)
+        folded.append(name)
+        if len(folded) >= most:
+            break
+    if total is None:
+        return 0
+    total["last_use"] = {key: when for key, when in total["last_use"].items() if keep(key)}
+    data = json.dumps(total, separators=(",", ":")).encode("ascii")
+    if len(data) > MAX_TOTAL:
+        total["last_use"] = {}
+        data = json.dumps(total, separators=(",", ":")).encode("ascii")
+    atomic.write_file(f"{root}/{layout.USAGE_TOTAL}", data, durable=False)
+    return sum(folder.remove(name) for name in folded)
+
+
+def _sum_so_far(root: str, budget: Budget) -> Record | None:
+    """Return the sum to add to; None if it may be there and can't be read within the budget."""
+    try:
+        size = os.lstat(f"{root}/{layout.USAGE_TOTAL}").st_size
+    except FileNotFoundError:
+        return _nothing()
+    if budget.largest < size <= MAX_TOTAL:
+        budget.over = True
+        return None
+    return read_total(root, budget) or _nothing()
+
+
+def _items(folder: Folder) -> Iterator[os.DirEntry[str]]:
+    return (item for item in folder.files() if item.name.endswith(".json") and not item.name.startswith("."))
+
+
+def _records(
+    folder: Folder, budget: Budget, trust: Trust | None, before: float = float("inf")
+) -> Iterator[tuple[str, Record | None, os.stat_result]]:
+    """Yield name, record and status of each file last written ``before``; None for one that is no record."""
+    for item in islice(_items(folder), MAX_RECORDS):
+        if not budget.allows():
+            return
+        with suppressed(OSError):
+            if item.stat(follow_symlinks=False).st_mtime >= before:
+                continue
+            fd = folder.open(item.name, OPEN_FLAGS)
+            try:
+                status = os.fstat(fd)
+                if trust is not None and not trust.allows(status):
+                    continue
+                if status.st_size > MAX_RECORD:
+                    yield item.name, None, status
+                    continue
+                if not budget.allows(status.st_size):
+                    return
+                found = bounded.read_json_from(fd, MAX_RECORD, trust)
+            finally:
+                os.close(fd)
+            loaded = _cleaned(found)
+            yield item.name, None if loaded is None else loaded[0], status
+
+
+def _cleaned(found: tuple[Any, os.stat_result] | None) -> tuple[Record, float] | None:
     if found is None:
         return None
     raw, status = found
@@ -138,80 +335,32 @@ def load(path: str, limit: int = MAX_RECORD) -> tuple[Record, float] | None:
     return record, status.st_mtime
 
 
-def read_total(root: str) -> Record | None:
-    """Return the sum of folded records; None if there is none."""
-    loaded = load(f"{root}/{layout.USAGE_TOTAL}", MAX_TOTAL)
-    return None if loaded is None else loaded[0]
+def _removable(directory: os.stat_result, file: os.stat_result) -> bool:
+    """Whether this process may remove a file from a directory that it may write: from a sticky one, its own alone."""
+    return not directory.st_mode & stat.S_ISVTX or os.geteuid() in {0, directory.st_uid, file.st_uid}
 
 
-def last_use(records: Iterable[Record]) -> dict[str, float]:
-    """Return when each key was last hit, Unix time [s], as far as records say."""
-    latest: dict[str, float] = {}
-    for record in records:
-        for key, when in record["last_use"].items():
-            if when > latest.get(key, 0.0):
-                latest[key] = when
-    return latest
-
-
-def merge(records: Iterable[Record]) -> Record:
-    """Return the sum of records, with ``last_use`` of each key but without ``hits`` and ``builds`` of single
-    processes.
-    """
+def _nothing() -> Record:
+    """Return the sum of no records."""
     total = clean({"version": VERSION})
     assert total is not None  # an empty record is one
     total["processes"] = 0
-    for record in records:
-        for name in ("saved_seconds", "built_seconds", "builds_count", "published", "processes", "hit_count"):
-            total[name] += record[name]
-        for name in ("misses", "errors"):
-            _add_counts(total[name], record[name])
-        _add_uncacheable(total["uncacheable"], record["uncacheable"])
-        total["start"] = min(filter(None, (total["start"], record["start"])), default=0.0)
-        total["end"] = max(total["end"], record["end"])
-        for key, when in record["last_use"].items():
-            total["last_use"][key] = max(when, total["last_use"].get(key, 0.0))
     return total
 
 
-def fold(
-    root: str,
-    keep: Callable[[str], bool],
-    *,
-    now: float | None = None,
-    age: float = FOLD_SECONDS,
-    most: int = MAX_RECORDS,
-) -> int:
-    """Add up to ``most`` records older than ``age`` [s] to the sum and remove them; return how many. Never raises.
-
-    ``keep(key)`` says of which keys the last use is still wanted. The sum is written before the records are removed: a
-    process killed in between, or two that fold at once, makes them count twice; none gets lost.
-    """
-    limit = (time.time() if now is None else now) - age
-    old: list[tuple[str, Record]] = []
-    for path in paths(root):
-        if len(old) >= most:
-            break
-        loaded = load(path)
-        if loaded is not None and loaded[1] < limit:
-            old.append((path, loaded[0]))
-        elif loaded is None:
-            _discard_garbage(path, limit)
-    if not old:
-        return 0
-    before = read_total(root)
-    total = merge([*([before] if before else []), *(record for _, record in old)])
-    total["last_use"] = {key: when for key, when in total["last_use"].items() if keep(key)}
-    try:
-        data = json.dumps(total, separators=(",", ":")).encode("ascii")
-        if len(data) > MAX_TOTAL:
-            total["last_use"] = {}
-            data = json.dumps(total, separators=(",", ":")).encode("ascii")
-        atomic.write_file(f"{root}/{layout.USAGE_TOTAL}", data, durable=False)
-    except (OSError, ValueError) as raised:
-        let_pass(raised)
-        return 0
-    return sum(_unlink(path) for path, _ in old)
+def _add(total: Record, record: Record, keep: Callable[[str], bool]) -> None:
+    for name in ("saved_seconds", "built_seconds", "builds_count", "published", "processes", "hit_count"):
+        total[name] += record[name]
+    for name in ("misses", "errors"):
+        _add_counts(total[name], record[name])
+    _add_uncacheable(total["uncacheable"], record["uncacheable"])
+    total["start"] = min(filter(None, (total["start"], record["start"])), default=0.0)
+    total["end"] = max(total["end"], record["end"])
+    latest = total["last_use"]
+    for key, when in record["last_use"].items():
+        # Asked before it is kept: records may name any number of keys that nobody has.
+        if when > latest.get(key, 0.0) and (key in latest or keep(key)):
+            latest[key] = when
 
 
 def _encode(record: Record) -> bytes | None:
@@ -232,21 +381,6 @@ def _place_use(record: Record, raw: dict[str, Any], mtime: float) -> None:
     # The file's own time and not the "end" it states: the file server's clock is one clock for everybody.
     for key in record["hits"]:
         record["last_use"][key] = mtime
-
-
-def _discard_garbage(path: str, limit: float) -> None:
-    with suppressed(OSError):
-        if os.lstat(path).st_mtime < limit:
-            os.unlink(path)
-
-
-def _unlink(path: str) -> bool:
-    try:
-        os.unlink(path)
-    except OSError as raised:
-        let_pass(raised)
-        return False
-    return True
 
 
 def _text(value: object) -> str:

@@ -1,0 +1,105 @@
+"""The directories inside a store, opened without following links.
+
+What is listed or removed in bulk is listed and removed in an **open directory** that was reached from the store's root
+through real directories alone. Where one of them is a symbolic link, there is nothing: neither whoever may write just
+that place, nor a backup put back in a hurry, can point a sweep at somebody else's files.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from nbcache.passing import let_pass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Folder:
+    """One directory, open; a context manager. Opening raises OSError, which for a link is ENOTDIR or ELOOP."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, root: str, name: str = "") -> None:
+        """Open the directory ``name`` below ``root``, or ``root`` itself; a link in either's place isn't followed."""
+        fd = os.open(root, _FLAGS)
+        try:
+            for part in name.split("/") if name else ():
+                inner = os.open(part, _FLAGS, dir_fd=fd)
+                os.close(fd)
+                fd = inner
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fd = fd
+
+    def __enter__(self) -> Folder:  # noqa: PYI034  # Self is new in Python 3.11
+        """Return the folder."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it. What :meth:`items` gave can't be asked for its status any more."""
+        os.close(self._fd)
+
+    @property
+    def status(self) -> os.stat_result:
+        """The directory's own. Raises OSError."""
+        return os.fstat(self._fd)
+
+    def items(self) -> Iterator[os.DirEntry[str]]:
+        """Yield what lies in the directory, in no order. What is yielded may be removed meanwhile. Raises OSError."""
+        with os.scandir(self._fd) as items:
+            yield from items
+
+    def files(self) -> Iterator[os.DirEntry[str]]:
+        """Yield the regular files among :meth:`items`. Raises OSError."""
+        return (item for item in self.items() if is_regular(item))
+
+    def open(self, name: str, flags: int) -> int:
+        """Open a file in it. Raises OSError."""
+        return os.open(name, flags, dir_fd=self._fd)
+
+    def has(self, name: str) -> bool:
+        """Whether something of that name lies in it."""
+        try:
+            os.stat(name, dir_fd=self._fd, follow_symlinks=False)
+        except OSError as raised:
+            let_pass(raised)
+            return False
+        return True
+
+    def remove(self, name: str) -> bool:
+        """Remove a file; return whether it went."""
+        try:
+            os.unlink(name, dir_fd=self._fd)
+        except OSError as raised:
+            let_pass(raised)
+            return False
+        return True
+
+    def replace(self, source: str, target: str) -> None:
+        """Give a file another one's name. Raises OSError."""
+        os.replace(source, target, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+
+
+def is_regular(item: os.DirEntry[str]) -> bool:
+    """Whether an item is a regular file, and no link to one. Never raises."""
+    try:
+        return item.is_file(follow_symlinks=False)
+    except OSError as raised:
+        let_pass(raised)
+        return False
+
+
+def remove(path: str) -> bool:
+    """Remove one file of a store unless its directory is a link; return whether it went."""
+    directory, _, name = path.rpartition("/")
+    try:
+        with Folder(directory) as folder:
+            return folder.remove(name)
+    except OSError as raised:
+        let_pass(raised)
+        return False
