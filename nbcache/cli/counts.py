@@ -44,7 +44,7 @@ def show_stats(args: argparse.Namespace) -> int:
     summary = aggregate(usage.read(store.path, budget))
     if budget.over:
         print(
-            f"only {size(usage.MAX_READ)} of usage records were read; `nbcache gc` of the store's owner sums up old ones",
+            f"only {size(usage.MAX_READ)} of usage records were read; `nbcache gc` by the store's owner sums them up",
             file=sys.stderr,
         )
     if args.json:

@@ -9,6 +9,7 @@ from nbcache import config
 from nbcache.cli.entries import SHORT
 from nbcache.cli.place import open_store
 from nbcache.cli.text import CommandError, Progress, UsageError, printable, size
+from nbcache.protocol import heartbeats
 
 if TYPE_CHECKING:
     import argparse
@@ -60,7 +61,7 @@ def collect(args: argparse.Namespace) -> int:
     limit = None if args.max_size is None else parse_size(args.max_size)
     store = open_store(args, write=not args.dry_run)
     plan = store.gc(limit, dry_run=args.dry_run)
-    swept = 0 if args.dry_run else store.sweep()
+    swept = 0 if args.dry_run else store.sweep() + heartbeats.sweep(store.path, store.trust)
     verb = "would be evicted" if args.dry_run else "evicted"
     print(f"{plan.entries} entries, {size(plan.total)}; {len(plan.remove)} {verb}, {size(plan.freed)}")
     if swept:

@@ -7,6 +7,8 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from nbcache.plain import one_line
+
 if TYPE_CHECKING:
     from nbcache.config import Settings
 
@@ -16,6 +18,7 @@ _said: set[str] = set()
 def configure(settings: Settings) -> None:
     """Apply NBCACHE_LOG and NBCACHE_LOG_FILE.  A program that configures logging itself keeps its say."""
     logger = logging.getLogger("nbcache")
+    logger.addFilter(_plain)
     if settings.sources.get("log", "default") != "default":
         logger.setLevel(settings.log)
         if logging.getLevelName(settings.log) < logging.WARNING and not logger.hasHandlers() and not settings.log_file:
@@ -25,6 +28,23 @@ def configure(settings: Settings) -> None:
             _add(logger, _LogFile(settings.log_file, delay=True))
         except OSError as exc:
             logger.warning("NBCACHE_LOG_FILE=%s can't be used: %s", settings.log_file, exc.strerror)
+
+
+def _plain(record: logging.LogRecord) -> bool:
+    """Whatever a line tells of files and programs of others, it is one line of printable characters.
+
+    On the logger, so that it holds for a program's own handlers too. Lines of a traceback are indented: none of them
+    can pass for a line of the log.
+    """
+    try:
+        message = record.getMessage()
+    except Exception:  # noqa: BLE001  logging itself says what is wrong with it
+        return True
+    record.msg, record.args = one_line(message), ()
+    if record.exc_info and not record.exc_text:
+        told = logging.Formatter().formatException(record.exc_info)
+        record.exc_text = "\n".join(f"    {one_line(line)}" for line in told.split("\n"))
+    return True
 
 
 class _LogFile(logging.FileHandler):

@@ -195,7 +195,8 @@ class Catalogue:
         Nothing is learnt before the first complete count: records are only believed about entries that are there, or
         whoever can write one could fill this disk. When done, old records are summed up
         (:func:`nbcache.store.usage.fold`), as clients that may not write can't; that is one step however long it takes,
-        bounded by :data:`FOLDED_AT_ONCE`, :data:`FOLDED_BYTES` and the size of the sum. A crash in between counts some hits twice.
+        bounded by :data:`FOLDED_AT_ONCE`, :data:`FOLDED_BYTES` and the size of the sum. A crash in between counts some
+        hits twice.
         """
         with self._upkeep:
             if not self._state.get("counted"):

@@ -14,13 +14,15 @@ import signal
 import threading
 import time
 from concurrent.futures import Executor, Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.daemon import history, interpreters, jobs
 from nbcache.daemon.catalogue import Catalogue
 from nbcache.daemon.pool import CrashError, ForkingPool, JobError, Limits, Pools
+from nbcache.daemon.sparing import Sparing
 from nbcache.daemon.watching import Watch
 from nbcache.errors import NbcacheError, StoreRefusedError
 from nbcache.protocol import heartbeats, spool
@@ -29,7 +31,7 @@ from nbcache.store import atomic, tree
 from nbcache.store.directory import Refusal, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from nbcache.config import Settings
     from nbcache.daemon.notify import Notifier
@@ -54,8 +56,8 @@ HOUSE_BUDGET: Final = 0.5
 """How long each of counting, reading usage records and evicting may take then [s]."""
 SWEEP_SECONDS: Final = 3600.0
 """How often leftovers are swept [s]."""
-MAX_SHOWN: Final = 300
-"""How much of a function's name and of a reason a heartbeat tells [characters]."""
+SCAN_BUDGET: Final = 1.0
+"""How long what is new in the spool may be looked at in one turn [s]."""
 REMEMBERED: Final = 10_000
 """How many files that can't be removed are known not to be looked at again."""
 
@@ -110,6 +112,7 @@ class Service:
         # When the last heartbeat was written: by the clock that dates files in the store, and by our own monotonic one.
         self._dated = (self._started, time.monotonic())
         self._problems: dict[str, str] = {}
+        self._sparing = Sparing(_log)
         self._seconds = 1.0
         self.name = ""
         self.catalogue = Catalogue(_state_of(options.state, self.store.path), self.store)
@@ -172,6 +175,7 @@ class Service:
                 if time.monotonic() - swept > SWEEP_SECONDS or not swept:
                     swept = time.monotonic()
                     self.store.sweep()
+                    heartbeats.sweep(self.store.path, self.store.trust)
                 self._report("housekeeping", None)
             except Exception as error:  # noqa: BLE001  it must not end: a store that is full serves nobody
                 self._report("housekeeping", f"a fault of nbcache while keeping house: {error!r}", error)
@@ -229,6 +233,8 @@ class Service:
             watch.restart(root)
             if lost:
                 _log.warning("was gone and is made again: %s", ", ".join(lost))
+        links = tree.links(root)
+        self._report("links", f"symbolic links aren't followed: {', '.join(links)} in {root}" if links else None)
         return True
 
     def _make_again(self) -> str | None:
@@ -291,8 +297,8 @@ class Service:
         sign = Heartbeat(
             self.name, atomic.host(), os.getpid(), self._started, time.time(),
             self.workers, busy, len(self._jobs) - busy, self._seconds, draining, totals.entries, totals.size,
-            tuple((job.what[:MAX_SHOWN], job.when, job.seconds, job.outcome[:MAX_SHOWN]) for job in recent),
-            heartbeats.birth(os.getpid()),
+            tuple((job.what, job.when, job.seconds, job.outcome) for job in recent),
+            heartbeats.birth(os.getpid()), heartbeats.place(),
         )  # fmt: skip
         problem = None
         try:
@@ -315,14 +321,32 @@ class Service:
     # -- requests --------------------------------------------------------------------------------
 
     def _scan(self) -> None:
-        for waiting in spool.scan(self.store.path):
+        # Not all of it at once: a heartbeat is due, and what is left is still there at the next turn.
+        deadline = time.monotonic() + SCAN_BUDGET
+        for waiting in spool.scan(self.store.path, self._say_odd):
             if waiting in self._ignored:
                 continue
-            try:
+            with self._containing(waiting.name, partial(self._answer, waiting)):
                 self._look_at(waiting)
-            except Exception:  # noqa: BLE001  whatever it is, it must not come between the daemon and other requests
-                _log.exception("a fault of nbcache over %s", waiting.name)
-                self._ignore(waiting)
+            if time.monotonic() > deadline:
+                self._wake.set()
+                break
+
+    def _say_odd(self, name: str) -> None:
+        self._sparing.warning("odd", "%s among the requests is no regular file; such things are left alone", name)
+
+    @contextmanager
+    def _containing(self, name: str, give_up: Callable[[], None]) -> Iterator[None]:
+        """Around all that is done about one request: whatever that raises ends this request, and nothing else.
+
+        Giving up removes it, so whoever asked builds it, and no later daemon meets it again.
+        """
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  a request may bring about what it likes
+            kind = type(error).__name__
+            self._sparing.warning(f"fault {kind}", "a fault of nbcache over %s: %s: %s", name, kind, error, fault=error)
+            give_up()
 
     def _look_at(self, waiting: Waiting) -> None:
         job = self._jobs.get(waiting.name.partition(".")[0])
@@ -348,7 +372,7 @@ class Service:
         return min(time.time(), written + time.monotonic() - then) - waiting.mtime_ns / 1e9
 
     def _reject(self, waiting: Waiting, reason: str) -> None:
-        _log.warning("the request %s is rejected: %s", waiting.name, reason)
+        self._sparing.warning(reason, "the request %s is rejected: %s", waiting.name, reason)
         spool.rejected(self.store.path, waiting, reason)
         self._failures_grew = True
         self._answer(waiting)
@@ -370,8 +394,9 @@ class Service:
         for job in list(self._jobs.values()):
             if free <= 0:
                 return
-            if job.future is None and self._start_job(job):
-                free -= 1
+            if job.future is None:
+                with self._containing(job.request.function, partial(self._give_up, job)):
+                    free -= self._start_job(job)
 
     def _start_job(self, job: Job) -> bool:
         key = job.request.key
@@ -412,7 +437,8 @@ class Service:
                 future, job.future = job.future, None
                 seconds = time.monotonic() - job.started
                 self._seconds += (seconds - self._seconds) / 8
-                self._judge(job, future)
+                with self._containing(job.request.function, partial(self._give_up, job)):
+                    self._judge(job, future)
 
     def _judge(self, job: Job, future: Future[Any]) -> None:
         request = job.request
@@ -447,7 +473,11 @@ class Service:
         if job.attempts:
             seconds = time.monotonic() - job.started
             self.catalogue.job_done(request.key, what, seconds, history.BUILT if reason is None else reason)
-        del self._jobs[request.key]
+        self._give_up(job)
+
+    def _give_up(self, job: Job) -> None:
+        """Be done with a job: whoever asked sees it by the request, which is gone."""
+        self._jobs.pop(job.request.key, None)
         for path in job.paths:
             spool.withdraw(path)
         self._let_go(job)

@@ -4,6 +4,7 @@
 
     nbcache = "heartbeat" · version · name · host · pid · started, beat [Unix s]
     born       when its process began [clock ticks since the host did]; 0 when that can't be known
+    place      which boot of which host, and which numbering of processes there, its pid belongs to; "" when unknown
     workers    how many jobs it runs at once
     busy       how many it is running
     queue      how many requests wait
@@ -14,9 +15,13 @@
 
 A daemon rewrites its heartbeat every :data:`BEAT_SECONDS`. It counts as dead when the last one is :data:`DEAD_SECONDS`
 old, or lies that far in the future, both by the date in it and by that of its file: whoever keeps the file dates it, so
-a daemon whose clock is wrong is still asked, and no date keeps a dead one alive. On its own host it is dead as soon as
-its pid is nobody's, or that of a process which was born at another time. What is not a heartbeat of this version is
-none.
+a daemon whose clock is wrong is still asked, and no date keeps a dead one alive. Where its pid means the same process
+to whoever reads (one host may have many PID namespaces, and containers in all of them have its name), it is dead as
+soon as that pid is nobody's, or that of a process which was born at another time. What is not a heartbeat of this
+version is none.
+
+A heartbeat is at most :data:`MAX_HEARTBEAT` bytes as it is written: in ASCII, where one character may take twelve. Of
+the jobs, as many are told as fit in. Readers look at the :data:`MAX_DAEMONS` newest, and a daemon removes those of an hour ago (:func:`sweep`): one that lives writes again.
 """
 
 from __future__ import annotations
@@ -28,10 +33,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import let_pass, suppressed
+from nbcache.plain import one_line
 from nbcache.store import atomic, bounded, layout
+from nbcache.store.folders import Folder
+from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from nbcache.trust import Trust
 
@@ -44,6 +52,10 @@ MAX_JOBS: Final = 10
 """How many jobs a heartbeat tells of."""
 MAX_DAEMONS: Final = 100
 """How many heartbeats are looked at."""
+FORGOTTEN_SECONDS: Final = 3600.0
+"""From this age a heartbeat is of no interest even to people [s]."""
+MAX_SHOWN: Final = 300
+"""How much of a function's name and of a reason a heartbeat tells [characters]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +76,7 @@ class Heartbeat:
     size: int = 0
     jobs: tuple[tuple[str, float, float, str], ...] = ()
     born: int = 0
+    place: str = ""
     written: float = field(default=0.0, compare=False)
     """When the file was written, by the clock of whoever keeps it [Unix s]; not in the file."""
 
@@ -76,8 +89,8 @@ class Heartbeat:
 
     @property
     def gone(self) -> bool:
-        """Whether it is known that there is no such process: on this host alone."""
-        return self.host == atomic.host() and _is_gone(self.pid, self.born)
+        """Whether it is known that there is no such process: only where its pid is one of ours."""
+        return self.place != "" and self.place == place() and _is_gone(self.pid, self.born)
 
     @property
     def process(self) -> tuple[str, int, float]:
@@ -99,6 +112,16 @@ def birth(pid: int) -> int:
     return 0
 
 
+def place() -> str:
+    """Return what pids of this process mean: equal texts, same processes. "" when that can't be known.
+
+    The number of a PID namespace alone isn't enough: that of the first one is the same everywhere.
+    """
+    with suppressed(OSError, ValueError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return f"{file.read(40).strip()}/{os.stat('/proc/self/ns/pid').st_ino}"
+    return ""
+
+
 def _is_gone(pid: int, born: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -112,11 +135,25 @@ def _is_gone(pid: int, born: int) -> bool:
 
 def write(root: str, heartbeat: Heartbeat) -> float:
     """Give a sign of life; return when that was by the clock that dates files there [Unix s]. Raises OSError."""
+    path = path_of(root, heartbeat.name)
+    atomic.write_file(path, encode(heartbeat), durable=False)
+    return os.stat(path).st_mtime
+
+
+def encode(heartbeat: Heartbeat) -> bytes:
+    """Return a heartbeat as its file holds it, with as many of its jobs as fit in."""
     said: dict[str, object] = {"nbcache": "heartbeat", "version": HEARTBEAT_VERSION}
     said.update({name: getattr(heartbeat, name) for name in _FIELDS})
-    path = path_of(root, heartbeat.name)
-    atomic.write_file(path, json.dumps(said).encode("ascii"), durable=False)
-    return os.stat(path).st_mtime
+    jobs = [
+        (one_line(what[:MAX_SHOWN])[:MAX_SHOWN], when, seconds, one_line(how[:MAX_SHOWN])[:MAX_SHOWN])
+        for what, when, seconds, how in heartbeat.jobs[:MAX_JOBS]
+    ]
+    while True:
+        said["jobs"] = jobs
+        data = json.dumps(said).encode("ascii")
+        if len(data) <= MAX_HEARTBEAT or not jobs:
+            return data
+        jobs.pop()
 
 
 def path_of(root: str, name: str) -> str:
@@ -125,19 +162,52 @@ def path_of(root: str, name: str) -> str:
 
 
 def read(root: str, trust: Trust) -> list[Heartbeat]:
-    """Return all heartbeats of trusted owners, dead ones too. Never raises."""
-    try:
-        names = sorted(name for name in os.listdir(f"{root}/{layout.DAEMON}") if name.endswith(".json"))
-    except OSError as raised:
-        let_pass(raised)
-        return []
-    found = [_read(f"{root}/{layout.DAEMON}/{name}", trust) for name in names[:MAX_DAEMONS] if name[0] != "."]
-    return [each for each in found if each is not None]
+    """Return the newest heartbeats of trusted owners, dead ones too, by name. Never raises."""
+    now = time.time()
+    found: list[Heartbeat] = []
+    with suppressed(OSError), Folder(root, layout.DAEMON) as folder:
+        # A date in the future is no sign of life, however far ahead.
+        for _, name in sorted((abs(now - written), name) for name, written in _dated(folder)):
+            heartbeat = _read(folder, name, trust)
+            if heartbeat is not None:
+                found.append(heartbeat)
+                if len(found) >= MAX_DAEMONS:
+                    break
+    return sorted(found, key=lambda each: each.name)
 
 
 def read_one(root: str, name: str, trust: Trust) -> Heartbeat | None:
     """Return the heartbeat of the daemon of this name, a dead one's too; None if there is none. Never raises."""
-    return _read(path_of(root, name), trust)
+    with suppressed(OSError), Folder(root, layout.DAEMON) as folder:
+        return _read(folder, f"{name}.json", trust)
+    return None
+
+
+def sweep(root: str, trust: Trust) -> int:
+    """Remove what trusted owners left as heartbeats and hasn't changed for an hour; return how many. Never raises.
+
+    By both of its dates, and whatever its version is: a daemon that lives after all has it back with the next beat.
+    """
+    count = 0
+    now = time.time()
+    with suppressed(OSError), Folder(root, layout.DAEMON) as folder:
+        for name, written in list(_dated(folder)):
+            if abs(now - written) < FORGOTTEN_SECONDS:
+                continue
+            heartbeat = _read(folder, name, trust)
+            if heartbeat is not None:
+                forgotten = abs(now - heartbeat.beat) >= FORGOTTEN_SECONDS
+            else:
+                forgotten = folder.owner(name) in trust.uids
+            count += forgotten and folder.remove(name)
+    return count
+
+
+def _dated(folder: Folder) -> Iterator[tuple[str, float]]:
+    for item in folder.files():
+        if item.name.endswith(".json") and not item.name.startswith("."):
+            with suppressed(OSError):
+                yield item.name, item.stat(follow_symlinks=False).st_mtime
 
 
 def _jobs(said: Any) -> tuple[tuple[str, float, float, str], ...]:
@@ -145,7 +215,7 @@ def _jobs(said: Any) -> tuple[tuple[str, float, float, str], ...]:
 
 
 _FIELDS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    **dict.fromkeys(("name", "host"), str),
+    **dict.fromkeys(("name", "host", "place"), str),
     **dict.fromkeys(("pid", "born", "workers", "busy", "queue", "entries", "size"), int),
     **dict.fromkeys(("started", "beat", "seconds"), float),
     "draining": bool,
@@ -153,13 +223,23 @@ _FIELDS: Final[Mapping[str, Callable[[Any], Any]]] = {
 }
 
 
-def _read(path: str, trust: Trust) -> Heartbeat | None:
-    found = bounded.read_json(path, MAX_HEARTBEAT, trust)
+def _read(folder: Folder, name: str, trust: Trust) -> Heartbeat | None:
+    try:
+        fd = folder.open(name, OPEN_FLAGS)
+    except OSError as raised:
+        let_pass(raised)
+        return None
+    try:
+        found = bounded.read_json_from(fd, MAX_HEARTBEAT, trust)
+    finally:
+        os.close(fd)
     try:
         said, status = found or ({}, None)
         if status is None or said["nbcache"] != "heartbeat" or said["version"] != HEARTBEAT_VERSION:
             return None
+        # Daemons that serve the same store may be older.
+        said.setdefault("place", "")
         fields: dict[str, Any] = {name: read(said[name]) for name, read in _FIELDS.items()}
         return Heartbeat(**fields, written=status.st_mtime)
-    except (ValueError, KeyError, TypeError, OverflowError):
+    except (ValueError, KeyError, TypeError, OverflowError, AttributeError):
         return None

@@ -31,7 +31,8 @@ What is guaranteed
 ------------------
 - **Reading raises nothing but** :class:`BadRequestError`, with one line that says what is wrong, whatever the bytes.
 - **A request that was read is only text.** Nothing in it was imported, evaluated or unpickled; whether that may be done
-  is for whoever reads to decide, by the rule of trust.
+  is for whoever reads to decide, by the rule of trust. All of it but `types` and `by` is text that can be a file's name
+  and part of an environment: there is one check for it, and it refuses NUL and lone surrogates.
 - Unknown fields are ignored; unknown versions are refused.
 """
 
@@ -143,7 +144,7 @@ def read(line: bytes) -> Request:
         msg = "it is not a request"
         raise BadRequestError(msg)
     if said.get("version") != REQUEST_VERSION or isinstance(said["version"], bool):
-        msg = f"it is a request of version {said.get('version')!r:.40}; {REQUEST_VERSION} is understood"
+        msg = f"it is a request of version {_shown(said.get('version'), 40)}; {REQUEST_VERSION} is understood"
         raise BadRequestError(msg)
     by, client = _field(said, "by", _mapping), _field(said, "client", _mapping)
     value = _field(by, "pickle", _bytes) if "pickle" in by else None
@@ -177,12 +178,19 @@ def _field(said: Mapping[str, Any], name: str, check: Callable[[Any], Any]) -> A
         msg = f"its field {name!r} is missing"
         raise BadRequestError(msg) from error
     except (ValueError, TypeError, OverflowError) as error:
-        msg = f"its field {name!r} is not what it should be: {said[name]!r:.60}"
+        msg = f"its field {name!r} is not what it should be: {_shown(said[name], 60)}"
         raise BadRequestError(msg) from error
 
 
 def _finite(number: str) -> float:
     return _number(float(number))
+
+
+def _shown(value: object, most: int) -> str:
+    try:
+        return repr(value)[:most]
+    except RecursionError:
+        return "something nested too deeply"
 
 
 def _require(condition: object) -> None:
@@ -192,6 +200,8 @@ def _require(condition: object) -> None:
 
 def _text(value: Any) -> str:
     _require(isinstance(value, str) and len(value) <= MAX_TEXT and "\0" not in value)
+    # Paths of any bytes can be written so (PEP 383); a lone surrogate can't, and means nothing anywhere.
+    value.encode("utf-8", "surrogateescape")
     return str(value)
 
 

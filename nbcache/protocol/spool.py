@@ -29,10 +29,13 @@ from typing import TYPE_CHECKING, Final
 from nbcache.passing import let_pass, suppressed
 from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError
-from nbcache.store import atomic, bounded, layout
+from nbcache.store import atomic, bounded, folders, layout
+from nbcache.store.folders import Folder, is_regular
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from nbcache.protocol.requests import Request
     from nbcache.trust import Trust
 
@@ -114,21 +117,28 @@ def waits(path: str) -> bool:
 
 def withdraw(path: str) -> None:
     """Take a request back, or out."""
-    with suppressed(OSError):
-        os.unlink(path)
+    folders.remove(path)
 
 
-def scan(root: str) -> list[Waiting]:
-    """Return what lies in the spool, the oldest first."""
+def scan(root: str, odd: Callable[[str], None] = lambda _name: None) -> list[Waiting]:
+    """Return the files in the spool, the oldest first. ``odd`` is told the name of each item that is no regular file.
+
+    Such an item (a directory, a FIFO, a link) is no request, whatever it is called, and costs no more than its listing.
+    """
     found: list[Waiting] = []
     try:
-        with os.scandir(f"{root}/{layout.REQUESTS}") as items:
-            for item in items:
+        with Folder(root, layout.REQUESTS) as folder:
+            for item in folder.items():
                 # Temporaries of those who are writing are hidden files.
-                if not item.name.startswith("."):
-                    with suppressed(OSError):
-                        status = item.stat(follow_symlinks=False)
-                        found.append(Waiting(item.path, status.st_ino, status.st_size, status.st_mtime_ns))
+                if item.name.startswith("."):
+                    continue
+                if not is_regular(item):
+                    odd(item.name)
+                    continue
+                with suppressed(OSError):
+                    status = item.stat(follow_symlinks=False)
+                    path = f"{root}/{layout.REQUESTS}/{item.name}"
+                    found.append(Waiting(path, status.st_ino, status.st_size, status.st_mtime_ns))
     except OSError as raised:
         let_pass(raised)
         return []
@@ -211,29 +221,28 @@ def failures(root: str) -> list[Failure]:
 def sweep_failures(root: str) -> int:
     """Remove the oldest beyond :data:`MAX_FAILURES`; return how many."""
     dated: list[tuple[float, str]] = []
-    for path in _failure_paths(root):
-        with suppressed(OSError):
-            dated.append((os.lstat(path).st_mtime, path))
-    surplus = sorted(dated)[: max(0, len(dated) - MAX_FAILURES)]
-    for _, path in surplus:
-        with suppressed(OSError):
-            os.unlink(path)
-    return len(surplus)
+    with suppressed(OSError), Folder(root, layout.FAILED) as folder:
+        for item in _failure_files(folder):
+            with suppressed(OSError):
+                dated.append((item.stat(follow_symlinks=False).st_mtime, item.name))
+        surplus = sorted(dated)[: max(0, len(dated) - MAX_FAILURES)]
+        return sum(folder.remove(name) for _, name in surplus)
+    return 0
 
 
 def forget_failure(root: str, key: str) -> None:
     """The key was built after all."""
-    with suppressed(OSError):
-        os.unlink(f"{root}/{layout.FAILED}/{key}{SUFFIX}")
+    folders.remove(f"{root}/{layout.FAILED}/{key}{SUFFIX}")
 
 
 def _failure_paths(root: str) -> list[str]:
-    try:
-        with os.scandir(f"{root}/{layout.FAILED}") as items:
-            return [item.path for item in items if item.name.endswith(SUFFIX) and not item.name.startswith(".")]
-    except OSError as raised:
-        let_pass(raised)
-        return []
+    with suppressed(OSError), Folder(root, layout.FAILED) as folder:
+        return [f"{root}/{layout.FAILED}/{item.name}" for item in _failure_files(folder)]
+    return []
+
+
+def _failure_files(folder: Folder) -> Iterator[os.DirEntry[str]]:
+    return (item for item in folder.files() if item.name.endswith(SUFFIX) and not item.name.startswith("."))
 
 
 def _write_failure(root: str, name: str, failure: Failure) -> None:

@@ -95,7 +95,7 @@ def remove_slot(path: str) -> bool:
     try:
         with Folder(directory) as folder:
             last = slot
-            while last + 1 < layout.MAX_SLOTS and folder.has(base + layout.SUFFIXES[last + 1]):
+            while last + 1 < layout.MAX_SLOTS and folder.owner(base + layout.SUFFIXES[last + 1]) is not None:
                 last += 1
             if last == slot:
                 return folder.remove(name)

@@ -62,14 +62,13 @@ class Folder:
         """Open a file in it. Raises OSError."""
         return os.open(name, flags, dir_fd=self._fd)
 
-    def has(self, name: str) -> bool:
-        """Whether something of that name lies in it."""
+    def owner(self, name: str) -> int | None:
+        """Return the uid of whoever owns what has that name in it; None if nothing does."""
         try:
-            os.stat(name, dir_fd=self._fd, follow_symlinks=False)
+            return os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_uid
         except OSError as raised:
             let_pass(raised)
-            return False
-        return True
+            return None
 
     def remove(self, name: str) -> bool:
         """Remove a file; return whether it went."""

@@ -13,9 +13,9 @@ A lease keeps work from being done twice; it doesn't protect anything. Publishin
 wrong with a lock, the answer is a lease that holds nothing: to compile twice is harmless, not to compile at all isn't.
 Acquiring never blocks, and a killed process never blocks others beyond the times above.
 
-Nor may somebody who can't write here keep others waiting. An ``flock`` needs no more than an open file, whoever may read
-it, so files for it are made for their owner alone (nobody else may write in this directory anyway); one that others may
-open, of whatever origin, is removed and made anew. What is owned by somebody who isn't trusted is no lease.
+Nor may somebody who can't write here keep others waiting. An ``flock`` needs no more than an open file, and whoever may
+read can open it, so files for it are made for their owner alone (nobody else may write in this directory anyway); one
+that others may open, of whatever origin, is removed and made anew. What somebody owns who isn't trusted is no lease.
 
 The two kinds use different names, so that a file server that sees the directory as local and its clients that
 see it as NFS don't read each other's files; they may do work twice.

@@ -73,6 +73,11 @@ def missing(path: str) -> list[str]:
     return [name for name, _ in _TREE if not os.path.isdir(f"{path}/{name}")]
 
 
+def links(path: str) -> list[str]:
+    """Return those directories of a store that are symbolic links: nothing behind them is looked at."""
+    return [name for name, _ in _TREE if os.path.islink(f"{path}/{name}")]
+
+
 def make_tree(path: str, *, tag_root: bool = False, whole: bool = False) -> None:
     """Make the directories inside an existing root, as far as they are missing, and mark them as a cache.
 

@@ -17,9 +17,9 @@ skew the statistics and keep an entry alive; it can't do more.
 So that the directory doesn't grow for ever, :func:`fold` sums up the records of processes long gone in
 ``v1/usage.json``, a record of the same shape with two fields more: ``processes`` and ``last_use {key: Unix s}``.
 
-Nor may records cost whoever reads them more than it has to give: all reading is within a :class:`Budget`. A program that
-ends gives 100 ms, and reads only what trusted users wrote (:func:`at_exit`); commands and the daemon, whose business it
-is, sum up in steps of bounded size.
+Nor may records cost whoever reads them more than it has to give: all reading is within a :class:`Budget`. A program
+that ends gives 100 ms, and reads only what trusted users wrote (:func:`at_exit`); commands and the daemon, whose
+business it is, sum up in steps of bounded size.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def fold(
     budget = Budget(FOLD_STEP) if budget is None else budget
     try:
         with Folder(root, layout.USAGE) as folder:
-            return _fold(root, folder, keep, _records(folder, budget, trust, limit), most, budget)
+            return _fold(root, folder, keep, islice(_records(folder, budget, trust, limit), most), budget)
     except (OSError, ValueError) as raised:
         let_pass(raised)
         return 0
@@ -234,9 +234,9 @@ def fold_all(root: str, keep: Callable[[str], bool]) -> int:
     """Fold step by step until nothing is left to be folded, or :data:`FOLD_STEPS` were made; return how many."""
     count = 0
     for _ in range(FOLD_STEPS):
-        folded = fold(root, keep)
-        count += folded
-        if not folded:
+        budget = Budget(FOLD_STEP)
+        count += fold(root, keep, budget=budget)
+        if not budget.over:
             break
     return count
 
@@ -246,7 +246,6 @@ def _fold(
     folder: Folder,
     keep: Callable[[str], bool],
     records: Iterator[tuple[str, Record | None, os.stat_result]],
-    most: int,
     budget: Budget,
 ) -> int:
     directory = folder.status
@@ -265,8 +264,6 @@ def _fold(
                 return 0
         _add(total, record, keep)
         folded.append(name)
-        if len(folded) >= most:
-            break
     if total is None:
         return 0
     total["last_use"] = {key: when for key, when in total["last_use"].items() if keep(key)}

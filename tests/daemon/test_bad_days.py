@@ -344,7 +344,7 @@ def test_a_dead_daemon_s_date_is_in_the_future(place, programs, host):
     store = place / "store"
     daemon = daemons.Daemon(store)
     daemon.kill()
-    rewrite(daemon, beat=time.time() + YEAR, **({} if host == "here" else {"host": host}))
+    rewrite(daemon, beat=time.time() + YEAR, **({} if host == "here" else {"host": host, "place": host}))
     if host == "elsewhere":
         os.utime(store / "v1/daemon/one.json", (time.time() + YEAR,) * 2)
     programs.ask(store, "alone")

@@ -6,11 +6,16 @@ import dataclasses
 import os
 import random
 import sys
+import threading
 
 import pytest
 from nbtest import daemons, fuzzing, proc
 from nbtest.kinds import LIB
 
+from nbcache import config
+from nbcache.client import logs
+from nbcache.daemon import service, sparing
+from nbcache.daemon.notify import Notifier
 from nbcache.protocol.requests import Request
 
 KEY = "ab" * 32
@@ -129,8 +134,6 @@ def test_another_toolchain(store, tmp_path):
 def test_odd_files(store, tmp_path):
     requests = store / "v1/requests"
     (tmp_path / "target").write_bytes(request().line())
-    os.mkfifo(requests / f"{KEY}.fifo.json")
-    os.symlink(tmp_path / "target", requests / f"{KEY}.link.json")
     os.link(tmp_path / "target", requests / f"{KEY}.hard.json")
     with (requests / ".large").open("wb") as file:
         file.truncate(1 << 40)
@@ -139,19 +142,114 @@ def test_odd_files(store, tmp_path):
     (requests / "no suffix").write_bytes(b"")
     daemons.wait_for(lambda: not os.listdir(requests), 60, lambda: f"left: {os.listdir(requests)}")
     reasons = {each["function"]: each["reason"] for each in daemons.failures(store)}
-    assert "not a regular file" in reasons[f"{KEY}.fifo.json"]
-    assert "can't be opened" in reasons[f"{KEY}.link.json"]
     assert "2 names" in reasons[f"{KEY}.hard.json"]
     assert "longer than" in reasons[f"{KEY}.large.json"]
     assert (tmp_path / "target").read_bytes() == request().line()
 
 
-def test_a_directory_in_the_spool_is_left_alone(store):
-    folder = store / "v1/requests" / f"{KEY}.folder.json"
-    folder.mkdir()
-    daemons.wait_for(lambda: daemons.failures(store), 60)
-    assert folder.is_dir()
-    folder.rmdir()
+def test_what_is_no_file_is_said_once_and_left_alone(tmp_path):
+    """However many there are, and however often they change: a stranger must not fill the log, or failed/."""
+    store = tmp_path / "store"
+    with daemons.daemon(store) as daemon:
+        requests = store / "v1/requests"
+        (tmp_path / "target").write_bytes(request().line())
+        os.mkfifo(requests / f"{KEY}.fifo.json")
+        os.symlink(tmp_path / "target", requests / f"{KEY}.link.json")
+        folders = [requests / f"{KEY}.{number}.json" for number in range(300)]
+        for turn in range(3):
+            for folder in folders:
+                folder.mkdir(exist_ok=True)
+                (folder / str(turn)).mkdir()
+            # It has looked through the spool since.
+            path = put(store, request(function=f"no_such_module:f{turn}").line(), f"{KEY}.turn{turn}.json")
+            daemons.wait_for(lambda path=path: not path.exists(), 60, lambda: daemon.log)
+        assert daemon.log.count("no regular file") == 1, daemon.log
+        assert [each["key"] for each in daemons.failures(store)] == [KEY]
+        assert all(folder.is_dir() for folder in folders)
+        assert daemon.stop() == 0
+
+
+def test_strangers_do_not_fill_the_log(tmp_path):
+    store = tmp_path / "store"
+    with daemons.daemon(store) as daemon:
+        for number in range(300):
+            put(store, b"no request", f"one of many {number}.json")
+            put(store, b'{"nbcache": "request", "version": "%d"}' % number, f"another {number}.json")
+        daemons.wait_for(lambda: not daemons.spool(store), 60, lambda: daemon.log)
+        assert daemon.log.count("it is not JSON") == 1
+        assert daemon.log.count("is rejected") <= sparing.MOST
+        assert "further ones aren't written" in daemon.log
+        assert daemon.stop() == 0
+
+
+SURROGATE = chr(0xD800)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"interpreter": f"/no/such/{SURROGATE}"},
+        {"settings": {"NUMBA_X": SURROGATE}},
+        {"path": (SURROGATE,)},
+        {"signature": SURROGATE},
+        {"function": f"json:{SURROGATE}"},
+        {"components": ((SURROGATE, SURROGATE),)},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_text_that_cannot_be_encoded(store, fields):
+    """The daemon lives on (the fixture says so), and who asked is answered."""
+    assert "is not what it should be" in outcome_of(store, put(store, request(**fields).line()))
+
+
+def test_names_and_texts_of_any_bytes(store):
+    path = put(store, request(path=(os.fsdecode(b"/caf\xe9"),)).line(), os.fsdecode(b"caf\xe9\x1b[31m\n.json"))
+    daemons.wait_for(lambda: not path.exists(), 60)
+
+
+def test_a_fault_over_a_request_ends_that_request_alone(tmp_path, caplog):
+    """Whatever it is that nobody thought of: here, an executor that raises something odd."""
+    store = tmp_path / "store"
+    (store / "v1").mkdir(parents=True)
+
+    class Odd(Exception):
+        pass
+
+    class Service(service.Service):
+        def _make_pool(self, _interpreter, _settings):
+            raise Odd("no\x1b[31m pool\n2026 forged")
+
+    settings = config.Settings(dir=str(store))
+    running = Service(settings, service.Options(state=str(tmp_path / "state")), lambda: settings)
+    thread = threading.Thread(target=running.run, args=(Notifier({}),))
+    logs.configure(settings)
+    thread.start()
+    try:
+        for number in range(3):
+            path = put(store, request().line(), f"{KEY}.{number}.json")
+            daemons.wait_for(lambda path=path: not path.exists(), 60)
+        assert thread.is_alive()
+    finally:
+        running.stop()
+        thread.join(60)
+    (said,) = (each for each in caplog.records if each.levelno >= 30 and "fault" in each.getMessage())
+    assert said.getMessage() == "a fault of nbcache over no_such_module:f: Odd: no\\x1b[31m pool\\n2026 forged"
+    assert not os.listdir(store / "v1/failed")
+    assert not os.listdir(store / "v1/leases")
+
+
+def test_a_store_s_directories_that_are_links(tmp_path):
+    store, elsewhere = tmp_path / "store", tmp_path / "elsewhere"
+    (elsewhere).mkdir()
+    (elsewhere / f"{KEY}.0.json").write_bytes(request().line())
+    (store / "v1").mkdir(parents=True)
+    for name in ("requests", "failed", "leases"):
+        (store / "v1" / name).symlink_to(elsewhere)
+    with daemons.daemon(store) as daemon:
+        daemons.wait_for(lambda: "symbolic links aren't followed" in daemon.log, 60, lambda: daemon.log)
+        assert daemon.stop() == 0
+        assert daemon.log.count("aren't followed: v1/failed, v1/leases, v1/requests in") == 1
+    assert os.listdir(elsewhere) == [f"{KEY}.0.json"]
 
 
 def others(folder):

@@ -74,7 +74,7 @@ def test_without_a_daemon_nobody_waits(place):
         if state == "silent":
             heartbeat = store / "v1/daemon/one.json"
             # As on another host, where nobody can tell that its process is gone.
-            old = re.sub('"host": "[^"]*"', '"host": "elsewhere"', heartbeat.read_text())
+            old = re.sub('"place": "[^"]*"', '"place": "elsewhere"', heartbeat.read_text())
             heartbeat.write_text(re.sub('"beat": [0-9.]*', '"beat": 1.0', old))
             os.utime(heartbeat, (1, 1))
         outcome = client(main, store, NBCACHE_WAIT_SECONDS="3600")

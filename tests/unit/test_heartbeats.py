@@ -2,6 +2,9 @@
 
 import dataclasses
 import os
+import shutil
+import subprocess
+import sys
 import time
 
 import pytest
@@ -55,6 +58,82 @@ def test_alive(ago, alive):
     assert dataclasses.replace(SIGN, beat=time.time() - ago).alive is alive
 
 
+def leave(root, count, **fields):
+    """Heartbeats of daemons that nobody hears of any more."""
+    for number in range(count):
+        heartbeats.write(root, dataclasses.replace(SIGN, name=f"a{number:03}", beat=1.0, **fields))
+        os.utime(heartbeats.path_of(root, f"a{number:03}"), (1, 1))
+
+
+def test_the_living_one_is_seen_behind_many_dead_ones(root):
+    leave(root, heartbeats.MAX_DAEMONS)
+    ahead = time.time() + 365 * 86400
+    for number in range(heartbeats.MAX_DAEMONS):
+        os.utime(heartbeats.path_of(root, f"a{number:03}"), (ahead, ahead))
+    heartbeats.write(root, dataclasses.replace(SIGN, name="z"))
+    found = heartbeats.read(root, Trust())
+    assert len(found) == heartbeats.MAX_DAEMONS
+    assert [each.name for each in found if each.alive] == ["z"]
+
+
+def test_what_is_long_dead_is_removed(root):
+    leave(root, 5)
+    heartbeats.write(root, dataclasses.replace(SIGN, name="lately", beat=time.time() - 2 * DEAD_SECONDS))
+    heartbeats.write(root, dataclasses.replace(SIGN, name="wrong clock", beat=1.0))
+    for name in ("older version", "wrong date"):
+        heartbeats.write(root, dataclasses.replace(SIGN, name=name))
+        os.utime(heartbeats.path_of(root, name), (1, 1))
+    with open(heartbeats.path_of(root, "older version"), "w") as file:
+        file.write("{}")
+    os.utime(heartbeats.path_of(root, "older version"), (1, 1))
+    assert heartbeats.sweep(root, Trust()) == 6
+    assert [each.name for each in heartbeats.read(root, Trust())] == ["lately", "wrong clock", "wrong date"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
+def test_what_a_stranger_left_is_not_touched(root):
+    leave(root, 1)
+    os.chown(heartbeats.path_of(root, "a000"), 4321, 4321)
+    assert heartbeats.sweep(root, Trust()) == 0
+
+
+@pytest.mark.parametrize("char", ["\N{SNOWMAN}", "\N{PILE OF POO}", "\x1b", "\n", "\\", chr(0xD800)])
+def test_what_jobs_are_called_does_not_make_it_unreadable(root, char):
+    jobs = tuple((char * 5000, 1.0, 2.0, char * 5000) for _ in range(heartbeats.MAX_JOBS))
+    heartbeats.write(root, dataclasses.replace(SIGN, jobs=jobs))
+    (found,) = heartbeats.read(root, Trust())
+    assert found.jobs
+    assert all(text.isprintable() for job in found.jobs for text in (job[0], job[3]))
+    with open(heartbeats.path_of(root, "one"), "rb") as file:
+        assert file.read().isascii()
+
+
+IN_ANOTHER_NAMESPACE = """
+import sys
+from nbcache.protocol import heartbeats
+from nbcache.trust import Trust
+(found,) = heartbeats.read(sys.argv[1], Trust())
+print(found.alive, found.gone)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0 or shutil.which("unshare") is None, reason="needs root and unshare")
+def test_pids_of_another_namespace_say_nothing(root):
+    """Sidecars of a pod: one hostname, and pids that mean something else to each."""
+    here = os.getpid()
+    sign = dataclasses.replace(SIGN, host=atomic.host(), pid=here, place=heartbeats.place(), beat=time.time())
+    heartbeats.write(root, dataclasses.replace(sign, born=heartbeats.birth(here)))
+    command = [sys.executable, "-c", IN_ANOTHER_NAMESPACE, root]
+    outside = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert outside.stdout == "True False\n"
+    inside = subprocess.run(
+        ["unshare", "--pid", "--fork", "--mount-proc", *command], capture_output=True, text=True, check=False
+    )
+    if inside.returncode:
+        pytest.skip(f"no PID namespace can be made here: {inside.stderr.strip()}")
+    assert inside.stdout == "True False\n"
+
+
 YEAR = 365 * 86400
 
 
@@ -71,11 +150,12 @@ def test_one_of_two_clocks_may_be_wrong(root, said, dated, alive):
 
 def test_a_pid_that_is_another_process_s_now():
     pid = os.getpid()
-    mine = dataclasses.replace(SIGN, host=atomic.host(), pid=pid, born=heartbeats.birth(pid), beat=time.time())
+    mine = dataclasses.replace(SIGN, place=heartbeats.place(), pid=pid, born=heartbeats.birth(pid), beat=time.time())
     assert mine.alive
     assert dataclasses.replace(mine, born=0).alive
     assert not dataclasses.replace(mine, born=mine.born + 1).alive
-    assert dataclasses.replace(mine, born=mine.born + 1, host="elsewhere").alive
+    assert dataclasses.replace(mine, born=mine.born + 1, place="elsewhere").alive
+    assert dataclasses.replace(mine, pid=1 << 40, place="").alive
     assert not dataclasses.replace(mine, pid=1 << 40).alive
     assert heartbeats.birth(1 << 40) == 0
 

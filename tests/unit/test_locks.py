@@ -1,12 +1,13 @@
 """Leases: they exclude, expire, and never block."""
 
+import fcntl
 import os
 import signal
 import time
 
 import filelock
 import pytest
-from storekit import key, open_store
+from storekit import key, mode, open_store
 
 from nbcache.store import locks
 from nbcache.store.locks import FLOCK, LEASE, Leases
@@ -108,6 +109,56 @@ def test_a_forked_child_that_lives_on_does_not_keep_the_lease(leases, tmp_path):
             assert again.held
     finally:
         kill(child)
+
+
+NOBODY = 65534
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to become somebody else")
+@pytest.mark.parametrize("leftover", [None, 0o644, 0o666])
+def test_a_stranger_s_flock_keeps_nobody_waiting(place, leftover):
+    """Whoever may open a file may lock it: so nobody else may open a lease, and one that others may open is none."""
+    store = open_store(place / "store")
+    path = place / f"store/v1/leases/{key()}.flock"
+    kept = []
+    if leftover is None:
+        lease = store.lease(key())
+    else:
+        path.touch()
+        path.chmod(leftover)
+
+    def lock_it():
+        os.setuid(NOBODY)
+        try:
+            kept.append(path.open("rb"))
+        except PermissionError:
+            return leftover is None
+        fcntl.flock(kept[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return leftover is not None
+
+    child = in_child(lock_it)
+    try:
+        if leftover is None:
+            lease.release()
+        with store.lease(key()) as again:
+            assert again.held
+            assert mode(path) == 0o600
+    finally:
+        kill(child)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
+def test_a_stranger_s_file_is_no_lease(kind, place):
+    store = open_store(place / "store")
+    path = place / f"store/v1/leases/{key()}.{kind}"
+    foreign(path, locks.LEASE_SECONDS)
+    os.chown(path, NOBODY, NOBODY)
+    path.chmod(0o600)
+    with path.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        lease = store.lease(key())
+        assert lease is not None
+        assert not lease.held
 
 
 def foreign(path, seconds):

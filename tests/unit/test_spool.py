@@ -66,28 +66,42 @@ def test_a_request_under_another_key_s_name(root):
     assert "its name" in reason(root)
 
 
-def test_a_symlink(root, tmp_path):
-    path = spool.submit(root, BY_REFERENCE)
+def link(path, tmp_path):
     os.rename(path, tmp_path / "elsewhere")
     os.symlink(tmp_path / "elsewhere", path)
-    assert "can't be opened" in reason(root)
+
+
+def fifo(path, _):
+    os.unlink(path)
+    os.mkfifo(path)
+
+
+def folder(path, _):
+    os.unlink(path)
+    os.mkdir(path)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("become", "said"),
+    [(link, "can't be opened"), (fifo, "not a regular file"), (folder, "not a regular file")],
+    ids=["link", "fifo", "folder"],
+)
+def test_what_is_no_file_is_not_listed_and_not_read(root, tmp_path, become, said):
+    path = spool.submit(root, BY_REFERENCE)
+    before = only(root)
+    become(path, tmp_path)
+    odd = []
+    assert spool.scan(root, odd.append) == []
+    assert odd == [os.path.basename(path)]
+    # It may have become so since it was listed.
+    assert said in spool.take(before, TRUST).reason
 
 
 def test_a_hard_link(root, tmp_path):
     path = spool.submit(root, BY_REFERENCE)
     os.link(path, tmp_path / "second")
     assert "2 names" in reason(root)
-
-
-@pytest.mark.timeout(20)
-def test_a_fifo(root):
-    os.mkfifo(f"{root}/v1/requests/{'ab' * 32}.0.json")
-    assert "not a regular file" in reason(root)
-
-
-def test_a_directory(root):
-    os.mkdir(f"{root}/v1/requests/{'ab' * 32}.0.json")
-    assert "not a regular file" in reason(root)
 
 
 def test_an_enormous_file(root):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from storekit import key, mode, open_store
 
-from nbcache.store import layout, usage
+from nbcache.store import directory, layout, usage
 
 RECORD = {
     "start": 100.0,
@@ -148,6 +148,133 @@ def test_a_damaged_sum_is_replaced(store):
     os.utime(store.write_usage(RECORD), (1, 1))
     assert usage.fold(store.path, lambda _: True) == 1
     assert usage.read_total(store.path)["hit_count"] == 3
+
+
+def old(store, count, **fields):
+    """Records of long ago; their paths."""
+    paths = [store.write_usage({**RECORD, **fields}) for _ in range(count)]
+    for path in paths:
+        os.utime(path, (1, 1))
+    return paths
+
+
+class Meter:
+    """How much was read of records, by counting what is parsed."""
+
+    def __init__(self, monkeypatch):
+        self.bytes = self.files = 0
+        read = usage.bounded.read_up_to
+
+        def read_up_to(fd, most):
+            data = read(fd, most)
+            self.bytes, self.files = self.bytes + len(data), self.files + 1
+            return data
+
+        monkeypatch.setattr(usage.bounded, "read_up_to", read_up_to)
+
+
+def end_of_a_process(store, seconds=3600):
+    """What a process does at its end, in its turn; time is as good as unlimited, so that only the rest counts."""
+    stamp = f"{store.path}/{layout.STAMP}"
+    with open(stamp, "w"):
+        pass
+    os.utime(stamp, (1, 1))
+    assert store.tidy(seconds)
+    return time.time() - os.stat(stamp).st_mtime
+
+
+LARGE = {"argv0": "x" * (usage.MAX_RECORD - 1000)}
+
+
+def test_the_end_of_a_process_reads_so_much_and_no_more(store, monkeypatch):
+    paths = old(store, 40, **LARGE)
+    meter = Meter(monkeypatch)
+    since = end_of_a_process(store)
+    assert 4 << 20 < meter.bytes <= 16 << 20
+    left = sum(map(os.path.exists, paths))
+    assert left == 40 - meter.files
+    # Somebody else goes on soon, and gets to the end.
+    assert since > directory.TIDY_SECONDS - 2 * directory.RESUME_SECONDS
+    for _ in range(6):
+        end_of_a_process(store)
+    assert not any(map(os.path.exists, paths))
+    assert usage.read_total(store.path)["processes"] == 40
+    assert end_of_a_process(store) < directory.TIDY_SECONDS / 2
+
+
+def test_the_end_of_a_process_without_time_reads_nothing(store, monkeypatch):
+    old(store, 40)
+    meter = Meter(monkeypatch)
+    end_of_a_process(store, 0)
+    assert meter.files == 0
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
+def test_the_end_of_a_process_is_not_for_strangers(store, monkeypatch):
+    for path in old(store, 20):
+        os.chown(path, 4321, 4321)
+    writable = old(store, 1)[0]
+    os.chmod(writable, 0o666)
+    meter = Meter(monkeypatch)
+    end_of_a_process(store)
+    assert meter.files == 0
+    # For whoever keeps the store, what they did counts.
+    store.gc()
+    assert meter.files == 21 + 1
+    assert usage.read_total(store.path)["processes"] == 21
+
+
+def test_a_sum_that_is_too_large_for_the_end_of_a_process_is_left_alone(store):
+    uses = {key(number): 1.0 for number in range(40_000)}
+    with open(f"{store.path}/{layout.USAGE_TOTAL}", "w") as file:
+        json.dump({"version": usage.VERSION, "processes": 7, "last_use": uses}, file)
+    (path,) = old(store, 1)
+    end_of_a_process(store)
+    assert os.path.exists(path)
+    store.gc()
+    assert usage.read_total(store.path)["processes"] == 8
+
+
+def test_folding_in_steps(store, monkeypatch):
+    monkeypatch.setattr(usage, "FOLD_STEP", 4 << 20)
+    old(store, 10, **LARGE)
+    sizes = []
+    write = usage.atomic.write_file
+    monkeypatch.setattr(usage.atomic, "write_file", lambda *a, **b: sizes.append(1) or write(*a, **b))
+    assert usage.fold_all(store.path, lambda _: True) == 10
+    assert len(sizes) == 3
+    assert usage.read_total(store.path)["processes"] == 10
+
+
+def test_keys_that_nobody_has_are_not_kept(store):
+    for number in range(5):
+        old(store, 1, hits={key((number, each)): 1 for each in range(2000)} | {key(): 1})
+    used = usage.last_use(usage.read(store.path), {key()}.__contains__)
+    assert set(used) == {key()}
+    asked = []
+    usage.fold(store.path, lambda name: asked.append(name) or name == key())
+    assert set(usage.read_total(store.path)["last_use"]) == {key()}
+    assert len(asked) <= 10_000 + 2
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to become somebody else")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_what_cannot_be_removed_is_not_counted_twice(place):
+    """In a sticky directory, a writer who isn't its owner removes its own records alone."""
+    store = open_store(place / "store")
+    old(store, 3)
+    os.chmod(f"{store.path}/v1", 0o777)
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setuid(65534)
+            theirs = old(store, 1)
+            os._exit(0 if usage.fold(store.path, lambda _: True) == 1 and not os.path.exists(theirs[0]) else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert len(usage.paths(store.path)) == 3
+    assert usage.read_total(store.path)["processes"] == 1
 
 
 def test_folding_without_permission_changes_nothing(store, monkeypatch):

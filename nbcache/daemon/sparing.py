@@ -1,0 +1,35 @@
+"""A log that others can't fill: a thing is said once, and not more than so many things in an hour."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Final
+
+MOST: Final = 100
+"""How many different things are said in an hour."""
+SECONDS: Final = 3600.0
+"""After so long, things may be said again [s]."""
+
+
+class Sparing:
+    """Warns of what anybody can bring about by putting files somewhere. What isn't said is logged at DEBUG."""
+
+    def __init__(self, logger: logging.Logger, most: int = MOST) -> None:
+        """Begin an hour."""
+        self._logger = logger
+        self._most = most
+        self._said: set[str] = set()
+        self._since = time.monotonic()
+
+    def warning(self, about: str, message: str, *args: object, fault: BaseException | None = None) -> None:
+        """Say *message* if nothing was said *about* the same lately."""
+        if time.monotonic() - self._since > SECONDS:
+            self._said.clear()
+            self._since = time.monotonic()
+        new = about not in self._said and len(self._said) < self._most
+        self._logger.log(logging.WARNING if new else logging.DEBUG, message, *args, exc_info=fault)
+        if new:
+            self._said.add(about)
+            if len(self._said) == self._most:
+                self._logger.warning("this was the %dth complaint in an hour; further ones aren't written", self._most)
