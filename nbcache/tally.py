@@ -18,6 +18,8 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, field
 
+from nbcache.regular import open_to_append
+
 VERSION = 1
 COMPILE, PIPELINE, LLVM = KINDS = ("compile", "pipeline", "llvm")
 """Numba's own compile events; runs of type inference; libraries that LLVM optimised."""
@@ -46,7 +48,7 @@ class Tally:
     def _append(self, record: dict[str, object]) -> None:
         data = json.dumps(record).encode() + b"\n"
         try:
-            fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            fd = open_to_append(self._path, 0o600)
             try:
                 os.write(fd, data)
             finally:
@@ -70,9 +72,11 @@ def read(directory: str) -> list[Process]:
     """Return the processes whose records are in `directory`, those of one version; what can't be read is left out."""
     found = []
     for name in sorted(os.listdir(directory)):
-        if not name.endswith(_SUFFIX):
+        path = os.path.join(directory, name)
+        # A FIFO would have to be waited for.
+        if not name.endswith(_SUFFIX) or not os.path.isfile(path):
             continue
-        with open(os.path.join(directory, name), encoding="utf-8") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             process = _parse(file.read())
         if process is not None:
             found.append(process)

@@ -104,8 +104,15 @@ def _count(settings: Settings) -> None:
     if settings.count is None:
         return
     try:
+        import os
+
         from nbcache.glue import truth
 
+        if os.path.lexists(settings.count) and not os.path.isdir(settings.count):
+            import logging
+
+            logging.getLogger("nbcache").warning("NBCACHE_COUNT=%s is no directory: nothing is counted", settings.count)
+            return
         truth.count_into(settings.count)
     except Exception as raised:  # nor must counting
         _let_pass(raised)

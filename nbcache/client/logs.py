@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from nbcache.plain import one_line
+from nbcache.regular import open_to_append
 
 if TYPE_CHECKING:
+    from io import TextIOWrapper
+
     from nbcache.config import Settings
 
 _said: set[str] = set()
+_MODE = 0o666
 
 
 def configure(settings: Settings) -> None:
@@ -25,7 +30,7 @@ def configure(settings: Settings) -> None:
             _add(logger, logging.StreamHandler())
     if settings.log_file:
         try:
-            _add(logger, _LogFile(settings.log_file, delay=True))
+            _add(logger, _LogFile(settings.log_file, encoding="utf-8", delay=True, errors="backslashreplace"))
         except OSError as exc:
             logger.warning("NBCACHE_LOG_FILE=%s can't be used: %s", settings.log_file, exc.strerror)
 
@@ -51,6 +56,10 @@ class _LogFile(logging.FileHandler):
     """A log whose disk may be full: standard error is told once, and lines are lost until they can be written."""
 
     _told = False
+
+    def _open(self) -> TextIOWrapper:
+        fd = open_to_append(self.baseFilename, _MODE)
+        return os.fdopen(fd, "a", encoding=self.encoding, errors=self.errors)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line; never raises for what the filesystem does."""

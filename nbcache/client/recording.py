@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from nbcache.client import logs
 from nbcache.protocol.requests import BadRequestError
+from nbcache.regular import open_to_append
 
 if TYPE_CHECKING:
     from nbcache.glue.units import Unit
@@ -34,7 +35,7 @@ def append(path: str, unit: Unit) -> None:
     if request is None:
         return
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
+        fd = open_to_append(path, _MODE)
         try:
             os.write(fd, request.line() + b"\n")
         finally:

@@ -14,7 +14,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from nbcache import config
+from nbcache import __version__, config
 from nbcache.client import logs
 from nbcache.counting import Counters
 from nbcache.passing import let_pass
@@ -543,7 +543,7 @@ class ClientSession:
             build=build,
             # A twin gets a variant of its own, so that the next process can load both.
             guard=packed.guard + (f"#{self._twins[unit.key]}" if unit.key in self._twins else ""),
-            extra={},
+            extra={"nbcache": __version__},
         )
         # Not waiting for the disk: what a power failure tears fails its checksums and is a miss.
         published = self.store.publish(header, packed.sections, durable=False)
@@ -572,7 +572,7 @@ class ClientSession:
             created=time.time(),
             build="",
             guard=variant,
-            extra={},
+            extra={"nbcache": __version__},
         )
         if self.store.writable:
             self.store.publish(header, {"meta": content}, durable=False)

@@ -21,7 +21,8 @@ soon as that pid is nobody's, or that of a process which was born at another tim
 version is none.
 
 A heartbeat is at most :data:`MAX_HEARTBEAT` bytes as it is written: in ASCII, where one character may take twelve. Of
-the jobs, as many are told as fit in. Readers look at the :data:`MAX_DAEMONS` newest, and a daemon removes those of an hour ago (:func:`sweep`): one that lives writes again.
+the jobs, as many are told as fit in. Readers look at the :data:`MAX_DAEMONS` newest, and a daemon removes those of an
+hour ago (:func:`sweep`): one that lives writes again.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class Header(NamedTuple):
     guard: str
     """Digest of what must also hold for this variant; ``""`` for nothing."""
     extra: Mapping[str, object] = MappingProxyType({})
-    """Small JSON; unknown fields are ignored."""
+    """Small JSON; unknown fields are ignored. ``nbcache``: the version of the package that made the entry."""
 
 
 class ParsedEntry:

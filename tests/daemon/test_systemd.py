@@ -217,6 +217,18 @@ def test_the_program_is_found_beside_the_package_or_on_the_path(tmp_path, progra
         ([], "NBCACHE_DIR=relative\n", 1, "isn't absolute: relative"),
         ([], "NBCACHE_DIR=/a b|c\n", 1, "has characters that this script doesn't take: /a b|c"),
         ([], "NBCACHE_DIR=/a%n\n", 1, "has characters that this script doesn't take: /a%n"),
+        *(
+            ([], f"NBCACHE_DIR={store}\n", 1, f"choose another place, such as /var/cache: {store}")
+            for store in (
+                "/tmp",
+                "/tmp/store",
+                "/var/tmp/store",
+                "/home/me/store",
+                "/root/x",
+                "/dev/shm/x",
+                "/run/user/1",
+            )
+        ),
     ],
 )
 def test_what_cannot_be_installed_is_one_line(tmp_path, program, arguments, settings, status, said):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -329,6 +331,25 @@ class TestSettings:
 
     def test_log_file_in_a_folder_that_does_not_exist(self, place):
         check(write(place), place / "store", extra={"NBCACHE_LOG_FILE": str(place / "no" / "log")})
+
+    @pytest.mark.parametrize("odd", ["fifo", "fifo that is read", "socket", "device"])
+    @pytest.mark.parametrize("name", ["NBCACHE_LOG_FILE", "NBCACHE_RECORD", "NBCACHE_COUNT"])
+    def test_what_is_no_regular_file_is_not_waited_for(self, place, name, odd):
+        main, store, path = write(place), place / "store", place / "odd"
+        with ExitStack() as opened:
+            if odd == "socket":
+                opened.enter_context(socket.socket(socket.AF_UNIX)).bind(str(path))
+            elif odd == "device":
+                path = Path("/dev/full")
+            else:
+                os.mkfifo(path)
+            if odd == "fifo that is read":
+                opened.callback(os.close, os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+            extra = {name: str(path), **({"NBCACHE_LOG": "debug"} if name == "NBCACHE_LOG_FILE" else {})}
+            outcome = check(main, store, says=f"{name}={path}", extra=extra)
+            # Whether it is refused, and not just full.
+            assert "not a regular file" in outcome.stderr or "is no directory" in outcome.stderr
+        assert entries(store)
 
     def test_settings_file_that_is_no_toml(self, place):
         (place / "nbcache").mkdir()

@@ -11,6 +11,7 @@ import pytest
 from nbtest import proc
 from numba.core import config
 
+import nbcache
 from nbcache.cli.main import main
 from nbcache.client import session
 
@@ -313,6 +314,7 @@ def test_each_edge_says_whether_it_is_compiled_run_while_compiling_or_referred_t
     (entry,) = [each for each in json.loads(capsys.readouterr().out) if each["function"] == "case:f"]
     assert main(["show", "--dir", str(store), entry["key"]]) == 0
     shown = dict(line.strip().split("  ", 1) for line in capsys.readouterr().out.splitlines() if "  " in line.strip())
+    assert shown["nbcache"].strip() == json.dumps(nbcache.__version__)
     words = {label.rpartition(" ")[2]: text.strip() for label, text in shown.items() if "global" in label}
     assert words["called"] == "CPUDispatcher case:called"
     assert words["helper"] == "function case:helper (run while compiling)"
