@@ -304,7 +304,7 @@ def _records(
             fd = folder.open(item.name, OPEN_FLAGS)
             try:
                 status = os.fstat(fd)
-                if trust is not None and not trust.allows(status):
+                if trust is not None and not trust.allows(status, fd):
                     continue
                 if status.st_size > MAX_RECORD:
                     yield item.name, None, status

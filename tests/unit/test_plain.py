@@ -66,7 +66,8 @@ def test_logged_text_forges_nothing(log):
     assert all(line.isprintable() for line in lines)
 
 
-def test_a_message_that_does_not_fit_its_arguments_is_left_to_logging(log, capsys):
+def test_a_message_that_does_not_fit_its_arguments_is_left_to_logging(log, capsys, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("nbcache"), "propagate", False)
     logging.getLogger("nbcache").warning("%d", "x")
     assert log.getvalue() == ""
     assert "Logging error" in capsys.readouterr().err
