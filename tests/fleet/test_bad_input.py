@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from nbtest import disks, proc, usage
 
+from nbcache.store import usage as records
+
 PROGRAM = """
 import os, shutil
 from numba import njit, vectorize
@@ -357,6 +359,23 @@ class TestSettings:
         main, store = write(place), place / "store"
         check(main, store, says="nbcache.toml", extra={"XDG_CONFIG_HOME": str(place)})
         assert entries(store)
+
+
+class TestUsageRecords:
+    """What others left for the end of a program."""
+
+    def test_a_program_that_only_hits_sums_up_what_trusted_users_left(self, place):
+        main, store = write(place), place / "store"
+        assert proc.run([main], store).status == 0
+        left = [Path(records.write(str(store), {"hit_count": 1}) or "") for _ in range(20)]
+        if os.geteuid() == 0:
+            os.chown(left[0], OTHER_UID, OTHER_UID)
+        for path in (*left, store / "v1/swept"):
+            os.utime(path, (1, 1))
+        check(main, store)
+        kept = {path for path in left if path.exists()}
+        assert kept == ({left[0]} if os.geteuid() == 0 else set())
+        assert records.read_total(str(store))["processes"] == len(left) - len(kept)
 
 
 class TestNumba:
