@@ -175,7 +175,7 @@ class Service:
                 if time.monotonic() - swept > SWEEP_SECONDS or not swept:
                     swept = time.monotonic()
                     self.store.sweep()
-                    heartbeats.sweep(self.store.path, self.store.trust)
+                    heartbeats.sweep(self.store.path, self.store.trust, self._file_time())
                 self._report("housekeeping", None)
             except Exception as error:  # noqa: BLE001  it must not end: a store that is full serves nobody
                 self._report("housekeeping", f"a fault of nbcache while keeping house: {error!r}", error)
@@ -368,8 +368,12 @@ class Service:
 
     def _age(self, waiting: Waiting) -> float:
         """How old a request is [s], by our clock or by the one that dated it: either may be wrong, or jump."""
+        return min(time.time(), self._file_time()) - waiting.mtime_ns / 1e9
+
+    def _file_time(self) -> float:
+        """What time it is by the clock that dates files in the store [Unix s]."""
         written, then = self._dated
-        return min(time.time(), written + time.monotonic() - then) - waiting.mtime_ns / 1e9
+        return written + time.monotonic() - then
 
     def _reject(self, waiting: Waiting, reason: str) -> None:
         self._sparing.warning(reason, "the request %s is rejected: %s", waiting.name, reason)

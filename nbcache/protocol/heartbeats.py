@@ -184,20 +184,21 @@ def read_one(root: str, name: str, trust: Trust) -> Heartbeat | None:
     return None
 
 
-def sweep(root: str, trust: Trust) -> int:
+def sweep(root: str, trust: Trust, now: float | None = None) -> int:
     """Remove what trusted owners left as heartbeats and hasn't changed for an hour; return how many. Never raises.
 
     By both of its dates, and whatever its version is: a daemon that lives after all has it back with the next beat.
+    ``now`` is the time by the clock that dates files there [Unix s], for who knows it: our own may have jumped.
     """
     count = 0
-    now = time.time()
+    now = time.time() if now is None else now
     with suppressed(OSError), Folder(root, layout.DAEMON) as folder:
         for name, written in list(_dated(folder)):
             if abs(now - written) < FORGOTTEN_SECONDS:
                 continue
             heartbeat = _read(folder, name, trust)
             if heartbeat is not None:
-                forgotten = abs(now - heartbeat.beat) >= FORGOTTEN_SECONDS
+                forgotten = abs(time.time() - heartbeat.beat) >= FORGOTTEN_SECONDS
             else:
                 forgotten = folder.owner(name) in trust.uids
             count += forgotten and folder.remove(name)

@@ -90,6 +90,14 @@ def test_what_is_long_dead_is_removed(root):
     assert [each.name for each in heartbeats.read(root, Trust())] == ["lately", "wrong clock", "wrong date"]
 
 
+def test_whose_clock_jumped_removes_nobody_s(root, monkeypatch):
+    heartbeats.write(root, SIGN)
+    now = time.time()
+    monkeypatch.setattr(heartbeats.time, "time", lambda: now + 365 * 86400)
+    assert heartbeats.sweep(root, Trust(), now) == 0
+    assert heartbeats.sweep(root, Trust()) == 1
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
 def test_what_a_stranger_left_is_not_touched(root):
     leave(root, 1)
