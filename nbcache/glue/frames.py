@@ -250,7 +250,8 @@ def build_in(symbol: str) -> str | None:
 
 def _anonymous_names() -> Iterator[int]:
     process = int.from_bytes(os.urandom(8), "little")
-    return (int(f"2{process:020d}{ordinal:09d}") for ordinal in itertools.count())
+    # No generator: an exception that a signal raises inside one ends it for good.
+    return itertools.count(int(f"2{process:020d}{0:09d}"))
 
 
 class UniqueIds:
