@@ -18,8 +18,13 @@ if TYPE_CHECKING:
 
 def switch(environ: "Mapping[str, str]") -> None:
     """What the line in ``nbcache.pth`` calls: wait for Numba if the environment says so, and may."""
-    if (environ.get("NBCACHE_DIR") or environ.get("NBCACHE_COUNT")) and heeds_environment():
+    if is_wanted(environ):
         watch(_load_client)
+
+
+def is_wanted(environ: "Mapping[str, str]") -> bool:
+    """Whether the environment asks for nbcache, and may."""
+    return bool(environ.get("NBCACHE_DIR") or environ.get("NBCACHE_COUNT")) and heeds_environment()
 
 
 def heeds_environment() -> bool:

@@ -90,8 +90,11 @@ class Trust:
             return "is not a regular file"
         return self.writers_problem(status, at)
 
-    def directory_problem(self, path: str) -> str | None:
-        """Say what is wrong with one directory of the store, without looking at those above it. Never raises."""
+    def directory_problem(self, path: str, *, may_be_sticky: bool = False) -> str | None:
+        """Say what is wrong with one directory of the store, without looking at those above it. Never raises.
+
+        Where it *may be sticky*, as those above a store may, others may write in it then.
+        """
         try:
             status = os.lstat(path)
         except (OSError, ValueError) as error:
@@ -99,13 +102,15 @@ class Trust:
             return f"can't be examined: {_reason(error)}"
         if not stat.S_ISDIR(status.st_mode):
             return "is not a directory"
+        if may_be_sticky and status.st_mode & stat.S_ISVTX and status.st_uid in self.uids:
+            return None
         return self.writers_problem(status, path)
 
     def parents_problem(self, path: str) -> str | None:
         """Say what is wrong with the directories above an absolute path without symlinks. Never raises."""
         parent = os.path.dirname(path)
         while True:
-            problem = self._parent_problem(parent)
+            problem = self.directory_problem(parent, may_be_sticky=True)
             if problem is not None:
                 return f"lies in {parent}, which {problem}"
             above = os.path.dirname(parent)
@@ -116,16 +121,6 @@ class Trust:
     def path_problem(self, path: str) -> str | None:
         """Say what is wrong with a directory or any above it. ``path`` is absolute and without symlinks."""
         return self.directory_problem(path) or self.parents_problem(path)
-
-    def _parent_problem(self, path: str) -> str | None:
-        try:
-            status = os.lstat(path)
-        except (OSError, ValueError) as error:
-            let_pass(error)
-            return f"can't be examined: {_reason(error)}"
-        if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX and status.st_uid in self.uids:
-            return None
-        return self.writers_problem(status, path)
 
     def writers_problem(self, status: os.stat_result, at: int | str) -> str | None:
         """Say who else may write what has this status, be it a file, a pipe or a directory."""

@@ -41,8 +41,7 @@ def init_extension() -> None:
     import os
 
     # It comes with the first compilation, which may be after somebody switched the cache off.
-    wanted = os.environ.get("NBCACHE_DIR") or os.environ.get("NBCACHE_COUNT")
-    if wanted and not _state["disarmed"] and _nbcache.heeds_environment():
+    if not _state["disarmed"] and _nbcache.is_wanted(os.environ):
         arm()
 
 

@@ -342,8 +342,7 @@ def _signed(sig: Any) -> Answer:
     """What a template answered that only types: nothing, or a signature."""
     if sig is None:
         return Answer(None, None, (), again=True)
-    types = (sig.return_type, *sig.args, *(() if sig.recvr is None else (sig.recvr,)))
-    return Answer(sig, [str(sig.pysig)], types, again=True)
+    return Answer(sig, [str(sig.pysig)], _types_of(sig), again=True)
 
 
 def _defined(raw: Any) -> Answer:
@@ -351,8 +350,11 @@ def _defined(raw: Any) -> Answer:
     if raw is None:
         return Answer(None, None, ())
     sig, implementation = raw
-    types = (sig.return_type, *sig.args, *(() if sig.recvr is None else (sig.recvr,)))
-    return Answer(raw, implementation, types, runs=True)
+    return Answer(raw, implementation, _types_of(sig), runs=True)
+
+
+def _types_of(sig: Any) -> tuple[Any, ...]:
+    return (sig.return_type, *sig.args, *(() if sig.recvr is None else (sig.recvr,)))
 
 
 @functools.lru_cache(maxsize=256)

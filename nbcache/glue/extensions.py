@@ -20,7 +20,6 @@ import functools
 import hashlib
 import importlib
 import sys
-from operator import is_
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,7 @@ from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue import consulted
 from nbcache.glue.consulted import EVERYTHING, is_type_class
-from nbcache.glue.identity import Unidentifiable
+from nbcache.glue.identity import Unidentifiable, are_same
 from nbcache.glue.instances import HEAP_TYPE
 from nbcache.glue.ownership import is_numba_type, is_toolchain_definition, judging_once
 
@@ -121,7 +120,7 @@ class ExtensionIndex:
     def refresh(self) -> int:
         """Read what has been registered since the last call; return a number that grows with news."""
         sizes, held = self._current_sizes(), [[*table.values()] for _label, table in self._tables]
-        if sizes != self._sizes or not all(map(_are_same, held, self._held)):
+        if sizes != self._sizes or not all(map(are_same, held, self._held)):
             self._sizes, self._held = sizes, held
             before = self._count
             with judging_once():
@@ -387,10 +386,6 @@ class ExtensionIndex:
             for position, each in enumerate(filed):
                 self._ordinals[id(each.key)][1].append(position)
         self._since[name] = self.generation + 1
-
-
-def _are_same(now: list[object], before: list[object]) -> bool:
-    return len(now) == len(before) and all(map(is_, now, before))
 
 
 def _tables() -> list[tuple[str, Any]]:

@@ -398,7 +398,7 @@ class _Watched:
             and list(map(len, self.sized)) == self.sizes
             and all(get(owner, name, MISSING) is seen for get, owner, name, seen in self.odd)
             and all(function(obj) == expected for function, obj, expected in self.checks)
-            and all(_same(take(obj), expected) for take, obj, expected in self.snapshots)
+            and all(are_same(take(obj), expected) for take, obj, expected in self.snapshots)
         )
 
 
@@ -413,7 +413,8 @@ def _holds(watched: _Watched) -> bool:
 _PLAIN = frozenset({dict, MappingProxyType})
 
 
-def _same(now: list[object], before: list[object]) -> bool:
+def are_same(now: list[object], before: list[object]) -> bool:
+    """Whether two lists hold the very same objects."""
     return len(now) == len(before) and all(map(is_, now, before))
 
 

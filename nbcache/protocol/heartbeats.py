@@ -37,7 +37,6 @@ from nbcache.passing import let_pass, suppressed
 from nbcache.plain import one_line
 from nbcache.store import atomic, bounded, layout
 from nbcache.store.folders import Folder
-from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -206,10 +205,9 @@ def sweep(root: str, trust: Trust, now: float | None = None) -> int:
 
 
 def _dated(folder: Folder) -> Iterator[tuple[str, float]]:
-    for item in folder.files():
-        if item.name.endswith(".json") and not item.name.startswith("."):
-            with suppressed(OSError):
-                yield item.name, item.stat(follow_symlinks=False).st_mtime
+    for item in folder.json_files():
+        with suppressed(OSError):
+            yield item.name, item.stat(follow_symlinks=False).st_mtime
 
 
 def _jobs(said: Any) -> tuple[tuple[str, float, float, str], ...]:
@@ -226,15 +224,7 @@ _FIELDS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 def _read(folder: Folder, name: str, trust: Trust) -> Heartbeat | None:
-    try:
-        fd = folder.open(name, OPEN_FLAGS)
-    except OSError as raised:
-        let_pass(raised)
-        return None
-    try:
-        found = bounded.read_json_from(fd, MAX_HEARTBEAT, trust)
-    finally:
-        os.close(fd)
+    found = bounded.read_json(name, MAX_HEARTBEAT, trust, folder.open)
     try:
         said, status = found or ({}, None)
         if status is None or said["nbcache"] != "heartbeat" or said["version"] != HEARTBEAT_VERSION:

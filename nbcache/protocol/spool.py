@@ -34,7 +34,7 @@ from nbcache.store.folders import Folder, is_regular
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from nbcache.protocol.requests import Request
     from nbcache.trust import Trust
@@ -222,7 +222,7 @@ def sweep_failures(root: str) -> int:
     """Remove the oldest beyond :data:`MAX_FAILURES`; return how many."""
     dated: list[tuple[float, str]] = []
     with suppressed(OSError), Folder(root, layout.FAILED) as folder:
-        for item in _failure_files(folder):
+        for item in folder.json_files():
             with suppressed(OSError):
                 dated.append((item.stat(follow_symlinks=False).st_mtime, item.name))
         surplus = sorted(dated)[: max(0, len(dated) - MAX_FAILURES)]
@@ -237,12 +237,8 @@ def forget_failure(root: str, key: str) -> None:
 
 def _failure_paths(root: str) -> list[str]:
     with suppressed(OSError), Folder(root, layout.FAILED) as folder:
-        return [f"{root}/{layout.FAILED}/{item.name}" for item in _failure_files(folder)]
+        return [f"{root}/{layout.FAILED}/{item.name}" for item in folder.json_files()]
     return []
-
-
-def _failure_files(folder: Folder) -> Iterator[os.DirEntry[str]]:
-    return (item for item in folder.files() if item.name.endswith(SUFFIX) and not item.name.startswith("."))
 
 
 def _write_failure(root: str, name: str, failure: Failure) -> None:

@@ -11,16 +11,21 @@ from nbcache.passing import let_pass
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nbcache.trust import Trust
 
 
-def read_json(path: str, limit: int, trust: Trust | None = None) -> tuple[Any, os.stat_result] | None:
+def read_json(
+    path: str, limit: int, trust: Trust | None = None, opener: Callable[[str, int], int] = os.open
+) -> tuple[Any, os.stat_result] | None:
     """Return what a file of at most ``limit`` bytes holds, and its status; None for anything else. Never raises.
 
-    With ``trust``, only from a file that passes the rule. What it holds is just JSON of any shape.
+    With ``trust``, only from a file that passes the rule. What it holds is just JSON of any shape. ``opener`` is what
+    opens it, such as a folder's own.
     """
     try:
-        fd = os.open(path, OPEN_FLAGS)
+        fd = opener(path, OPEN_FLAGS)
     except OSError as raised:
         let_pass(raised)
         return None

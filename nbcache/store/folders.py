@@ -58,6 +58,10 @@ class Folder:
         """Yield the regular files among :meth:`items`. Raises OSError."""
         return (item for item in self.items() if is_regular(item))
 
+    def json_files(self) -> Iterator[os.DirEntry[str]]:
+        """Yield the JSON files among :meth:`files`, but for those that are still being written. Raises OSError."""
+        return (item for item in self.files() if item.name.endswith(".json") and not item.name.startswith("."))
+
     def open(self, name: str, flags: int) -> int:
         """Open a file in it. Raises OSError."""
         return os.open(name, flags, dir_fd=self._fd)

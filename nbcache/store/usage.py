@@ -165,7 +165,7 @@ def paths(root: str) -> list[str]:
     """Return the paths of the records of single processes, :data:`MAX_RECORDS` at most, in no order. Never raises."""
     found: list[str] = []
     with suppressed(OSError), Folder(root, layout.USAGE) as folder:
-        found.extend(f"{root}/{layout.USAGE}/{item.name}" for item in islice(_items(folder), MAX_RECORDS))
+        found.extend(f"{root}/{layout.USAGE}/{item.name}" for item in islice(folder.json_files(), MAX_RECORDS))
     return found
 
 
@@ -287,15 +287,11 @@ def _sum_so_far(root: str, budget: Budget) -> Record | None:
     return read_total(root, budget) or _nothing()
 
 
-def _items(folder: Folder) -> Iterator[os.DirEntry[str]]:
-    return (item for item in folder.files() if item.name.endswith(".json") and not item.name.startswith("."))
-
-
 def _records(
     folder: Folder, budget: Budget, trust: Trust | None, before: float = float("inf")
 ) -> Iterator[tuple[str, Record | None, os.stat_result]]:
     """Yield name, record and status of each file last written ``before``; None for one that is no record."""
-    for item in islice(_items(folder), MAX_RECORDS):
+    for item in islice(folder.json_files(), MAX_RECORDS):
         if not budget.allows():
             return
         with suppressed(OSError):
@@ -311,7 +307,7 @@ def _records(
                     continue
                 if not budget.allows(status.st_size):
                     return
-                found = bounded.read_json_from(fd, MAX_RECORD, trust)
+                found = bounded.read_json_from(fd, MAX_RECORD)  # it has been judged
             finally:
                 os.close(fd)
             loaded = _cleaned(found)
