@@ -123,7 +123,9 @@ def _make_plan(code: CodeType) -> CodePlan:
         for variable, found in _reads(each).items():
             reads.setdefault(variable, set()).update(found)
         attribute_names.update(each.co_names)
-        attribute_names.update(c for c in each.co_consts if isinstance(c, str) and c.isidentifier())
+        # Several at once, too: ``resolve_name("pkg.cfg:K")``.
+        texts = (const.replace(":", ".").split(".") for const in each.co_consts if isinstance(const, str))
+        attribute_names.update(part for parts in texts if all(map(str.isidentifier, parts)) for part in parts)
     return CodePlan(
         digest=_digest(code),
         global_names=tuple(sorted(name for kind, name in reads if kind == GLOBAL)),

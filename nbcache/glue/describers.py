@@ -217,11 +217,12 @@ def _describe_function(node: Node, function: FunctionType) -> None:
     if has_toolchain_globals(function):
         return
     _describe_globals(node, name, function, plan)
-    for imported in imports.imported_by(function):
+    for imported, by_text in imports.imported_by(function, runs=not compiled).items():
         module = imports.loaded(imported)
         node.watch_item(sys.modules, imported, module)
         if isinstance(module, ModuleType) and (not is_toolchain_module(imported) or imported in _ALWAYS_THERE):
-            wanted = _Wanted(plan.attribute_names, _reads_of_import(plan, imported))
+            reads = _HANDED_ON if by_text else _reads_of_import(plan, imported)
+            wanted = _Wanted(plan.attribute_names, reads)
             _describe_module_attributes(node, f"import {name}: {imported}", module, wanted, set())
     if plan.asks_membership:
         for i, (_label, value) in enumerate(node.edges):

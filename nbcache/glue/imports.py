@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import sys
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nbcache.glue.codeplan import nested_codes, plan_of
 from nbcache.glue.identity import MISSING
+from nbcache.glue.ownership import is_toolchain_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,10 +34,14 @@ class Import(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What one code object imports, nested code included; ``texts``: what may name a module, None if nothing can."""
+    """What one code object imports, nested code included.
+
+    ``texts``: what it spells that may name a module; ``by_name``: whether it names a way to import by text.
+    """
 
     statements: tuple[Import, ...]
-    texts: tuple[str, ...] | None
+    texts: tuple[str, ...]
+    by_name: bool
 
 
 _plans: dict[int, tuple[weakref.ref[CodeType], Plan]] = {}
@@ -56,7 +61,7 @@ def _plan_of(code: CodeType) -> Plan:
             statements += _statements(each)
         names.update(each.co_names)
         texts += (const for const in each.co_consts if isinstance(const, str))
-    plan = Plan(tuple(statements), None if names.isdisjoint(_BY_NAME) else tuple(texts))
+    plan = Plan(tuple(statements), tuple(texts), not names.isdisjoint(_BY_NAME))
     # The callback keeps a dead code object's id from being mistaken for its successor's.
     _plans[key] = (weakref.ref(code, lambda _ref: _plans.pop(key, None)), plan)
     return plan
@@ -74,32 +79,46 @@ def _statements(code: CodeType) -> Iterator[Import]:
             yield Import(level if isinstance(level, int) else 0, instruction.argval, tuple(names or ()))
 
 
-def imported_by(function: FunctionType) -> list[str]:
-    """The full names of modules that *function* may import when it runs, whether there are such or not."""
+def imported_by(function: FunctionType, *, runs: bool) -> dict[str, bool]:
+    """The full names of modules that *function* may import, whether there are such or not, sorted.
+
+    With each name whether it is only spelt as text: then nothing tells what becomes of the module. Code that *runs*
+    while compiling may import by text through functions of any name.
+    """
     known = plan_of(function.__code__)
-    if not known.imports and known.attribute_names.isdisjoint(_BY_NAME):  # nearly all functions
-        return []
-    plan = _plan_of(function.__code__)
-    if not plan.statements and plan.texts is None:
-        return []
-    scope = function.__globals__
-    found: dict[str, None] = {}
+    if not runs and not known.imports and known.attribute_names.isdisjoint(_BY_NAME):  # nearly all functions
+        return {}
+    plan, scope = _plan_of(function.__code__), function.__globals__
+    found: dict[str, bool] = {}
     for level, module, names in plan.statements:
         name = _absolute(level, module, scope)
         if name is None:
             continue
         # Without names after it, the statement gives the package at the root.
-        found.update(dict.fromkeys([name, *([] if names else [name.partition(".")[0]])]))
-        found.update(dict.fromkeys(f"{name}.{each}" for each in names if _may_be_module(name, each)))
-    if plan.texts is not None:
-        variables = (scope.get(name) for code in nested_codes(function.__code__) for name in code.co_names)
-        for text in (*plan.texts, *(value for value in variables if isinstance(value, str))):
-            stripped = text.lstrip(".")
-            if stripped and all(part.isidentifier() for part in stripped.split(".")):
-                name = _absolute(len(text) - len(stripped), stripped, scope)
-                if name is not None and name in sys.modules:
-                    found[name] = None
-    return sorted(found)
+        found.update(dict.fromkeys([name, *([] if names else [name.partition(".")[0]])], False))
+        found.update(dict.fromkeys((f"{name}.{each}" for each in names if _may_be_module(name, each)), False))
+    if runs or plan.by_name:
+        found.update(dict.fromkeys(_spelt(plan, function, others_only=not plan.by_name), True))
+    return dict(sorted(found.items()))
+
+
+def _spelt(plan: Plan, function: FunctionType, *, others_only: bool) -> Iterator[str]:
+    """The loaded modules that text names which *function* has: all of it, or what is before a dot or a colon."""
+    scope = function.__globals__
+    values = [scope.get(name) for code in nested_codes(function.__code__) for name in code.co_names]
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # an empty cell
+            values.append(cell.cell_contents)
+    for text in (*plan.texts, *(value for value in values if isinstance(value, str))):
+        stripped = text.lstrip(".")
+        parts = stripped.partition(":")[0].split(".")
+        if not all(part.isidentifier() for part in parts):
+            continue
+        for end in range(len(parts), 0, -1):
+            name = _absolute(len(text) - len(stripped), ".".join(parts[:end]), scope)
+            if name is not None and name in sys.modules and not (others_only and is_toolchain_module(name)):
+                yield name
+                break
 
 
 def _absolute(level: int, module: str, scope: dict[str, Any]) -> str | None:

@@ -59,6 +59,17 @@ _CLASS = """
     LEVEL = Level()
     """
 _NAMED = "Level = cfg.Level\n"
+_LOADED_BY = {
+    "an-alias-of-import-module": ("import importlib\nload = importlib.import_module", "load('cfg').K"),
+    "an-alias-of-import": ("load = __import__", "load('cfg').K"),
+    "an-alias-of-locate": ("from pydoc import locate as load", "load('cfg.K')"),
+    "another-function-s-argument": ("import importlib\ndef k(m):\n    return m.K", "k(importlib.import_module('cfg'))"),
+}
+_UNCACHED_BY = {
+    "an-alias-of-resolve-name": ("from pkgutil import resolve_name as load", "load('cfg:K')"),
+    "a-method-of-the-modules": ("import sys\nload = sys.modules.get", "load('cfg').K"),
+}
+"""Ways to a module by its text, and what is read of it; the latter ones may read any module, and aren't cached."""
 
 PROGRAMS = (
     _program("calls-a-static-method", "n = Level.get()", _CLASS, ("return 11", "return 12"), setup=_NAMED),
@@ -110,5 +121,16 @@ PROGRAMS = (
         "class Missing(Exception):\n    def level(self):\n        return 1\n",
         ("return 1", "return 2"),
         setup="Missing = cfg.Missing\n",
+    ),
+    *(
+        _program(
+            f"loads-a-module-by-{way}",
+            f"n = {read}",
+            "K = 1\n",
+            ("K = 1", "K = 2"),
+            setup=f"{setup}\n",
+            rerun="same" if way in _UNCACHED_BY else "hit",
+        )
+        for way, (setup, read) in (_LOADED_BY | _UNCACHED_BY).items()
     ),
 )
