@@ -25,6 +25,8 @@ class Summary:
     """By reason: ``count``, and ``functions`` as examples."""
     errors: dict[str, int] = field(default_factory=dict)
     published: int = 0
+    evicted: int = 0
+    evicted_bytes: int = 0
     saved_seconds: float = 0.0
     """Compilation that hits saved [s]."""
     built_seconds: float = 0.0
@@ -63,6 +65,8 @@ def aggregate(records: Iterable[Mapping[str, Any]]) -> Summary:
         uncacheable=dict(reasons),
         errors=_by_frequency(total["errors"]),
         published=total["published"],
+        evicted=total["evicted"],
+        evicted_bytes=total["evicted_bytes"],
         saved_seconds=total["saved_seconds"],
         built_seconds=total["built_seconds"],
         start=total["start"],

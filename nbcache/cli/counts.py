@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.cli.place import open_store
 from nbcache.cli.text import age, duration, print_json, size, table
-from nbcache.store import usage
+from nbcache.store import folding, usage
 from nbcache.summary import aggregate
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def show_stats(args: argparse.Namespace) -> int:
         sizes.append(info.size)
         known.add(info.key)
     if store.writable:
-        usage.fold_all(store.path, known.__contains__)
+        folding.fold_all(store.path, known.__contains__)
     budget = usage.Budget()
     summary = aggregate(usage.read(store.path, budget))
     if budget.over:
@@ -68,6 +68,7 @@ def _rows(summary: Summary) -> list[tuple[str, str, str]]:
         *_group("misses", summary.misses),
         ("compiled", str(summary.builds), f"in {duration(summary.built_seconds)}" if summary.builds else ""),
         ("published", str(summary.published), ""),
+        ("evicted", str(summary.evicted), size(summary.evicted_bytes) if summary.evicted else ""),
         *_group("uncacheable", uncacheable, summary.uncacheable),
         *_group("errors", summary.errors),
     ]

@@ -35,7 +35,7 @@ from nbcache.daemon import rows
 from nbcache.daemon.history import History
 from nbcache.daemon.rows import Entry, File, Shard
 from nbcache.daemon.state import State
-from nbcache.store import evict, layout, listing, usage
+from nbcache.store import evict, folding, layout, listing, usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -194,9 +194,9 @@ class Catalogue:
 
         Nothing is learnt before the first complete count: records are only believed about entries that are there, or
         whoever can write one could fill this disk. When done, old records are summed up
-        (:func:`nbcache.store.usage.fold`), as clients that may not write can't; that is one step however long it takes,
-        bounded by :data:`FOLDED_AT_ONCE`, :data:`FOLDED_BYTES` and the size of the sum. A crash in between counts some
-        hits twice.
+        (:func:`nbcache.store.folding.fold`), as clients that may not write can't; that is one step however long it
+        takes, bounded by :data:`FOLDED_AT_ONCE`, :data:`FOLDED_BYTES` and the size of the sum. A crash in between
+        counts some hits twice.
         """
         with self._upkeep:
             if not self._state.get("counted"):
@@ -306,7 +306,7 @@ class Catalogue:
             self._learn(shard, hits)
             yield
         if self._store.writable and latest == _mtime(total_path):
-            usage.fold(root, known.__contains__, most=FOLDED_AT_ONCE, budget=usage.Budget(FOLDED_BYTES))
+            folding.fold(root, known.__contains__, most=FOLDED_AT_ONCE, budget=usage.Budget(FOLDED_BYTES))
             # What this one added to the sum, it knows.
             latest = _mtime(total_path)
         self._state.put({"usage": [latest, sorted(seen)]})

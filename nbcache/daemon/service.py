@@ -171,6 +171,7 @@ class Service:
                 if counted:
                     evicted = self.catalogue.evict(self.settings.max_size, HOUSE_BUDGET)
                     if evicted.removed:
+                        self.store.tell_evicted(evicted.removed, evicted.freed)
                         _log.info("evicted %d entries, %d bytes", evicted.removed, evicted.freed)
                 if time.monotonic() - swept > SWEEP_SECONDS or not swept:
                     swept = time.monotonic()

@@ -250,18 +250,18 @@ class Store:
 
         Also folds old usage records. Returns what was planned; with ``dry_run`` nothing is changed.
         """
-        from nbcache.store import evict, usage
+        from nbcache.store import evict, folding, usage
 
         limit = self._max_size if max_size is None else max_size
         entries = list(self.scan())
         known = {info.key for info in entries}
         if self.writable and not dry_run:
             # First: what was summed up needn't be read record by record.
-            usage.fold_all(self.path, known.__contains__)
+            folding.fold_all(self.path, known.__contains__)
         used = usage.last_use(usage.read(self.path), known.__contains__)
         decided = evict.plan(entries, limit, time.time(), used)
         if self.writable and not dry_run:
-            evict.apply(decided)
+            self.tell_evicted(*evict.apply(decided))
         return decided
 
     def sweep(self) -> int:
@@ -293,6 +293,11 @@ class Store:
         from nbcache.store import usage
 
         return usage.write(self.path, record)
+
+    def tell_evicted(self, count: int, size: int) -> None:
+        """Leave word of how many entries of which size [bytes] were evicted, if any; never raises."""
+        if count:
+            self.write_usage({"processes": 0, "evicted": count, "evicted_bytes": size, "end": time.time()})
 
     def _check(self, fd: int, key: str) -> ParsedEntry | str:
         try:
@@ -367,7 +372,7 @@ class Store:
         """Return whether all was done."""
         import random
 
-        from nbcache.store import evict, listing, usage
+        from nbcache.store import evict, folding, listing, usage
 
         begun = time.monotonic()
         names = listing.shards(self.path)
@@ -387,10 +392,10 @@ class Store:
                 # Reading usage takes time too; not worth it while there is room.
                 known = {info.key for info in entries}
                 used = usage.last_use(usage.read(self.path, budget, self.trust), known.__contains__)
-                evict.apply(evict.plan(entries, limit, time.time(), used))
+                self.tell_evicted(*evict.apply(evict.plan(entries, limit, time.time(), used)))
         listing.sweep(self.path, deadline=begun + seconds)
         # A key is looked for while there is time, and else kept.
-        usage.fold(self.path, lambda key: not budget.in_time or self.exists(key), budget=budget, trust=self.trust)
+        folding.fold(self.path, lambda key: not budget.in_time or self.exists(key), budget=budget, trust=self.trust)
         return seen == len(names) and not budget.over
 
 

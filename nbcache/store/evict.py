@@ -54,6 +54,8 @@ class Plan:
     """The size of everything before [bytes]."""
     entries: int
     """The number of entries before."""
+    sizes: tuple[int, ...] = ()
+    """The size of each of :attr:`remove` [bytes]."""
 
 
 def plan(entries: Iterable[Sized], max_size: int, now: float, last_use: Mapping[str, float]) -> Plan:
@@ -68,19 +70,27 @@ def plan(entries: Iterable[Sized], max_size: int, now: float, last_use: Mapping[
     target = int(max_size * LOW_WATER)
     # Path as the last criterion, so that equal ages are removed in the same order everywhere.
     found.sort(key=lambda item: (min(now, max(item.mtime, last_use.get(item.key, 0.0))), item.path))
-    remove, freed = [], 0
+    remove, sizes, left = [], [], total
     for item in found:
-        if total - freed <= target:
+        if left <= target:
             break
         remove.append(item.path)
-        freed += item.size
-    return Plan(tuple(remove), freed, total, len(found))
+        sizes.append(item.size)
+        left -= item.size
+    return Plan(tuple(remove), sum(sizes), total, len(found), tuple(sizes))
 
 
-def apply(decided: Plan) -> int:
-    """Remove what was planned; return how many files went. What can't be removed stays, without an error."""
+def apply(decided: Plan) -> tuple[int, int]:
+    """Remove what was planned; return how many files went, and their size [bytes].
+
+    What can't be removed stays, without an error.
+    """
     # From the last slot of a key to the first, since removing a slot moves the key's last one into its place.
-    return sum(remove_slot(path) for path in sorted(decided.remove, key=_slot_order, reverse=True))
+    planned = sorted(
+        zip(decided.remove, decided.sizes, strict=True), key=lambda pair: _slot_order(pair[0]), reverse=True
+    )
+    gone = [size for path, size in planned if remove_slot(path)]
+    return len(gone), sum(gone)
 
 
 def remove_slot(path: str) -> bool:

@@ -6,7 +6,7 @@
     hits {key: count} · saved_seconds [s]
     builds [{key, function, seconds}] · builds_count · built_seconds [s]
     misses {reason: count} · uncacheable {reason: {count, functions}} · errors {what: count}
-    published count
+    published count · evicted count · evicted_bytes [bytes]
 
 They are for people (``nbcache stats``) and for eviction, which learns from them when an entry was last used.
 
@@ -14,8 +14,10 @@ Anybody may write here (a client whose uid may not write entries uses them all t
 *data*: JSON of bounded size from a regular file, every field type-checked, everything else dropped. A forged record can
 skew the statistics and keep an entry alive; it can't do more.
 
-So that the directory doesn't grow for ever, :func:`fold` sums up the records of processes long gone in
+So that the directory doesn't grow for ever, :mod:`nbcache.store.folding` sums up the records of processes long gone in
 ``v1/usage.json``, a record of the same shape with two fields more: ``processes`` and ``last_use {key: Unix s}``.
+
+Whoever evicts writes a record of that, of no process (``processes`` is 0), so evictions are counted in the same way.
 
 Nor may records cost whoever reads them more than it has to give: all reading is within a :class:`Budget`. A program
 that ends gives 100 ms, and reads only what trusted users wrote (:func:`at_exit`); commands and the daemon, whose
@@ -26,7 +28,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import time
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -50,19 +51,18 @@ MAX_RECORDS: Final = 50_000
 """How many records are read at most."""
 MAX_READ: Final = 256 << 20
 """How much of records is read at most [bytes], where nothing else is said."""
-FOLD_STEP: Final = 32 << 20
-"""How much of records one step of folding reads [bytes]."""
-FOLD_STEPS: Final = 50
-"""How many such steps a command makes."""
 MAX_KEYS: Final = 8_000
 """How many keys one record names at most, in ``hits`` and in ``builds`` each."""
 MAX_REASONS: Final = 200
 """How many different reasons, errors… are kept."""
 MAX_EXAMPLES: Final = 50
 """How many functions are named as examples under ``uncacheable``."""
-FOLD_SECONDS: Final = 3600.0
-"""From this age a record is folded [s]."""
 MAX_TEXT: Final = 300
+OTHERS: Final = "other reasons"
+"""What stands for the reasons beyond :data:`MAX_REASONS` of a sum, so that none of what was counted gets lost."""
+_SUMS: Final = (
+    "saved_seconds", "built_seconds", "builds_count", "published", "evicted", "evicted_bytes", "processes", "hit_count",
+)  # fmt: skip
 _MOST: Final = (1 << 53) - 1
 
 Record = dict[str, Any]
@@ -107,25 +107,27 @@ def clean(raw: object) -> Record | None:
     builds = _builds(raw.get("builds"))
     record: Record = {
         "version": VERSION,
-        "host": _text(raw.get("host")),
-        "pid": _count(raw.get("pid")),
-        "start": _seconds(raw.get("start")),
-        "end": _seconds(raw.get("end")),
-        "argv0": _text(raw.get("argv0")),
+        "host": text_of(raw.get("host")),
+        "pid": count_of(raw.get("pid")),
+        "start": seconds_of(raw.get("start")),
+        "end": seconds_of(raw.get("end")),
+        "argv0": text_of(raw.get("argv0")),
         "hits": _counts(raw.get("hits"), MAX_KEYS, layout.is_key),
-        "saved_seconds": _seconds(raw.get("saved_seconds")),
+        "saved_seconds": seconds_of(raw.get("saved_seconds")),
         "builds": builds,
-        "builds_count": max(_count(raw.get("builds_count")), len(builds)),
-        "built_seconds": _seconds(raw.get("built_seconds")),
+        "builds_count": max(count_of(raw.get("builds_count")), len(builds)),
+        "built_seconds": seconds_of(raw.get("built_seconds")),
         "misses": _counts(raw.get("misses"), MAX_REASONS),
         "uncacheable": _uncacheable(raw.get("uncacheable")),
         "errors": _counts(raw.get("errors"), MAX_REASONS),
-        "published": _count(raw.get("published")),
-        "processes": max(_count(raw.get("processes")), 1),
+        "published": count_of(raw.get("published")),
+        "evicted": count_of(raw.get("evicted")),
+        "evicted_bytes": count_of(raw.get("evicted_bytes")),
+        "processes": count_of(raw.get("processes", 1)),
         "hit_count": 0,
         "last_use": {},
     }
-    record["hit_count"] = max(_count(raw.get("hit_count")), sum(record["hits"].values()))
+    record["hit_count"] = max(count_of(raw.get("hit_count")), sum(record["hits"].values()))
     return record
 
 
@@ -156,7 +158,7 @@ def read(root: str, budget: Budget | None = None, trust: Trust | None = None) ->
     if total is not None:
         yield total
     with suppressed(OSError), Folder(root, layout.USAGE) as folder:
-        for _, record, _ in _records(folder, budget, trust):
+        for _, record, _ in records(folder, budget, trust):
             if record is not None:
                 yield record
 
@@ -198,96 +200,13 @@ def merge(records: Iterable[Record]) -> Record:
     """Return the sum of records, with ``last_use`` of each key but without ``hits`` and ``builds`` of single
     processes.
     """
-    total = _nothing()
+    total = nothing()
     for record in records:
-        _add(total, record, lambda _: True)
+        add(total, record, lambda _: True)
     return total
 
 
-def fold(
-    root: str,
-    keep: Callable[[str], bool],
-    *,
-    now: float | None = None,
-    age: float = FOLD_SECONDS,
-    most: int = MAX_RECORDS,
-    budget: Budget | None = None,
-    trust: Trust | None = None,
-) -> int:
-    """Add up to ``most`` records older than ``age`` [s] to the sum and remove them; return how many. Never raises.
-
-    One step: what is beyond the budget (default: :data:`FOLD_STEP`) is left for the next. With ``trust``, only what it
-    allows to be read. ``keep(key)`` says of which keys the last use is still wanted. The sum is written before the
-    records are removed: a process killed in between, or two that fold at once, makes them count twice; none gets lost.
-    """
-    limit = (time.time() if now is None else now) - age
-    budget = Budget(FOLD_STEP) if budget is None else budget
-    try:
-        with Folder(root, layout.USAGE) as folder:
-            return _fold(root, folder, keep, islice(_records(folder, budget, trust, limit), most), budget)
-    except (OSError, ValueError) as raised:
-        let_pass(raised)
-        return 0
-
-
-def fold_all(root: str, keep: Callable[[str], bool]) -> int:
-    """Fold step by step until nothing is left to be folded, or :data:`FOLD_STEPS` were made; return how many."""
-    count = 0
-    for _ in range(FOLD_STEPS):
-        budget = Budget(FOLD_STEP)
-        count += fold(root, keep, budget=budget)
-        if not budget.over:
-            break
-    return count
-
-
-def _fold(
-    root: str,
-    folder: Folder,
-    keep: Callable[[str], bool],
-    records: Iterator[tuple[str, Record | None, os.stat_result]],
-    budget: Budget,
-) -> int:
-    directory = folder.status
-    total: Record | None = None
-    folded: list[str] = []
-    for name, record, status in records:
-        # What can't be removed would be counted at each turn.
-        if not _removable(directory, status):
-            continue
-        if record is None:
-            folder.remove(name)
-            continue
-        if total is None:
-            total = _sum_so_far(root, budget)
-            if total is None:
-                return 0
-        _add(total, record, keep)
-        folded.append(name)
-    if total is None:
-        return 0
-    total["last_use"] = {key: when for key, when in total["last_use"].items() if keep(key)}
-    data = json.dumps(total, separators=(",", ":")).encode("ascii")
-    if len(data) > MAX_TOTAL:
-        total["last_use"] = {}
-        data = json.dumps(total, separators=(",", ":")).encode("ascii")
-    atomic.write_file(f"{root}/{layout.USAGE_TOTAL}", data, durable=False)
-    return sum(folder.remove(name) for name in folded)
-
-
-def _sum_so_far(root: str, budget: Budget) -> Record | None:
-    """Return the sum to add to; None if it may be there and can't be read within the budget."""
-    try:
-        size = os.lstat(f"{root}/{layout.USAGE_TOTAL}").st_size
-    except FileNotFoundError:
-        return _nothing()
-    if budget.largest < size <= MAX_TOTAL:
-        budget.over = True
-        return None
-    return read_total(root, budget) or _nothing()
-
-
-def _records(
+def records(
     folder: Folder, budget: Budget, trust: Trust | None, before: float = float("inf")
 ) -> Iterator[tuple[str, Record | None, os.stat_result]]:
     """Yield name, record and status of each file last written ``before``; None for one that is no record."""
@@ -328,12 +247,7 @@ def _cleaned(found: tuple[Any, os.stat_result] | None) -> tuple[Record, float] |
     return record, status.st_mtime
 
 
-def _removable(directory: os.stat_result, file: os.stat_result) -> bool:
-    """Whether this process may remove a file from a directory that it may write: from a sticky one, its own alone."""
-    return not directory.st_mode & stat.S_ISVTX or os.geteuid() in {0, directory.st_uid, file.st_uid}
-
-
-def _nothing() -> Record:
+def nothing() -> Record:
     """Return the sum of no records."""
     total = clean({"version": VERSION})
     assert total is not None  # an empty record is one
@@ -341,8 +255,9 @@ def _nothing() -> Record:
     return total
 
 
-def _add(total: Record, record: Record, keep: Callable[[str], bool]) -> None:
-    for name in ("saved_seconds", "built_seconds", "builds_count", "published", "processes", "hit_count"):
+def add(total: Record, record: Record, keep: Callable[[str], bool]) -> None:
+    """Add a record to a sum; ``keep(key)`` says of which keys the last use is wanted."""
+    for name in _SUMS:
         total[name] += record[name]
     for name in ("misses", "errors"):
         _add_counts(total[name], record[name])
@@ -370,31 +285,34 @@ def _place_use(record: Record, raw: dict[str, Any], mtime: float) -> None:
     """Say when the record's keys were last hit: a sum states it, a process's record was written when it ended."""
     stated = raw.get("last_use")
     if isinstance(stated, dict):
-        record["last_use"] = {k: _seconds(v) for k, v in stated.items() if layout.is_key(k)}
+        record["last_use"] = {k: seconds_of(v) for k, v in stated.items() if layout.is_key(k)}
     # The file's own time and not the "end" it states: the file server's clock is one clock for everybody.
     for key in record["hits"]:
         record["last_use"][key] = mtime
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
+    """Return text of bounded length; "" for anything else."""
     return value[:MAX_TEXT] if isinstance(value, str) else ""
 
 
-def _count(value: object) -> int:
+def count_of(value: object) -> int:
+    """Return a count; 0 for anything else."""
     # Cut and not dropped, so that a forged number can't wipe out the sum it was added to.
     return min(value, _MOST) if type(value) is int and value >= 0 else 0
 
 
-def _seconds(value: object) -> float:
+def seconds_of(value: object) -> float:
+    """Return a time or date [s]; 0 for anything else."""
     if type(value) is int:
-        value = float(_count(value))
+        value = float(count_of(value))
     return min(value, float(_MOST)) if type(value) is float and value >= 0 else 0.0
 
 
 def _counts(value: object, limit: int, accept: Callable[[str], bool] = lambda _: True) -> dict[str, int]:
     if not isinstance(value, dict):
         return {}
-    pairs = ((key[:MAX_TEXT], _count(number)) for key, number in value.items() if accept(key))
+    pairs = ((key[:MAX_TEXT], count_of(number)) for key, number in value.items() if accept(key))
     return dict(pair for pair, _ in zip(pairs, range(limit), strict=False))
 
 
@@ -402,7 +320,7 @@ def _builds(value: object) -> list[dict[str, object]]:
     if not isinstance(value, list):
         return []
     return [
-        {"key": item["key"], "function": _text(item.get("function")), "seconds": _seconds(item.get("seconds"))}
+        {"key": item["key"], "function": text_of(item.get("function")), "seconds": seconds_of(item.get("seconds"))}
         for item in value[:MAX_KEYS]
         if isinstance(item, dict) and layout.is_key(item.get("key"))
     ]
@@ -415,22 +333,24 @@ def _uncacheable(value: object) -> dict[str, dict[str, Any]]:
     for reason, item in list(value.items())[:MAX_REASONS]:
         if isinstance(item, dict):
             functions = item.get("functions")
-            names = [_text(name) for name in functions[:MAX_EXAMPLES]] if isinstance(functions, list) else []
-            cleaned[_text(reason)] = {"count": _count(item.get("count")), "functions": names}
+            names = [text_of(name) for name in functions[:MAX_EXAMPLES]] if isinstance(functions, list) else []
+            cleaned[text_of(reason)] = {"count": count_of(item.get("count")), "functions": names}
     return cleaned
 
 
 def _add_counts(total: dict[str, int], more: dict[str, int]) -> None:
     for name, number in more.items():
-        if name in total or len(total) < MAX_REASONS:
-            total[name] = total.get(name, 0) + number
+        known = _room_for(total, name)
+        total[known] = total.get(known, 0) + number
 
 
 def _add_uncacheable(total: dict[str, dict[str, Any]], more: dict[str, dict[str, Any]]) -> None:
     for reason, item in more.items():
-        if reason not in total and len(total) >= MAX_REASONS:
-            continue
-        known = total.setdefault(reason, {"count": 0, "functions": []})
+        known = total.setdefault(_room_for(total, reason), {"count": 0, "functions": []})
         known["count"] += item["count"]
         names = dict.fromkeys([*known["functions"], *item["functions"]])
         known["functions"] = list(names)[:MAX_EXAMPLES]
+
+
+def _room_for(total: Mapping[str, object], name: str) -> str:
+    return name if name in total or len(total) < MAX_REASONS - 1 else OTHERS

@@ -1,0 +1,51 @@
+"""Why look-ups miss and what fails, as one of a few words: for what is kept for long, and for labels of metrics.
+
+Usage records hold reasons as text for people, which names types, symbols and files, and which anybody may have made up.
+Here each of them becomes a word of an enumeration, so that neither a busy store nor a forged record makes more of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from nbcache.store.directory import REJECTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NEW: Final = "new"
+RECACHE: Final = "recache"
+FAULT: Final = "fault"
+UNUSABLE: Final = "unusable"
+"""An entry is there, and something that it was built with is different in this process."""
+MISSES: Final = (NEW, RECACHE, *REJECTIONS, UNUSABLE, FAULT)
+"""What :func:`miss` returns."""
+PUBLISH: Final = "publish"
+OTHER: Final = "other"
+ERRORS: Final = (PUBLISH, FAULT, OTHER)
+"""What :func:`error` returns."""
+_FAULTS: Final = "a fault of nbcache"
+_FAULT_WHILE: Final = "fault while "
+
+
+def miss(reason: str) -> str:
+    """Return which of :data:`MISSES` a reason is."""
+    if reason in MISSES:
+        return reason
+    return FAULT if reason.startswith(_FAULTS) else UNUSABLE
+
+
+def error(what: str) -> str:
+    """Return which of :data:`ERRORS` an error is."""
+    if what == PUBLISH:
+        return what
+    return FAULT if what.startswith(_FAULT_WHILE) else OTHER
+
+
+def misses(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return how often each of :data:`MISSES` occurred, those that did."""
+    found: dict[str, int] = {}
+    for reason, count in counts.items():
+        word = miss(reason)
+        found[word] = found.get(word, 0) + count
+    return found

@@ -1,0 +1,164 @@
+"""The timeline: what folding keeps of when things happened, bounded whatever the records say."""
+
+import json
+import os
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from storekit import SECTIONS, header, key, open_store
+
+from nbcache.store import folding, layout, reasons, timeline, usage
+from nbcache.store.timeline import DAY, HOUR, Bucket, Timeline
+
+NOW = 1_800_000_000.0
+RECORD = {
+    "version": 1,
+    "hits": {key("a"): 3},
+    "saved_seconds": 1.5,
+    "builds": [{"key": key("c"), "function": "m:f (int64,)", "seconds": 0.5}],
+    "built_seconds": 0.5,
+    "misses": {"new": 2, "the symbol x does not exist in this process": 1},
+    "uncacheable": {"a pointer": {"count": 2, "functions": ["m:g"]}},
+}
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=10) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def record(**fields):
+    return usage.clean({**RECORD, **fields})
+
+
+def test_a_record_counts_in_its_hour_and_in_its_day():
+    line = Timeline()
+    line.add(record(), NOW - 2 * HOUR, NOW)
+    line.add(record(), NOW - 3 * DAY, NOW)
+    line = Timeline.decode(json.loads(line.encode(NOW)))
+    expected = Bucket(1, 3, 1.5, 1, 0.5, 2, 0, 0, {"new": 2, "unusable": 1})
+    assert line.hours == {int((NOW - 2 * HOUR) // HOUR): expected, int((NOW - 3 * DAY) // HOUR): expected}
+    assert line.days == {int((NOW - 2 * HOUR) // DAY): expected, int((NOW - 3 * DAY) // DAY): expected}
+    assert expected.missed == 3
+
+
+def test_the_past_is_forgotten_and_the_future_is_now():
+    line = Timeline()
+    line.add(record(), NOW - 20 * DAY, NOW)
+    line.add(record(), NOW - 1000 * DAY, NOW)
+    line.add(record(), NOW + 1000 * DAY, NOW)
+    assert set(line.hours) == {int(NOW // HOUR)}
+    assert set(line.days) == {int((NOW - 20 * DAY) // DAY), int(NOW // DAY)}
+    later = Timeline.decode(json.loads(line.encode(NOW + 399 * DAY)))
+    assert (later.hours, set(later.days)) == ({}, {int(NOW // DAY)})
+
+
+def test_a_function_changes_when_its_key_does():
+    line = Timeline()
+    for name in ("a", "a", "b", "a"):
+        line.add(record(builds=[{"key": key(name), "function": "m:f", "seconds": 2.0}]), NOW, NOW)
+    (told,) = line.functions.values()
+    assert (told.builds, told.seconds, told.changes) == (4, 8.0, 2)
+
+
+def test_functions_are_bounded_by_what_they_cost_and_by_how_often_they_change():
+    line = Timeline()
+    for number in range(timeline.MAX_COSTLY):
+        line.add(record(builds=[{"key": key("a"), "function": f"dear{number}", "seconds": 100.0}]), NOW, NOW)
+    for turn in range(3):
+        line.add(record(builds=[{"key": key(turn), "function": "cheap:changing", "seconds": 0.1}]), NOW, NOW)
+    for start in range(0, 40_000, 8000):
+        forged = [{"key": key("a"), "function": f"{n}" * 100, "seconds": 0.2} for n in range(start, start + 8000)]
+        line.add(record(builds=forged), NOW, NOW)
+    assert len(line.functions) < 20_000
+    kept = json.loads(line.encode(NOW))["functions"]
+    assert len(kept) == timeline.MAX_COSTLY + timeline.MAX_CHANGING
+    assert "cheap:changing" in kept
+    assert sum(name.startswith("dear") for name in kept) == timeline.MAX_COSTLY
+
+
+def test_it_never_grows_beyond_what_is_read():
+    line = Timeline()
+    most = {
+        **dict.fromkeys(("hit_count", "builds_count", "evicted", "evicted_bytes"), 1 << 53),
+        **dict.fromkeys(("saved_seconds", "built_seconds"), 9e15),
+        "misses": dict.fromkeys([*reasons.MISSES, "else"], 1 << 53),
+    }
+    for hours in range(timeline.DAYS * 24):
+        line.add(record(**most, builds=[]), NOW - hours * HOUR, NOW)
+    names = [{"key": key("a"), "function": f"{n}\U0001f600" * 200, "seconds": 1.0} for n in range(8000)]
+    line.add(record(builds=names), NOW, NOW)
+    data = line.encode(NOW)
+    assert len(data) < timeline.MAX_TIMELINE
+    again = Timeline.decode(json.loads(data))
+    assert (len(again.hours), len(again.days)) == (timeline.HOURS, timeline.DAYS)
+
+
+@given(json_values)
+def test_decoding_anything_gives_a_timeline(value):
+    for raw in (value, {"version": 1, "hours": value}, {"version": 1, "functions": value, "days": {"5": value}}):
+        Timeline.decode(json.loads(Timeline.decode(raw).encode(NOW)))
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"version": 2, "days": {"1": []}}', b"[" * 100_000])
+def test_another_version_is_begun_anew(tmp_path, data):
+    store = open_store(tmp_path)
+    (tmp_path / layout.TIMELINE).write_bytes(data)
+    assert Timeline.read(store.path).days == {}
+    os.utime(store.write_usage(RECORD), (NOW - DAY, time.time() - DAY))
+    assert folding.fold(store.path, lambda _: True) == 1
+    assert len(Timeline.read(store.path).days) == 1
+
+
+def test_folding_keeps_when_it_was(tmp_path):
+    store = open_store(tmp_path)
+    yesterday = time.time() - DAY
+    for _ in range(3):
+        os.utime(store.write_usage(RECORD), (yesterday, yesterday))
+    store.write_usage(RECORD)
+    assert folding.fold(store.path, lambda _: True) == 3
+    line = Timeline.read(store.path)
+    assert [each.hits for each in line.days.values()] == [9]
+    assert [each.processes for each in line.hours.values()] == [3]
+    assert list(line.functions) == ["m:f (int64,)"]
+    assert "timeline.json" not in os.listdir(tmp_path / layout.USAGE)
+
+
+def test_evictions_are_counted_by_whoever_evicts(tmp_path):
+    store = open_store(tmp_path)
+    for number in range(4):
+        assert store.publish(header(str(number)), SECTIONS).ok
+    size = sum(info.size for info in store.scan())
+    plan = store.gc(size // 2)
+    told = usage.merge(usage.read(store.path))
+    assert (told["evicted"], told["evicted_bytes"], told["processes"]) == (len(plan.remove), plan.freed, 0)
+    assert store.gc(size).remove == ()
+    assert usage.merge(usage.read(store.path))["evicted"] == len(plan.remove)
+    folding.fold(store.path, lambda _: True, age=-1)
+    assert [each.evicted_bytes for each in Timeline.read(store.path).days.values()] == [plan.freed]
+
+
+def test_reasons_beyond_the_most_are_counted_together(tmp_path):
+    records = [usage.clean({"version": 1, "misses": {f"{n} {m}": 1 for m in range(100)}}) for n in range(10)]
+    total = usage.clean(usage.merge(records))
+    assert sum(total["misses"].values()) == 1000
+    assert len(total["misses"]) == usage.MAX_REASONS
+    assert reasons.misses(total["misses"]) == {"unusable": 1000}
+
+
+@pytest.mark.parametrize(
+    ("reason", "word"),
+    [
+        ("new", "new"),
+        ("damaged", "damaged"),
+        ("a fault of nbcache", "fault"),
+        ("<script>", "unusable"),
+        ("", "unusable"),
+    ],
+)
+def test_a_reason_is_one_of_a_few_words(reason, word):
+    assert reasons.miss(reason) == word
+    assert word in reasons.MISSES
+    assert reasons.error(reason) in reasons.ERRORS
