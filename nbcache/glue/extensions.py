@@ -20,6 +20,7 @@ import functools
 import hashlib
 import importlib
 import sys
+from collections import Counter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from numba.core import imputils, pythonapi
 from numba.core.datamodel import default_manager
 from numba.core.registry import cpu_target
 from numba.core.rewrites import rewrite_registry
+from numba.core.types.abstract import Type
 from numba.core.typing import templates
 from numba.core.typing.typeof import typeof_impl
 
@@ -34,7 +36,13 @@ from nbcache.glue import consulted
 from nbcache.glue.consulted import EVERYTHING, is_type_class
 from nbcache.glue.identity import Unidentifiable, are_same
 from nbcache.glue.instances import HEAP_TYPE
-from nbcache.glue.ownership import is_numba_type, is_toolchain_definition, judging_once
+from nbcache.glue.ownership import (
+    are_toolchain_definitions,
+    cell_values,
+    is_numba_type,
+    is_toolchain_definition,
+    judging_once,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -94,7 +102,7 @@ class ExtensionIndex:
 
     def __init__(self) -> None:
         self._positions: dict[tuple[int, str], int] = {}
-        self._namesakes: dict[tuple[int, str], dict[int, int]] = {}
+        self._namesakes: dict[tuple[int, str], Counter[int]] = {}
         """For a list of a registry how many of it were read that are for one object, by its id."""
         self._filed: dict[bytes, list[Registration]] = {}
         self._since: dict[bytes, int] = {}
@@ -291,22 +299,28 @@ class ExtensionIndex:
 
     def _read_typing(self, registry: Any) -> None:
         late = registry is templates.builtin_registry
-        counts = self._namesakes.setdefault((id(registry), "functions"), {})
-        for template in self._news(registry, "functions"):
-            before = counts.get(id(template.key), 0)  # the registry keeps it alive
-            counts[id(template.key)] = before + 1
+        functions, attributes = self._news(registry, "functions"), self._news(registry, "attributes")
+        values = self._news(registry, "globals")
+        asked = [(value, template) for value, typ in values for template in getattr(typ, "templates", ())]
+        keys = [*(template.key for template in (*functions, *attributes)), *(value for value, _typ in values)]
+        counts = self._namesakes.setdefault((id(registry), "functions"), Counter())
+        counts_of_values = self._namesakes.setdefault((id(registry), "globals"), Counter())
+        if _are_numbas([*functions, *attributes, *(template for _value, template in asked)], keys):
+            counts.update(map(id, (template.key for template in functions)))  # the registry keeps them alive
+            counts_of_values.update(id(value) for value, _typ in values)
+            return
+        for template in functions:
             if _is_others(template, template.key):
-                self._file_template(template.key, template, before, late=late)
-        for template in self._news(registry, "attributes"):
+                self._file_template(template.key, template, counts[id(template.key)], late=late)
+            counts[id(template.key)] += 1
+        for template in attributes:
             if _is_others(template, template.key):
                 self._file_attributes(template)
-        counts = self._namesakes.setdefault((id(registry), "globals"), {})
-        for value, typ in self._news(registry, "globals"):
-            before = counts.get(id(value), 0)
-            counts[id(value)] = before + 1
+        for value, typ in values:
             for template in getattr(typ, "templates", ()):
                 if _is_others(template, value):
-                    self._file_template(value, template, before, late=late)
+                    self._file_template(value, template, counts_of_values[id(value)], late=late)
+            counts_of_values[id(value)] += 1
 
     def _file_template(self, key: object, template: Any, before: int, *, late: bool) -> None:
         late = late and getattr(template, "metadata", {}).get("target", "generic") == "generic"
@@ -353,6 +367,8 @@ class ExtensionIndex:
 
     def _read_tables(self) -> None:
         for label, table in self._tables:
+            if label not in self._seen and _are_numbas([*table.values()], [*table]):
+                continue
             seen = self._seen.setdefault(label, {})
             for cls, registered in table.items():
                 # What is registered for an abstract base class may be for whoever is said to be one.
@@ -516,6 +532,17 @@ def _is_others(registered: Any, key: object = None, signature: Iterable[Any] | N
     return _is_somebodys(key) or any(map(_is_somebodys, signature or ()))
 
 
+def _are_numbas(registered: list[Any], keys: list[Any]) -> bool:
+    """Whether none of these is others', nor for anything of theirs: one look is enough when nobody extends Numba.
+
+    May say no where it is so; then `_is_others` tells for each.
+    """
+    kinds = {id(type(key)): type(key) for key in keys}.values()  # others' metaclasses say what is equal
+    classes = [kind for kind in kinds if Type in kind.__mro__] + [key for key in keys if issubclass(type(key), type)]
+    functions = [key for key in keys if type(key) is FunctionType]
+    return are_toolchain_definitions([*registered, *functions, *(cls for cls in classes if cls.__flags__ & HEAP_TYPE)])
+
+
 def _is_somebodys(key: object) -> bool:
     """Whether what something is registered for is others': their function, or a class of theirs.
 
@@ -532,19 +559,14 @@ def _is_somebodys(key: object) -> bool:
 def foreign_parts(template: type) -> Iterator[FunctionType]:
     """Somebody's functions inside a template that Numba made around them."""
     for member in vars(template).values():
-        for part in (member, *_enclosed(member)):
+        for part in (member, *cell_values(member)):
             if isinstance(part, FunctionType) and not is_toolchain_definition(part):
                 yield part
 
 
-def _enclosed(function: Any) -> list[Any]:
-    """The values of a closure's cells."""
-    return [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
-
-
 def _undecorated(implementation: Any) -> Any:
     """The user's function inside the closure that ``lower_getattr`` makes around it."""
-    return next((value for value in _enclosed(implementation) if callable(value)), implementation)
+    return next((value for value in cell_values(implementation) if callable(value)), implementation)
 
 
 def _module_of(each: Registration) -> str:

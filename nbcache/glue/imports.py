@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import sys
 import weakref
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nbcache.glue.codeplan import nested_codes, plan_of
 from nbcache.glue.identity import MISSING
-from nbcache.glue.ownership import is_toolchain_module
+from nbcache.glue.ownership import cell_values, is_toolchain_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -106,9 +106,7 @@ def _spelt(plan: Plan, function: FunctionType, *, others_only: bool) -> Iterator
     """The loaded modules that text names which *function* has: all of it, or what is before a dot or a colon."""
     scope = function.__globals__
     values = [scope.get(name) for code in nested_codes(function.__code__) for name in code.co_names]
-    for cell in function.__closure__ or ():
-        with suppress(ValueError):  # an empty cell
-            values.append(cell.cell_contents)
+    values += cell_values(function)
     for text in (*plan.texts, *(value for value in values if isinstance(value, str))):
         stripped = text.lstrip(".")
         parts = stripped.partition(":")[0].split(".")

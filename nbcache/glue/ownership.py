@@ -246,38 +246,41 @@ def _is_toolchain_code(code: CodeType) -> bool:
 
 
 def _is_numbas(cls: type) -> bool:
-    return cls.__module__.startswith("numba.") and is_toolchain_module(cls.__module__)
+    return cls.__module__.startswith("numba.") and _is_from_toolchain(cls.__module__)
 
 
 def _has_toolchain_methods(cls: type) -> bool:
+    if _judged is not None:  # it remembers better
+        return _is_made_by_toolchain(cls)
     known = _classes.get(cls)
     if known is None:
-        known = _classes[cls] = all(map(_is_made_by_toolchain, vars(cls).values()))
+        known = _classes[cls] = _is_made_by_toolchain(cls)
     return known
 
 
-def _is_made_by_toolchain(member: Any) -> bool:
-    kind = type(member)
-    if kind is FunctionType:
-        return _may_be_toolchain_code(member.__code__)
-    if kind in _WITHOUT_CODE:
-        return True
-    for function in (member, getattr(member, "__func__", None), getattr(member, "fget", None)):
-        if isinstance(function, FunctionType) and not _may_be_toolchain_code(function.__code__):
-            return False
-    return True
+def _is_made_by_toolchain(cls: type) -> bool:
+    # The first hit of a process asks this about hundreds of classes: hence no function call for each member.
+    members = vars(cls).values()
+    codes = [member.__code__ for member in members if type(member) is FunctionType]
+    for member in [member for member in members if type(member) not in _WITHOUT_CODE]:
+        codes += [part.__code__ for part in _functions_of(member)]
+    # Dataclasses and named tuples have methods that were generated.
+    return all(file.startswith("<") or _edition_of_file(file) is not None for file in {c.co_filename for c in codes})
+
+
+def _functions_of(member: Any) -> list[FunctionType]:
+    if type(member) is staticmethod:  # most are
+        return [member.__func__] if isinstance(member.__func__, FunctionType) else []
+    parts = (member, getattr(member, "__func__", None), getattr(member, "fget", None))
+    return [part for part in parts if isinstance(part, FunctionType)]
 
 
 _WITHOUT_CODE = frozenset(
-    {str, int, bool, type(None), tuple, dict, frozenset, GetSetDescriptorType, MemberDescriptorType,
-     BuiltinFunctionType}
+    {str, int, bool, type(None), tuple, dict, frozenset, type, FunctionType, GetSetDescriptorType,
+     MemberDescriptorType, BuiltinFunctionType, type(vars(Type)["_abc_impl"])}
 )  # fmt: skip
+"""What kinds of members have no code besides what `_is_made_by_toolchain` looks at first."""
 _classes: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
-
-
-def _may_be_toolchain_code(code: CodeType) -> bool:
-    # Dataclasses and named tuples have methods that were generated.
-    return code.co_filename.startswith("<") or _is_toolchain_code(code)
 
 
 def module_name(name: object) -> str | None:
@@ -303,13 +306,48 @@ def is_toolchain_definition(obj: object) -> bool:
     return module is not None
 
 
+def are_toolchain_definitions(objs: list[Any]) -> bool:
+    """Whether each of *objs* and each function inside them `is_toolchain_definition`.  May say no where it is so.
+
+    One look at hundreds of them, where as many calls would take a third of the first hit of a process.
+    """
+    classes = [obj for obj in objs if issubclass(type(obj), type)]
+    functions = [obj for obj in objs if type(obj) is FunctionType]
+    if len(classes) + len(functions) < len(objs):
+        return False
+    members = [member for cls in classes for member in vars(cls).values()]
+    functions += [member for member in members if type(member) is FunctionType]
+    others = [member for member in members if type(member) not in _WITHOUT_CODE]
+    functions += [part for member in others for part in _functions_of(member)]
+    enclosed = [value for function in functions if function.__closure__ for value in cell_values(function)]
+    functions += [value for value in enclosed if isinstance(value, FunctionType)]
+    modules = [cls.__module__ for cls in classes]
+    modules += [function.__module__ for function in functions if function.__module__ is not None]
+    if not all(type(name) is str for name in modules) or not all(map(_is_from_toolchain, {*modules})):
+        return False
+    if not all(_edition_of_file(file) == "" for file in {function.__code__.co_filename for function in functions}):
+        return False
+    numbas = {*filter(_is_numbas, {base for cls in classes for base in cls.__bases__})}
+    return not any(map(_is_nowhere, [cls for cls in classes if numbas.isdisjoint(cls.__bases__)]))
+
+
+def cell_values(function: Any) -> Iterator[Any]:
+    """What the cells of a function's closure hold, but for those that are still empty."""
+    for cell in getattr(function, "__closure__", None) or ():
+        with suppress(ValueError):
+            yield cell.cell_contents
+
+
 def _is_toolchain_class(cls: type) -> bool:
     module = getattr(cls, "__module__", None)
     if (module is not None and not _is_from_toolchain(module)) or not _has_toolchain_methods(cls):
         return False
     # What is executed without a module says that it is from builtins; Numba's templates are found nowhere either.
-    nowhere = "<" not in cls.__qualname__ and resolve(str(module), cls.__qualname__) is not cls
-    return not (nowhere and not any(map(_is_numbas, cls.__bases__)))
+    return not (_is_nowhere(cls) and not any(map(_is_numbas, cls.__bases__)))
+
+
+def _is_nowhere(cls: type) -> bool:
+    return "<" not in cls.__qualname__ and resolve(str(cls.__module__), cls.__qualname__) is not cls
 
 
 def _is_from_toolchain(module: object) -> bool:

@@ -13,9 +13,10 @@ import zipfile
 import numpy as np
 import pytest
 from numba import njit
+from numba import types as types_of_numba
 from numba.core.registry import cpu_target
 
-from nbcache.glue import ownership
+from nbcache.glue import extensions, ownership
 from nbcache.glue.identity import Unidentifiable
 from nbcache.glue.units import KeyMaker
 
@@ -132,13 +133,14 @@ PROGRAM = """
 import sys
 import statistics
 from numba import njit
+from numba import types as types_of_numba
 from numba.core.registry import cpu_target
 from nbcache.glue.units import KeyMaker
 @njit
 def f(x):
     return statistics.helper(x)
 import numba, os, json
-from nbcache.glue import ownership
+from nbcache.glue import extensions, ownership
 print(KeyMaker().engine.digest(f).hex(), ownership.is_toolchain_module("os"), ownership.is_toolchain_module("json.decoder"),
       ownership.is_toolchain_module("numba.core"), ownership.toolchain_name(json.dumps), ownership.is_toolchain_module("statistics"))
 """
@@ -183,7 +185,7 @@ def test_a_library_in_an_archive(tmp_path):
         sys.path.insert(0, sys.argv[1])
         import statistics
         assert "library.zip" in statistics.__file__
-        from nbcache.glue import ownership
+        from nbcache.glue import extensions, ownership
         print(ownership.is_toolchain_module("statistics"), ownership.toolchain_name(statistics.mean))
     """)
     command = [sys.executable, "-c", source, archive]
@@ -233,3 +235,74 @@ def test_classes_that_say_they_are_the_toolchains():
     assert ownership.is_toolchain_definition(np.exceptions.AxisError)
     templates = [type(template) for known in cpu_target.typing_context._functions.values() for template in known]
     assert all(map(ownership.is_toolchain_definition, templates))
+
+
+def somebodys_method():
+    from numba.core.typing.builtins import Len
+
+    return type("Len", (Len,), {"generic": lambda self, args, kws: None, "__module__": Len.__module__})
+
+
+def somebodys_class_within_numbas_module():
+    return type("Nowhere", (), {"__module__": "numba.core.typing.builtins"})
+
+
+def somebodys_overload():
+    from numba.core.typing.templates import make_overload_template
+
+    return make_overload_template(len, lambda x: None, {}, True, "never")
+
+
+def function_around_somebodys():
+    from numba.core.imputils import _decorate_getattr
+
+    return _decorate_getattr(lambda context, builder, typ, value: None, "ty", "attr")
+
+
+def method_around_somebodys():
+    from numba.core.typing.builtins import Len
+
+    own = functools.wraps(Len.generic)(function_around_somebodys())
+    return type("Len", (Len,), {"generic": own, "__module__": Len.__module__})
+
+
+def somebodys_property():
+    return type("Len", (somebodys_method().__mro__[1],), {"key": property(lambda self: len)})
+
+
+@pytest.mark.parametrize(
+    "made",
+    [somebodys_method, somebodys_class_within_numbas_module, somebodys_overload, function_around_somebodys,
+     method_around_somebodys, somebodys_property],
+)  # fmt: skip
+def test_somebodys_among_many(made):
+    assert ownership.are_toolchain_definitions([statistics.mean, OSError])
+    assert not ownership.are_toolchain_definitions([statistics.mean, OSError, made()])
+
+
+@pytest.mark.parametrize(
+    "key", [type("Own", (), {}), lambda x: x, type("OwnType", (types_of_numba.Type,), {"__module__": __name__})("own")]
+)
+def test_for_whom_it_is_registered(key):
+    from numba.core.typing.builtins import Len
+
+    assert extensions._are_numbas([Len], [len])
+    assert not extensions._are_numbas([Len], [len, key])
+
+
+def test_nobody_extends_numba():
+    code = """
+        from numba.core.registry import cpu_target
+        from nbcache.glue import extensions
+        looked = []
+        extensions._is_others = lambda *args: looked.append(args)
+        index = extensions.ExtensionIndex()
+        context = cpu_target.typing_context
+        context.refresh()
+        assert len(context._functions) > 50
+        for registry in index._typing_registries():
+            index._read_typing(registry)
+        index._read_tables()
+        assert index._namesakes and not looked, looked
+        """
+    subprocess.run([sys.executable, "-c", "import numba\n" + textwrap.dedent(code)], check=True)
