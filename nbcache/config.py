@@ -65,6 +65,8 @@ class Settings:
     on_miss: OnMiss = "auto"
     wait_seconds: float = DEFAULT_WAIT_SECONDS
     """The longest wait for somebody else's compile [s]."""
+    wait_budget: float | None = None
+    """How long a process waits in all, beyond what compiling would have taken [s]. None: see :attr:`waiting_in_all`."""
     max_size: int = DEFAULT_MAX_SIZE
     """[bytes]; 0 for no limit."""
     trusted_uids: frozenset[int] = frozenset()
@@ -82,6 +84,11 @@ class Settings:
     """Setting to ``"default"``, ``"environment NBCACHE_X"`` or ``"file /path"``."""
     problems: tuple[str, ...] = ()
     """One line for each value that couldn't be read."""
+
+    @property
+    def waiting_in_all(self) -> float:
+        """The budget of waiting of one process [s]: where none is set, whoever wants longer waits has one for them."""
+        return max(DEFAULT_WAIT_SECONDS, self.wait_seconds) if self.wait_budget is None else self.wait_budget
 
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:
@@ -357,6 +364,7 @@ _READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
     "recache": (_flag, _A_FLAG),
     "on_miss": (_on_miss, "auto, wait or compile"),
     "wait_seconds": (_duration, "a time up to one day, such as 30, 500ms or 2m,"),
+    "wait_budget": (_duration, "a time up to one day, such as 30, 500ms or 2m,"),
     "max_size": (_size, "a size such as 5GiB or 500M, or 0 for no limit,"),
     "trusted_uids": (_uids, "a list of uids or user names, separated by commas,"),
     "umask": (_umask, "an octal umask from 000 to 077, in a file between quotes,"),

@@ -10,12 +10,14 @@ import os
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
 from nbcache.store import usage
 
-if TYPE_CHECKING:
-    pass
+WAITS: Final = (0.1, 1.0, 10.0)
+"""Waiting is counted by these upper bounds [s]; what took longer under ``inf``."""
+IN_VAIN: Final = "in vain"
+"""Beside them: how often what was waited for didn't come."""
 
 
 class Counters:
@@ -71,10 +73,23 @@ class Counters:
         with self._lock:
             self._published += 1
 
+    def waited(self, seconds: float, *, came: bool) -> None:
+        """Count how long somebody else's compilation was waited for [s], and whether it came."""
+        with self._lock:
+            self._waited += seconds
+            _increase(self._waits, next((f"{most:g}" for most in WAITS if seconds <= most), "inf"))
+            if not came:
+                _increase(self._waits, IN_VAIN)
+
     def error(self, what: str) -> None:
         """Count a fault that was turned into a miss."""
         with self._lock:
             _increase(self._errors, what)
+
+    @property
+    def saved_seconds(self) -> float:
+        """How much compilation the hits saved so far [s]."""
+        return self._saved
 
     @property
     def empty(self) -> bool:
@@ -102,6 +117,8 @@ class Counters:
                 },
                 "errors": dict(self._errors),
                 "published": self._published,
+                "waited_seconds": self._waited,
+                "waits": dict(self._waits),
             }
 
     def _reset(self) -> None:
@@ -117,6 +134,8 @@ class Counters:
         self._examples = 0
         self._errors: dict[str, int] = {}
         self._published = 0
+        self._waited = 0.0
+        self._waits: dict[str, int] = {}
 
     def _after_fork(self) -> None:
         # A new lock: another thread of the parent may have held the old one at the moment of the fork.

@@ -3,43 +3,58 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from typing import TYPE_CHECKING, Final
 
+from nbcache.client import progress
 from nbcache.protocol import heartbeats, spool
 
 if TYPE_CHECKING:
+    from nbcache.client.patience import Patience, Wait
     from nbcache.glue.units import Unit
     from nbcache.store.directory import Store
 
 _log = logging.getLogger("nbcache")
 _POLL_SECONDS: Final = (0.002, 0.1)
+UNANSWERED_SECONDS: Final = 1.0
+"""How long an answer is waited for when the entry is there already [s]: a job may have more to build for its key."""
 LOOK_SECONDS: Final = 1.0
 """How long what the daemons said of themselves is believed [s]."""
 
 
 class Daemons:
-    """The daemons of one store, as one process sees them."""
+    """The daemons of one store, as one process sees them.
 
-    def __init__(self, store: Store) -> None:
+    After the first answer that didn't come in time, a daemon isn't asked again until it has finished something: that it
+    gives signs of life doesn't mean that anything gets done.
+    """
+
+    def __init__(self, store: Store, patience: Patience) -> None:
         """Look at nothing yet."""
         self._store = store
+        self._patience = patience
         self._looked = -LOOK_SECONDS
         self._alive: list[heartbeats.Heartbeat] = []
+        self._given_up: dict[tuple[str, int, float], int] = {}
 
-    def delay(self) -> float | None:
-        """How long a request would wait for a worker [s]; None if no daemon is alive."""
-        now = time.monotonic()
-        if now - self._looked >= LOOK_SECONDS:
-            self._looked = now
-            found = heartbeats.read(self._store.path, self._store.trust)
-            self._alive = [each for each in found if each.alive and not each.draining]
-        return min((each.delay for each in self._alive), default=None)
+    def worth_asking(self) -> bool:
+        """Whether a daemon is alive and would get to a request soon enough.
 
-    def build(self, unit: Unit, deadline: float) -> bool:
+        One that is overloaded is of no help to somebody who could compile meanwhile.
+        """
+        delay = self._delay(LOOK_SECONDS)
+        return delay is not None and (self._patience.insists or delay <= self._patience.allowance)
+
+    def spent(self, key: str) -> float | None:
+        """How much processor time a daemon's job for a key has had [s]; None if there is none."""
+        self._look(progress.LOOK_SECONDS)
+        return max((spent for each in self._alive if (spent := each.spent(key)) is not None), default=None)
+
+    def build(self, unit: Unit, wait: Wait) -> bool:
         """Have a unit built; return whether there may be an entry now.
 
-        Returns at *deadline* (``time.monotonic``) at the latest, and as soon as it is known that nothing will come.
+        Returns when there is nothing left of *wait* at the latest, and as soon as it is known that nothing will come.
         """
         from nbcache.glue.requested import UnaskableError, request_for
 
@@ -56,20 +71,49 @@ class Daemons:
         if path is None:
             _log.info("%s can't be asked for: nothing can be written into the spool", unit.name)
             return False
-        return self._wait(unit, path, deadline)
+        return self._wait(unit, path, wait)
 
-    def _wait(self, unit: Unit, path: str, deadline: float) -> bool:
+    def _delay(self, seconds: float) -> float | None:
+        """How long a request would wait for a worker [s]; None if no daemon is worth waiting for."""
+        self._look(seconds)
+        uid = os.geteuid()
+        return min((each.delay(uid) for each in self._alive if not self._is_stuck(each)), default=None)
+
+    def _look(self, seconds: float) -> None:
+        """Know what the daemons said no longer ago than that [s]."""
+        now = time.monotonic()
+        if now - self._looked >= seconds:
+            self._looked = now
+            found = heartbeats.read(self._store.path, self._store.trust)
+            uid = os.geteuid()
+            self._alive = [each for each in found if each.alive and not each.draining and each.hears(uid)]
+
+    def _is_stuck(self, daemon: heartbeats.Heartbeat) -> bool:
+        """Whether it was waited for in vain, and has finished nothing since."""
+        return self._given_up.get(daemon.process) == daemon.finished
+
+    def _wait(self, unit: Unit, path: str, wait: Wait) -> bool:
         pause, longest = _POLL_SECONDS
+        before, there = self._store.stamp(unit.key), 0.0
+        watch = progress.Watch(lambda: self.spent(unit.key))
         while spool.waits(path):
-            now = time.monotonic()
-            if now >= deadline:
+            if self._store.stamp(unit.key) != before:
+                # A job that published doesn't always end: it may have left something behind that doesn't.
+                there = there or time.monotonic()
+                if time.monotonic() - there > UNANSWERED_SECONDS:
+                    break
+            left = wait.left
+            if left <= 0:
                 _log.info("%s: no answer in time", unit.name)
+                self._given_up = {each.process: each.finished for each in self._alive}
                 return False
-            if self.delay() is None:
+            if self._delay(LOOK_SECONDS) is None:
                 _log.info("%s: no daemon is alive any more", unit.name)
                 return False
-            time.sleep(min(pause, deadline - now))
+            time.sleep(min(pause, left))
             pause = min(pause * 1.2, longest)
+            if watch.advanced():
+                wait.progress()
         known = spool.failure(self._store.path, unit.key)
         if known is not None:
             _log.info("%s was not built: %s", unit.name, known.reason)

@@ -1,7 +1,7 @@
 """One process's dealings with the store: look up, load, or compile once and publish.
 
 Whatever goes wrong in here is a logged miss.  No exception reaches the compilation that asked, and
-nothing is waited for longer than ``NBCACHE_WAIT_SECONDS``.
+nothing is waited for longer than `nbcache.client.patience` allows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nbcache.store.entry import Header
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from nbcache.client.asking import Daemons
+    from nbcache.client.others import Others
     from nbcache.config import Settings
     from nbcache.glue.artifacts import Packed
     from nbcache.glue.frames import Frame
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from nbcache.store.directory import FoundEntry
 
 _log = logging.getLogger("nbcache")
-_POLL_SECONDS = (0.005, 0.1)
 _active: ClientSession | None = None
 
 
@@ -61,7 +60,7 @@ class ClientSession:
         self._twins: dict[str, int] = {}
         self._owners: dict[str, str] = {}
         self._last_reason = "new"
-        self._daemons: Daemons | None = None
+        self._others: Others | None = None
         self._told = 0
         self._recorded: set[str] = set()
         self._caveats: list[tuple[Any, ...]] = []
@@ -438,55 +437,11 @@ class ClientSession:
         self.counters.miss(self._last_reason)
         if len(self.frames):
             return None
-        patience = 0.0 if self.settings.on_miss == "compile" else self.settings.wait_seconds
-        deadline = time.monotonic() + patience
-        found = None
-        # What is there and of no use here would not be built again.
-        if patience and not self.settings.recache and not self.store.exists(unit.key):
-            found = self._from_a_daemon(unit, target_context, deadline)
-        return self._wait_for_others(unit, target_context, deadline) if found is None else found
+        if self._others is None:
+            from nbcache.client.others import Others
 
-    def _from_a_daemon(self, unit: Unit, target_context: Any, deadline: float) -> Any | None:
-        from nbcache.client.asking import Daemons
-
-        if self._daemons is None:
-            self._daemons = Daemons(self.store)
-        delay = self._daemons.delay()
-        # An overloaded daemon is of no help to somebody who could compile meanwhile.
-        if delay is None or (self.settings.on_miss == "auto" and delay > self.settings.wait_seconds / 2):
-            return None
-        return self._find(unit, target_context) if self._daemons.build(unit, deadline) else None
-
-    def _wait_for_others(self, unit: Unit, target_context: Any, deadline: float) -> Any | None:
-        """Single flight: whoever compiles first holds a lease, the others wait for the entry."""
-        if not self.store.writable:
-            return None
-        pause, longest = _POLL_SECONDS
-        lease = self.store.lease(unit.key)
-        waited = False
-        while lease is None and time.monotonic() < deadline:
-            time.sleep(pause)
-            pause = min(pause * 1.5, longest)
-            waited = True
-            if self.store.exists(unit.key):
-                found = self._find(unit, target_context)
-                if found is not None:
-                    return found
-            lease = self.store.lease(unit.key)
-        if lease is None:
-            return None
-        kept = False
-        try:
-            # Published between the look-up and the lease, perhaps.
-            known = waited or self.store.exists(unit.key)
-            found = self._find(unit, target_context) if known else None
-            if found is None:
-                self.frames.on_close(lease.release)
-                kept = True
-            return found
-        finally:
-            if not kept:
-                lease.release()
+            self._others = Others(self.settings, self.store, self.counters)
+        return self._others.find(unit, lambda: self._find(unit, target_context), self.frames.on_close)
 
     # -- publishing ------------------------------------------------------------------------------
 

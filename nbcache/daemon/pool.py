@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.daemon.zygote import PROTOCOL_VERSION
 from nbcache.errors import NbcacheError
+from nbcache.protocol import effort
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -69,6 +70,7 @@ class ForkingPool(Executor):
         self._numbers = itertools.count(1)
         self._waiting: deque[tuple[int, Future[Any], str, tuple[Any, ...]]] = deque()
         self._running: dict[int, Future[Any]] = {}
+        self._children: dict[int, int] = {}
         self._zygote: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._closed = False
@@ -89,6 +91,19 @@ class ForkingPool(Executor):
             self._waiting.append((next(self._numbers), future, call, args))
             self._feed()
         return future
+
+    def worked(self, future: Future[Any]) -> float | None:
+        """How much processor time was spent on a call so far [s]; None if that isn't known.
+
+        Before its process is there, that of the interpreter which is to fork it, and may still be importing Numba.
+        """
+        with self._lock:
+            number = next((number for number, each in self._running.items() if each is future), None)
+            child = None if number is None else self._children.get(number)
+            zygote = self._zygote
+        if child is not None:
+            return effort.processor_time(child)
+        return None if number is None or zygote is None else effort.processor_time(zygote.pid, children=False)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more jobs; with *cancel_futures*, drop the waiting ones; end the interpreter once all are done.
@@ -158,6 +173,9 @@ class ForkingPool(Executor):
                     if said["ready"] != PROTOCOL_VERSION:
                         reason = f"the nbcache of {self.interpreter} is of another version"
                         break
+                elif "child" in said:
+                    with self._lock:
+                        self._children[said["job"]] = said["child"]
                 else:
                     self._settle(said)
         except (EOFError, OSError, ValueError):
@@ -168,6 +186,7 @@ class ForkingPool(Executor):
         with self._lock:
             lost = list(self._running.values())
             self._running.clear()
+            self._children.clear()
             if self._connection is connection:
                 self._connection = None
             connection.close()
@@ -181,6 +200,7 @@ class ForkingPool(Executor):
     def _settle(self, said: dict[str, Any]) -> None:
         with self._lock:
             future = self._running.pop(said["job"], None)
+            self._children.pop(said["job"], None)
             self._feed()
         if future is None:
             return

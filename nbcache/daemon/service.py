@@ -85,7 +85,17 @@ class Job:
     attempts: int = 0
     lease: Lease | None = None
     future: Future[Any] | None = None
+    pool: Executor | None = None
+    """Where it runs, or ran."""
     started: float = 0.0
+
+    @property
+    def worked(self) -> float | None:
+        """How much processor time was spent on it so far [s]; None if that isn't known."""
+        # Other executors needn't know.
+        ask = getattr(self.pool, "worked", None)
+        worked: float | None = None if ask is None or self.future is None else ask(self.future)
+        return worked
 
 
 class Service:
@@ -114,6 +124,7 @@ class Service:
         self._problems: dict[str, str] = {}
         self._sparing = Sparing(_log)
         self._seconds = 1.0
+        self._finished = 0
         self.name = ""
         self.catalogue = Catalogue(_state_of(options.state, self.store.path), self.store)
 
@@ -144,7 +155,8 @@ class Service:
                         spool.sweep_failures(self.store.path)
                     self._give_sign(draining=False)
                 notifier.alive()
-                self._wake.wait(SCAN_SECONDS)
+                busy = any(job.future is not None for job in self._jobs.values())
+                self._wake.wait(heartbeats.WORK_SECONDS if busy else SCAN_SECONDS)
             notifier.stopping()
             self._drain(notifier)
         finally:
@@ -286,8 +298,9 @@ class Service:
         now = time.monotonic()
         busy = sum(job.future is not None for job in self._jobs.values())
         # Clients decide by it whether to ask: news is told sooner than that nothing happened.
-        news = (busy, len(self._jobs), draining)
-        if now - self._beat < (heartbeats.BEAT_SECONDS if news == self._told else NEWS_SECONDS) and not draining:
+        news = (busy, len(self._jobs), draining, self._finished)
+        calm = heartbeats.WORK_SECONDS if busy else heartbeats.BEAT_SECONDS
+        if now - self._beat < (calm if news == self._told else NEWS_SECONDS) and not draining:
             return
         # Two that began at once, or couldn't see each other: one gives in here, or both.
         if self._told and self._is_taken():
@@ -300,6 +313,7 @@ class Service:
             self.workers, busy, len(self._jobs) - busy, self._seconds, draining, totals.entries, totals.size,
             tuple((job.what, job.when, job.seconds, job.outcome) for job in recent),
             heartbeats.birth(os.getpid()), heartbeats.place(),
+            tuple(sorted(self.store.trust.uids)), {}, self._finished, self._working(),
         )  # fmt: skip
         problem = None
         try:
@@ -307,6 +321,11 @@ class Service:
         except OSError as error:
             problem = f"the heartbeat can't be written, so no client asks this daemon: {error.strerror or error}"
         self._report("heartbeat", problem)
+
+    def _working(self) -> dict[str, float]:
+        """How much processor time each running job has had [s], by its key."""
+        running = ((key, job.worked) for key, job in self._jobs.items())
+        return {key: worked for key, worked in running if worked is not None}
 
     def _drain(self, notifier: Notifier) -> None:
         self._give_sign(draining=True)
@@ -420,6 +439,7 @@ class Service:
         try:
             line = job.request.line().decode("ascii")
             pool = self._pools.get(job.request.interpreter, job.request.settings)
+            job.pool = pool
             job.future = pool.submit(jobs.build, line, self.store.path, sorted(self.settings.trusted_uids))
         except (NbcacheError, OSError, RuntimeError) as error:
             self._finish(job, str(error))
@@ -441,6 +461,7 @@ class Service:
             if job.future is not None and job.future.done():
                 future, job.future = job.future, None
                 seconds = time.monotonic() - job.started
+                self._finished += 1
                 self._seconds += (seconds - self._seconds) / 8
                 with self._containing(job.request.function, partial(self._give_up, job)):
                     self._judge(job, future)

@@ -5,6 +5,7 @@ Started by :mod:`nbcache.daemon.pool`, which it talks to over the socket *FD*, i
     to the zygote    {"job": n, "call": "module:function", "args": [...], "seconds": s, "bytes": b}
                      {"cancel": n}
     from it          {"ready": PROTOCOL_VERSION, "pid": p}
+                     {"job": n, "child": p}
                      {"job": n, "result": ...} | {"job": n, "error": text} | {"job": n, "crash": text}
 
 A child runs one function, in a process group of its own, with limits on its time and its address space, and says what
@@ -30,7 +31,7 @@ from typing import Any, Final, NoReturn
 
 import nbcache
 
-PROTOCOL_VERSION: Final = 1
+PROTOCOL_VERSION: Final = 2
 MAX_RESULT: Final = 1 << 20
 _POLL_SECONDS: Final = 0.5
 _GRACE: Final = 20
@@ -113,6 +114,7 @@ class Zygote:
         # Both sides set it: whichever is first, a kill of the group finds it.
         with suppress(OSError):
             os.setpgid(pid, pid)
+        self._send({"job": order["job"], "child": pid})
         seconds = float(order["seconds"])
         self._children[reading] = _Child(order["job"], pid, reading, time.monotonic() + seconds, seconds)
 

@@ -10,8 +10,15 @@
     queue      how many requests wait
     seconds    what a job took lately, on average [s]
     draining   it takes no more requests
+    trusts     the uids whose requests it carries out; null: not told
+    queues     {uid: how many of its requests wait, of those that somebody may still wait for}
+    finished   how many jobs it has ended since it began
+    working    [[first digits of a key, how much processor time was spent on it so far (s)]...]: the jobs it is running
     entries, size      of the store, as far as it was counted; size in bytes
     jobs       [[function and signature, when it ended (Unix s), seconds, outcome]...]: the last ones, for people
+
+That a daemon gives signs of life doesn't mean that anything gets done. ``finished`` and ``working`` tell that: a job
+whose processor time doesn't grow is stopped, or hangs.
 
 A daemon rewrites its heartbeat every :data:`BEAT_SECONDS`. It counts as dead when the last one is :data:`DEAD_SECONDS`
 old, or lies that far in the future, both by the date in it and by that of its file: whoever keeps the file dates it, so
@@ -21,8 +28,8 @@ soon as that pid is nobody's, or that of a process which was born at another tim
 version is none.
 
 A heartbeat is at most :data:`MAX_HEARTBEAT` bytes as it is written: in ASCII, where one character may take twelve. Of
-the jobs, as many are told as fit in. Readers look at the :data:`MAX_DAEMONS` newest, and a daemon removes those of an
-hour ago (:func:`sweep`): one that lives writes again.
+the jobs, as many are told as fit in; of ``trusts`` and ``queues``, all or nothing. Readers look at the
+:data:`MAX_DAEMONS` newest, and a daemon removes those of an hour ago (:func:`sweep`): one that lives writes again.
 """
 
 from __future__ import annotations
@@ -31,6 +38,7 @@ import json
 import os
 import time
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import let_pass, suppressed
@@ -43,13 +51,21 @@ if TYPE_CHECKING:
 
     from nbcache.trust import Trust
 
-HEARTBEAT_VERSION: Final = 1
+HEARTBEAT_VERSION: Final = 2
 BEAT_SECONDS: Final = 2.0
+WORK_SECONDS: Final = 0.25
+"""How often it is rewritten while jobs are running [s]: whoever waits wants to see that they get on."""
 DEAD_SECONDS: Final = 15.0
 """Several beats, and what a network filesystem's client may take to notice a new one [s]."""
 MAX_HEARTBEAT: Final = 1 << 14
 MAX_JOBS: Final = 10
 """How many jobs a heartbeat tells of."""
+MAX_WORKING: Final = 64
+"""How many running jobs a heartbeat tells of."""
+MAX_UIDS: Final = 100
+"""How many uids each of ``trusts`` and ``queues`` names."""
+SHOWN_DIGITS: Final = 16
+"""How many digits of a key tell a running job."""
 MAX_DAEMONS: Final = 100
 """How many heartbeats are looked at."""
 FORGOTTEN_SECONDS: Final = 3600.0
@@ -77,6 +93,11 @@ class Heartbeat:
     jobs: tuple[tuple[str, float, float, str], ...] = ()
     born: int = 0
     place: str = ""
+    trusts: tuple[int, ...] | None = None
+    queues: Mapping[int, int] = field(default_factory=dict)
+    finished: int = 0
+    working: Mapping[str, float] = field(default_factory=dict)
+    """By the first digits of the key."""
     written: float = field(default=0.0, compare=False)
     """When the file was written, by the clock of whoever keeps it [Unix s]; not in the file."""
 
@@ -97,11 +118,23 @@ class Heartbeat:
         """What tells one daemon from another of the same name."""
         return self.host, self.pid, self.started
 
-    @property
-    def delay(self) -> float:
-        """How long a request that is made now would wait for a worker [s]."""
-        ahead = self.busy + self.queue + 1 - self.workers
+    def hears(self, uid: int) -> bool:
+        """Whether it carries out this uid's requests, as far as it tells."""
+        return self.trusts is None or uid in self.trusts
+
+    def delay(self, uid: int) -> float:
+        """How long a request that this uid makes now would wait for a worker [s].
+
+        Uids take turns, so no more of another one's requests come before it than of its own.
+        """
+        mine = self.queues.get(uid, 0)
+        queue = sum(min(count, mine + 1) for count in self.queues.values()) if self.queues else self.queue
+        ahead = self.busy + queue + 1 - self.workers
         return max(0, ahead) * self.seconds / max(1, self.workers)
+
+    def spent(self, key: str) -> float | None:
+        """How much processor time a running job has had [s]; None if none is running for this key."""
+        return self.working.get(key[:SHOWN_DIGITS])
 
 
 def birth(pid: int) -> int:
@@ -144,6 +177,10 @@ def encode(heartbeat: Heartbeat) -> bytes:
     """Return a heartbeat as its file holds it, with as many of its jobs as fit in."""
     said: dict[str, object] = {"nbcache": "heartbeat", "version": HEARTBEAT_VERSION}
     said.update({name: getattr(heartbeat, name) for name in _FIELDS})
+    trusts, queues = heartbeat.trusts, heartbeat.queues
+    said["trusts"] = None if trusts is None or len(trusts) > MAX_UIDS else trusts
+    said["queues"] = {} if len(queues) > MAX_UIDS else queues
+    said["working"] = [[key[:SHOWN_DIGITS], cpu] for key, cpu in islice(heartbeat.working.items(), MAX_WORKING)]
     jobs = [
         (one_line(what[:MAX_SHOWN])[:MAX_SHOWN], when, seconds, one_line(how[:MAX_SHOWN])[:MAX_SHOWN])
         for what, when, seconds, how in heartbeat.jobs[:MAX_JOBS]
@@ -214,12 +251,27 @@ def _jobs(said: Any) -> tuple[tuple[str, float, float, str], ...]:
     return tuple((str(what), float(when), float(seconds), str(how)) for what, when, seconds, how in said[:MAX_JOBS])
 
 
+def _trusts(said: Any) -> tuple[int, ...] | None:
+    return None if said is None else tuple(map(int, said))
+
+
+def _queues(said: Any) -> dict[int, int]:
+    return {int(uid): int(count) for uid, count in said.items()}
+
+
+def _working(said: Any) -> dict[str, float]:
+    return {str(key): float(cpu) for key, cpu in said}
+
+
 _FIELDS: Final[Mapping[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("name", "host", "place"), str),
-    **dict.fromkeys(("pid", "born", "workers", "busy", "queue", "entries", "size"), int),
+    **dict.fromkeys(("pid", "born", "workers", "busy", "queue", "entries", "size", "finished"), int),
     **dict.fromkeys(("started", "beat", "seconds"), float),
     "draining": bool,
     "jobs": _jobs,
+    "trusts": _trusts,
+    "queues": _queues,
+    "working": _working,
 }
 
 
@@ -229,8 +281,6 @@ def _read(folder: Folder, name: str, trust: Trust) -> Heartbeat | None:
         said, status = found or ({}, None)
         if status is None or said["nbcache"] != "heartbeat" or said["version"] != HEARTBEAT_VERSION:
             return None
-        # Daemons that serve the same store may be older.
-        said.setdefault("place", "")
         fields: dict[str, Any] = {name: read(said[name]) for name, read in _FIELDS.items()}
         return Heartbeat(**fields, written=status.st_mtime)
     except (ValueError, KeyError, TypeError, OverflowError, AttributeError):

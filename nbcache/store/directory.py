@@ -161,6 +161,15 @@ class Store:
             return False
         return True
 
+    def stamp(self, key: str) -> tuple[int, int, int] | None:
+        """Return what tells whether something new lies under a key: one ``stat``; None if nothing does."""
+        try:
+            status = os.lstat(layout.slot_path(self.path, key))
+        except (OSError, ValueError) as raised:
+            let_pass(raised)
+            return None
+        return status.st_ino, status.st_size, status.st_mtime_ns
+
     def publish(
         self, header: Header, sections: Mapping[str, bytes], *, recache: bool | None = None, durable: bool = True
     ) -> Published:
@@ -191,6 +200,10 @@ class Store:
         if self._leases is None:
             self._leases = locks.Leases(f"{self.path}/{layout.LEASES}", self.trust)
         return self._leases.acquire(key)
+
+    def lease_holder(self, key: str) -> int | None:
+        """Return the pid of who holds the lease that :meth:`lease` didn't give, if that is a process of this host."""
+        return None if self._leases is None else self._leases.holder(key)
 
     def scan(self) -> Iterator[EntryInfo]:
         """Yield every entry, in no particular order within a shard."""

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import stat
 import threading
 from typing import TYPE_CHECKING, Any, Final
@@ -144,6 +145,22 @@ class Leases:
             self._watched.setdefault(key, lock)
         return None
 
+    def holder(self, key: str) -> int | None:
+        """Return the pid of the process of this host that holds a (checked) key; None if it can't be known.
+
+        Never raises. What isn't known: a process on another host, or one that has no pid here.
+        """
+        with suppressed(Exception):
+            path = f"{self._directory}/{key}.{self._kind}"
+            if self._kind == FLOCK:
+                return _locker(os.stat(path).st_ino)
+            with self._guard:
+                lock = self._watched.get(key)
+            owner: Any = getattr(lock, "owner", None)
+            if owner is not None and owner.hostname == socket.gethostname():
+                return int(owner.pid)
+        return None
+
     def _is_ours(self, path: str, kind: str) -> bool:
         """Whether what lies at a lease's name, if anything does, may be waited for."""
         try:
@@ -154,6 +171,17 @@ class Leases:
             return False
         # Somebody may hold it right now, and then two compile: better than everybody waiting for a stranger.
         return kind != FLOCK or not status.st_mode & _OTHERS or folders.remove(path)
+
+
+def _locker(inode: int) -> int | None:
+    """Return whose ``flock`` a file is under, by proc_locks(5), which lists those with a pid here."""
+    with open("/proc/locks", "rb") as file:
+        for line in file:
+            fields = line.split()
+            # A line with an arrow is of a process that waits for the lock.
+            if len(fields) > 5 and fields[1] == b"FLOCK" and fields[5].rpartition(b":")[2] == b"%d" % inode:
+                return int(fields[4])
+    return None
 
 
 def filesystem_kind(path: str) -> str:

@@ -172,4 +172,25 @@ def test_a_pid_that_is_another_process_s_now():
     ("workers", "busy", "queue", "delay"), [(2, 0, 0, 0), (2, 1, 0, 0), (2, 2, 0, 1.5), (2, 2, 3, 6), (1, 1, 9, 30)]
 )
 def test_how_long_a_request_waits(workers, busy, queue, delay):
-    assert dataclasses.replace(SIGN, workers=workers, busy=busy, queue=queue).delay == delay
+    assert dataclasses.replace(SIGN, workers=workers, busy=busy, queue=queue).delay(1000) == delay
+
+
+def test_users_take_turns():
+    sign = dataclasses.replace(SIGN, workers=1, busy=0, queue=1003, queues={1000: 3, 1001: 1000})
+    assert sign.delay(1000) == (3 + 4) * 3
+    assert sign.delay(1002) == 2 * 3
+
+
+def test_what_is_told_of_users_is_all_or_nothing(root):
+    many = range(heartbeats.MAX_UIDS + 1)
+    told = dataclasses.replace(
+        SIGN, trusts=(0, 5), queues={5: 3}, finished=7, working={"ab" * 8: 1.5}, jobs=(("f", 1.0, 2.0, "built"),)
+    )
+    heartbeats.write(root, told)
+    assert heartbeats.read(root, Trust()) == [told]
+    heartbeats.write(root, dataclasses.replace(told, trusts=tuple(many), queues=dict.fromkeys(many, 1)))
+    (found,) = heartbeats.read(root, Trust())
+    assert (found.trusts, found.queues) == (None, {})
+    assert found.hears(1)
+    assert told.hears(5)
+    assert not told.hears(6)

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 READY_SECONDS = 60
-WAITING = {"NBCACHE_READONLY": "1", "NBCACHE_ON_MISS": "wait", "NBCACHE_WAIT_SECONDS": "300", "NBCACHE_LOG": "info"}
+WAITING = {
+    "NBCACHE_READONLY": "1",
+    "NBCACHE_ON_MISS": "wait",
+    "NBCACHE_WAIT_SECONDS": "300",
+    "NBCACHE_WAIT_BUDGET": "3600",
+    "NBCACHE_LOG": "info",
+}
 """The environment of a client that can't write, and would rather wait than compile."""
 
 

@@ -1,0 +1,130 @@
+"""What others do for this process: a daemon that builds, another process that is building the same thing."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from nbcache.client import progress
+from nbcache.client.asking import Daemons
+from nbcache.client.patience import Patience
+from nbcache.protocol import effort
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nbcache.client.patience import Wait
+    from nbcache.config import Settings
+    from nbcache.counting import Counters
+    from nbcache.glue.units import Unit
+    from nbcache.store.directory import Store
+    from nbcache.store.locks import Lease
+
+_log = logging.getLogger("nbcache")
+_POLL_SECONDS: Final = (0.005, 0.1)
+_REMEMBERED: Final = 100
+"""How many keys that were waited for in vain are remembered."""
+
+
+class Others:
+    """Everybody else at work on one store, as one process sees them. How long they are waited for: `Patience`."""
+
+    def __init__(self, settings: Settings, store: Store, counters: Counters) -> None:
+        """Look at nothing yet."""
+        self._settings = settings
+        self._store = store
+        self._counters = counters
+        self._patience = Patience(settings, counters)
+        self._daemons = Daemons(store, self._patience)
+        self._given_up: dict[str, None] = {}
+
+    def find(
+        self, unit: Unit, load: Callable[[], Any | None], keep: Callable[[Callable[[], None]], None]
+    ) -> Any | None:
+        """Return what *load* finds once others have built it; None if this process is to build it.
+
+        Then *keep* is given what is to be called when that is done.
+        """
+        settings = self._settings
+        with self._patience.wait() as wait:
+            found = None
+            # What is there and of no use here would not be built again.
+            asks = settings.on_miss != "compile" and not settings.recache and not self._store.exists(unit.key)
+            if asks and wait.left > 0 and self._daemons.worth_asking() and self._daemons.build(unit, wait):
+                found = self._came(load, wait)
+            return self._wait_for_lease(unit, load, keep, wait) if found is None else found
+
+    def _came(self, load: Callable[[], Any | None], wait: Wait) -> Any | None:
+        before = self._counters.saved_seconds
+        found = load()
+        if found is not None:
+            wait.done(self._counters.saved_seconds - before)
+        return found
+
+    def _wait_for_lease(
+        self, unit: Unit, load: Callable[[], Any | None], keep: Callable[[Callable[[], None]], None], wait: Wait
+    ) -> Any | None:
+        """Single flight: whoever compiles first holds a lease, the others wait for the entry."""
+        if not self._store.writable:
+            return None
+        before = self._store.stamp(unit.key)
+        lease = self._store.lease(unit.key)
+        waited = lease is None
+        if lease is None:
+            lease, found = self._outwait(unit, load, wait, before)
+            if lease is None:
+                return found
+        kept = False
+        try:
+            # Published between the look-up and the lease, perhaps.
+            found = self._came(load, wait) if waited or self._store.exists(unit.key) else None
+            if found is None:
+                keep(lease.release)
+                kept = True
+            return found
+        finally:
+            if not kept:
+                lease.release()
+
+    def _outwait(
+        self, unit: Unit, load: Callable[[], Any | None], wait: Wait, seen: tuple[int, int, int] | None
+    ) -> tuple[Lease | None, Any | None]:
+        """Wait until somebody's lease is over or their entry is there, whichever is first; (None, None) if neither."""
+        if wait.left <= 0 or self._is_stuck():
+            return None, None
+        pause, longest = _POLL_SECONDS
+        watch = progress.Watch(lambda: self._spent(unit.key))
+        while (left := wait.left) > 0:
+            time.sleep(min(pause, left))
+            pause = min(pause * 1.5, longest)
+            if watch.advanced():
+                wait.progress()
+            stamp = self._store.stamp(unit.key)
+            if stamp != seen:
+                seen = stamp
+                found = self._came(load, wait)
+                if found is not None:
+                    return None, found
+            lease = self._store.lease(unit.key)
+            if lease is not None:
+                return lease, None
+        _log.info("%s: whoever builds it takes too long", unit.name)
+        if len(self._given_up) < _REMEMBERED:
+            self._given_up[unit.key] = None
+        return None, None
+
+    def _is_stuck(self) -> bool:
+        """Whether somebody's lease was waited for in vain, and nothing that was came since."""
+        if self._given_up and any(map(self._store.exists, self._given_up)):
+            self._given_up.clear()
+        return bool(self._given_up)
+
+    def _spent(self, key: str) -> float | None:
+        """How much processor time whoever holds a key's lease has had [s]."""
+        holder = self._store.lease_holder(key)
+        # A daemon holds it for a job, and its own time says nothing.
+        spent = self._daemons.spent(key)
+        if spent is None and holder is not None:
+            return effort.processor_time(holder)
+        return spent

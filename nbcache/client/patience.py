@@ -1,0 +1,135 @@
+"""How long one process waits for others: an account of waiting that came to nothing.
+
+Waiting pays if what is waited for comes. Whether it will, nobody can know, so this is what holds whatever is broken:
+
+- **An allowance.** Waiting without any sign of progress is never more than :data:`SHARE` of what the process has lived
+  otherwise, and :data:`FLOOR_SECONDS`. A program that waits in vain then takes at most half as long again, however many
+  functions it has and however short-lived it is: no guess is needed of what a function would take to compile. On a
+  crowded machine, where everybody is slower, a process has lived longer.
+- **Progress** is processor time that somebody spends on what is waited for, as far as that can be seen. It would be
+  spent here as well, so waiting for as long costs at most as much again. Without an end to it, it is no progress: the
+  bounds for one function and for the process hold all the same.
+- **A budget** for the process, all of its threads and functions: ``NBCACHE_WAIT_BUDGET``.
+
+What was waited for and came is charged only as far as it took longer than compiling would have. With
+``NBCACHE_ON_MISS=wait`` the allowance doesn't count, the other bounds do.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from nbcache.protocol import heartbeats
+
+if TYPE_CHECKING:
+    from nbcache.config import Settings
+    from nbcache.counting import Counters
+
+FLOOR_SECONDS: Final = 0.25
+"""What may be waited in vain in any process [s]."""
+SHARE: Final = 0.5
+"""What may be waited in vain as a share of what the process has lived otherwise."""
+CROWDED: Final = 8.0
+"""How much longer than its processor time a process is taken to have been busy: one that slept is none the older."""
+_ENDLESS: Final = float("inf")
+
+
+class Patience:
+    """The account of one process. Threads may wait at once; a forked child has an account of its own."""
+
+    def __init__(self, settings: Settings, counters: Counters) -> None:
+        """Nothing was waited for yet."""
+        self.insists = settings.on_miss == "wait"
+        self._most = 0.0 if settings.on_miss == "compile" else settings.wait_seconds
+        self._budget = settings.waiting_in_all
+        self._counters = counters
+        self._lock = threading.Lock()
+        self._pid = 0
+        self._spent = 0.0
+        self._waited = 0.0
+        self._born = 0.0
+        self._restart()
+
+    def _restart(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._spent = self._waited = 0.0
+        self._born = _birth()
+
+    def wait(self) -> Wait:
+        """Begin to wait; a context manager."""
+        if self._pid != os.getpid():
+            self._restart()
+        return Wait(self, self._most)
+
+    @property
+    def budget(self) -> float:
+        """How long may still be waited in all [s]."""
+        return self._budget - self._spent
+
+    @property
+    def allowance(self) -> float:
+        """How long may still be waited without a sign of progress [s]."""
+        if self.insists:
+            return _ENDLESS
+        lived = min(time.monotonic() - self._born - self._waited, CROWDED * time.process_time())
+        return FLOOR_SECONDS + SHARE * max(0.0, lived) - self._spent
+
+    def charge(self, waited: float, in_vain: float, *, came: bool) -> None:
+        """Put down how long somebody waited [s], and how much of it was to no purpose."""
+        with self._lock:
+            self._waited += waited
+            self._spent += in_vain
+        self._counters.waited(waited, came=came)
+
+
+class Wait:
+    """One function's waiting. What :meth:`left` says holds until the next sign of progress."""
+
+    __slots__ = ("_began", "_most", "_patience", "_progress", "_worth", "came")
+
+    def __init__(self, patience: Patience, most: float) -> None:
+        self._patience = patience
+        self._most = most
+        self._began = self._progress = time.monotonic()
+        self._worth = 0.0
+        self.came = False
+        """Whether what was waited for is here."""
+
+    def __enter__(self) -> Wait:  # noqa: PYI034  # Self is new in Python 3.11
+        """Begin."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Settle up, also when the program's own exception ends the waiting."""
+        waited = time.monotonic() - self._began
+        if waited > 0.001:
+            self._patience.charge(waited, max(0.0, waited - self._worth), came=self.came)
+
+    @property
+    def left(self) -> float:
+        """How long may still be waited for this, as things are [s]; nothing more if it isn't positive."""
+        now = time.monotonic()
+        waited, silent = now - self._began, now - self._progress
+        return min(self._most - waited, self._patience.budget - waited, self._patience.allowance - silent)
+
+    def progress(self) -> None:
+        """Somebody was seen to work on it until now."""
+        self._progress = time.monotonic()
+
+    def done(self, seconds: float) -> None:
+        """It came: compiling it would have taken so long [s]."""
+        self.came = True
+        self._worth = max(0.0, seconds)
+
+
+def _birth() -> float:
+    """When this process began, by the monotonic clock [s]; about now if that can't be known."""
+    with suppress(OSError, AttributeError, ValueError):
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - heartbeats.birth(os.getpid()) / os.sysconf("SC_CLK_TCK")
+        return time.monotonic() - max(0.0, age)
+    return time.monotonic()

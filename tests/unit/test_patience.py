@@ -1,0 +1,143 @@
+"""How long a process waits for others, by a clock that tests turn."""
+
+import os
+
+import pytest
+
+from nbcache.client import patience, progress
+from nbcache.client.patience import CROWDED, FLOOR_SECONDS, SHARE, Patience
+from nbcache.config import Settings
+from nbcache.counting import IN_VAIN, Counters
+
+
+class Clock:
+    """The time of a process that began ten seconds ago, and was busy since."""
+
+    def __init__(self):
+        self.now = 1000.0
+        self.cpu = 10.0
+
+    def monotonic(self):
+        return self.now
+
+    def process_time(self):
+        return self.cpu
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    turned = Clock()
+    monkeypatch.setattr(patience, "time", turned)
+    monkeypatch.setattr(progress, "time", turned)
+    monkeypatch.setattr(patience, "_birth", lambda: 990.0)
+    return turned
+
+
+@pytest.fixture
+def counters():
+    return Counters()
+
+
+def account(counters, **settings):
+    return Patience(Settings(**settings), counters)
+
+
+def wait_in_vain(account, clock, seconds):
+    """Wait as long as is allowed, and not longer than that; return how long it was."""
+    with account.wait() as wait:
+        waited = max(0.0, min(seconds, wait.left))
+        clock.now += waited
+    return waited
+
+
+def test_waiting_in_vain_is_a_share_of_what_the_process_lived(clock, counters):
+    held = account(counters)
+    waited = [wait_in_vain(held, clock, 3.0) for _ in range(40)]
+    assert sum(waited) == pytest.approx(FLOOR_SECONDS + SHARE * 10)
+    # It compiles for itself meanwhile.
+    clock.now, clock.cpu = clock.now + 4, clock.cpu + 4
+    assert sum(wait_in_vain(held, clock, 3.0) for _ in range(40)) == pytest.approx(SHARE * 4)
+    assert counters.snapshot()["waits"][IN_VAIN] == len([each for each in waited if each]) + 1
+
+
+def test_a_process_that_slept_has_not_lived(clock, counters):
+    held = account(counters)
+    clock.now += 1e6
+    assert held.allowance == FLOOR_SECONDS + SHARE * CROWDED * 10
+
+
+def test_progress_is_waited_for_until_the_budget_is_spent(clock, counters):
+    held = account(counters, wait_seconds=20, wait_budget=30)
+    waited = []
+    for _ in range(3):
+        with held.wait() as wait:
+            before = clock.now
+            while wait.left > 0:
+                clock.now += min(1.0, wait.left)
+                wait.progress()
+            waited.append(clock.now - before)
+    # Once that much came to nothing, there is no allowance for more, progress or not.
+    assert waited == [20.0, 0.0, 0.0]
+    with account(counters, wait_seconds=50, wait_budget=30).wait() as wait:
+        clock.now += 29.5
+        wait.progress()
+        assert wait.left == 0.5
+
+
+def test_what_came_is_charged_only_as_far_as_compiling_would_have_been_faster(clock, counters):
+    held = account(counters)
+    before = held.allowance, held.budget
+    with held.wait() as wait:
+        clock.now += 5
+        wait.progress()
+        wait.done(5.0)
+    assert (held.allowance, held.budget) == before
+    with held.wait() as wait:
+        clock.now += 3
+        wait.done(2.0)
+    assert held.budget == before[1] - 1
+    assert IN_VAIN not in counters.snapshot()["waits"]
+
+
+def test_who_insists_waits_for_as_long_as_is_said(clock, counters):
+    held = account(counters, on_miss="wait", wait_seconds=300)
+    assert wait_in_vain(held, clock, 1e9) == 300
+    assert wait_in_vain(held, clock, 1e9) == 0
+    held = account(counters, on_miss="wait", wait_seconds=20, wait_budget=50)
+    assert [wait_in_vain(held, clock, 1e9) for _ in range(4)] == [20, 20, 10, 0]
+
+
+def test_who_compiles_does_not_wait(clock, counters):
+    assert wait_in_vain(account(counters, on_miss="compile"), clock, 10) == 0
+    assert wait_in_vain(account(counters, wait_budget=0), clock, 10) == 0
+    assert not counters.snapshot()["waits"]
+
+
+def test_a_forked_child_has_an_account_of_its_own(clock, counters):
+    held = account(counters)
+    wait_in_vain(held, clock, 5)
+    pid = os.fork()
+    if pid == 0:
+        with held.wait():
+            os._exit(0 if held.budget == 30 else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_progress_is_processor_time(clock):
+    spent = [None]
+    watch = progress.Watch(lambda: spent[0])
+
+    def seen(value, seconds=1.0):
+        spent[0] = value
+        clock.now += seconds
+        return watch.advanced()
+
+    assert not seen(None)
+    assert not seen(0.0)
+    assert seen(0.5)
+    assert not seen(0.5)
+    assert not seen(0.501)
+    # Very little of it, on a crowded machine, and another process that goes on with it.
+    assert seen(0.7)
+    assert seen(0.1)
+    assert not seen(5.0, 0.01)
