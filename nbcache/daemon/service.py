@@ -155,8 +155,7 @@ class Service:
                         spool.sweep_failures(self.store.path)
                     self._give_sign(draining=False)
                 notifier.alive()
-                busy = any(job.future is not None for job in self._jobs.values())
-                self._wake.wait(heartbeats.WORK_SECONDS if busy else SCAN_SECONDS)
+                self._wake.wait(self._rest())
             notifier.stopping()
             self._drain(notifier)
         finally:
@@ -297,8 +296,8 @@ class Service:
     def _give_sign(self, *, draining: bool) -> None:
         now = time.monotonic()
         busy = sum(job.future is not None for job in self._jobs.values())
-        # Clients decide by it whether to ask: news is told sooner than that nothing happened.
-        news = (busy, len(self._jobs), draining, self._finished)
+        # News is told sooner than that nothing happened.
+        news = (*self._news(), draining)
         calm = heartbeats.WORK_SECONDS if busy else heartbeats.BEAT_SECONDS
         if now - self._beat < (calm if news == self._told else NEWS_SECONDS) and not draining:
             return
@@ -321,6 +320,16 @@ class Service:
         except OSError as error:
             problem = f"the heartbeat can't be written, so no client asks this daemon: {error.strerror or error}"
         self._report("heartbeat", problem)
+
+    def _rest(self) -> float:
+        """How long nothing has to be done unless something happens [s]."""
+        running = any(job.future is not None for job in self._jobs.values())
+        return NEWS_SECONDS if running or self._news() != self._told[:-1] else SCAN_SECONDS
+
+    def _news(self) -> tuple[object, ...]:
+        """What clients decide by whether to ask."""
+        busy = sum(job.future is not None for job in self._jobs.values())
+        return busy, len(self._jobs), self._finished
 
     def _working(self) -> dict[str, float]:
         """How much processor time each running job has had [s], by its key."""

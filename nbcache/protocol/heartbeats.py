@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 HEARTBEAT_VERSION: Final = 2
 BEAT_SECONDS: Final = 2.0
-WORK_SECONDS: Final = 0.25
+WORK_SECONDS: Final = 0.2
 """How often it is rewritten while jobs are running [s]: whoever waits wants to see that they get on."""
 DEAD_SECONDS: Final = 15.0
 """Several beats, and what a network filesystem's client may take to notice a new one [s]."""

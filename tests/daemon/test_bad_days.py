@@ -56,6 +56,8 @@ class Programs:
         outcome = self.ask(daemon.store, name)
         assert f"built {name}:f" in daemon.log, outcome.stderr + daemon.log
         assert not re.search("can't be asked|not built|not asked|no daemon", outcome.stderr), outcome.stderr
+        # A heartbeat may say for a moment longer that it is busy.
+        daemons.wait_for(lambda: daemon.heartbeat().get("busy") == 0, 30, lambda: daemon.log)
 
     def start(self, store, name, go):
         """Start a client of a function that no worker can build before the file ``go`` is there."""
