@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
@@ -9,6 +10,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from nbcache import config
+from nbcache.cli import metrics
 from nbcache.cli.place import open_store, settings_of
 from nbcache.cli.text import UsageError, age, duration, print_json, printable, table
 from nbcache.cli.upkeep import parse_size
@@ -41,6 +43,11 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
         "--state",
         metavar="DIR",
         help="where to remember jobs and sizes, on local disk (default: $STATE_DIRECTORY or /var/lib/nbcache)",
+    )
+    parser.add_argument(
+        "--metrics",
+        metavar=metrics.ADDRESS,
+        help="tell Prometheus: a PORT of 127.0.0.1, a Unix socket, or FILE.prom for node_exporter",
     )
     parser.set_defaults(command=serve)
 
@@ -87,8 +94,13 @@ def serve(args: argparse.Namespace) -> int:
     # systemd names all of a unit's directories, with colons.
     state = args.state or given.get("STATE_DIRECTORY", "").partition(":")[0] or STATE
     service = Service(settings, Options(args.name, args.workers, limits, os.path.abspath(state)), read_settings)
+    watched = metrics.of_daemon(args.metrics, lambda: replace(service.settings, dir=service.store.path), service.meter)
     service.handle_signals()
-    service.run(Notifier(given))
+    with contextlib.ExitStack() as stack:
+        if watched is not None:
+            stack.callback(watched.close)
+            watched.start()
+        service.run(Notifier(given))
     return 0
 
 

@@ -25,6 +25,8 @@ from nbcache.daemon.pool import CrashError, ForkingPool, JobError, Limits, Pools
 from nbcache.daemon.sparing import Sparing
 from nbcache.daemon.watching import Watch
 from nbcache.errors import NbcacheError, StoreRefusedError
+from nbcache.metrics import meter
+from nbcache.metrics.meter import Meter
 from nbcache.protocol import heartbeats, spool
 from nbcache.protocol.heartbeats import Heartbeat
 from nbcache.store import atomic, tree
@@ -125,6 +127,8 @@ class Service:
         self._sparing = Sparing(_log)
         self._seconds = 1.0
         self._finished = 0
+        self.meter = Meter()
+        """What it counts, for whoever watches it."""
         self.name = ""
         self.catalogue = Catalogue(_state_of(options.state, self.store.path), self.store)
 
@@ -384,6 +388,7 @@ class Service:
         request = spool.take(waiting, self.store.trust)
         if request is None:
             return
+        self.meter.asked(waiting.path, self._age(waiting))
         if isinstance(request, spool.Rejected):
             self._reject(waiting, request.reason)
         elif job is not None:
@@ -406,11 +411,13 @@ class Service:
 
     def _reject(self, waiting: Waiting, reason: str) -> None:
         self._sparing.warning(reason, "the request %s is rejected: %s", waiting.name, reason)
+        self.meter.rejected(waiting.path)
         spool.rejected(self.store.path, waiting, reason)
         self._failures_grew = True
         self._answer(waiting)
 
     def _answer(self, waiting: Waiting) -> None:
+        self.meter.answered(waiting.path)
         spool.withdraw(waiting.path)
         if os.path.lexists(waiting.path):
             self._ignore(waiting)
@@ -481,6 +488,7 @@ class Service:
             reason = future.result()
         except CrashError as error:
             if job.attempts < ATTEMPTS:
+                self.meter.job(meter.CRASHED, time.monotonic() - job.started)
                 _log.warning("%s %s: %s; it is tried again", request.function, request.signature, error)
                 self._let_go(job)
                 return
@@ -507,6 +515,7 @@ class Service:
             self.catalogue.failure(request.key, what, reason)
         if job.attempts:
             seconds = time.monotonic() - job.started
+            self.meter.job(meter.BUILT if reason is None else meter.FAILED, seconds)
             self.catalogue.job_done(request.key, what, seconds, history.BUILT if reason is None else reason)
         self._give_up(job)
 
@@ -514,6 +523,7 @@ class Service:
         """Be done with a job: whoever asked sees it by the request, which is gone."""
         self._jobs.pop(job.request.key, None)
         for path in job.paths:
+            self.meter.answered(path)
             spool.withdraw(path)
         self._let_go(job)
 

@@ -24,6 +24,12 @@ PUBLISH: Final = "publish"
 OTHER: Final = "other"
 ERRORS: Final = (PUBLISH, FAULT, OTHER)
 """What :func:`error` returns."""
+WAITS: Final = ("0.1", "1", "10", "inf")
+"""By which words waiting is counted: upper bounds [s]."""
+IN_VAIN: Final = "in vain"
+"""Beside them: how often what was waited for didn't come."""
+KNOWN: Final = frozenset({*MISSES, *ERRORS, *WAITS, IN_VAIN, "a fault of nbcache"})
+"""What nbcache itself says, word by word."""
 _FAULTS: Final = "a fault of nbcache"
 _FAULT_WHILE: Final = "fault while "
 

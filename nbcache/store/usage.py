@@ -6,6 +6,7 @@
     hits {key: count} · saved_seconds [s]
     builds [{key, function, seconds}] · builds_count · built_seconds [s]
     misses {reason: count} · uncacheable {reason: {count, functions}} · errors {what: count}
+    waits {upper bound [s], "inf" or "in vain": count} · waited_seconds [s]
     published count · evicted count · evicted_bytes [bytes]
 
 They are for people (``nbcache stats``) and for eviction, which learns from them when an entry was last used.
@@ -59,9 +60,13 @@ MAX_EXAMPLES: Final = 50
 """How many functions are named as examples under ``uncacheable``."""
 MAX_TEXT: Final = 300
 OTHERS: Final = "other reasons"
-"""What stands for the reasons beyond :data:`MAX_REASONS` of a sum, so that none of what was counted gets lost."""
+"""What stands for the reasons beyond :data:`MAX_REASONS` of a sum, so that none of what was counted gets lost. Those
+that nbcache itself gives (:data:`nbcache.store.reasons.KNOWN`) always keep their names, whatever others made up.
+"""
+_MOST_NAMES: Final = MAX_REASONS + 50
 _SUMS: Final = (
-    "saved_seconds", "built_seconds", "builds_count", "published", "evicted", "evicted_bytes", "processes", "hit_count",
+    "saved_seconds", "built_seconds", "waited_seconds", "builds_count", "published", "evicted", "evicted_bytes",
+    "processes", "hit_count",
 )  # fmt: skip
 _MOST: Final = (1 << 53) - 1
 
@@ -117,9 +122,11 @@ def clean(raw: object) -> Record | None:
         "builds": builds,
         "builds_count": max(count_of(raw.get("builds_count")), len(builds)),
         "built_seconds": seconds_of(raw.get("built_seconds")),
-        "misses": _counts(raw.get("misses"), MAX_REASONS),
+        "misses": _counts(raw.get("misses"), _MOST_NAMES),
         "uncacheable": _uncacheable(raw.get("uncacheable")),
-        "errors": _counts(raw.get("errors"), MAX_REASONS),
+        "errors": _counts(raw.get("errors"), _MOST_NAMES),
+        "waits": _counts(raw.get("waits"), _MOST_NAMES),
+        "waited_seconds": seconds_of(raw.get("waited_seconds")),
         "published": count_of(raw.get("published")),
         "evicted": count_of(raw.get("evicted")),
         "evicted_bytes": count_of(raw.get("evicted_bytes")),
@@ -171,9 +178,11 @@ def paths(root: str) -> list[str]:
     return found
 
 
-def load(path: str, limit: int = MAX_RECORD) -> tuple[Record, float] | None:
+def load(
+    path: str, limit: int = MAX_RECORD, opener: Callable[[str, int], int] = os.open
+) -> tuple[Record, float] | None:
     """Return a record and its file's modification time [s]; None for anything but a record."""
-    return _cleaned(bounded.read_json(path, limit))
+    return _cleaned(bounded.read_json(path, limit, opener=opener))
 
 
 def read_total(root: str, budget: Budget | None = None) -> Record | None:
@@ -259,7 +268,7 @@ def add(total: Record, record: Record, keep: Callable[[str], bool]) -> None:
     """Add a record to a sum; ``keep(key)`` says of which keys the last use is wanted."""
     for name in _SUMS:
         total[name] += record[name]
-    for name in ("misses", "errors"):
+    for name in ("misses", "errors", "waits"):
         _add_counts(total[name], record[name])
     _add_uncacheable(total["uncacheable"], record["uncacheable"])
     total["start"] = min(filter(None, (total["start"], record["start"])), default=0.0)
@@ -353,4 +362,8 @@ def _add_uncacheable(total: dict[str, dict[str, Any]], more: dict[str, dict[str,
 
 
 def _room_for(total: Mapping[str, object], name: str) -> str:
-    return name if name in total or len(total) < MAX_REASONS - 1 else OTHERS
+    if name in total or len(total) < MAX_REASONS - 1:
+        return name
+    from nbcache.store import reasons
+
+    return name if name in reasons.KNOWN else OTHERS

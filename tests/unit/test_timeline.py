@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from storekit import SECTIONS, header, key, open_store
 
+from nbcache import counting
 from nbcache.store import folding, layout, reasons, timeline, usage
 from nbcache.store.timeline import DAY, HOUR, Bucket, Timeline
 
@@ -146,6 +147,17 @@ def test_reasons_beyond_the_most_are_counted_together(tmp_path):
     assert sum(total["misses"].values()) == 1000
     assert len(total["misses"]) == usage.MAX_REASONS
     assert reasons.misses(total["misses"]) == {"unusable": 1000}
+    honest = usage.clean({"version": 1, "misses": {"new": 5, "damaged": 1}, "waits": {"inf": 2}})
+    crowd = usage.clean({"version": 1, "waits": {f"w{n}": 1 for n in range(500)}})
+    again = usage.clean(usage.merge([total, crowd, honest]))
+    assert reasons.misses(again["misses"]) == {"unusable": 1000, "new": 5, "damaged": 1}
+    assert again["waits"]["inf"] == 2
+    assert len(again["waits"]) <= usage.MAX_REASONS + 5
+
+
+def test_waiting_is_counted_by_the_words_that_are_known():
+    bounds = [f"{bound:g}" for bound in counting.WAITS]
+    assert (*bounds, "inf", counting.IN_VAIN) == (*reasons.WAITS, reasons.IN_VAIN)
 
 
 @pytest.mark.parametrize(

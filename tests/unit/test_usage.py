@@ -23,6 +23,8 @@ RECORD = {
     "uncacheable": {"a pointer": {"count": 2, "functions": ["m:g"]}},
     "errors": {"lock": 1},
     "published": 1,
+    "waits": {"0.1": 2, "in vain": 1},
+    "waited_seconds": 0.25,
 }
 
 json_values = st.recursive(

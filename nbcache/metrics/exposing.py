@@ -1,0 +1,302 @@
+"""Where metrics go: a port on loopback, a Unix socket, or a file for node_exporter.
+
+A daemon must not come to harm by being watched, whoever connects: requests are served by a few threads at most, each
+for a few seconds at most and for no more than a small request, and everything that goes wrong is said once. A port
+that is taken is no reason to stop serving; it is tried again.
+
+Not ``prometheus_client.start_http_server``: it starts a thread for each connection and lets each of them wait as long
+as it likes, so any user of the machine could keep a daemon from opening files.
+"""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import logging
+import os
+import socket
+import stat
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from nbcache.store import atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Render = Callable[[str], tuple[bytes, str]]
+    """Returns the metrics, and their content type, for what an Accept header says."""
+
+MAX_CONNECTIONS: Final = 4
+REQUEST_SECONDS: Final = 5.0
+"""How long a request may take, and its answer [s]."""
+MAX_REQUEST: Final = 8192
+"""The longest request [bytes]."""
+RETRY_SECONDS: Final = 30.0
+"""How soon an address that is taken is tried again [s]."""
+TEXTFILE_SECONDS: Final = 15.0
+"""How often the file is written [s]: Prometheus asks node_exporter about as often."""
+SUFFIX: Final = ".prom"
+"""What node_exporter's textfile collector reads."""
+SOCKET_MODE: Final = 0o660
+"""Who may connect to a Unix socket: its owner and its group."""
+
+_log = logging.getLogger("nbcache")
+
+
+class BadAddressError(ValueError):
+    """An address that means nothing here. Its text says what is accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where metrics are to be had: one of three."""
+
+    host: str = ""
+    port: int = 0
+    path: str = ""
+    """Of a Unix socket."""
+    file: str = ""
+    """For node_exporter."""
+
+    @property
+    def open_to_others(self) -> bool:
+        """Whether other machines can connect."""
+        return self.host != "" and not ipaddress.ip_address(self.host).is_loopback
+
+    def __str__(self) -> str:
+        """Return it as a person would write it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.file or self.path or f"http://{host}:{self.port}/metrics"
+
+
+def read_address(text: str) -> Address:
+    """Return what ``PORT``, ``HOST:PORT``, ``/path/of/a/socket`` or ``/path/of/a/file.prom`` means.
+
+    A port alone is one of 127.0.0.1. Raises BadAddressError.
+    """
+    if "/" in text:
+        path = os.path.abspath(text)
+        if "\0" in path:
+            raise BadAddressError("a path has no NUL in it")
+        return Address(file=path) if path.endswith(SUFFIX) else Address(path=path)
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if colon else "127.0.0.1"
+    host = "127.0.0.1" if host == "localhost" else host
+    try:
+        number = int(port[:6]) if port.isascii() and port.isdigit() else 0
+        if 0 < number < 1 << 16:
+            return Address(str(ipaddress.ip_address(host)), number)
+        problem = None
+    except ValueError as error:
+        problem = error
+    msg = f"not an address: {text!r:.200} (a PORT, HOST:PORT with an IP address, or a path with a slash in it)"
+    raise BadAddressError(msg) from problem
+
+
+class Exposer:
+    """Keeps metrics to be had at one address, in threads of its own, until it is closed. No method raises."""
+
+    def __init__(self, address: Address, render: Render) -> None:
+        """Do nothing yet."""
+        self._address = address
+        self._render = render
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="nbcache metrics", daemon=True)
+        self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._listener: socket.socket | None = None
+        self._problem: str | None = None
+
+    def start(self) -> None:
+        """Begin; a bad beginning is tried again later."""
+        if self._address.open_to_others:
+            _log.warning("%s is open to other machines: metrics are for whoever asks", self._address)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End it, and take the socket away."""
+        self._stopped.set()
+        listener = self._listener
+        if listener is not None:
+            # Wakes the thread that waits in accept, which close() doesn't.
+            with suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+        if self._thread.ident is not None:
+            self._thread.join(REQUEST_SECONDS)
+
+    def _run(self) -> None:
+        pause = TEXTFILE_SECONDS if self._address.file else RETRY_SECONDS
+        while not self._stopped.is_set():
+            try:
+                if self._address.file:
+                    self._write()
+                else:
+                    self._serve()
+                self._report(None)
+            except Exception as error:  # noqa: BLE001  to be watched must not end what is watched
+                reason = error.strerror if isinstance(error, OSError) else None
+                self._report(f"metrics can't be had at {self._address}: {reason or error}")
+            self._stopped.wait(pause)
+
+    def _report(self, problem: str | None) -> None:
+        if problem != self._problem:
+            before, self._problem = self._problem, problem
+            _log.warning("%s", problem) if problem is not None else _log.info("over: %s", before)
+
+    def _write(self) -> None:
+        write_file(self._address.file, self._render("")[0])
+
+    def _serve(self) -> None:
+        with self._listen() as self._listener:
+            self._report(None)
+            _log.info("metrics are at %s", self._address)
+            mine = _identity(self._address.path)
+            try:
+                while not self._stopped.is_set():
+                    self._accept(self._listener)
+            finally:
+                if mine is not None and mine == _identity(self._address.path):
+                    with suppress(OSError):
+                        os.unlink(self._address.path)
+
+    def _listen(self) -> socket.socket:
+        if self._address.path:
+            return _listen_at(self._address.path)
+        family = socket.AF_INET6 if ":" in self._address.host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            # A daemon that is started again finds its port, also while the last one's connections fade.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((self._address.host, self._address.port))
+            listener.listen(MAX_CONNECTIONS)
+        except OSError:
+            listener.close()
+            raise
+        return listener
+
+    def _accept(self, listener: socket.socket) -> None:
+        # A slot first: what isn't accepted waits in the kernel, and costs this process nothing.
+        if not self._slots.acquire(timeout=1.0):
+            return
+        try:
+            connection, _ = listener.accept()
+        except OSError as error:
+            self._slots.release()
+            if self._stopped.is_set():
+                return
+            if error.errno in {errno.EBADF, errno.EINVAL}:
+                raise
+            # Too many open files, say: somebody closes some.
+            self._stopped.wait(0.5)
+            return
+        try:
+            threading.Thread(target=self._answer, args=(connection,), name="nbcache metrics", daemon=True).start()
+        except RuntimeError:  # no more threads
+            connection.close()
+            self._slots.release()
+
+    def _answer(self, connection: socket.socket) -> None:
+        try:
+            with connection:
+                deadline = time.monotonic() + REQUEST_SECONDS
+                answer = self._reply(_read_request(connection, deadline))
+                connection.settimeout(max(0.1, deadline - time.monotonic()))
+                connection.sendall(answer)
+                connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # whoever asked went away, or was too slow
+        except Exception as error:  # noqa: BLE001  as above
+            self._report(f"metrics can't be told: {error!r}")
+        finally:
+            self._slots.release()
+
+    def _reply(self, request: bytes) -> bytes:
+        lines = request.decode("latin-1").split("\r\n")
+        method, path, *_ = [*lines[0].split(" "), "", ""]
+        if method not in {"GET", "HEAD"}:
+            return _response("405 Method Not Allowed", b"GET or HEAD\n", "Allow: GET, HEAD\r\n")
+        if path.partition("?")[0] not in {"/metrics", "/"}:
+            return _response("404 Not Found", b"/metrics\n")
+        headers = (line.partition(":") for line in lines[1:])
+        accept = next((value for name, _, value in headers if name.strip().lower() == "accept"), "")
+        body, content_type = self._render(accept)
+        answer = _response("200 OK", body, content_type=content_type)
+        return answer[: len(answer) - len(body)] if method == "HEAD" else answer
+
+
+def write_file(path: str, data: bytes) -> None:
+    """Replace a file by one that node_exporter may read, at once. Raises OSError."""
+    if os.path.lexists(path) and not stat.S_ISREG(os.lstat(path).st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
+    atomic.write_file(path, data, durable=False)
+
+
+def _read_request(connection: socket.socket, deadline: float) -> bytes:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        left = deadline - time.monotonic()
+        if left <= 0 or len(data) > MAX_REQUEST:
+            raise TimeoutError
+        connection.settimeout(left)
+        part = connection.recv(MAX_REQUEST)
+        if not part:
+            raise ConnectionResetError
+        data += part
+    return data
+
+
+def _response(status: str, body: bytes, more: str = "", content_type: str = "text/plain; charset=utf-8") -> bytes:
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
+        f"X-Content-Type-Options: nosniff\r\n{more}Connection: close\r\n\r\n"
+    )
+    return head.encode("ascii") + body
+
+
+def _listen_at(path: str) -> socket.socket:
+    """Listen at a Unix socket. One that nobody listens at any more is replaced, nothing else is. Raises OSError."""
+    if os.path.lexists(path):
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            raise OSError(errno.EEXIST, "there is something else of that name", path)
+        if _is_served(path):
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    # Under another name first, so that nobody connects before the permissions are right.
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        listener.bind(temporary)
+        try:
+            os.chmod(temporary, SOCKET_MODE)
+            listener.listen(MAX_CONNECTIONS)
+            os.rename(temporary, path)
+        except OSError:
+            os.unlink(temporary)
+            raise
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _is_served(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            return False
+        except OSError:
+            return True
+    return True
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    with suppress(OSError):
+        status = os.lstat(path)
+        return status.st_dev, status.st_ino
+    return None

@@ -1,0 +1,106 @@
+"""What is to be measured of a store, looked at now: counters, sizes, daemons. Plain numbers.
+
+Nothing here raises for what a filesystem does: a store that can't be used is a :class:`Look` that says so.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from nbcache.metrics.ledger import Ledger, Sums
+from nbcache.protocol import heartbeats
+from nbcache.store import Refusal, Store, layout
+from nbcache.store.folders import Folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nbcache.config import Settings
+
+MOST_FAILURES: Final = 10_000
+"""How many failures are counted; daemons keep a tenth of that."""
+
+
+@dataclass(slots=True)
+class Look:
+    """A store at one moment."""
+
+    root: str
+    problem: str | None = None
+    """Why the store can't be used: then there are no other numbers."""
+    taken: float = 0.0
+    """Unix time [s]."""
+    sums: Sums = field(default_factory=Sums)
+    entries: int = 0
+    size: int = 0
+    """[bytes]"""
+    limit: int = 0
+    """[bytes]; 0 for none."""
+    free: int = 0
+    """What the filesystem has left for this user [bytes]."""
+    failures: int = 0
+    quarantined: int = 0
+    """Entries that are passed over because programs crashed in them."""
+    daemons: int = 0
+    """Those that are alive."""
+    workers: int = 0
+    busy: int = 0
+    queued: int = 0
+    """Requests that no worker has begun."""
+
+
+class Looker:
+    """Looks at one store, again and again."""
+
+    def __init__(self, settings: Callable[[], Settings]) -> None:
+        """Look at nothing yet. ``settings`` says which store, and its limit."""
+        self._settings = settings
+        self._ledger: Ledger | None = None
+        self._root = ""
+
+    def look(self) -> Look:
+        """Return how it is now; takes as long as a listing of the store where no daemon counts its entries."""
+        settings = self._settings()
+        root = os.path.realpath(settings.dir or "")
+        # The store's own words would be about how it is opened here.
+        if not os.path.lexists(root) or (os.path.isdir(root) and not os.path.isdir(f"{root}/{layout.OBJECTS}")):
+            return Look(root, f"no cache in {root}", time.time())
+        store = Store.open(replace(settings, readonly=True))
+        if isinstance(store, Refusal):
+            return Look(root, store.reason, time.time())
+        if self._ledger is None or self._root != store.path:
+            self._ledger, self._root = Ledger(store.path), store.path
+        found = Look(root, None, time.time(), self._ledger.sums(), limit=settings.max_size)
+        _look_at_daemons(store, found)
+        if not found.entries:
+            for info in store.scan():
+                found.entries += 1
+                found.size += info.size
+        found.failures = _count(store.path, layout.FAILED)
+        with suppress(OSError):
+            status = os.statvfs(store.path)
+            found.free = status.f_bavail * status.f_frsize
+        return found
+
+
+def _look_at_daemons(store: Store, found: Look) -> None:
+    alive = [each for each in heartbeats.read(store.path, store.trust) if each.alive]
+    found.daemons = len(alive)
+    found.workers = sum(max(0, each.workers) for each in alive)
+    found.busy = sum(max(0, each.busy) for each in alive)
+    # Each of them sees the same requests.
+    found.queued = max((each.queue for each in alive), default=0)
+    counted = max(alive, key=lambda each: each.beat, default=None)
+    if counted is not None:
+        found.entries, found.size = counted.entries, counted.size
+
+
+def _count(root: str, name: str) -> int:
+    with suppress(OSError), Folder(root, name) as folder:
+        return sum(1 for _ in islice(folder.json_files(), MOST_FAILURES))
+    return 0

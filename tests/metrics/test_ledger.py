@@ -1,0 +1,158 @@
+"""Counters over usage records: they only grow, whatever is folded meanwhile, and cost no more than what is new."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from storekit import key, open_store
+
+from nbcache.metrics.ledger import Ledger, Sums
+from nbcache.store import bounded, folding, layout, usage
+
+RECORD = {
+    "hits": {key("a"): 3},
+    "saved_seconds": 1.5,
+    "builds": [{"key": key("c"), "function": "m:f", "seconds": 0.5}],
+    "built_seconds": 0.5,
+    "misses": {"new": 2, "<b>": 1},
+    "uncacheable": {"a pointer": {"count": 2, "functions": ["m:g"]}},
+    "errors": {"fault while loading": 1, "publish": 2, "\x1b[2J": 4},
+    "published": 1,
+    "waited_seconds": 0.75,
+    "waits": {"0.1": 4, "1": 1, "in vain": 1, "17": 1},
+}
+ONE = Sums(
+    processes=1,
+    hits=3,
+    saved_seconds=1.5,
+    builds=1,
+    built_seconds=0.5,
+    published=1,
+    uncacheable=2,
+    misses={"new": 2, "unusable": 1},
+    errors={"fault": 1, "publish": 2, "other": 4},
+    waited_seconds=0.75,
+    waits={"0.1": 4, "1": 1, "10": 0, "inf": 0, "in vain": 1},
+)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return open_store(tmp_path)
+
+
+def record(store, age=0.0, **fields):
+    path = store.write_usage({**RECORD, **fields})
+    os.utime(path, (time.time() - age, time.time() - age))
+    return path
+
+
+def test_one_record(store):
+    record(store)
+    assert Ledger(store.path).sums() == ONE
+
+
+def test_folding_changes_nothing(store):
+    for number in range(6):
+        record(store, age=7200 if number % 2 else 0)
+    ledger = Ledger(store.path)
+    before = ledger.sums()
+    assert before.processes == 6
+    assert folding.fold(store.path, lambda _: True) == 3
+    assert ledger.sums() == before
+    assert Ledger(store.path).sums() == before
+    record(store)
+    assert ledger.sums().hits == before.hits + 3
+
+
+def test_a_record_is_read_once(store, monkeypatch):
+    for _ in range(5):
+        record(store)
+    ledger = Ledger(store.path)
+    ledger.sums()
+    read = []
+    real = bounded.read_json
+    monkeypatch.setattr(
+        bounded, "read_json", lambda path, *more, **named: read.append(path) or real(path, *more, **named)
+    )
+    record(store)
+    assert ledger.sums().processes == 6
+    assert len(read) == 1
+
+
+def test_records_in_the_sum_that_are_still_there_are_waited_for(store, monkeypatch):
+    """Whoever folds writes the sum first: at that moment everything is there twice."""
+    paths = [record(store) for _ in range(4)]
+    ledger = Ledger(store.path)
+    before = ledger.sums()
+    held = {path: Path(path).read_bytes() for path in paths}
+    folding.fold(store.path, lambda _: True, age=-1)
+    for path, data in held.items():
+        with open(path, "wb") as file:
+            file.write(data)
+
+    def goes_on(seconds):
+        for path in held:
+            if os.path.exists(path):
+                os.unlink(path)
+
+    monkeypatch.setattr(time, "sleep", goes_on)
+    looks = []
+    real = Ledger._still_there
+
+    def still_there(self):
+        looks.append(1)
+        if len(looks) == 1:
+            os.unlink(paths[0])
+        return real(self)
+
+    monkeypatch.setattr(Ledger, "_still_there", still_there)
+    assert ledger.sums() == before
+    assert len(looks) == 2
+
+
+def test_what_cannot_be_read_is_left_out(store):
+    record(store)
+    directory = f"{store.path}/{layout.USAGE}"
+    for name, data in (
+        ("a", b"{"),
+        ("b", b"[" * 100_000),
+        ("c", b'{"version": 2}'),
+        ("d", b'{"version": 1}' + b" " * 10_000_000),
+    ):
+        with open(f"{directory}/{name}.json", "wb") as file:
+            file.write(data)
+    os.mkfifo(f"{directory}/e.json")
+    assert Ledger(store.path).sums() == ONE
+
+
+def test_more_than_is_read_at_once_is_read_later(store, monkeypatch):
+    for _ in range(10):
+        record(store)
+    size = os.stat(record(store)).st_size
+    monkeypatch.setattr("nbcache.metrics.ledger.READ_BYTES", 3 * size + 10)
+    ledger = Ledger(store.path)
+    seen = [ledger.sums() for _ in range(5)]
+    assert [each.processes for each in seen] == [3, 6, 9, 11, 11]
+    assert [each.complete for each in seen] == [False, False, False, True, True]
+
+
+@pytest.mark.parametrize("name", [layout.USAGE, layout.LAYOUT, ""])
+def test_a_store_that_is_gone(store, tmp_path, name):
+    record(store)
+    ledger = Ledger(store.path)
+    assert ledger.sums() == ONE
+    os.rename(tmp_path / name, tmp_path.with_name("away"))
+    assert ledger.sums() == Sums(complete=True)
+    os.rename(tmp_path.with_name("away"), tmp_path / name)
+    assert ledger.sums() == ONE
+
+
+def test_forged_numbers_stay_numbers(store):
+    for _ in range(3):
+        record(store, hit_count=10**400, saved_seconds=float("inf"), misses={f"m{n}": 1 << 60 for n in range(5000)})
+    told = Ledger(store.path).sums()
+    assert 0 < told.hits < 1 << 60
+    assert told.misses.keys() == {"unusable"}
+    assert told.misses["unusable"] <= 3 * (usage.MAX_REASONS + 50) * (1 << 53)
