@@ -23,9 +23,11 @@ from types import (
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
+from llvmlite import ir
+
 from nbcache.glue.identity import MARK, MISSING, Node, Unidentifiable
 from nbcache.glue.ownership import is_toolchain_module
-from nbcache.passing import let_pass
+from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +77,7 @@ def _class_of(obj: object) -> list[object]:
 def add_state(node: Node, obj: Any, *, beyond: type = object) -> None:
     """Add what *obj* holds; *beyond* is a base whose part is described already.  Raises Unidentifiable."""
     cls = type(obj)
+    _let_remember(obj, cls)
     native = _native_base(cls)
     if beyond is not object:
         if native is not beyond and issubclass(native, beyond) and not is_toolchain_module(native.__module__):
@@ -91,6 +94,19 @@ def add_state(node: Node, obj: Any, *, beyond: type = object) -> None:
         pythonic = [base for base in pythonic if not is_toolchain_module(base.__module__)]
     _add_slots(node, obj, pythonic)
     _add_dictionary(node, obj)
+
+
+def _let_remember(obj: Any, cls: type) -> None:
+    """Make llvmlite's types and constants spell themselves: they keep that in their state, and it says nothing new.
+
+    In one process they have been asked for it by then, in another they haven't.
+    """
+    if (issubclass(cls, ir.Type) or issubclass(cls, ir.Constant)) and is_toolchain_module(cls.__module__):
+        with suppressed(Exception):
+            str(obj)
+    if issubclass(cls, ir.Constant) and is_toolchain_module(cls.__module__):
+        with suppressed(Exception):
+            obj.get_reference()
 
 
 def is_native(cls: type) -> bool:

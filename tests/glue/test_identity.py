@@ -4,6 +4,7 @@ import functools
 from types import ModuleType
 
 import pytest
+from llvmlite import ir
 
 from nbcache.glue.identity import IdentityEngine, Node, Unidentifiable
 from nbcache.glue.units import KeyMaker
@@ -208,3 +209,17 @@ def test_a_walk_that_fails_in_the_middle_or_is_asked_for_in_the_middle_of_anothe
     assert engine.scoped_for_good(asks)[0] == Engine().digest(asks)
     fails.edges.pop()
     assert names_of(engine, fails, other) == ["b", "last", "other", "below"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: ir.IntType(7), lambda: ir.IntType(7).as_pointer(), lambda: ir.LiteralStructType([ir.IntType(7)]),
+     lambda: ir.Constant(ir.IntType(7), 1)],
+)  # fmt: skip
+def test_what_llvmlite_remembers_once_it_was_asked_counts_for_nothing(make):
+    ir.IntType._instance_cache.clear()
+    before = KeyMaker().engine.digest([make()])
+    ir.IntType._instance_cache.clear()
+    asked = make()
+    assert str(asked)
+    assert KeyMaker().engine.digest([asked]) == before
