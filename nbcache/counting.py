@@ -62,6 +62,7 @@ class Counters:
     def built(self, key: str, function: str, seconds: float) -> None:
         """Count a compilation here and how long it took [s]."""
         with self._lock:
+            self._is_test |= function.startswith(usage.SELF_TEST)
             self._builds_count += 1
             self._built += seconds
             if len(self._builds) < usage.MAX_KEYS:
@@ -93,8 +94,10 @@ class Counters:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was counted, so that there is nothing to write down."""
-        return not (self._hit_count or self._misses or self._uncacheable or self._builds_count or self._errors)
+        """Whether nothing was counted that is worth writing down."""
+        return self._is_test or not (
+            self._hit_count or self._misses or self._uncacheable or self._builds_count or self._errors
+        )
 
     def snapshot(self) -> dict[str, Any]:
         """Return everything counted so far as JSON-able data: a usage record but for host and version."""
@@ -123,6 +126,7 @@ class Counters:
 
     def _reset(self) -> None:
         self._start = time.time()
+        self._is_test = False
         self._hits: dict[str, int] = {}
         self._hit_count = 0
         self._saved = 0.0

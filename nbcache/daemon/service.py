@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nbcache.daemon import history, interpreters, jobs
 from nbcache.daemon.catalogue import Catalogue
 from nbcache.daemon.pool import CrashError, ForkingPool, JobError, Limits, Pools
+from nbcache.daemon.selftests import SelfTests
 from nbcache.daemon.sparing import Sparing
 from nbcache.daemon.watching import Watch
 from nbcache.errors import NbcacheError, StoreRefusedError
@@ -31,6 +32,7 @@ from nbcache.protocol import heartbeats, spool
 from nbcache.protocol.heartbeats import Heartbeat
 from nbcache.store import atomic, tree
 from nbcache.store.directory import Refusal, Store
+from nbcache.store.usage import SELF_TEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -127,6 +129,7 @@ class Service:
         self._sparing = Sparing(_log)
         self._seconds = 1.0
         self._finished = 0
+        self._tests = SelfTests()
         self.meter = Meter()
         """What it counts, for whoever watches it."""
         self.name = ""
@@ -171,6 +174,7 @@ class Service:
                 self._let_go(job)
             if house.ident is not None:
                 house.join(DRAIN_SECONDS)
+            self._tests.remove(self.store, age=0)
             self.catalogue.close()
             if not self._is_taken():
                 with suppress(OSError):
@@ -181,6 +185,7 @@ class Service:
         swept = 0.0
         while not self._stopped.wait(HOUSE_SECONDS):
             try:
+                self._tests.remove(self.store)
                 counted = self.catalogue.recount(time.monotonic() + HOUSE_BUDGET)
                 self.catalogue.fold_usage(time.monotonic() + HOUSE_BUDGET)
                 if counted:
@@ -502,6 +507,9 @@ class Service:
     def _finish(self, job: Job, reason: str | None) -> None:
         """Answer everybody who asked for this."""
         request = job.request
+        if request.function == SELF_TEST:
+            self._finish_test(job, reason)
+            return
         what = f"{request.function} {request.signature}"
         if reason is None:
             _log.info("built %s for %s", what, request.host)
@@ -517,6 +525,14 @@ class Service:
             seconds = time.monotonic() - job.started
             self.meter.job(meter.BUILT if reason is None else meter.FAILED, seconds)
             self.catalogue.job_done(request.key, what, seconds, history.BUILT if reason is None else reason)
+        self._give_up(job)
+
+    def _finish_test(self, job: Job, reason: str | None) -> None:
+        # Probes come every few seconds: neither history nor log is about them, and nothing of theirs is kept.
+        _log.debug("self-test: %s", reason)
+        if reason is not None:
+            spool.failed(self.store.path, job.request, reason, job.attempts)
+        self._tests.add(job.request.key)
         self._give_up(job)
 
     def _give_up(self, job: Job) -> None:

@@ -59,6 +59,8 @@ MAX_REASONS: Final = 200
 MAX_EXAMPLES: Final = 50
 """How many functions are named as examples under ``uncacheable``."""
 MAX_TEXT: Final = 300
+SELF_TEST: Final = "__main__:nbcache_selftest"
+"""The function that ``nbcache health`` has built. Whoever builds it leaves no record: it is nobody's program."""
 OTHERS: Final = "other reasons"
 """What stands for the reasons beyond :data:`MAX_REASONS` of a sum, so that none of what was counted gets lost. Those
 that nbcache itself gives (:data:`nbcache.store.reasons.KNOWN`) always keep their names, whatever others made up.

@@ -1,0 +1,44 @@
+"""What ``nbcache health`` had built: removed by the daemon that built it, since not everybody who asks may do that."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from nbcache.protocol import spool
+from nbcache.store.usage import SELF_TEST
+
+if TYPE_CHECKING:
+    from nbcache.store.directory import Store
+
+KEPT_SECONDS: Final = 20.0
+"""How long it is there for who asked [s]."""
+
+
+class SelfTests:
+    """Keys of self-tests that were built. Threads may share one."""
+
+    def __init__(self) -> None:
+        """Know of none."""
+        self._guard = threading.Lock()
+        self._done: deque[tuple[float, str]] = deque()
+
+    def add(self, key: str) -> None:
+        """One was built, or could not be."""
+        with self._guard:
+            self._done.append((time.monotonic(), key))
+
+    def remove(self, store: Store, age: float = KEPT_SECONDS) -> None:
+        """Remove the entries, and the failures, of those that were built so long ago [s]."""
+        while True:
+            with self._guard:
+                if not self._done or time.monotonic() - self._done[0][0] < age:
+                    return
+                _, key = self._done.popleft()
+            spool.forget_failure(store.path, key)
+            for entry in store.find(key, lambda _reason: None):
+                # The name is what who asked says. Whatever else lies under the key isn't ours to remove.
+                if entry.header.function == SELF_TEST:
+                    store.remove(entry.path)

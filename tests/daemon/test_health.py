@@ -1,0 +1,243 @@
+"""``nbcache health``: the whole path when all is well, and a line within its time whatever is broken."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from nbtest import disks, proc, usage
+from nbtest.daemons import WAITING, Daemon, daemon, failures, spool, wait_for
+
+LONG = ["--timeout", "120"]
+"""For what has to succeed, however busy the machine is."""
+MUCH = 25.0
+"""What five seconds may be on a busy machine [s]: what is broken would take for ever."""
+HEALTHY = "healthy: built by a daemon"
+
+
+def health(store, *options, **more):
+    return proc.run(["-m", "nbcache", "health", "--dir", store, *options], **{"cwd": "/", **more})
+
+
+def entries(store):
+    """What is in the store, by function."""
+    done = proc.run(["-m", "nbcache", "ls", "--dir", store, "--json"])
+    return [entry["function"] for entry in json.loads(done.stdout)]
+
+
+def unhealthy(done, *parts):
+    assert done.status == 1, done.stdout + done.stderr
+    assert done.stdout.startswith("unhealthy: ")
+    assert (done.stdout.count("\n"), done.stderr) == (1, "")
+    assert done.seconds < MUCH
+    for part in parts:
+        assert part in done.stdout
+
+
+def test_all_is_well_and_nothing_stays(place):
+    store = place / "store"
+    with daemon(store) as running:
+        for turn in range(3):
+            done = health(store, *LONG)
+            assert (done.status, done.stderr) == (0, ""), done.stdout
+            assert done.stdout.startswith(HEALTHY)
+            if turn == 0:
+                first = entries(store)
+        # What every program leaves behind is there once: Numba's own runtime, which the next one loads.
+        assert entries(store) == first
+        assert not any("selftest" in name for name in first)
+        assert (spool(store), failures(store), list(usage.records(store))) == ([], [], [])
+        assert (
+            json.loads(proc.run(["-m", "nbcache", "status", "--dir", store, "--json"]).stdout)["daemons"][0]["jobs"]
+            == []
+        )
+        assert "selftest" not in running.log
+        done = health(store, *LONG, "--json")
+        said = json.loads(done.stdout)
+        assert (said["healthy"], said["problem"], said["dir"]) == (True, "", str(store))
+        assert 0 < said["seconds"] < 120
+        assert running.stop() == 0
+    assert entries(store) == first
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes somebody else")
+def test_the_daemon_removes_what_others_may_not(place):
+    python, store = proc.interpreter_for(54321), place / "store"
+    if python is None:
+        pytest.skip("no interpreter that an unprivileged user may execute")
+    # The daemon runs with the same interpreter, so that the key is the same.
+    with daemon(store, extra={**proc.packages(), "NBCACHE_TRUSTED_UIDS": "54321"}, python=python) as running:
+        done = health(store, *LONG, user=54321, python=python, extra=proc.packages())
+        assert done.stdout.startswith(HEALTHY), done.stdout + running.log
+        assert any("selftest" in name for name in entries(store))
+        wait_for(lambda: not any("selftest" in name for name in entries(store)), 90)
+        done = health(store, *LONG, user=54321, python=python, extra=proc.packages())
+        assert done.status == 0, done.stdout
+        assert any("selftest" in name for name in entries(store))
+        running.stop()
+    assert not any("selftest" in name for name in entries(store))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes somebody else")
+def test_who_is_not_trusted_is_told_so(place):
+    python, store = proc.interpreter_for(54321), place / "store"
+    if python is None:
+        pytest.skip("no interpreter that an unprivileged user may execute")
+    with daemon(store):
+        done = health(store, user=54321, python=python, extra=proc.packages())
+        unhealthy(done, "no daemon takes requests of uid 54321", "NBCACHE_TRUSTED_UIDS")
+    assert spool(store) == []
+
+
+def test_what_is_not_there(place):
+    store = place / "store"
+    unhealthy(health(store), f"no cache in {store} yet", "nbcache serve")
+    assert not store.exists()
+    running = Daemon(store)
+    running.kill()
+    unhealthy(health(store), "no daemon is alive", "nbcache serve")
+    store.chmod(0o777)
+    unhealthy(health(store), "writable by others", "doctor")
+    (place / "file").write_text("")
+    unhealthy(health(place / "file"), "is not a directory")
+    unhealthy(proc.run(["-m", "nbcache", "health"], extra={"HOME": str(place)}), "no cache directory")
+    unhealthy(health(f"{place}/a\nb\x1b[2J"), "no cache in")
+
+
+def test_wrong_usage(place):
+    for timeout in ("0", "-1", "nan", "1e9"):
+        done = health(place, "--timeout", timeout)
+        assert (done.status, done.stdout) == (2, "")
+
+
+@contextlib.contextmanager
+def stopped(pid):
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def children(pid):
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += [int(child) for child in (task / "children").read_text().split()]
+    return found
+
+
+def test_a_daemon_that_is_stopped(place):
+    store = place / "store"
+    with daemon(store) as running, stopped(running.process.pid):
+        unhealthy(health(store), "no answer within", "nbcache status")
+        assert spool(store) == []
+
+
+def test_interpreters_of_a_daemon_that_are_stopped(place):
+    store = place / "store"
+    with daemon(store) as running:
+        assert health(store, *LONG).status == 0
+        with contextlib.ExitStack() as stack:
+            for child in children(running.process.pid):
+                stack.enter_context(stopped(child))
+            unhealthy(health(store), "no answer within", "1 of")
+            assert spool(store) == []
+        wait_for(lambda: health(store, *LONG).status == 0, 200)
+
+
+def test_a_daemon_that_dies_meanwhile(place):
+    store = place / "store"
+    with daemon(store) as running:
+        os.kill(running.process.pid, signal.SIGSTOP)
+        probe = proc.start(["-m", "nbcache", "health", "--dir", store, *LONG], cwd="/")
+        wait_for(lambda: spool(store), 60)
+        running.kill()
+        unhealthy(proc.finish(probe), "the daemon ended meanwhile")
+        assert spool(store) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import time\ntime.sleep(3600)", "Numba isn't imported within"),
+        ("raise ImportError('no such luck')", "ImportError: no such luck"),
+        ("import os\nos.abort()", "ended with status -6"),
+        (
+            'import os\nos.write(1, b\'x\' * 5000 + b\'\\n[1]\\n\\xff\\n{"stage": 7, "healthy": "yes"}\\n\')\nos._exit(3)',
+            "ended with status 3",
+        ),
+    ],
+)
+def test_a_numba_that_is_broken(place, code, said):
+    store = place / "store"
+    with daemon(store):
+        (place / "numba.py").write_text(code)
+        done = health(store, extra={"PYTHONPATH": f"{place}{os.pathsep}{proc.search_path(proc.ROOT)}"})
+    unhealthy(done, said)
+
+
+def test_a_full_disk(place):
+    with disks.small_disk(place / "disk", "3m") as disk:
+        store = disk / "store"
+        with daemon(store, logs=place):
+            assert health(store, *LONG).status == 0
+            ballast = os.open(disk / "ballast", os.O_WRONLY | os.O_CREAT)
+            with contextlib.suppress(OSError):
+                while os.write(ballast, b"x" * 4096):
+                    pass
+            os.close(ballast)
+            unhealthy(health(store))
+
+
+def test_a_store_that_is_deleted_meanwhile(place):
+    store = place / "store"
+    with daemon(store) as running, stopped(running.process.pid):
+        probe = proc.start(["-m", "nbcache", "health", "--dir", store], cwd="/")
+        wait_for(lambda: spool(store), 60)
+        shutil.rmtree(store)
+        done = proc.finish(probe)
+    unhealthy(done)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to mount a filesystem")
+def test_a_filesystem_that_hangs(place):
+    """Frozen: whoever writes to it waits in the kernel, where no signal reaches."""
+    disk, point = place / "disk", place / "mounted"
+    disk.write_bytes(b"")
+    os.truncate(disk, 32 << 20)
+    point.mkdir()
+    if shutil.which("mkfs.ext4") is None or shutil.which("fsfreeze") is None:
+        pytest.skip("needs mkfs.ext4 and fsfreeze")
+    subprocess.run(["mkfs.ext4", "-q", disk], check=True)
+    if subprocess.run(["mount", "-o", "loop", disk, point], capture_output=True).returncode:
+        pytest.skip("can't mount a file")
+    try:
+        with daemon(point / "store", logs=place):
+            assert health(point / "store", *LONG).status == 0
+            subprocess.run(["fsfreeze", "-f", point], check=True)
+            try:
+                started = time.monotonic()
+                done = health(point / "store")
+                assert time.monotonic() - started < MUCH
+            finally:
+                subprocess.run(["fsfreeze", "-u", point], check=True)
+            unhealthy(done, "no request could be written", "filesystem")
+    finally:
+        subprocess.run(["umount", "-l", point], check=True)
+
+
+def test_a_probe_does_no_harm_to_a_busy_daemon(place):
+    store = place / "store"
+    (place / "main.py").write_text("from numba import njit\nprint(njit(lambda x: x + 1)(1))\n")
+    with daemon(store, "--workers", "1"):
+        probes = [proc.start(["-m", "nbcache", "health", "--dir", store, *LONG], cwd="/") for _ in range(4)]
+        done = proc.run([place / "main.py"], store, WAITING)
+        assert done.stdout == "2\n"
+        for probe in probes:
+            outcome = proc.finish(probe)
+            assert outcome.status == 0, outcome.stdout
