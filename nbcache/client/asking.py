@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("nbcache")
 _POLL_SECONDS: Final = (0.002, 0.1)
-UNANSWERED_SECONDS: Final = 1.0
+UNANSWERED_SECONDS: Final = 0.25
 """How long an answer is waited for when the entry is there already [s]: a job may have more to build for its key."""
 LOOK_SECONDS: Final = 1.0
 """How long what the daemons said of themselves is believed [s]."""
@@ -100,17 +100,16 @@ class Daemons:
             if self._store.stamp(unit.key) != before:
                 # A job that published doesn't always end: it may have left something behind that doesn't.
                 there = there or time.monotonic()
-                if time.monotonic() - there > UNANSWERED_SECONDS:
+                if wait.left <= 0 or time.monotonic() - there > UNANSWERED_SECONDS:
                     break
-            left = wait.left
-            if left <= 0:
+            elif wait.left <= 0:
                 _log.info("%s: no answer in time", unit.name)
                 self._given_up = {each.process: each.finished for each in self._alive}
                 return False
             if self._delay(LOOK_SECONDS) is None:
                 _log.info("%s: no daemon is alive any more", unit.name)
                 return False
-            time.sleep(min(pause, left))
+            wait.sleep(pause)
             pause = min(pause * 1.2, longest)
             if watch.advanced():
                 wait.progress()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.client import progress
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("nbcache")
 _POLL_SECONDS: Final = (0.005, 0.1)
-_REMEMBERED: Final = 100
-"""How many keys that were waited for in vain are remembered."""
 
 
 class Others:
@@ -37,7 +34,8 @@ class Others:
         self._counters = counters
         self._patience = Patience(settings, counters)
         self._daemons = Daemons(store, self._patience)
-        self._given_up: dict[str, None] = {}
+        self._given_up = ""
+        """The key whose lease was last waited for in vain."""
 
     def find(
         self, unit: Unit, load: Callable[[], Any | None], keep: Callable[[Callable[[], None]], None]
@@ -95,8 +93,8 @@ class Others:
             return None, None
         pause, longest = _POLL_SECONDS
         watch = progress.Watch(lambda: self._spent(unit.key))
-        while (left := wait.left) > 0:
-            time.sleep(min(pause, left))
+        while wait.left > 0:
+            wait.sleep(pause)
             pause = min(pause * 1.5, longest)
             if watch.advanced():
                 wait.progress()
@@ -110,15 +108,16 @@ class Others:
             if lease is not None:
                 return lease, None
         _log.info("%s: whoever builds it takes too long", unit.name)
-        if len(self._given_up) < _REMEMBERED:
-            self._given_up[unit.key] = None
+        self._given_up = unit.key
         return None, None
 
     def _is_stuck(self) -> bool:
-        """Whether somebody's lease was waited for in vain, and nothing that was came since."""
-        if self._given_up and any(map(self._store.exists, self._given_up)):
-            self._given_up.clear()
-        return bool(self._given_up)
+        """Whether somebody's lease was waited for in vain, and is held still."""
+        lease = self._store.lease(self._given_up) if self._given_up else None
+        if lease is not None:
+            lease.release()
+            self._given_up = ""
+        return self._given_up != ""
 
     def _spent(self, key: str) -> float | None:
         """How much processor time whoever holds a key's lease has had [s]."""

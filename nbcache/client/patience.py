@@ -3,7 +3,7 @@
 Waiting pays if what is waited for comes. Whether it will, nobody can know, so this is what holds whatever is broken:
 
 - **An allowance.** Waiting without any sign of progress is never more than :data:`SHARE` of what the process has lived
-  otherwise, and :data:`FLOOR_SECONDS`. A program that waits in vain then takes at most half as long again, however many
+  otherwise, and :data:`FLOOR_SECONDS`. A program that waits in vain then takes a quarter as long again, however many
   functions it has and however short-lived it is: no guess is needed of what a function would take to compile. On a
   crowded machine, where everybody is slower, a process has lived longer.
 - **Progress** is processor time that somebody spends on what is waited for, as far as that can be seen. It would be
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from nbcache.config import Settings
     from nbcache.counting import Counters
 
-FLOOR_SECONDS: Final = 0.25
+FLOOR_SECONDS: Final = 0.2
 """What may be waited in vain in any process [s]."""
-SHARE: Final = 0.5
+SHARE: Final = 0.25
 """What may be waited in vain as a share of what the process has lived otherwise."""
 CROWDED: Final = 8.0
 """How much longer than its processor time a process is taken to have been busy: one that slept is none the older."""
@@ -90,13 +90,14 @@ class Patience:
 class Wait:
     """One function's waiting. What :meth:`left` says holds until the next sign of progress."""
 
-    __slots__ = ("_began", "_most", "_patience", "_progress", "_worth", "came")
+    __slots__ = ("_began", "_most", "_patience", "_progress", "_slept", "_worth", "came")
 
     def __init__(self, patience: Patience, most: float) -> None:
         self._patience = patience
         self._most = most
         self._began = self._progress = time.monotonic()
         self._worth = 0.0
+        self._slept = False
         self.came = False
         """Whether what was waited for is here."""
 
@@ -106,8 +107,8 @@ class Wait:
 
     def __exit__(self, *_: object) -> None:
         """Settle up, also when the program's own exception ends the waiting."""
-        waited = time.monotonic() - self._began
-        if waited > 0.001:
+        if self._slept:
+            waited = time.monotonic() - self._began
             self._patience.charge(waited, max(0.0, waited - self._worth), came=self.came)
 
     @property
@@ -116,6 +117,11 @@ class Wait:
         now = time.monotonic()
         waited, silent = now - self._began, now - self._progress
         return min(self._most - waited, self._patience.budget - waited, self._patience.allowance - silent)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait for so long [s], or as long as is allowed."""
+        self._slept = True
+        time.sleep(max(0.0, min(seconds, self.left)))
 
     def progress(self) -> None:
         """Somebody was seen to work on it until now."""

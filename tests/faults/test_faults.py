@@ -1,0 +1,26 @@
+"""Whatever is broken around a program: it says what it says without nbcache, and gives up waiting once.
+
+``table.py`` prints how long that takes.
+"""
+
+from __future__ import annotations
+
+import pytest
+from nbtest import breakage
+
+FUNCTIONS = 12
+GIVEN_UP = ("no answer in time", "takes too long")
+
+
+@pytest.mark.parametrize("name", breakage.FAULTS)
+def test_nobody_waits_twice_for_what_does_not_get_on(place, name):
+    scene = breakage.Scene(place, FUNCTIONS)
+    expected = scene.plain()
+    with breakage.FAULTS[name](scene) as environment:
+        outcome = scene.run({"NBCACHE_LOG": "info", **environment})
+    assert outcome.said == expected.said, outcome.stderr
+    assert "Traceback" not in outcome.stderr
+    assert "a fault of nbcache" not in outcome.stderr
+    if "NBCACHE_LOG_FILE" not in environment:
+        for said in GIVEN_UP:
+            assert outcome.stderr.count(said) <= 1, outcome.stderr
