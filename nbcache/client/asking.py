@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("nbcache")
 _POLL_SECONDS: Final = (0.002, 0.1)
-UNANSWERED_SECONDS: Final = 0.25
-"""How long an answer is waited for when the entry is there already [s]: a job may have more to build for its key."""
+UNANSWERED_SECONDS: Final = 1.0
+"""How long an answer is waited for when the entry is there and nobody works on it [s].
+
+A job may have more to build for its key; or it may have left something behind that doesn't end, and so doesn't either.
+"""
 LOOK_SECONDS: Final = 1.0
 """How long what the daemons said of themselves is believed [s]."""
 
@@ -94,15 +97,14 @@ class Daemons:
 
     def _wait(self, unit: Unit, path: str, wait: Wait) -> bool:
         pause, longest = _POLL_SECONDS
-        before, there = self._store.stamp(unit.key), 0.0
+        before, quiet = self._store.stamp(unit.key), time.monotonic()
         watch = progress.Watch(lambda: self.spent(unit.key))
         while spool.waits(path):
-            if self._store.stamp(unit.key) != before:
-                # A job that published doesn't always end: it may have left something behind that doesn't.
-                there = there or time.monotonic()
-                if wait.left <= 0 or time.monotonic() - there > UNANSWERED_SECONDS:
-                    break
-            elif wait.left <= 0:
+            if self._store.stamp(unit.key) == before:
+                quiet = time.monotonic()
+            elif wait.left <= 0 or time.monotonic() - quiet > UNANSWERED_SECONDS:
+                break
+            if wait.left <= 0:
                 _log.info("%s: no answer in time", unit.name)
                 self._given_up = {each.process: each.finished for each in self._alive}
                 return False
@@ -113,6 +115,7 @@ class Daemons:
             pause = min(pause * 1.2, longest)
             if watch.advanced():
                 wait.progress()
+                quiet = time.monotonic()
         known = spool.failure(self._store.path, unit.key)
         if known is not None:
             _log.info("%s was not built: %s", unit.name, known.reason)
