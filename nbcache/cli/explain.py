@@ -72,7 +72,7 @@ def nearest(new: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> int 
 
 
 def _line(label: str, old: str | None, new: str | None, function: str) -> str:
-    name, where = _name(label)
+    name, where = name_of(label)
     suffix = f" (in {where})" if where not in ("", function) else ""
     if old is None:
         return f"{name}: new{_value(new)}{suffix}"
@@ -83,7 +83,7 @@ def _line(label: str, old: str | None, new: str | None, function: str) -> str:
     return f"{name}: {old} → {new}{suffix}"
 
 
-def _name(label: str) -> tuple[str, str]:
+def name_of(label: str) -> tuple[str, str]:
     """Return what a label names, in words, and the function it was found in, or ""."""
     label = label.removesuffix(" is")  # of what a name leads to, where that is described by itself
     group, mark, rest = label.partition("/" if "/" in label.partition(" ")[0] else " ")

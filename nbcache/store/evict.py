@@ -9,7 +9,7 @@ wrong clock, or somebody who wants to keep an entry for ever) counts as now.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from nbcache.passing import let_pass
 from nbcache.store import layout
@@ -42,6 +42,9 @@ class Sized(Protocol):
         """Unix time [s]."""
 
 
+_Item = TypeVar("_Item", bound=Sized)
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to remove, least recently used first."""
@@ -68,16 +71,20 @@ def plan(entries: Iterable[Sized], max_size: int, now: float, last_use: Mapping[
     if max_size <= 0 or total <= max_size:
         return Plan((), 0, total, len(found))
     target = int(max_size * LOW_WATER)
-    # Path as the last criterion, so that equal ages are removed in the same order everywhere.
-    found.sort(key=lambda item: (min(now, max(item.mtime, last_use.get(item.key, 0.0))), item.path))
     remove, sizes, left = [], [], total
-    for item in found:
+    for item in ordered(found, now, last_use):
         if left <= target:
             break
         remove.append(item.path)
         sizes.append(item.size)
         left -= item.size
     return Plan(tuple(remove), sum(sizes), total, len(found), tuple(sizes))
+
+
+def ordered(entries: Iterable[_Item], now: float, last_use: Mapping[str, float]) -> list[_Item]:
+    """Return entries as they would be evicted, the least recently used first."""
+    # Path as the last criterion, so that equal ages are removed in the same order everywhere.
+    return sorted(entries, key=lambda item: (min(now, max(item.mtime, last_use.get(item.key, 0.0))), item.path))
 
 
 def apply(decided: Plan) -> tuple[int, int]:

@@ -1,0 +1,52 @@
+"""``nbcache report``: one HTML page about a store, to be looked at in a browser. Only reads the store."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from typing import TYPE_CHECKING
+
+from nbcache.cli.place import open_store, settings_of
+from nbcache.cli.text import printable
+from nbcache.store import atomic
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+DEFAULT = "nbcache-report.html"
+
+
+def register(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the command to the command line."""
+    parser = add(
+        "report",
+        help="a page for the browser: hit rate over time, what cost most, why things missed",
+        description="Write one HTML page: hit rate over time, what cost most to compile, why things missed, what would "
+        "be evicted, which packages keep changing keys. It needs no network and holds no script.",
+    )
+    parser.add_argument(
+        "file", nargs="?", default=DEFAULT, metavar="FILE", help=f"default: {DEFAULT}; - is standard output"
+    )
+    parser.set_defaults(command=report)
+
+
+def report(args: argparse.Namespace) -> int:
+    """Write the page."""
+    from nbcache.cli.reporting.gather import gather
+    from nbcache.cli.reporting.page import render
+
+    store = open_store(args)
+    data = render(gather(store, settings_of(args).max_size)).encode()
+    if args.file == "-":
+        sys.stdout.buffer.write(data)
+        return 0
+    path = os.path.realpath(args.file)
+    if os.path.lexists(path) and not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
+    # It names functions: as much for others to read as any file that this user makes.
+    atomic.write_file(path, data, durable=False)
+    print(printable(path))
+    return 0
