@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from nbcache.metrics.daemon import DaemonMetrics
     from nbcache.metrics.meter import Meter
 
+PATIENCE = 60.0
+"""How long usage records are read [s]."""
 ADDRESS = "PORT|ADDRESS:PORT|PATH"
 
 
@@ -44,7 +46,7 @@ def metrics(args: argparse.Namespace) -> int:
     settings = settings_of(args)
     if settings.dir is None:
         raise CommandError("no cache directory: set NBCACHE_DIR or pass --dir DIR")
-    look = Looker(lambda: settings).look()
+    look = Looker(lambda: settings).look(PATIENCE)
     data, _ = families.text(families.of_store(look))
     if args.textfile is None:
         sys.stdout.write(data.decode())

@@ -55,7 +55,10 @@ def of_store(look: Look) -> Iterator[Metric]:
     yield make.gauge("nbcache_look_timestamp_seconds", "When the store was looked at.", look.taken)
     if look.problem is not None:
         return
-    yield from _of_programs(make, look.sums)
+    complete = float(look.complete)
+    yield make.gauge("nbcache_usage_complete", "Whether all usage records could be read: 1 or 0.", complete)
+    if look.sums is not None:
+        yield from _of_programs(make, look.sums)
     gauges = (
         ("store_entries", "Entries, that is, compiled functions.", look.entries),
         ("store_size_bytes", "The size of all entries.", look.size),
@@ -74,7 +77,6 @@ def of_store(look: Look) -> Iterator[Metric]:
 
 def _of_programs(make: _Maker, sums: Sums) -> Iterator[Metric]:
     """What programs did that have ended."""
-    yield make.gauge("nbcache_usage_complete", "Whether all usage records could be read: 1 or 0.", float(sums.complete))
     counters = (
         ("processes", "Programs that ended.", sums.processes),
         ("hits", "Look-ups that loaded an entry.", sums.hits),

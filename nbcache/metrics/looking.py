@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -35,7 +35,10 @@ class Look:
     """Why the store can't be used: then there are no other numbers."""
     taken: float = 0.0
     """Unix time [s]."""
-    sums: Sums = field(default_factory=Sums)
+    sums: Sums | None = None
+    """What usage records add up to; None while not all of them were ever read: a part of them is no counter."""
+    complete: bool = False
+    """Whether :attr:`sums` are those of now."""
     entries: int = 0
     size: int = 0
     """[bytes]"""
@@ -61,10 +64,14 @@ class Looker:
         """Look at nothing yet. ``settings`` says which store, and its limit."""
         self._settings = settings
         self._ledger: Ledger | None = None
+        self._sums: Sums | None = None
         self._root = ""
 
-    def look(self) -> Look:
-        """Return how it is now; takes as long as a listing of the store where no daemon counts its entries."""
+    def look(self, seconds: float = 0.0) -> Look:
+        """Return how it is now; takes as long as a listing of the store where no daemon counts its entries.
+
+        Of usage records, what is read at once is bounded; ``seconds`` is how long to go on until that was all [s].
+        """
         settings = self._settings()
         root = os.path.realpath(settings.dir or "")
         # The store's own words would be about how it is opened here.
@@ -74,8 +81,9 @@ class Looker:
         if isinstance(store, Refusal):
             return Look(root, store.reason, time.time())
         if self._ledger is None or self._root != store.path:
-            self._ledger, self._root = Ledger(store.path), store.path
-        found = Look(root, None, time.time(), self._ledger.sums(), limit=settings.max_size)
+            self._ledger, self._root, self._sums = Ledger(store.path), store.path, None
+        found = Look(root, None, time.time(), limit=settings.max_size)
+        self._add_up(found, self._ledger, seconds)
         _look_at_daemons(store, found)
         if not found.entries:
             for info in store.scan():
@@ -86,6 +94,16 @@ class Looker:
             status = os.statvfs(store.path)
             found.free = status.f_bavail * status.f_frsize
         return found
+
+    def _add_up(self, found: Look, ledger: Ledger, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while True:
+            sums = ledger.sums()
+            if sums.complete:
+                self._sums = sums
+            if sums.complete or time.monotonic() >= deadline:
+                break
+        found.sums, found.complete = self._sums, sums.complete
 
 
 def _look_at_daemons(store: Store, found: Look) -> None:

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from storekit import SECTIONS, header, key, open_store
 
 from nbcache.config import Settings
-from nbcache.metrics import families
+from nbcache.metrics import families, ledger
 from nbcache.metrics.looking import Look, Looker
 from nbcache.metrics.meter import Meter
 from nbcache.store import layout, reasons
@@ -167,7 +167,6 @@ def test_the_dashboard_shows_metrics_that_are_there(store):
         "nbcache_processes_total",
         "nbcache_published_total",
         "nbcache_uncacheable_total",
-        "nbcache_usage_complete",
     }
     ids = [panel["id"] for panel in said["panels"]]
     assert len(set(ids)) == len(ids)
@@ -184,6 +183,30 @@ def test_alerts_fire_when_they_should():
     tests = Path(__file__).with_name("alerts.test.yml")
     done = subprocess.run(["promtool", "test", "rules", tests], text=True, capture_output=True, cwd=tests.parent)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_part_of_the_records_is_no_counter(store, monkeypatch):
+    """It would jump, and Prometheus would take each jump for as many hits."""
+    looker = Looker(lambda: Settings(dir=store.path))
+    for _ in range(20):
+        store.write_usage({"hits": {key("a"): 1}, "hit_count": 10})
+    monkeypatch.setattr(ledger, "READ_BYTES", 4000)
+    at = ("store", store.path)
+    seen = []
+    for _ in range(30):
+        found = samples(families.text(families.of_store(looker.look()))[0].decode())
+        seen.append((found["nbcache_usage_complete", at], found.get(("nbcache_hits_total", at))))
+    assert seen[0] == (0, None)
+    assert seen[-1] == (1, 203)
+    assert {hits for _, hits in seen} == {None, 203}
+    # What was known stands still while what is new can't be read.
+    monkeypatch.setattr(ledger, "READ_BYTES", 1)
+    store.write_usage({"hits": {key("a"): 1}, "hit_count": 10})
+    look = looker.look()
+    assert (look.complete, look.sums.hits) == (False, 203)
+    monkeypatch.setattr(ledger, "READ_BYTES", 4000)
+    assert looker.look(60.0).sums.hits == 213
+    assert Looker(lambda: Settings(dir=store.path)).look(60.0).sums.hits == 213
 
 
 def test_a_look_that_says_nothing():
