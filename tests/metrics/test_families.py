@@ -190,7 +190,7 @@ def test_a_part_of_the_records_is_no_counter(store, monkeypatch):
     looker = Looker(lambda: Settings(dir=store.path))
     for _ in range(20):
         store.write_usage({"hits": {key("a"): 1}, "hit_count": 10})
-    monkeypatch.setattr(ledger, "READ_BYTES", 4000)
+    monkeypatch.setattr(ledger, "READ_BYTES", 1000)
     at = ("store", store.path)
     seen = []
     for _ in range(30):
@@ -204,7 +204,7 @@ def test_a_part_of_the_records_is_no_counter(store, monkeypatch):
     store.write_usage({"hits": {key("a"): 1}, "hit_count": 10})
     look = looker.look()
     assert (look.complete, look.sums.hits) == (False, 203)
-    monkeypatch.setattr(ledger, "READ_BYTES", 4000)
+    monkeypatch.setattr(ledger, "READ_BYTES", 1000)
     assert looker.look(60.0).sums.hits == 213
     assert Looker(lambda: Settings(dir=store.path)).look(60.0).sums.hits == 213
 
