@@ -104,7 +104,10 @@ def health(args: argparse.Namespace) -> int:
 def _try(root: str, deadline: float) -> Outcome:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
-    argv = [sys.executable, "-m", "nbcache.client.selftest", root, f"{max(0.5, deadline - time.monotonic()):.3f}"]
+    # What this one was told not to heed, that one doesn't either.
+    flags = ["-I"] if sys.flags.isolated else ["-E"] if sys.flags.ignore_environment else []
+    patience = f"{max(0.5, deadline - time.monotonic()):.3f}"
+    argv = [sys.executable, *flags, "-m", "nbcache.client.selftest", root, patience]
     outcome = Outcome()
     try:
         child = subprocess.Popen(  # noqa: S603  this very Python

@@ -241,3 +241,13 @@ def test_a_probe_does_no_harm_to_a_busy_daemon(place):
         for probe in probes:
             outcome = proc.finish(probe)
             assert outcome.status == 0, outcome.stdout
+
+
+def test_what_the_command_was_told_not_to_heed_the_test_does_not(place):
+    store = place / "store"
+    (place / "numba.py").write_text("raise ImportError('not to be found')")
+    extra = {"PYTHONPATH": f"{place}{os.pathsep}{proc.search_path(proc.ROOT)}"}
+    with daemon(store):
+        unhealthy(health(store, extra=extra), "not to be found")
+        done = proc.run(["-I", "-m", "nbcache", "health", "--dir", store, *LONG], extra=extra, cwd="/")
+        assert done.status == 0, done.stdout + done.stderr
