@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from nbcache.cli.place import open_store, settings_of
 from nbcache.cli.text import printable
+from nbcache.cli.upkeep import parse_size
 from nbcache.store import atomic
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "file", nargs="?", default=DEFAULT, metavar="FILE", help=f"default: {DEFAULT}; - is standard output"
     )
+    parser.add_argument(
+        "--max-size", metavar="SIZE", help="what would be evicted at this size (default: NBCACHE_MAX_SIZE)"
+    )
     parser.set_defaults(command=report)
 
 
@@ -38,8 +42,8 @@ def report(args: argparse.Namespace) -> int:
     from nbcache.cli.reporting.gather import gather
     from nbcache.cli.reporting.page import render
 
-    store = open_store(args)
-    data = render(gather(store, settings_of(args).max_size)).encode()
+    limit = settings_of(args).max_size if args.max_size is None else parse_size(args.max_size)
+    data = render(gather(open_store(args), limit)).encode()
     if args.file == "-":
         sys.stdout.buffer.write(data)
         return 0

@@ -1,7 +1,7 @@
 """Summing up the usage records of processes long gone, so that they don't pile up.
 
 Their sum is ``v1/usage.json`` (:mod:`nbcache.store.usage`); when what it tells happened goes into ``v1/timeline.json``
-(:mod:`nbcache.store.timeline`). Both are written before the records are removed.
+(:mod:`nbcache.store.timeline`). Both are written before the records are removed; without the latter, a store goes on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing import let_pass
+from nbcache.passing import let_pass, suppressed
 from nbcache.store import atomic, layout, usage
 from nbcache.store.folders import Folder
 from nbcache.store.timeline import Timeline
@@ -101,8 +101,10 @@ def _fold(
     if len(data) > usage.MAX_TOTAL:
         total["last_use"] = {}
         data = json.dumps(total, separators=(",", ":")).encode("ascii")
-    atomic.write_file(f"{root}/{layout.TIMELINE}", line.encode(), durable=False)
     atomic.write_file(f"{root}/{layout.USAGE_TOTAL}", data, durable=False)
+    # Where there is room for one of them and not for the other, the same records must not be added again and again.
+    with suppressed(OSError):
+        atomic.write_file(f"{root}/{layout.TIMELINE}", line.encode(), durable=False)
     return sum(folder.remove(name) for name in folded)
 
 

@@ -155,7 +155,10 @@ def test_it_tells_what_happened(past):
 
 
 def test_the_page_of_a_store_with_a_past(past, nbcache):
-    seen = report(nbcache, past.path)
+    assert "Nothing now" in report(nbcache, past.path).text
+    assert "Nothing: there is no limit" in report(nbcache, past.path, "--max-size", "0").text
+    seen = report(nbcache, past.path, "--max-size", "1MiB")
+    assert "above its limit" in seen.text
     for words in (
         past.path,
         "Hit rate over time",

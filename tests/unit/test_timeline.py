@@ -127,6 +127,29 @@ def test_folding_keeps_when_it_was(tmp_path):
     assert "timeline.json" not in os.listdir(tmp_path / layout.USAGE)
 
 
+@pytest.mark.parametrize("fails", [layout.TIMELINE, layout.USAGE_TOTAL])
+def test_on_a_disk_that_takes_only_one_of_them_nothing_counts_twice(tmp_path, monkeypatch, fails):
+    store = open_store(tmp_path)
+    for _ in range(2):
+        os.utime(store.write_usage(RECORD), (NOW - DAY, time.time() - DAY))
+    folding.fold(store.path, lambda _: True, most=1)
+    write = folding.atomic.write_file
+
+    def full(path, *more, **named):
+        if path.endswith(fails):
+            raise OSError(28, "No space left on device")
+        return write(path, *more, **named)
+
+    monkeypatch.setattr(folding.atomic, "write_file", full)
+    for _ in range(3):
+        folding.fold(store.path, lambda _: True)
+    monkeypatch.undo()
+    folding.fold(store.path, lambda _: True)
+    assert usage.merge(usage.read(store.path))["hit_count"] == 6
+    (bucket,) = Timeline.read(store.path).days.values()
+    assert bucket.hits == (3 if fails == layout.TIMELINE else 6)
+
+
 def test_evictions_are_counted_by_whoever_evicts(tmp_path):
     store = open_store(tmp_path)
     for number in range(4):
