@@ -306,6 +306,9 @@ def test_columns_are_hours_while_the_past_is_short():
     step, columns = charts.columns_of(line, NOW)
     assert step == 3600
     assert len(columns) == 31
+    line.hours = buckets(hour)
+    assert len(charts.columns_of(line, NOW)[1]) == charts.FEWEST
+    line.hours = buckets(hour - 30, hour - 2)
     assert [column.hits for column in columns].count(3) == 2
     assert columns[-1].begin <= NOW < columns[-1].begin + 3600
     line.hours = buckets(*range(hour - 200, hour))

@@ -20,6 +20,8 @@ DAY: Final = 86400.0
 STEPS: Final = (HOUR, 3 * HOUR, 6 * HOUR, DAY, 7 * DAY)
 """What one column may stand for [s]."""
 COLUMNS: Final = 72
+FEWEST: Final = 24
+"""A past shorter than this has empty columns before it: one column alone would be a wall."""
 WIDTH: Final = 1000.0
 LEFT: Final = 46.0
 RIGHT: Final = 10.0
@@ -106,7 +108,7 @@ def _grouped(buckets: Mapping[int, Bucket], length: float, step: float, now: flo
         hits, missed = sums.get(column, (0, 0))
         sums[column] = hits + bucket.hits, missed + bucket.missed
     last = int(now // step)
-    first = max(min(sums), last - COLUMNS + 1)
+    first = max(min(*sums, last - FEWEST + 1), last - COLUMNS + 1)
     return [Column(column * step, *sums.get(column, (0, 0))) for column in range(first, last + 1)]
 
 

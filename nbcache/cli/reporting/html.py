@@ -48,7 +48,7 @@ def join(*children: Child) -> Html:
 
 def name_of(text: str) -> Html:
     """Return a name, which may be broken between its parts where it is too long for its place."""
-    shown = escape(_shown(text))
+    shown = escape(_shown(text) or "(no name)")
     for mark in _BREAKS:
         shown = shown.replace(mark, f"{mark}<wbr>") if mark != ":" else shown.replace(":", ":<wbr>")
     return tag("code", Html(shown))

@@ -70,7 +70,7 @@ def _head(report: Report, root: str) -> Html:
     made = time.strftime("%d %B %Y, %H:%M UTC", time.gmtime(report.made))
     alive = len(report.daemons)
     daemons = "no daemon" if not alive else f"{alive} daemon{'s' if alive > 1 else ''}"
-    since = f"usage since {age(report.summary.start, report.made)} ago" if report.summary.start else "not used yet"
+    since = f"first used {_ago(report.summary.start, report.made)}" if report.summary.start else "not used yet"
     return tag(
         "header",
         tag("div", "nbcache", class_="brand"),
@@ -249,7 +249,7 @@ def _eviction(report: Report) -> Html:
         tag(
             "tr",
             tag("td", name_of(each.name), " ", tag("span", each.signature, class_="quiet small")),
-            tag("td", f"{age(each.used, report.made)} ago", class_="number"),
+            tag("td", _ago(each.used, report.made), class_="number"),
             tag("td", size(each.size), class_="number"),
             class_="goes" if each.goes else None,
         )
@@ -258,6 +258,11 @@ def _eviction(report: Report) -> Html:
     head = tag("tr", [tag("th", name) for name in ("Next to go", "Last used", "Size")])
     table = tag("div", tag("table", head, rows, class_="victims"), class_="wide") if rows else None
     return _card("What would be evicted", _evicted(report), charts.strip(parts), legend, table)
+
+
+def _ago(moment: float, now: float) -> str:
+    passed = age(moment, now)
+    return passed if passed == "now" else f"{passed} ago"
 
 
 def _evicted(report: Report) -> str:
