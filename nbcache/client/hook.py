@@ -51,8 +51,9 @@ def numba_imported() -> None:
 
     _state["armed"] = True
     try:
-        from nbcache.glue import dormant
+        from nbcache.glue import dormant, told
 
+        told.listen()
         environ = dict(os.environ) if _nbcache.heeds_environment() else {}
         asleep = _is_patient(environ) and dormant.sleep(lambda: _activate(environ))
     except Exception as raised:  # noqa: BLE001  as below

@@ -165,6 +165,14 @@ def value_class(cls: type) -> bytes:
     return name_of("value " + spelling_of(cls))
 
 
+def annotation(kind: object) -> bytes:
+    """A class, or what else stands for a type in an annotation or ``isinstance``, is asked for its type."""
+    return name_of("annotation " + spelling_of(kind))
+
+
+ANY_ANNOTATION = name_of("annotation *")
+
+
 def spelling_of(key: Any) -> str:
     """What *key*, under which something is registered, is called in any process."""
     try:

@@ -259,6 +259,20 @@ def values(original: Any, session: Session) -> Any:
     return resolve_value_type
 
 
+def annotated(original: Any, session: Session) -> Any:
+    """`AsNumbaTypeRegistry.infer`: the type that a class stands for in ``isinstance``."""
+
+    @functools.wraps(original)
+    def infer(self: Any, py_type: Any) -> Any:
+        frame = session.frames.top()
+        if frame is not None:
+            names = frame.consulted.at(session.maker.extensions.generation)
+            names.update((consulted.annotation(py_type), consulted.ANY_ANNOTATION))
+        return original(self, py_type)
+
+    return infer
+
+
 def subroutines(original: Any, session: Session) -> Any:
     """`BaseContext.compile_subroutine`, which keeps what it has compiled for the next caller."""
 

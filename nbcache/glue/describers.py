@@ -222,12 +222,29 @@ def _describe_function(node: Node, function: FunctionType) -> None:
         node.watch_item(sys.modules, imported, module)
         if isinstance(module, ModuleType) and (not is_toolchain_module(imported) or imported in _ALWAYS_THERE):
             reads = _HANDED_ON if by_text else _reads_of_import(plan, imported)
-            wanted = _Wanted(plan.attribute_names, reads)
-            _describe_module_attributes(node, f"import {name}: {imported}", module, wanted, set())
+            _describe_what_is_read(node, f"import {name}: {imported}", module, plan, reads)
+    _describe_looks_around(node, name, function, plan)
     if plan.asks_membership:
         for i, (_label, value) in enumerate(node.edges):
             # Whether something is in a captured array, Numba finds out while compiling.
             node.ways[i] &= not isinstance(value, np.ndarray | tuple)
+
+
+def _describe_looks_around(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
+    """What running code finds out about the process without anything leading there."""
+    if node.compiled:
+        return
+    if not plan.attribute_names.isdisjoint(_OF_FRAMES):
+        msg = f"{name}, which runs while compiling and looks at the variables of frames"
+        raise Unidentifiable(msg)
+    if "modules" in plan.attribute_names:  # of sys: whether one is loaded
+        for text in sorted(imports.spelt(function)):
+            module = sys.modules.get(text, MISSING)
+            node.watch_item(sys.modules, text, module)
+            node.part(f"loaded {text}", b"no" if module is MISSING else b"yes", "no" if module is MISSING else "yes")
+
+
+_OF_FRAMES = frozenset({"f_globals", "f_locals"})
 
 
 def _describe_globals(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
@@ -264,11 +281,7 @@ def _describe_value(
     node: Node, label: str, value: object, plan: CodePlan, variable: tuple[str, str] = ("", "")
 ) -> None:
     if isinstance(value, ModuleType):
-        wanted = _Wanted(plan.attribute_names, plan.reads.get(variable, _HANDED_ON))
-        if not node.compiled and edition_of(value) is None and _reads_what_it_computes(plan, wanted):
-            node.watch_size(vars(value))
-            wanted.names |= {each for each in vars(value) if not _is_dunder(each)}
-        _describe_module_attributes(node, label, value, wanted, set())
+        _describe_what_is_read(node, label, value, plan, plan.reads.get(variable, _HANDED_ON))
     elif variable[1] in plan.serialized and refer(node, label, value):
         pass
     elif node.compiled and isinstance(value, type) and _stands_for_itself(value):
@@ -276,6 +289,14 @@ def _describe_value(
         _describe_members_by_name(node, label, value, plan.attribute_names)
     else:
         node.value(label, value)
+
+
+def _describe_what_is_read(node: Node, label: str, module: ModuleType, plan: CodePlan, reads: Iterable[Read]) -> None:
+    wanted = _Wanted(plan.attribute_names, reads)
+    if not node.compiled and edition_of(module) is None and _reads_what_it_computes(plan, wanted):
+        node.watch_size(vars(module))
+        wanted.names |= {each for each in vars(module) if not _is_dunder(each)}
+    _describe_module_attributes(node, label, module, wanted, set())
 
 
 def _stands_for_itself(cls: type) -> bool:
@@ -431,7 +452,7 @@ def _describe_attribute(node: Node, label: str, module: ModuleType, attribute: s
     """What was found on a module and is no module."""
     if value is MISSING:
         node.part(label, b"undefined", "undefined")
-    elif module is sys and attribute in _STARTED_WITH:
+    elif module is sys and (attribute in _STARTED_WITH or (attribute == "path" and read)):
         node.value(label, tuple(value) if attribute == "flags" else value)
     elif edition_of(module) is not None and _is_its_own(value, read=read and module is not sys):
         own = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")

@@ -30,9 +30,10 @@ from numba.core.registry import cpu_target
 from numba.core.rewrites import rewrite_registry
 from numba.core.types.abstract import Type
 from numba.core.typing import templates
+from numba.core.typing.asnumbatype import AsNumbaTypeRegistry, as_numba_type
 from numba.core.typing.typeof import typeof_impl
 
-from nbcache.glue import consulted
+from nbcache.glue import consulted, told
 from nbcache.glue.consulted import EVERYTHING, is_type_class
 from nbcache.glue.identity import Unidentifiable, are_same
 from nbcache.glue.instances import HEAP_TYPE
@@ -108,6 +109,7 @@ class ExtensionIndex:
         self._since: dict[bytes, int] = {}
         self._count = 0
         self._sizes: tuple[int, ...] = ()
+        self._conversions = 0
         self._tables = _tables()
         self._held: list[list[object]] = []
         """What the tables held: they are dictionaries, where one thing can take another's place."""
@@ -127,7 +129,8 @@ class ExtensionIndex:
 
     def refresh(self) -> int:
         """Read what has been registered since the last call; return a number that grows with news."""
-        sizes, held = self._current_sizes(), [[*table.values()] for _label, table in self._tables]
+        tables = [*(table for _label, table in self._tables), as_numba_type.lookup]
+        sizes, held = self._current_sizes(), [[*table.values()] for table in tables]
         if sizes != self._sizes or not all(map(are_same, held, self._held)):
             self._sizes, self._held = sizes, held
             before = self._count
@@ -138,6 +141,8 @@ class ExtensionIndex:
                     self._read_lowering(registry)
                 self._read_rewrites()
                 self._read_tables()
+                self._read_annotations()
+                self._read_conversions()
             if self._count != before:
                 self.generation += 1
                 self._relevant.clear()
@@ -287,6 +292,7 @@ class ExtensionIndex:
                 len(registry.setattrs), len(registry.casts), len(registry.constants),
             )  # fmt: skip
         sizes += [len(classes) for classes in rewrite_registry.rewrites.values()]
+        sizes += (len(as_numba_type.functions), len(told.conversions))
         sizes.append(abc.get_cache_token())  # type: ignore[arg-type]  # it says that it is an object
         return tuple(sizes)
 
@@ -381,6 +387,23 @@ class ExtensionIndex:
                     if not general:
                         name = consulted.value_class(cls) if label == "typeof" else consulted.type_class(cls)
                     self._file(name, label, cls, registered, (cls,))
+
+    def _read_annotations(self) -> None:
+        own = AsNumbaTypeRegistry().lookup
+        seen = self._seen.setdefault("annotation", {})
+        for kind, typ in as_numba_type.lookup.items():
+            if own.get(kind) != typ and seen.get(kind) is not typ:
+                seen[kind] = typ
+                self._file(consulted.annotation(kind), "annotation", kind, typ)
+        for function in filter(_is_others, self._news(as_numba_type, "functions")):
+            self._file(consulted.ANY_ANNOTATION, "annotation", None, function)
+
+    def _read_conversions(self) -> None:
+        news = told.conversions[self._conversions :]
+        self._conversions += len(news)
+        for fromty, toty, relation in news:
+            name = _of_type((fromty, toty)) or EVERYTHING
+            self._file(name, f"{relation} conversion to {toty} from", None, fromty, (fromty, toty), rank=relation)
 
     def _file(
         self, name: bytes, label: str, key: object, registered: Any, signature: Iterable[Any] = (), rank: str = ""

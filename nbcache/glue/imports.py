@@ -104,19 +104,30 @@ def imported_by(function: FunctionType, *, runs: bool) -> dict[str, bool]:
 
 def _spelt(plan: Plan, function: FunctionType, *, others_only: bool) -> Iterator[str]:
     """The loaded modules that text names which *function* has: all of it, or what is before a dot or a colon."""
-    scope = function.__globals__
-    values = [scope.get(name) for code in nested_codes(function.__code__) for name in code.co_names]
-    values += cell_values(function)
-    for text in (*plan.texts, *(value for value in values if isinstance(value, str))):
+    for text in _texts(plan, function):
         stripped = text.lstrip(".")
         parts = stripped.partition(":")[0].split(".")
         if not all(part.isidentifier() for part in parts):
             continue
         for end in range(len(parts), 0, -1):
-            name = _absolute(len(text) - len(stripped), ".".join(parts[:end]), scope)
+            name = _absolute(len(text) - len(stripped), ".".join(parts[:end]), function.__globals__)
             if name is not None and name in sys.modules and not (others_only and is_toolchain_module(name)):
                 yield name
                 break
+
+
+def _texts(plan: Plan, function: FunctionType) -> Iterator[str]:
+    """What *function* spells, and what its variables spell."""
+    scope = function.__globals__
+    values = [scope.get(name) for code in nested_codes(function.__code__) for name in code.co_names]
+    yield from plan.texts
+    yield from (value for value in (*values, *cell_values(function)) if isinstance(value, str))
+
+
+def spelt(function: FunctionType) -> set[str]:
+    """What text that *function* has could be the whole name of a module, loaded or not."""
+    texts = _texts(_plan_of(function.__code__), function)
+    return {text for text in texts if all(part.isidentifier() for part in text.split("."))}
 
 
 def _absolute(level: int, module: str, scope: dict[str, Any]) -> str | None:

@@ -43,6 +43,7 @@ from numba.core.registry import cpu_target
 from numba.core.runtime import nrtdynmod
 from numba.core.typed_passes import InlineOverloads
 from numba.core.typing import templates
+from numba.core.typing.asnumbatype import AsNumbaTypeRegistry
 from numba.core.typing.templates import _IntrinsicTemplate, _OverloadFunctionTemplate
 from numba.core.typing.typeof import typeof
 from numba.core.untyped_passes import MakeFunctionToJitFunction
@@ -852,6 +853,9 @@ def _registries() -> list[Seam]:
         ),
         Seam(
             typing.BaseContext, "resolve_value_type", "what type a global has", consulting.values, ("self", "val"),
+        ),
+        Seam(
+            AsNumbaTypeRegistry, "infer", "what type a class stands for", consulting.annotated, ("self", "py_type"),
         ),
         Seam(
             BaseContext, "get_function", "how calls are lowered", consulting.lowering,

@@ -17,6 +17,7 @@ import numpy as np
 from numba.core import config
 from numba.core.registry import cpu_target
 
+from nbcache.glue import told
 from nbcache.passing import suppressed
 
 if TYPE_CHECKING:
@@ -88,7 +89,8 @@ def _has_linear_algebra() -> bool:
 def target_components() -> list[_Component]:
     """What Numba's code generator compiles for."""
     triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
-    return [("target/triple", triple), ("target/cpu", cpu), ("target/features", features)]
+    options = [("target/options", repr(told.options))] if told.options else []
+    return [("target/triple", triple), ("target/cpu", cpu), ("target/features", features), *options]
 
 
 def config_components() -> list[_Component]:
@@ -113,6 +115,7 @@ class Conditions:
     def __init__(self) -> None:
         self._settings: Callable[[Mapping[str, Any]], tuple[Any, ...]] | None = None
         self._values: tuple[Any, ...] = ()
+        self._options = 0
         self._components: list[_Component] = []
         self._digest = b""
         self._summary = ""
@@ -127,7 +130,7 @@ class Conditions:
         return self._digest
 
     def _unchanged(self) -> bool:
-        if self._settings is None:
+        if self._settings is None or self._options != len(told.options):
             return False
         try:
             return all(map(is_, self._settings(vars(config)), self._values))
@@ -158,6 +161,7 @@ class Conditions:
     def _recompute(self) -> None:
         read = self._settings = itemgetter(*_relevant_settings())
         self._values = read(vars(config))
+        self._options = len(told.options)
         self._components = [*toolchain_components(), *target_components(), *config_components()]
         hasher = hashlib.blake2b(digest_size=32, person=b"nbcache conds")
         for label, words in self._components:
