@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from nbcache.cli.place import settings_of
 from nbcache.cli.text import CommandError, UsageError, printable
+from nbcache.store import atomic
 
 if TYPE_CHECKING:
     import argparse
@@ -40,7 +41,6 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
 def metrics(args: argparse.Namespace) -> int:
     """Print or write the metrics; the status is 1 when the store can't be used, which the metrics say as well."""
     families = _families()
-    from nbcache.metrics import exposing
     from nbcache.metrics.looking import Looker
 
     settings = settings_of(args)
@@ -51,7 +51,7 @@ def metrics(args: argparse.Namespace) -> int:
     if args.textfile is None:
         sys.stdout.write(data.decode())
     else:
-        exposing.write_file(os.path.abspath(args.textfile), data)
+        atomic.replace_named(os.path.abspath(args.textfile), data)
     if look.problem is not None:
         print(f"nbcache: {printable(look.problem)}", file=sys.stderr)
     return 0 if look.problem is None else 1

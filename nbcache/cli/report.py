@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 import sys
 from typing import TYPE_CHECKING
 
@@ -47,10 +45,7 @@ def report(args: argparse.Namespace) -> int:
     if args.file == "-":
         sys.stdout.buffer.write(data)
         return 0
-    path = os.path.realpath(args.file)
-    if os.path.lexists(path) and not stat.S_ISREG(os.stat(path).st_mode):
-        raise OSError(errno.EINVAL, "it is not a regular file", path)
-    # It names functions: as much for others to read as any file that this user makes.
-    atomic.write_file(path, data, durable=False)
+    path = os.path.abspath(args.file)
+    atomic.replace_named(path, data)
     print(printable(path))
     return 0

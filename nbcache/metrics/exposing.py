@@ -147,7 +147,7 @@ class Exposer:
             _log.warning("%s", problem) if problem is not None else _log.info("over: %s", before)
 
     def _write(self) -> None:
-        write_file(self._address.file, self._render("")[0])
+        atomic.replace_named(self._address.file, self._render("")[0])
 
     def _serve(self) -> None:
         with self._listen() as self._listener:
@@ -225,13 +225,6 @@ class Exposer:
         body, content_type = self._render(accept)
         answer = _response("200 OK", body, content_type=content_type)
         return answer[: len(answer) - len(body)] if method == "HEAD" else answer
-
-
-def write_file(path: str, data: bytes) -> None:
-    """Replace a file by one that node_exporter may read, at once. Raises OSError."""
-    if os.path.lexists(path) and not stat.S_ISREG(os.lstat(path).st_mode):
-        raise OSError(errno.EINVAL, "it is not a regular file", path)
-    atomic.write_file(path, data, durable=False)
 
 
 def _read_request(connection: socket.socket, deadline: float) -> bytes:

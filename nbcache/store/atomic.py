@@ -95,6 +95,16 @@ def write_file(path: str, data: bytes, *, exclusive: bool = False, mode: int = F
     return placed
 
 
+def replace_named(path: str, data: bytes) -> None:
+    """Write a file that somebody named, replacing a regular one. Raises OSError, also for whatever else is there.
+
+    A link isn't followed: in a directory like /tmp, it is somebody else who says where it leads.
+    """
+    if os.path.lexists(path) and not stat.S_ISREG(os.lstat(path).st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
+    write_file(path, data, durable=False)
+
+
 def make_directory(path: str, mode: int = DIR_MODE) -> bool:
     """Make a directory with what the umask leaves of these permissions; return False if something of that name exists.
 
