@@ -102,9 +102,7 @@ class Trust:
             return f"can't be examined: {_reason(error)}"
         if not stat.S_ISDIR(status.st_mode):
             return "is not a directory"
-        if may_be_sticky and status.st_mode & stat.S_ISVTX and status.st_uid in self.uids:
-            return None
-        return self.writers_problem(status, path)
+        return self.writers_problem(status, path, may_be_sticky=may_be_sticky)
 
     def parents_problem(self, path: str) -> str | None:
         """Say what is wrong with the directories above an absolute path without symlinks. Never raises."""
@@ -122,14 +120,21 @@ class Trust:
         """Say what is wrong with a directory or any above it. ``path`` is absolute and without symlinks."""
         return self.directory_problem(path) or self.parents_problem(path)
 
-    def writers_problem(self, status: os.stat_result, at: int | str) -> str | None:
-        """Say who else may write what has this status, be it a file, a pipe or a directory."""
+    def writers_problem(self, status: os.stat_result, at: int | str, *, may_be_sticky: bool = False) -> str | None:
+        """Say who else may write what has this status, be it a file, a pipe or a directory, which *may be sticky*."""
+        problem = self.owner_problem(status, at)
+        if problem is not None or (may_be_sticky and status.st_mode & stat.S_ISVTX):
+            return problem
+        who = self._other_writer(status, at) if status.st_mode & _OTHERS_WRITE else None
+        return who and f"is writable by {who} (mode {stat.S_IMODE(status.st_mode):04o})"
+
+    def owner_problem(self, status: os.stat_result, at: int | str) -> str | None:  # noqa: ARG002  who asks others needs it
+        """Say what is wrong with whose it is: all that counts of a symbolic link."""
         if status.st_uid == overflow_id("uid"):
             return f"is owned by uid {status.st_uid}, the overflow uid, which stands for anybody"
         if status.st_uid not in self.uids:
             return f"is owned by uid {status.st_uid}, who isn't trusted{SEE_SETTING}"
-        who = self._other_writer(status, at) if status.st_mode & _OTHERS_WRITE else None
-        return who and f"is writable by {who} (mode {stat.S_IMODE(status.st_mode):04o})"
+        return None
 
     def _other_writer(self, status: os.stat_result, at: int | str) -> str | None:
         """Say whom write permission of group or others reaches, if that is anybody who isn't trusted."""
@@ -172,7 +177,7 @@ def _writers(at: int | str) -> Iterator[tuple[int, int]]:
     Without a list, that is the group that the status names.
     """
     try:
-        data = os.getxattr(at, _ACL_NAME) if isinstance(at, int) else os.getxattr(at, _ACL_NAME, follow_symlinks=False)
+        data = _list_of(at)
     except OSError as error:
         let_pass(error)
         if error.errno not in _NO_ACL:
@@ -187,6 +192,18 @@ def _writers(at: int | str) -> Iterator[tuple[int, int]]:
     for tag, permissions, number in found:
         if tag in {_USER, _GROUP_OBJ, _GROUP} and permissions & mask & _WRITE:
             yield tag, number
+
+
+def _list_of(at: int | str) -> bytes:
+    if isinstance(at, str):
+        return os.getxattr(at, _ACL_NAME, follow_symlinks=False)
+    try:
+        return os.getxattr(at, _ACL_NAME)
+    except OSError as error:
+        if error.errno != errno.EBADF:
+            raise
+        # A descriptor that only names a place (O_PATH): what it names is behind this link.
+        return os.getxattr(f"/proc/self/fd/{at}", _ACL_NAME)
 
 
 def _is_private_group(uid: int, gid: int) -> bool:

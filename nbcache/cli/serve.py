@@ -129,10 +129,11 @@ def status(args: argparse.Namespace) -> int:
             f"{each.busy} of {each.workers}",
             each.queue,
             duration(each.seconds),
+            printable(each.confined),
         )
         for each in daemons
     ]
-    for line in table(rows, ("daemon", "pid", "state", "busy", "queue", "a job") if rows else (), " > >>>"):
+    for line in table(rows, ("daemon", "pid", "state", "busy", "queue", "a job", "jobs run") if rows else (), " > >>>"):
         print(line)
     print(f"{len(waiting)} requests wait")
     done = sorted((job for each in daemons for job in each.jobs), key=lambda job: -job[1])

@@ -498,7 +498,7 @@ class ClientSession:
             build=build,
             # A twin gets a variant of its own, so that the next process can load both.
             guard=packed.guard + (f"#{self._twins[unit.key]}" if unit.key in self._twins else ""),
-            extra={"nbcache": __version__},
+            extra=_origin(),
         )
         # Not waiting for the disk: what a power failure tears fails its checksums and is a miss.
         published = self.store.publish(header, packed.sections, durable=False)
@@ -527,7 +527,7 @@ class ClientSession:
             created=time.time(),
             build="",
             guard=variant,
-            extra={"nbcache": __version__},
+            extra=_origin(),
         )
         if self.store.writable:
             self.store.publish(header, {"meta": content}, durable=False)
@@ -561,8 +561,14 @@ class ClientSession:
         self.store.tidy()
 
 
-def activate(settings: Settings | None) -> None:
-    """Start using the store that the settings name.  Numba must be imported."""
+def _origin() -> dict[str, object]:
+    """Who made an entry, where, and with what. What jobs say of it, a daemon replaces by what it knows."""
+    uid = os.geteuid()
+    return {"nbcache": __version__, "asked": uid, "built": uid, "host": os.uname().nodename}
+
+
+def activate(settings: Settings | None, store: Store | None = None) -> None:
+    """Start using the store that the settings name, or the one given.  Numba must be imported."""
     global _active  # noqa: PLW0603  one process, one session
     settings = config.load() if settings is None else settings
     if _active is not None and _active.enabled:
@@ -574,13 +580,13 @@ def activate(settings: Settings | None) -> None:
         _log.warning("%s", problem)
     if settings.disable or settings.dir is None:
         return
-    store = Store.open(settings)
-    if isinstance(store, Refusal):
-        _log.warning("nbcache stays off: %s", store.reason)
+    found = Store.open(settings) if store is None else store
+    if isinstance(found, Refusal):
+        _log.warning("nbcache stays off: %s", found.reason)
         return
     from nbcache.glue import forks, seams
 
-    session = ClientSession(settings, store)
+    session = ClientSession(settings, found)
     reason = seams.install(session)
     if reason is not None:
         _log.warning("nbcache stays off: %s", reason)

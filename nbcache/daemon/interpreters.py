@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import glob
 import os
-from typing import TYPE_CHECKING
+import stat
+from typing import TYPE_CHECKING, Final
 
 from nbcache import config
-from nbcache.trust import OPEN_FLAGS
+from nbcache.daemon import boot
+from nbcache.importing import Paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,58 +17,117 @@ if TYPE_CHECKING:
     from nbcache.config import Settings
     from nbcache.trust import Trust
 
-_PASSED_ON = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR", "HOME", "TZ")
+_EARLY: Final = ("encodings", "collections", "ctypes", "importlib", "json", "logging", "re", "lib-dynload")
+"""The packages of Python's library that are imported before its files are judged one by one."""
+_PACKAGES: Final = ("site-packages", "dist-packages")
+_MAX_SETTINGS: Final = 1 << 16
+_PASSED_ON: Final = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR", "HOME", "TZ")
 
 
 def problem(interpreter: str, trust: Trust) -> str | None:
     """Say why an interpreter isn't started; None if it may be.
 
-    The rule of trust, for the file itself, for the place where it was found (a link to Python in somebody's virtual
-    environment makes that environment's packages the ones that are imported) and for the packages beside it.
+    The rule of trust, for the file and the path by which it was found (a link to Python in somebody's virtual
+    environment makes that environment's packages the ones that are imported), and for all that Python itself reads
+    before the finder is there that judges the rest (:mod:`nbcache.daemon.boot`): what says where its library is, as
+    much of the library as it may import until then, and the ``.pth`` files beside the packages, whose lines are
+    executed.
     """
     if not os.path.isabs(interpreter):
         return "is no absolute path"
+    paths = Paths(trust)
     try:
-        fd = os.open(os.path.realpath(interpreter), OPEN_FLAGS)
+        real = _open(paths, interpreter)
+        prefixes = [os.path.dirname(os.path.dirname(each)) for each in (interpreter, real)]
+        # Python looks in both places.
+        for settings in (f"{os.path.dirname(interpreter)}/pyvenv.cfg", f"{prefixes[0]}/pyvenv.cfg"):
+            if os.path.lexists(settings):
+                prefixes += [os.path.dirname(_home(paths, settings)), os.path.dirname(settings)]
+        for prefix in dict.fromkeys(map(os.path.realpath, prefixes)):
+            _judge_library(paths, prefix)
+    except ValueError as error:
+        return str(error)
     except OSError as error:
         return f"can't be used: {error.strerror or error}"
+    return None
+
+
+def _open(paths: Paths, path: str) -> str:
+    fd, real = paths.open(path)
+    os.close(fd)
+    return real
+
+
+def _home(paths: Paths, settings: str) -> str:
+    """Where a virtual environment's Python has its library from. Raises OSError, ValueError."""
     try:
-        found = trust.file_problem(os.fstat(fd), fd)
-    finally:
-        os.close(fd)
-    if found is not None:
-        return found
-    prefix = os.path.dirname(os.path.dirname(interpreter))
-    places = [os.path.dirname(os.path.realpath(interpreter)), os.path.dirname(interpreter)]
-    places += glob.glob(f"{glob.escape(prefix)}/lib*/python3*/site-packages")
-    for place in dict.fromkeys(map(os.path.realpath, places)):
-        found = trust.path_problem(place)
-        if found is not None:
-            return f"lies with {place}, which {found}"
-    settings = f"{prefix}/pyvenv.cfg"
-    if os.path.lexists(settings):
-        try:
-            found = trust.file_problem(os.lstat(settings), settings)
-        except OSError as error:
-            found = f"can't be examined: {error.strerror or error}"
-    return found and f"has a pyvenv.cfg that {found}"
+        fd, _real = paths.open(settings)
+    except ValueError as error:
+        raise ValueError(f"has a pyvenv.cfg that {error}") from error
+    with open(fd, encoding="utf-8", errors="surrogateescape") as file:
+        lines = [line.partition("=") for line in file.read(_MAX_SETTINGS).splitlines()]
+    home = next((value.strip() for name, _, value in lines if name.strip().lower() == "home"), "")
+    # "" would be the current directory, relative paths are somebody's mistake.
+    if not os.path.isabs(home):
+        raise ValueError("has a pyvenv.cfg without a home")
+    return home
 
 
-def environment(root: str, settings: Settings, numba_settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment that a daemon's interpreters get: the hook over its store, and little else.
+def _judge_library(paths: Paths, prefix: str) -> None:
+    """Raises OSError, ValueError."""
+    for library in glob.glob(f"{glob.escape(prefix)}/lib*/python3*"):
+        for name in ("", *_EARLY):
+            for folder in (f"{library}/{name}".rstrip("/"), f"{library}/{name}/__pycache__".replace("//", "/")):
+                _judge_files(paths, folder, "")
+        for name in _PACKAGES:
+            _judge_files(paths, f"{library}/{name}", ".pth")
+    for name in _PACKAGES:
+        # Debian's, for all versions of Python 3.
+        _judge_files(paths, f"{prefix}/lib/python3/{name}", ".pth")
+    for shared in glob.glob(f"{glob.escape(prefix)}/lib*/libpython3*.so*"):
+        _insist(f"has {shared}, which", _problem_of(paths, shared))
+
+
+def _judge_files(paths: Paths, folder: str, suffix: str) -> None:
+    """The folder, if there is one, and all files in it whose names end so."""
+    if not os.path.isdir(folder):
+        return
+    problem = paths.problem(folder)
+    _insist("", problem)
+    with os.scandir(folder) as items:
+        names = [item.name for item in items if item.name.endswith(suffix) and not item.is_dir()]
+    for name in names:
+        _insist(f"has {folder}/{name}, which", _problem_of(paths, f"{folder}/{name}"))
+
+
+def _problem_of(paths: Paths, path: str) -> str | None:
+    # What isn't a link in a directory that only trusted people write stays what it is: no need to open it.
+    status = os.lstat(path)
+    if not stat.S_ISLNK(status.st_mode):
+        return paths.trust.file_problem(status, path)
+    try:
+        _open(paths, path)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _insist(what: str, problem: str | None) -> None:
+    if problem is not None:
+        raise ValueError(f"{what} {problem}".strip())
+
+
+def environment(trust: Trust, settings: Settings, numba_settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment that a daemon's interpreters get: whom it trusts, and little else.
 
     *numba_settings* are the client's: Numba reads some of them once, before anything is compiled.
-
-    Leases are the daemon's; a worker that waited for one would wait for its own.
     """
+    passed = config.inherited(_PASSED_ON)
     return {
-        **config.inherited(_PASSED_ON),
-        "NBCACHE_DIR": root,
-        "NBCACHE_ON_MISS": "compile",
-        "NBCACHE_TRUSTED_UIDS": ",".join(map(str, sorted(settings.trusted_uids))),
+        **({boot.PATH_VARIABLE: passed.pop("PYTHONPATH")} if "PYTHONPATH" in passed else {}),
+        **passed,
+        "NBCACHE_TRUSTED_UIDS": ",".join(map(str, sorted(trust.uids))),
         "NBCACHE_LOG": settings.log,
-        **({} if settings.umask is None else {"NBCACHE_UMASK": f"{settings.umask:03o}"}),
-        **({"NBCACHE_LOG_FILE": settings.log_file} if settings.log_file else {}),
         **numba_settings,
         "PYTHONSAFEPATH": "1",
         "PYTHONDONTWRITEBYTECODE": "1",

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 import nbcache
+from nbcache.daemon import worker
 from nbcache.protocol import requests
 from nbcache.store.directory import Store
-from nbcache.trust import Trust
 
 UNPUBLISHED: Final = "it was compiled and could not be published"
 """The reason when it is the store's fault: a disk that is full, say."""
@@ -23,7 +23,7 @@ def build(line: str, root: str, trusted_uids: list[int], insist: bool = True) ->
     """
     from nbcache.glue import requested
 
-    trust = Trust(frozenset(trusted_uids))
+    trust = worker.rule(trusted_uids)
     store = Store(root, trust, writable=False)
     try:
         key = requested.carry_out(requests.read(line.encode()), trust, store.exists, insist=insist)
@@ -37,7 +37,7 @@ def import_module(name: str, path: list[str], trusted_uids: list[int]) -> str | 
     from nbcache.glue import requested
 
     try:
-        requested.import_trusted(name, path, Trust(frozenset(trusted_uids)))
+        requested.import_trusted(name, path, worker.rule(trusted_uids))
     except requested.RefusedError as error:
         return str(error)
     return None

@@ -1,7 +1,8 @@
 """Workers as an executor: each call runs in a child of its own, forked from an interpreter that is warm.
 
-:class:`ForkingPool` is a :class:`concurrent.futures.Executor`; whatever else is one (a cluster engine's, say) can stand
-in for it, as long as its processes have the hook switched on over the store.
+One thread of this process starts the interpreters, listens to all that they and their jobs say, counts time, and kills
+(:mod:`nbcache.daemon.supervisor`). An interpreter that doesn't begin what it was asked to is left with what it runs,
+and another one is started for the rest.
 """
 
 from __future__ import annotations
@@ -10,34 +11,39 @@ import itertools
 import json
 import logging
 import os
-import socket
+import select
+import shutil
 import subprocess
+import tempfile
 import threading
+import time
 from collections import deque
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.daemon.zygote import PROTOCOL_VERSION
-from nbcache.errors import NbcacheError
-from nbcache.protocol import effort
+import nbcache
+from nbcache.daemon import boot
+from nbcache.daemon.confinement import Confinement
+from nbcache.daemon.publisher import Ticket
+from nbcache.daemon.running import Call, CrashError, JobError
+from nbcache.daemon.supervisor import Interpreter, Services
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from nbcache.daemon.publisher import Publisher
+    from nbcache.trust import Trust
+
+__all__ = ["Confining", "CrashError", "ForkingPool", "JobError", "Limits", "Pools"]
+
 _log = logging.getLogger("nbcache")
-START_SECONDS: Final = 120.0
-"""How long an interpreter may take to import Numba, on a busy machine and a cold network filesystem [s]."""
-
-
-class CrashError(NbcacheError):
-    """A job's process ended without a result: killed, overdue, out of memory. To try again may help."""
-
-
-class JobError(NbcacheError):
-    """A job raised. Its text is what."""
+MODULES: Final = os.path.dirname(os.path.dirname(os.path.abspath(nbcache.__file__)))
+"""Where this process has nbcache from."""
+_BEGIN: Final = f"import sys; sys.path.append({{!r}}); from {boot.__name__} import main; main()"
+_END_SECONDS: Final = 5.0
+"""How long ended interpreters are waited for [s]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,47 +55,78 @@ class Limits:
     """More than the process has when it starts; 0 for no limit."""
 
 
+@dataclass(frozen=True, slots=True)
+class Confining:
+    """How jobs are confined."""
+
+    uid: int | None = None
+    """As whom they run; None for the uid of this process."""
+    namespaces: bool = True
+    """Whether they get namespaces, where the kernel allows it."""
+    told: Callable[[Confinement], None] = lambda _confinement: None
+    """Is told what an interpreter was given, in another thread."""
+
+
 class ForkingPool(Executor):
     """At most *workers* jobs at once, in children of one interpreter.
 
-    ``submit(function, *args)``: a function at the top level of a module of that interpreter's, and JSON. The future
-    raises :class:`JobError` for what the function raised, and :class:`CrashError`. An interpreter that died is started
-    again for the next job.
+    ``submit(function, *args)``: a function at the top level of a module of that interpreter's, and JSON; ``ticket``
+    says what it may hand in. The future raises :class:`JobError` for what the function raised, and :class:`CrashError`.
+    An interpreter that died is started again for the next job.
     """
 
     def __init__(
-        self, interpreter: str, root: str, environment: Mapping[str, str], workers: int, limits: Limits
+        self,
+        interpreter: str,
+        root: str,
+        environment: Mapping[str, str],
+        workers: int,
+        limits: Limits,
+        *,
+        trust: Trust,
+        publisher: Publisher,
+        confining: Confining | None = None,
     ) -> None:
-        """Start nothing yet; *root* is the store."""
-        self._root = root
+        """Start nothing yet; *root* is the store, which *publisher* writes; *trust* judges what jobs open."""
         self.interpreter = interpreter
+        self._root = root
         self._environment = dict(environment)
         self._workers = workers
         self._limits = limits
+        self._trust = trust
+        self._publisher = publisher
+        self._confining = Confining() if confining is None else confining
+        self._uid = self._confining.uid
+        self._problem = ""
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
-        self._waiting: deque[tuple[int, Future[Any], str, tuple[Any, ...]]] = deque()
-        self._running: dict[int, Future[Any]] = {}
-        self._children: dict[int, int] = {}
-        self._zygote: subprocess.Popen[bytes] | None = None
-        self._connection: Connection | None = None
+        self._waiting: deque[Call] = deque()
+        self._interpreters: list[Interpreter] = []
+        self._thread: threading.Thread | None = None
+        self._scratch = ""
+        self._wake = -1, -1
         self._closed = False
+        self._ending = False
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """See the class. Raises RuntimeError after `shutdown`, OSError when the interpreter can't be started."""
-        if kwargs:
-            msg = "jobs take no keyword arguments"
-            raise TypeError(msg)
-        call = f"{fn.__module__}:{fn.__qualname__}"
+    def submit(  # type: ignore[override]  # no other keyword arguments
+        self, fn: Callable[..., Any], /, *args: Any, ticket: Ticket | None = None
+    ) -> Future[Any]:
+        """See the class. Raises RuntimeError after `shutdown`."""
+        ticket = ticket or Ticket()
+        order = {"call": f"{fn.__module__}:{fn.__qualname__}", "args": args, "bytes": self._limits.bytes}
         future: Future[Any] = Future()
         with self._lock:
             if self._closed:
                 msg = "the pool was shut down"
                 raise RuntimeError(msg)
-            if self._connection is None:
-                self._start()
-            self._waiting.append((next(self._numbers), future, call, args))
-            self._feed()
+            number = next(self._numbers)
+            what = ticket.what or f"call {number}"
+            self._waiting.append(Call(number, future, json.dumps(order).encode(), ticket, what))
+            if self._thread is None:
+                self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+                self._thread = threading.Thread(target=self._supervise, name="nbcache pool", daemon=True)
+                self._thread.start()
+            self._notify()
         return future
 
     def worked(self, future: Future[Any]) -> float | None:
@@ -97,13 +134,11 @@ class ForkingPool(Executor):
 
         Before its process is there, that of the interpreter which is to fork it, and may still be importing Numba.
         """
-        with self._lock:
-            number = next((number for number, each in self._running.items() if each is future), None)
-            child = None if number is None else self._children.get(number)
-            zygote = self._zygote
-        if child is not None:
-            return effort.processor_time(child)
-        return None if number is None or zygote is None else effort.processor_time(zygote.pid, children=False)
+        for interpreter in list(self._interpreters):
+            for number, job in list(interpreter.running.items()):
+                if job.call.future is future:
+                    return interpreter.worked(number)
+        return None
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more jobs; with *cancel_futures*, drop the waiting ones; end the interpreter once all are done.
@@ -115,114 +150,170 @@ class ForkingPool(Executor):
             dropped = list(self._waiting) if cancel_futures or not wait else []
             if dropped:
                 self._waiting.clear()
-            pending = [*self._running.values(), *(future for _, future, _, _ in self._waiting)]
-        for _, future, _, _ in dropped:
-            future.cancel()
+            pending = [call.future for call in self._waiting]
+            pending += [job.call.future for each in list(self._interpreters) for job in list(each.running.values())]
+            thread = self._thread
+        for call in dropped:
+            call.future.cancel()
         if wait:
             for future in pending:
                 with suppress(Exception):
                     future.exception()
         with self._lock:
-            connection, zygote = self._connection, self._zygote
-            self._connection = None
-        if connection is not None:
-            # Not close(): another thread reads from it.
-            with suppress(OSError):
-                socket.socket(fileno=os.dup(connection.fileno())).shutdown(socket.SHUT_RDWR)
-        if zygote is not None:
-            with suppress(subprocess.TimeoutExpired):
-                zygote.wait(5)
-            if zygote.poll() is None:
-                zygote.kill()
-                zygote.wait()
+            self._ending = True
+            self._notify()
+        if thread is not None:
+            thread.join(2 * _END_SECONDS)
 
-    # -- with the lock held ----------------------------------------------------------------------
+    def _notify(self) -> None:
+        with suppress(OSError):
+            os.write(self._wake[1], b"!")
 
-    def _start(self) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._zygote = subprocess.Popen(  # noqa: S603  an interpreter that was found trusted
-                [self.interpreter, "-m", "nbcache.daemon.zygote", str(theirs.fileno()), self._root],
-                env=self._environment, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], cwd="/",
-            )  # fmt: skip
-        self._connection = Connection(ours.detach())
-        threading.Thread(
-            target=self._listen, args=(self._connection, self._zygote), name="nbcache pool", daemon=True
-        ).start()
-
-    def _feed(self) -> None:
-        while self._waiting and len(self._running) < self._workers and self._connection is not None:
-            number, future, call, args = self._waiting.popleft()
-            if not future.set_running_or_notify_cancel():
-                continue
-            order = {"job": number, "call": call, "args": args}
-            order.update(seconds=self._limits.seconds, bytes=self._limits.bytes)
-            self._running[number] = future
-            # A broken socket is noticed, and this job with it, by whoever listens.
-            with suppress(OSError):
-                self._connection.send_bytes(json.dumps(order).encode())
+    @property
+    def _built(self) -> int:
+        return os.geteuid() if self._uid is None else self._uid
 
     # -- in the thread ---------------------------------------------------------------------------
 
-    def _listen(self, connection: Connection, zygote: subprocess.Popen[bytes]) -> None:
-        reason = f"the interpreter {self.interpreter} ended"
+    def _supervise(self) -> None:
         try:
-            while True:
-                said = json.loads(connection.recv_bytes())
-                if "ready" in said:
-                    if said["ready"] != PROTOCOL_VERSION:
-                        reason = f"the nbcache of {self.interpreter} is of another version"
-                        break
-                elif "child" in said:
-                    with self._lock:
-                        self._children[said["job"]] = said["child"]
-                else:
-                    self._settle(said)
-        except (EOFError, OSError, ValueError):
-            pass
-        zygote.kill() if zygote.poll() is None else None
-        with suppress(subprocess.TimeoutExpired):
-            zygote.wait(5)
-        with self._lock:
-            lost = list(self._running.values())
-            self._running.clear()
-            self._children.clear()
-            if self._connection is connection:
-                self._connection = None
-            connection.close()
-            if not self._closed and self._waiting:
-                with suppress(OSError):
-                    self._start()
-                    self._feed()
-        for future in lost:
-            future.set_exception(CrashError(reason))
+            self._scratch = tempfile.mkdtemp(prefix="nbcache-jobs-")
+            os.chmod(self._scratch, 0o755)  # noqa: S103  nothing is in it but what jobs mount there
+            while not self._ending:
+                self._turn()
+        except Exception as error:  # noqa: BLE001  whoever waits has to hear of it
+            _log.exception("a fault of nbcache while supervising jobs")
+            self._fail(f"a fault of nbcache: {error!r}")
+        finally:
+            with self._lock:
+                self._closed = True
+            self._fail("the pool was shut down")
+            for interpreter in self._interpreters:
+                interpreter.cancel("the pool was shut down")
+            for interpreter in self._interpreters:
+                with suppress(subprocess.TimeoutExpired):
+                    interpreter.process.wait(_END_SECONDS)
+            self._interpreters.clear()
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            with self._lock:
+                for fd in self._wake:
+                    os.close(fd)
+                self._wake = -1, -1
 
-    def _settle(self, said: dict[str, Any]) -> None:
+    def _turn(self) -> None:
+        self._tidy()
+        self._feed()
+        handlers = {fd: handle for each in self._interpreters for fd, handle in each.handlers.items()}
+        poll = select.poll()
+        poll.register(self._wake[0], select.POLLIN)
+        for fd in handlers:
+            poll.register(fd, select.POLLIN)
+        soonest = min((each.next_event() for each in self._interpreters), default=float("inf"))
+        patience = max(0.0, min(60.0, soonest - time.monotonic())) + 0.001
+        for fd, _event in poll.poll(patience * 1000):
+            if fd == self._wake[0]:
+                with suppress(BlockingIOError):
+                    os.read(fd, 1 << 12)
+            else:
+                # Another one may have closed it meanwhile, and even have opened something else under its number.
+                now = [each.handlers.get(fd) for each in self._interpreters]
+                if handlers[fd] in now:
+                    handlers[fd]()
+        for each in self._interpreters:
+            each.pass_time()
+
+    def _tidy(self) -> None:
+        """Part with interpreters that died, hang, or aren't needed any more."""
+        for each in list(self._interpreters):
+            if not each.dead and each.hangs:
+                each.dead = f"the interpreter {self.interpreter} doesn't begin its jobs"
+                _log.warning("%s; another one is started", each.dead)
+                again = [call for call in each.take_back() if not call.future.done()]
+                with self._lock:
+                    self._waiting.extendleft(reversed(again))
+            if each.dead and not each.running:
+                each.cancel(each.dead)
+                self._interpreters.remove(each)
+
+    def _feed(self) -> None:
+        while True:
+            with self._lock:
+                free = self._workers - sum(len(each.running) for each in self._interpreters)
+                if not self._waiting or free <= 0:
+                    return
+                call = self._waiting.popleft()
+            if not call.future.running() and not call.future.set_running_or_notify_cancel():
+                continue
+            interpreter = self._current()
+            call.ticket.built = self._built
+            if interpreter is None:
+                call.future.set_exception(CrashError(self._problem))
+            elif not interpreter.run(call, self._limits.seconds):
+                interpreter.dead = "it takes no orders"
+                with self._lock:
+                    self._waiting.appendleft(call)
+                return
+
+    def _current(self) -> Interpreter | None:
+        """The interpreter that takes jobs; None if none can be started: `_problem` says why."""
+        for each in self._interpreters:
+            if not each.dead:
+                return each
+        try:
+            return self._start()
+        except OSError as error:
+            if self._uid is None:
+                self._problem = f"the interpreter {self.interpreter} can't be started: {error.strerror or error}"
+                return None
+            # As an other user it can't be executed: it lies in somebody's home, perhaps.
+            self._problem = f"uid {self._uid} can't execute {self.interpreter} ({error.strerror}), so they run as root"
+            self._uid = None
+            return self._current()
+
+    def _start(self) -> Interpreter:
+        uid = self._uid
+        command = [self.interpreter, "-S", "-s", "-B", "-c", _BEGIN.format(MODULES)]
+        if self._confining.namespaces is False and uid is not None:
+            os.chown(self._scratch, uid, uid)
+
+        def start(orders: int, asking: int, errors: int) -> subprocess.Popen[bytes]:
+            wanted = "1" if self._confining.namespaces else "0"
+            rest = [str(orders), str(asking), MODULES, self._scratch, self._root, wanted]
+            return subprocess.Popen(  # noqa: S603  an interpreter that was found trusted
+                [*command, *rest], env={**self._environment, "TMPDIR": self._scratch}, cwd="/",
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, pass_fds=[orders, asking],
+                user=uid, group=uid, extra_groups=None if uid is None else [],
+            )  # fmt: skip
+
+        interpreter = Interpreter(start, Services(self._trust, self._publisher, self._built, self._tell))
+        self._interpreters.append(interpreter)
+        return interpreter
+
+    def _tell(self, interpreter: Interpreter) -> None:
+        problem = interpreter.problem and f"the kernel gives them no namespaces ({interpreter.problem})"
+        problems = "; ".join(filter(None, [self._problem, problem]))
+        self._confining.told(Confinement(self._built, bool(interpreter.namespaces), problems))
+
+    def _fail(self, reason: str) -> None:
         with self._lock:
-            future = self._running.pop(said["job"], None)
-            self._children.pop(said["job"], None)
-            self._feed()
-        if future is None:
-            return
-        if "crash" in said:
-            future.set_exception(CrashError(said["crash"]))
-        elif "error" in said:
-            future.set_exception(JobError(said["error"]))
-        else:
-            future.set_result(said["result"])
+            lost = list(self._waiting)
+            self._waiting.clear()
+        for call in lost:
+            if call.future.running() or call.future.set_running_or_notify_cancel():
+                call.future.set_exception(CrashError(reason))
 
 
 class Pools:
     """A pool for each interpreter and set of Numba's settings, the few that were used last."""
 
-    def __init__(self, make: Callable[[str, Mapping[str, str]], Executor], most: int = 8) -> None:
-        """*make* gives an executor for an interpreter and settings; not more than *most* are kept."""
+    def __init__(self, make: Callable[[str, Mapping[str, str]], ForkingPool], most: int = 8) -> None:
+        """*make* gives a pool for an interpreter and settings; not more than *most* are kept."""
         self._make = make
         self._most = most
-        self._pools: dict[tuple[str, tuple[tuple[str, str], ...]], Executor] = {}
+        self._pools: dict[tuple[str, tuple[tuple[str, str], ...]], ForkingPool] = {}
 
-    def get(self, interpreter: str, settings: Mapping[str, str]) -> Executor:
-        """The executor for these. Raises what making one raises."""
+    def get(self, interpreter: str, settings: Mapping[str, str]) -> ForkingPool:
+        """The pool for these. Raises what making one raises."""
         key = (interpreter, tuple(sorted(settings.items())))
         pool = self._pools.pop(key, None) or self._make(interpreter, settings)
         self._pools[key] = pool
@@ -243,5 +334,5 @@ class Pools:
             pool.shutdown(wait=False)
 
     @staticmethod
-    def _retire(pool: Executor) -> None:
+    def _retire(pool: ForkingPool) -> None:
         threading.Thread(target=pool.shutdown, name="nbcache retires a pool", daemon=True).start()

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from nbcache import config
 from nbcache.daemon import interpreters, jobs
-from nbcache.daemon.pool import CrashError, ForkingPool, JobError, Limits, Pools
+from nbcache.daemon.pool import Confining, CrashError, ForkingPool, JobError, Limits, Pools
+from nbcache.daemon.publisher import Publisher, Ticket
 from nbcache.protocol import requests, spool
 from nbcache.protocol.requests import BadRequestError, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from concurrent.futures import Executor, Future
+    from concurrent.futures import Future
 
     from nbcache.config import Settings
     from nbcache.store.directory import Store
@@ -89,11 +90,16 @@ def grant(
 
     *path*: where modules are looked for besides where each request says.
     """
-    root, uids = store.path, sorted(settings.trusted_uids)
+    root, uids = store.path, sorted(store.trust.uids)
+    publisher = Publisher(lambda: store)
 
-    def make(interpreter: str, numba_settings: Mapping[str, str]) -> Executor:
-        environment = interpreters.environment(root, settings, numba_settings)
-        return ForkingPool(interpreter, root, environment, workers or os.cpu_count() or 1, limits)
+    def make(interpreter: str, numba_settings: Mapping[str, str]) -> ForkingPool:
+        environment = interpreters.environment(store.trust, settings, numba_settings)
+        # Whoever prewarms has their own modules imported, with their own rights.
+        return ForkingPool(
+            interpreter, root, environment, workers or os.cpu_count() or 1, limits,
+            trust=store.trust, publisher=publisher, confining=Confining(namespaces=False),
+        )  # fmt: skip
 
     pools = Pools(make)
     pending: dict[Future[str | None], Wish] = {}
@@ -101,11 +107,13 @@ def grant(
         for wish in wishes:
             if wish.request is None:
                 pool = pools.get(sys.executable, config.numba_settings())
-                pending[pool.submit(jobs.import_module, wish.module, path, uids)] = wish
+                pending[pool.submit(jobs.import_module, wish.module, path, uids, ticket=_ticket(wish))] = wish
             else:
                 request = dataclasses.replace(wish.request, path=(*wish.request.path, *path))
                 pool = pools.get(sys.executable, request.settings)
-                pending[pool.submit(jobs.build, request.line().decode(), root, uids, False)] = wish
+                pending[pool.submit(jobs.build, request.line().decode(), root, uids, False, ticket=_ticket(wish))] = (
+                    wish
+                )
         for future in as_completed(pending):
             yield Granted(pending[future], _reason(future.result))
     finally:
@@ -147,6 +155,10 @@ def _reason(result: Callable[[], str | None]) -> str | None:
         return result()
     except (CrashError, JobError) as error:
         return str(error)
+
+
+def _ticket(wish: Wish) -> Ticket:
+    return Ticket(asked=os.geteuid(), what=wish.name)
 
 
 def _wish(request: Request) -> Wish:

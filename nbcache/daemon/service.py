@@ -20,8 +20,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.daemon import history, interpreters, jobs
+from nbcache.daemon.audit import Audit
 from nbcache.daemon.catalogue import Catalogue
-from nbcache.daemon.pool import CrashError, ForkingPool, JobError, Limits, Pools
+from nbcache.daemon.confinement import Uids
+from nbcache.daemon.pool import Confining, CrashError, ForkingPool, JobError, Limits, Pools
+from nbcache.daemon.publisher import Publisher, Ticket
 from nbcache.daemon.selftests import SelfTests
 from nbcache.daemon.sparing import Sparing
 from nbcache.daemon.watching import Watch
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from nbcache.config import Settings
+    from nbcache.daemon.confinement import Confinement
     from nbcache.daemon.notify import Notifier
     from nbcache.protocol.requests import Request
     from nbcache.protocol.spool import Waiting
@@ -133,7 +137,11 @@ class Service:
         self.meter = Meter()
         """What it counts, for whoever watches it."""
         self.name = ""
-        self.catalogue = Catalogue(_state_of(options.state, self.store.path), self.store)
+        self._confined = ""
+        self._uids = Uids()
+        state = _state_of(options.state, self.store.path)
+        self._publisher = Publisher(lambda: self.store, Audit(state), self._waited_for)
+        self.catalogue = Catalogue(state, self.store)
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -321,7 +329,7 @@ class Service:
             self.workers, busy, len(self._jobs) - busy, self._seconds, draining, totals.entries, totals.size,
             tuple((job.what, job.when, job.seconds, job.outcome) for job in recent),
             heartbeats.birth(os.getpid()), heartbeats.place(),
-            tuple(sorted(self.store.trust.uids)), {}, self._finished, self._working(),
+            tuple(sorted(self.store.trust.uids)), {}, self._finished, self._working(), self._confined,
         )  # fmt: skip
         problem = None
         try:
@@ -461,21 +469,35 @@ class Service:
             line = job.request.line().decode("ascii")
             pool = self._pools.get(job.request.interpreter, job.request.settings)
             job.pool = pool
-            job.future = pool.submit(jobs.build, line, self.store.path, sorted(self.settings.trusted_uids))
+            ticket = Ticket(key, asked=job.request.uid, what=job.request.function)
+            job.future = pool.submit(jobs.build, line, self.store.path, sorted(self.store.trust.uids), ticket=ticket)
         except (NbcacheError, OSError, RuntimeError) as error:
             self._finish(job, str(error))
             return False
         job.future.add_done_callback(lambda _future: self._wake.set())
         return True
 
-    def _make_pool(self, interpreter: str, numba_settings: Mapping[str, str]) -> Executor:
+    def _make_pool(self, interpreter: str, numba_settings: Mapping[str, str]) -> ForkingPool:
         problem = interpreters.problem(interpreter, self.store.trust)
         if problem is not None:
             msg = f"the interpreter {interpreter} {problem}"
             raise NbcacheError(msg)
         root = self.store.path
-        environment = interpreters.environment(root, self.settings, numba_settings)
-        return ForkingPool(interpreter, root, environment, self.workers, self.options.limits)
+        trust = self.store.trust
+        environment = interpreters.environment(trust, self.settings, numba_settings)
+        return ForkingPool(
+            interpreter, root, environment, self.workers, self.options.limits,
+            trust=trust, publisher=self._publisher, confining=Confining(self._uids.give(), told=self._tell_confined),
+        )  # fmt: skip
+
+    def _waited_for(self, key: str) -> int | None:
+        """Whose request waits for a key."""
+        job = self._jobs.get(key)
+        return None if job is None else job.request.uid
+
+    def _tell_confined(self, given: Confinement) -> None:
+        self._confined = given.summary
+        self._report("confinement", given.complaint)
 
     def _collect(self) -> None:
         for job in list(self._jobs.values()):

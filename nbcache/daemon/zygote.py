@@ -1,16 +1,18 @@
-"""An interpreter with Numba imported and warm that forks a child for each job: ``… zygote FD STORE``.
+"""An interpreter with Numba imported and warm that forks a child for each job.
 
-Started by :mod:`nbcache.daemon.pool`, which it talks to over the socket *FD*, in messages of JSON::
+Started by :mod:`nbcache.daemon.boot`, for :mod:`nbcache.daemon.supervisor`, with two channels
+(:mod:`nbcache.daemon.channel`): one for orders, and one to ask and to hand in (:mod:`nbcache.daemon.worker`). ::
 
-    to the zygote    {"job": n, "call": "module:function", "args": [...], "seconds": s, "bytes": b}
-                     {"cancel": n}
-    from it          {"ready": PROTOCOL_VERSION, "pid": p}
-                     {"job": n, "child": p}
-                     {"job": n, "result": ...} | {"job": n, "error": text} | {"job": n, "crash": text}
+    to it      {"job": n} + the job's own channel, a sealed file with the order, where its standard error goes
+               {"kill": n}
+    from it    {"ready": PROTOCOL_VERSION}
+               {"ended": n, "status": wait status}
+    an order   {"call": "module:function", "args": [...], "bytes": b}
 
-A child runs one function, in a process group of its own, with limits on its time and its address space, and says what
-it returned through a pipe. Whatever becomes of it costs this job alone: the zygote runs nothing of what a job brings,
-has one thread, and ends when its socket does.
+A child runs one function, confined (:mod:`nbcache.daemon.confinement`), with a limit on its address space, and says
+what it returned through its own channel. Whatever becomes of it costs this job alone: the zygote runs nothing of what a
+job brings, has one thread, and ends when the daemon's end is closed. Nothing depends on it once a child runs: who
+supervises it is the daemon.
 """
 
 from __future__ import annotations
@@ -18,194 +20,141 @@ from __future__ import annotations
 import atexit
 import importlib
 import json
+import logging
 import os
 import resource
 import select
 import signal
 import sys
-import time
 from contextlib import suppress
-from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
 from typing import Any, Final, NoReturn
 
-import nbcache
+from nbcache import config, importing
+from nbcache.daemon import channel, confinement, worker
+from nbcache.daemon.channel import BadMessageError, Channel
 
-PROTOCOL_VERSION: Final = 2
-MAX_RESULT: Final = 1 << 20
-_POLL_SECONDS: Final = 0.5
-_GRACE: Final = 20
-_NEVER: Final = float("inf")
-
-
-@dataclass(slots=True)
-class _Child:
-    job: int
-    pid: int
-    pipe: int
-    deadline: float
-    seconds: float
-    said: bytearray = field(default_factory=bytearray)
-    overdue: bool = False
+PROTOCOL_VERSION: Final = 3
+MAX_ORDER: Final = 64 << 20
+MAX_RESULT: Final = channel.MAX_MESSAGE // 16
+"""The longest text of a result [characters]; each may take twelve bytes."""
+_POLL_SECONDS: Final = 60.0
 
 
 class Zygote:
-    """The loop: takes jobs, forks, collects."""
+    """The loop: takes orders, forks, tells how children ended."""
 
-    def __init__(self, connection: Connection) -> None:
-        """Serve whoever is at the other end of *connection*."""
-        self._connection = connection
-        self._children: dict[int, _Child] = {}
+    def __init__(self, orders: Channel, link: worker.Link, scratch: str, *, namespaces: bool) -> None:
+        """Take *orders*; children get namespaces of their own, with a directory *scratch* to write to, if they may."""
+        self._orders = orders
+        self._link = link
+        self._scratch = scratch
+        self._namespaces = namespaces
+        self._children: dict[int, int] = {}
+        self._ended, self._end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def serve(self) -> None:
-        """Run until the other end is closed; then end the children."""
-        self._send({"ready": PROTOCOL_VERSION, "pid": os.getpid()})
-        try:
-            while self._turn():
-                pass
-        finally:
-            for child in list(self._children.values()):
-                self._kill(child)
-
-    def _turn(self) -> bool:
+        """Run until the other end is closed. The children end with this process."""
+        signal.set_wakeup_fd(self._end, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        self._orders.send({"ready": PROTOCOL_VERSION})
         poll = select.poll()
-        poll.register(self._connection.fileno(), select.POLLIN)
-        for pipe in self._children:
-            poll.register(pipe, select.POLLIN)
-        soonest = min((child.deadline for child in self._children.values()), default=_NEVER)
-        patience = max(0.0, min(_POLL_SECONDS if self._children else 60.0, soonest - time.monotonic()))
-        for fd, _event in poll.poll(patience * 1000):
-            if fd in self._children:
-                self._hear(self._children[fd])
-            elif not self._take():
-                return False
-        for child in [child for child in self._children.values() if child.deadline <= time.monotonic()]:
-            self._collect(child, overdue=True)
-        return True
+        poll.register(self._orders, select.POLLIN)
+        poll.register(self._ended, select.POLLIN)
+        while True:
+            for fd, _event in poll.poll(_POLL_SECONDS * 1000):
+                if fd == self._ended:
+                    with suppress(BlockingIOError):
+                        os.read(fd, 1 << 16)
+                elif not self._take():
+                    return
+            self._reap()
 
     def _take(self) -> bool:
         try:
-            order = json.loads(self._connection.recv_bytes())
-        except (EOFError, OSError):
+            received = self._orders.receive()
+        except (BadMessageError, OSError):
             return False
-        if "cancel" in order:
-            for child in [child for child in self._children.values() if child.job == order["cancel"]]:
-                self._collect(child, overdue=True)
+        if received is None:
+            return False
+        order, fds = received
+        if "kill" in order:
+            for pid in [pid for pid, job in self._children.items() if job == order["kill"]]:
+                os.kill(pid, signal.SIGKILL)
         else:
-            self._fork(order)
+            try:
+                self._fork(int(order["job"]), *fds)
+            finally:
+                channel.close_all(fds)
         return True
 
-    def _fork(self, order: dict[str, Any]) -> None:
-        reading, writing = os.pipe()
+    def _fork(self, number: int, end: int, order: int, errors: int) -> None:
         try:
-            pid = os.fork()
+            pid = confinement.fork_job() if self._namespaces else os.fork()
         except OSError as error:
-            os.close(reading)
-            os.close(writing)
-            self._send({"job": order["job"], "crash": f"no process could be made: {error.strerror}"})
+            Channel.of(os.dup(end)).send({"crash": f"no process could be made: {error.strerror}"})
             return
         if pid == 0:
-            os.close(reading)
-            self._connection.close()
-            for pipe in self._children:
-                os.close(pipe)
-            _run(order, writing)
-        os.close(writing)
-        # Both sides set it: whichever is first, a kill of the group finds it.
-        with suppress(OSError):
-            os.setpgid(pid, pid)
-        self._send({"job": order["job"], "child": pid})
-        seconds = float(order["seconds"])
-        self._children[reading] = _Child(order["job"], pid, reading, time.monotonic() + seconds, seconds)
+            signal.set_wakeup_fd(-1)
+            self._orders.close()
+            self._link.close()
+            channel.close_all([self._ended, self._end])
+            self._run(end, order, errors)
+        self._children[pid] = number
 
-    def _hear(self, child: _Child) -> None:
-        part = os.read(child.pipe, 1 << 16)
-        child.said += part
-        if not part or len(child.said) > MAX_RESULT:
-            self._collect(child)
-
-    def _collect(self, child: _Child, *, overdue: bool = False) -> None:
-        """The child is through, or is made to be; pass on what it said."""
-        child.overdue = overdue
-        status = self._kill(child)
-        # A result that was written is a result, whatever the child died of while it cleaned up.
-        result: object = None
-        with suppress(ValueError):
-            result = json.loads(bytes(child.said))
-        if isinstance(result, dict):
-            self._send({"job": child.job, **result})
-        elif child.overdue:
-            self._send({"job": child.job, "crash": f"it took longer than {child.seconds:g} s"})
-        else:
-            self._send({"job": child.job, "crash": _ending(status)})
-
-    def _kill(self, child: _Child) -> int:
-        """End a child and all that it started; return its status."""
-        del self._children[child.pipe]
-        os.close(child.pipe)
-        # The kernel closes the pipe of a process that ends just before its status can be had.
-        for _ in range(0 if child.overdue else _GRACE):
-            done, status = os.waitpid(child.pid, os.WNOHANG)
-            if done:
-                self._kill_group(child.pid)
-                return status
-            time.sleep(0.005)
-        self._kill_group(child.pid)
-        return os.waitpid(child.pid, 0)[1]
-
-    @staticmethod
-    def _kill_group(pid: int) -> None:
-        with suppress(OSError):
-            os.killpg(pid, signal.SIGKILL)
-        with suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
-
-    def _send(self, message: dict[str, Any]) -> None:
+    def _run(self, end: int, order: int, errors: int) -> NoReturn:
+        """In the child: carry out an order and end."""
+        status = 1
         try:
-            self._connection.send_bytes(json.dumps(message).encode())
-        except OSError:
-            sys.exit(0)
+            os.dup2(errors, 2)
+            os.close(errors)
+            # What the zygote ignores or handles is the job's again.
+            for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+                signal.signal(name, signal.SIG_DFL)
+            link = worker.connect(Channel.of(end))
+            link.say({"started": True})
+            said = self._carried_out(order)
+            link.say(said)
+            atexit._run_exitfuncs()  # noqa: SLF001  leaves the usage record, which os._exit would not
+            link.say({"done": True})
+            status = 0
+        finally:
+            os._exit(status)
+
+    def _carried_out(self, order: int) -> dict[str, Any]:
+        os.setsid()
+        try:
+            if self._namespaces:
+                confinement.settle_job(self._scratch)
+            else:
+                confinement.settle_alone()
+            asked = json.loads(channel.unsealed([order], MAX_ORDER))
+        except (OSError, BadMessageError) as error:
+            return {"crash": f"it can't be confined: {error}"}
+        _limit(int(asked["bytes"]))
+        return _outcome(asked)
+
+    def _reap(self) -> None:
+        with suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    break
+                if pid in self._children:
+                    self._orders.send({"ended": self._children.pop(pid), "status": status})
+        if not self._namespaces:
+            confinement.end_strays(set(self._children))
 
 
-def _ending(status: int) -> str:
-    code = os.waitstatus_to_exitcode(status)
-    if code < 0:
-        return f"it was killed by {signal.Signals(-code).name}"
-    return f"it ended with status {code} and said nothing"
-
-
-def _run(order: dict[str, Any], pipe: int) -> NoReturn:
-    """In the child: carry out an order and end."""
-    status = 1
-    try:
-        os.setpgid(0, 0)
-        # What the zygote ignores or handles is the job's again.
-        for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(name, signal.SIG_DFL)
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for fd in (0, 1):
-            os.dup2(nothing, fd)
-        _limit(int(order["bytes"]))
-        said = _outcome(order)
-        rest = memoryview(json.dumps(said).encode())
-        while rest:
-            rest = rest[os.write(pipe, rest) :]
-        status = 0
-        # The pipe stays open meanwhile: the zygote kills what is left when it closes.
-        atexit._run_exitfuncs()  # noqa: SLF001  leaves the usage record, which os._exit would not
-    finally:
-        os._exit(status)
-
-
-def _outcome(order: dict[str, Any]) -> dict[str, Any]:
-    module, _, name = str(order["call"]).partition(":")
+def _outcome(asked: dict[str, Any]) -> dict[str, Any]:
+    module, _, name = str(asked["call"]).partition(":")
     try:
         function = getattr(importlib.import_module(module), name)
-        return {"result": function(*order["args"])}
+        result = function(*asked["args"])
+        return {"result": result[:MAX_RESULT] if isinstance(result, str) else result}
     except MemoryError:
-        return {"crash": f"it ran out of memory (the limit is {int(order['bytes']) >> 20} MiB)"}
+        return {"crash": f"it ran out of memory (the limit is {int(asked['bytes']) >> 20} MiB)"}
     except BaseException as error:  # noqa: BLE001  a job may raise what it likes
-        return {"error": f"{type(error).__name__}: {error}"}
+        return {"error": f"{type(error).__name__}: {error}"[:MAX_RESULT]}
 
 
 def _limit(size: int) -> None:
@@ -218,19 +167,29 @@ def _limit(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def main() -> None:
-    """Warm Numba up and serve the socket that the command line names."""
-    # The one who ends it is the pool, by closing the socket; a terminal's signals reach the whole group.
-    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, signal.SIG_IGN)
-    connection = Connection(int(sys.argv[1]))
-    # The hook may be on already, where its .pth file is installed.
-    nbcache.enable(sys.argv[2])
+def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool) -> None:
+    """Warm Numba up and take orders. Everything is imported as the rule of trust allows it."""
+    given = config.inherited(("NBCACHE_TRUSTED_UIDS", "NBCACHE_LOG"))
+    uids = worker.uids(given["NBCACHE_TRUSTED_UIDS"])
+    link = worker.connect(Channel.of(asking))
+    trust = worker.rule(uids)
+    importing.guard(trust)
+    # Not from files: the daemon has read them.
+    settings = config.Settings(
+        dir=root,
+        on_miss="compile",
+        trusted_uids=frozenset(uids),
+        log=given["NBCACHE_LOG"],
+        sources={"log": "the daemon"},
+    )
+    # The daemon gives lines without a date, of which it knows more than whoever wrote them, one.
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    logging.getLogger("nbcache").addHandler(handler)
+    from nbcache.client import session
     from nbcache.glue import warmth
 
+    session.activate(settings, worker.HandingStore(root, trust, writable=True))
     warmth.warm()
-    Zygote(connection).serve()
-
-
-if __name__ == "__main__":
-    main()
+    Zygote(Channel.of(orders), link, scratch, namespaces=namespaces).serve()
+    sys.exit(0)

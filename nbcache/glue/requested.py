@@ -30,7 +30,6 @@ from numba.np.ufunc.gufunc import GUFunc
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 from numba.stencils.stencil import StencilFunc
 
-from _nbcache import spec_of_others
 from nbcache import config
 from nbcache.errors import NbcacheError
 from nbcache.glue import typecodec
@@ -40,8 +39,8 @@ from nbcache.glue.frames import FrameStack
 from nbcache.glue.identity import Unidentifiable
 from nbcache.glue.ownership import resolve as loaded
 from nbcache.glue.units import KeyMaker, unit_for
+from nbcache.importing import UntrustedError, guard
 from nbcache.protocol.requests import MAX_ITEMS, MAX_TEXT, Request
-from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -186,63 +185,6 @@ def prepare(public: Any, signature: Any) -> None:
 # -- the worker's side -------------------------------------------------------------------------
 
 
-class UntrustedError(ImportError):
-    """A module that the rule of trust keeps out."""
-
-
-class TrustedFinder:
-    """Stands before the other finders and lets nothing through that somebody untrusted could have written."""
-
-    def __init__(self, trust: Trust) -> None:
-        """*trust* judges the files of modules and the directories that they lie in."""
-        self._trust = trust
-        self._directories: dict[str, str | None] = {}
-
-    def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> Any:
-        """What the other finders find, if its file is trusted.  Raises UntrustedError."""
-        spec = spec_of_others(self, name, path, target)
-        if spec is not None:
-            self._insist(name, spec)
-        return spec
-
-    def _insist(self, name: str, spec: Any) -> None:
-        files = [path for path in (spec.origin, spec.cached) if path and os.path.isabs(path)]
-        for path in files:
-            problem = self._file_problem(os.path.realpath(path), required=path == spec.origin)
-            if problem is not None:
-                msg = f"the module {name} {problem}"
-                raise UntrustedError(msg)
-        for directory in spec.submodule_search_locations or ():
-            problem = self._directory_problem(os.path.realpath(directory))
-            if problem is not None:
-                msg = f"the package {name} {problem}"
-                raise UntrustedError(msg)
-
-    def _file_problem(self, path: str, *, required: bool) -> str | None:
-        try:
-            fd = os.open(path, OPEN_FLAGS)
-        except FileNotFoundError:
-            if required:
-                return "is gone"
-            # What is not there yet may be put there by whoever may write the directory.
-            directory = os.path.dirname(path)
-            return self._directory_problem(directory) if os.path.isdir(directory) else None
-        except OSError as exc:
-            return f"can't be read: {exc.strerror or exc}"
-        try:
-            problem = self._trust.file_problem(os.fstat(fd), fd)
-        finally:
-            os.close(fd)
-        return problem or self._directory_problem(os.path.dirname(path))
-
-    def _directory_problem(self, path: str) -> str | None:
-        """What is wrong with a directory, without symlinks, or one above it; None if nothing is."""
-        if path not in self._directories:
-            problem = self._trust.path_problem(path)
-            self._directories[path] = problem and f"lies in {path}, which {problem}"
-        return self._directories[path]
-
-
 def carry_out(request: Request, trust: Trust, is_built: Callable[[str], bool], *, insist: bool) -> str | None:
     """Compile what is asked for, in a process of its own, with the hook switched on; return its key here.
 
@@ -300,7 +242,7 @@ def _become(places: Iterable[str], trust: Trust) -> None:
     # Where the client looks is where this process looks, in the same order; what it finds is judged then.
     path = [entry for entry in places if os.path.isabs(entry)]
     sys.path[:] = list(dict.fromkeys([*path, *filter(None, sys.path)]))
-    sys.meta_path.insert(0, TrustedFinder(trust))
+    guard(trust)
     importlib.invalidate_caches()
 
 

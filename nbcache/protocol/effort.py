@@ -17,3 +17,13 @@ def processor_time(pid: int, *, children: bool = True) -> float | None:
     except (OSError, ValueError, IndexError) as raised:
         let_pass(raised)
         return None
+
+
+def parent(pid: int) -> int:
+    """Return the pid of a process's parent; 0 if it can't be known. Never raises."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except (OSError, ValueError, IndexError) as raised:
+        let_pass(raised)
+        return 0

@@ -14,6 +14,7 @@
     queues     {uid: how many of its requests wait, of those that somebody may still wait for}
     finished   how many jobs it has ended since it began
     working    [[first digits of a key, how much processor time was spent on it so far (s)]...]: the jobs it is running
+    confined   how jobs are kept from everything else, in a few words; "": not known yet
     entries, size      of the store, as far as it was counted; size in bytes
     jobs       [[function and signature, when it ended (Unix s), seconds, outcome]...]: the last ones, for people
 
@@ -98,6 +99,7 @@ class Heartbeat:
     finished: int = 0
     working: Mapping[str, float] = field(default_factory=dict)
     """By the first digits of the key."""
+    confined: str = ""
     written: float = field(default=0.0, compare=False)
     """When the file was written, by the clock of whoever keeps it [Unix s]; not in the file."""
 
@@ -264,7 +266,7 @@ def _working(said: Any) -> dict[str, float]:
 
 
 _FIELDS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    **dict.fromkeys(("name", "host", "place"), str),
+    **dict.fromkeys(("name", "host", "place", "confined"), str),
     **dict.fromkeys(("pid", "born", "workers", "busy", "queue", "entries", "size", "finished"), int),
     **dict.fromkeys(("started", "beat", "seconds"), float),
     "draining": bool,

@@ -91,6 +91,8 @@ class Request:
     created: float
     host: str
     pid: int
+    uid: int = -1
+    """Who asked, as the owner of the file says; not in the file. -1 for what was in none."""
 
     @property
     def module(self) -> str:

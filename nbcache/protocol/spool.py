@@ -23,7 +23,7 @@ import hashlib
 import json
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass, suppressed
@@ -159,7 +159,8 @@ def take(waiting: Waiting, trust: Trust) -> Request | Rejected | None:
         problem = _problem(status, fd, trust)
         if problem is not None:
             return Rejected(problem)
-        request = requests.read(bounded.read_up_to(fd, requests.MAX_REQUEST + 1))
+        read = requests.read(bounded.read_up_to(fd, requests.MAX_REQUEST + 1))
+        request = replace(read, uid=status.st_uid)
     except OSError as error:
         let_pass(error)
         return Rejected(f"it can't be read: {error.strerror or error}")

@@ -171,13 +171,19 @@ class Store:
         return status.st_ino, status.st_size, status.st_mtime_ns
 
     def publish(
-        self, header: Header, sections: Mapping[str, bytes], *, recache: bool | None = None, durable: bool = True
+        self,
+        header: Header,
+        sections: Mapping[str, bytes],
+        *,
+        recache: bool | None = None,
+        durable: bool = True,
+        keep: bool = False,
     ) -> Published:
         """Put an entry into the store; never raises.
 
         If this variant (key and guard) is there and valid, it stays, unless ``recache`` (default: NBCACHE_RECACHE).
-        Without ``durable``, nothing waits for the disk: a power failure may leave a damaged entry, which is found out
-        when it is read.
+        With ``keep``, no other variant is given up for it either. Without ``durable``, nothing waits for the disk: a
+        power failure may leave a damaged entry, which is found out when it is read.
         """
         from nbcache.store import publish as publishing  # a process that only hits never needs it
 
@@ -185,7 +191,7 @@ class Store:
             return publishing.Published(ok=False, reason="the store is read-only for this process", path=None)
         again = self._recache if recache is None else recache
         return publishing.publish(
-            self.path, self.trust, header, sections, recache=again, durable=durable, repair=self._repair
+            self.path, self.trust, header, sections, recache=again, durable=durable, keep=keep, repair=self._repair
         )
 
     def lease(self, key: str) -> Lease | None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 ALREADY_THERE: Final = "already there"
 PUBLISHED: Final = "published"
+NO_ROOM: Final = "there is no room for another variant"
 # Each failed attempt means that somebody else filled a slot, and there are only so many.
 _ATTEMPTS: Final = 2 * layout.MAX_SLOTS
 _REASONS: Final = {
@@ -59,12 +60,13 @@ def publish(
     *,
     recache: bool,
     durable: bool,
+    keep: bool = False,
     repair: Callable[[str], None],
 ) -> Published:
     """Write an entry atomically; never raises. ``repair(key)`` makes the directories a key needs.
 
     With ``durable``, it is on the disk when this returns. With ``recache``, a valid entry of this variant is replaced;
-    otherwise it stays.
+    otherwise it stays. With ``keep``, other variants stay as well, also where there is no room beside them.
     """
     try:
         layout.check_key(header.key)
@@ -73,7 +75,7 @@ def publish(
         return Published(ok=False, reason=str(error), path=None)
     for _ in range(_ATTEMPTS):
         try:
-            done = _attempt(root, trust, header, data, recache=recache, durable=durable)
+            done = _attempt(root, trust, header, data, recache=recache, durable=durable, keep=keep)
         except OSError as error:
             let_pass(error)
             failure = _failed(error)
@@ -92,11 +94,15 @@ def publish(
     return failure
 
 
-def _attempt(root: str, trust: Trust, header: Header, data: bytes, *, recache: bool, durable: bool) -> Published | None:
+def _attempt(
+    root: str, trust: Trust, header: Header, data: bytes, *, recache: bool, durable: bool, keep: bool
+) -> Published | None:
     """Publish into the best slot; None if somebody else took it meanwhile."""
     slot = _choose(layout.stem(root, header.key), trust, header)
     if slot.same and not recache:
         return Published(ok=True, reason=ALREADY_THERE, path=slot.path)
+    if slot.other and keep:
+        return Published(ok=False, reason=NO_ROOM, path=None)
     if not atomic.write_file(slot.path, data, exclusive=slot.empty, durable=durable):
         return None
     return Published(ok=True, reason=PUBLISHED, path=slot.path)
@@ -107,6 +113,8 @@ class _Slot:
     path: str
     empty: bool = False
     same: bool = False
+    other: bool = False
+    """It holds another variant, which is valid."""
 
 
 def _choose(stem: str, trust: Trust, header: Header) -> _Slot:
@@ -123,7 +131,7 @@ def _choose(stem: str, trust: Trust, header: Header) -> _Slot:
         if not valid:
             unusable = unusable or _Slot(path)
         elif oldest is None or mtime < oldest[0]:
-            oldest = (mtime, _Slot(path))
+            oldest = (mtime, _Slot(path, other=True))
     if unusable is not None:
         return unusable
     assert oldest is not None  # every slot was valid

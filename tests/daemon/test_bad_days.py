@@ -394,7 +394,7 @@ def test_two_daemons_of_one_name(place, programs):
         assert second.stop() == 0
         assert list(status(store)[0]) == ["one"]
         programs.served(first, "more")
-        assert len(first.said) <= 3
+        assert len([line for line in first.said if "jobs run" not in line]) <= 3
         assert first.stop() == 0
     finally:
         for each in (first, second):

@@ -1,0 +1,67 @@
+"""What was put into the store, for whom: one JSON object a line, in the daemon's own directory.
+
+::
+
+    audit.jsonl      time [Unix s] · event ("published", "refused") · key · function · signature · asked (uid) · built
+                     (uid) · host · nbcache · wanted (the key that the job was for) · reason · build · bytes
+    audit.1.jsonl …  older ones
+
+A file is put aside at :data:`MAX_SIZE`, and :data:`KEPT` of those are kept. Text of others is cut off, and escaped as
+JSON is: no line can be made to look like two. Nothing here raises; what can't be written is said once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import time
+from contextlib import suppress
+from typing import Final
+
+_log = logging.getLogger("nbcache")
+MAX_SIZE: Final = 8 << 20
+"""How large the newest file grows [bytes]."""
+KEPT: Final = 4
+"""How many older ones there are."""
+MAX_TEXT: Final = 300
+"""How much of a text is kept [characters]."""
+_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class Audit:
+    """The log in one directory. Threads may share it."""
+
+    def __init__(self, directory: str) -> None:
+        """Nothing is made before there is something to write; nor is the directory."""
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._told = False
+
+    def record(self, event: str, **fields: object) -> None:
+        """Add a line."""
+        cut = {name: value[:MAX_TEXT] if isinstance(value, str) else value for name, value in fields.items()}
+        line = json.dumps({"time": round(time.time(), 3), "event": event, **cut}).encode("ascii") + b"\n"
+        with self._lock:
+            try:
+                self._write(line)
+            except OSError as error:
+                if not self._told:
+                    self._told = True
+                    _log.warning("the audit log in %s can't be written: %s", self._directory, error.strerror or error)
+
+    def _write(self, line: bytes) -> None:
+        newest = f"{self._directory}/audit.jsonl"
+        fd = os.open(newest, _FLAGS, 0o600)
+        try:
+            # One write: a reader sees whole lines.
+            os.write(fd, line)
+            full = os.fstat(fd).st_size >= MAX_SIZE
+        finally:
+            os.close(fd)
+        if full:
+            names = [newest, *(f"{self._directory}/audit.{number}.jsonl" for number in range(1, KEPT + 1))]
+            for older, newer in zip(reversed(names), reversed(names[:-1]), strict=False):
+                with suppress(FileNotFoundError):
+                    os.replace(newer, older)

@@ -1,0 +1,75 @@
+"""How an interpreter of the daemon's begins: confined, and judging, before it imports what isn't Python's own.
+
+Run as ``python -S -s -B -c "…; boot.main()" ORDERS ASKING MODULES SCRATCH ROOT NAMESPACES``, with nbcache found in
+MODULES, which is the daemon's own, at the end of ``sys.path``. Python's standard library, and what decides where that
+is, was judged by the daemon (:mod:`nbcache.daemon.interpreters`). Then, in this order:
+
+1. into namespaces, where the kernel allows it; the process that was started stays outside and waits;
+2. the finder that judges (:mod:`nbcache.importing`) stands before all others;
+3. ``site`` runs, and so what ``.pth`` files import, judged like everything else;
+4. nbcache as that interpreter has it is imported, and makes it a :mod:`nbcache.daemon.zygote`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from typing import Final
+
+from nbcache import config, importing
+from nbcache.daemon import confinement, syscalls, worker
+from nbcache.daemon.channel import Channel
+
+PATH_VARIABLE: Final = "NBCACHE_JOB_PATH"
+"""PYTHONPATH, which is not to be looked at before the finder is there."""
+
+
+def main() -> None:
+    """Never returns, but by an exception."""
+    orders, asking, modules, scratch, root, wanted = sys.argv[1:]
+    sys.argv[1:] = []
+    # Ends with the thread that started it, at the latest.
+    with suppress(OSError):
+        syscalls.prctl(syscalls.PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    # The one who ends it is the daemon, by closing the channel; a terminal's signals reach the whole group.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    end = Channel.of(int(asking))
+    namespaces = wanted == "1" and _enter(worker.connect(end), scratch)
+    if not namespaces:
+        confinement.settle_alone()
+    # Anew: this may be another process.
+    worker.connect(end).say({"namespaces": namespaces})
+    given = config.inherited((PATH_VARIABLE, "NBCACHE_TRUSTED_UIDS"))
+    importing.guard(worker.rule(worker.uids(given["NBCACHE_TRUSTED_UIDS"])))
+    places = [place for place in given.get(PATH_VARIABLE, "").split(os.pathsep) if os.path.isabs(place)]
+    sys.path[:] = [*places, *(place for place in sys.path if place not in {"", modules})]
+    import site
+
+    site.main()
+    # From here on, the interpreter's own nbcache, which need not be the daemon's. It has the same descriptors.
+    for name in [name for name in sys.modules if name.partition(".")[0] in {"nbcache", "_nbcache"}]:
+        del sys.modules[name]
+    if not any(_has_nbcache(place) for place in sys.path):
+        sys.path.append(modules)
+    from nbcache.daemon import zygote
+
+    zygote.main(int(orders), int(asking), root, scratch, namespaces=namespaces)
+
+
+def _enter(link: worker.Link, scratch: str) -> bool:
+    """Whether this is a process in namespaces now. The one outside waits for it, and ends as it does."""
+    problem = confinement.problem()
+    if problem is not None:
+        link.say({"problem": problem})
+        return False
+    pid = confinement.fork_interpreter(scratch)
+    if pid:
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 0xFF)
+    return True
+
+
+def _has_nbcache(place: str) -> bool:
+    return os.path.isdir(os.path.join(place, "nbcache", "daemon"))

@@ -1,0 +1,140 @@
+"""Messages between the daemon and the processes that it starts: JSON, with descriptors beside it.
+
+A *channel* is one end of a pair of sockets (``SOCK_SEQPACKET``, so that a message is one packet, and comes whole or not
+at all). A message is a JSON object of at most :data:`MAX_MESSAGE` bytes; what is longer (an order, an entry) is the
+content of a ``memfd`` that comes along and can't be changed any more: it is *sealed*, and only that is taken.
+
+The daemon's end never waits: neither to read nor to write, whatever is at the other end. And what it reads may be
+anything: it is a message or :class:`BadMessageError`, descriptors that nobody asked for are closed.
+
+The pair is what binds an answer to its job. Nobody can find the socket of another job: it has no name, it is handed
+from the daemon to one child, and the one who forked that child closes it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import mmap
+import os
+import socket
+import struct
+from array import array
+from contextlib import suppress
+from typing import Any, Final
+
+MAX_MESSAGE: Final = 1 << 16
+"""The longest message [bytes]."""
+_SEALED: Final = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+_MAX_FDS: Final = 4
+_CREDENTIALS: Final = struct.Struct("3i")
+_ANCILLARY: Final = socket.CMSG_SPACE(_MAX_FDS * array("i").itemsize) + socket.CMSG_SPACE(_CREDENTIALS.size)
+
+
+class BadMessageError(Exception):
+    """What came is no message."""
+
+
+class Channel:
+    """One end. Not for several threads at once."""
+
+    def __init__(self, end: socket.socket) -> None:
+        """Take over a socket."""
+        self._socket = end
+        self.pid = 0
+        """Who sent what was read last, as the kernel says; 0 before, and unless `wants_credentials` was called."""
+
+    @classmethod
+    def pair(cls) -> tuple[Channel, socket.socket]:
+        """Return a channel that doesn't block, and the socket at its other end, which is to be handed on."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        return cls(ours), theirs
+
+    @classmethod
+    def of(cls, fd: int) -> Channel:
+        """Return the channel that a process was started with."""
+        return cls(socket.socket(fileno=fd))
+
+    def fileno(self) -> int:
+        """Return the socket's descriptor."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """Close it. May be done twice."""
+        self._socket.close()
+
+    def send(self, message: dict[str, Any], *fds: int) -> None:
+        """Send a message. Raises OSError; on the daemon's end, BlockingIOError where the other one doesn't read."""
+        beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))] if fds else []
+        self._socket.sendmsg([json.dumps(message).encode()], beside, socket.MSG_NOSIGNAL)
+
+    def receive(self) -> tuple[dict[str, Any], list[int]] | None:
+        """Return the next message and the descriptors with it, which are the caller's to close; None at the end.
+
+        Raises BadMessageError, and OSError as the socket does (BlockingIOError: there is none).
+        """
+        data, beside, flags, _ = self._socket.recvmsg(MAX_MESSAGE, _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
+        fds: list[int] = []
+        for level, kind, content in beside:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                fds += array("i", content[: len(content) // array("i").itemsize * array("i").itemsize])
+            elif (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
+                self.pid = _CREDENTIALS.unpack(content)[0]
+        whole = not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
+        message = _parse(data) if data and whole else None
+        if message is None:
+            close_all(fds)
+            if data or not whole:
+                raise BadMessageError("it is no JSON object, or too long")
+            return None
+        return message, fds
+
+
+def _parse(data: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def close_all(fds: list[int]) -> None:
+    """Close descriptors."""
+    for fd in fds:
+        with suppress(OSError):
+            os.close(fd)
+
+
+def sealed(data: bytes) -> int:
+    """Return a new descriptor of a file in memory that holds ``data`` and can't be changed. Raises OSError."""
+    fd = os.memfd_create("nbcache", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALED)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def unsealed(fds: list[int], most: int) -> bytes:
+    """Return what the one sealed file among ``fds`` holds, if it isn't longer than ``most``. Raises BadMessageError."""
+    try:
+        if len(fds) != 1 or fcntl.fcntl(fds[0], fcntl.F_GET_SEALS) & _SEALED != _SEALED:
+            raise BadMessageError("what came along is not sealed")
+        size = os.fstat(fds[0]).st_size
+        if size > most:
+            raise BadMessageError(f"what came along is longer than {most} bytes")
+        if not size:
+            return b""
+        # Not read(2): who sent it shares the offset.
+        with mmap.mmap(fds[0], size, mmap.MAP_SHARED, mmap.PROT_READ) as content:
+            return content[:]
+    except (OSError, ValueError) as error:
+        raise BadMessageError("what came along is no file in memory") from error
+    finally:
+        close_all(fds)

@@ -1,0 +1,246 @@
+"""What keeps a job from everything but its answer: users, namespaces, mounts.
+
+Compiling for somebody means running code of theirs. It runs in a process that can read the filesystem and write nothing
+of it, that sees no process but those it started, and that is all gone with its first one:
+
+- **another uid**, where the daemon is root and so has uids to give: one for each interpreter that it starts, with no
+  account and no file to its name;
+- **namespaces** (users, mounts, processes, IPC, network: user_namespaces(7) lets anybody make them), where the kernel
+  allows it: an interpreter has a set of its own, and each job in it another. All mounts are read-only, made so in a
+  namespace of users above that of the interpreter, who can't undo it therefore (they are locked, mount_namespaces(7)).
+  Neither can trace, or look into, what is not in its own. A job is process 1 of its PID namespace: when it ends, or is
+  killed, the kernel kills everything in it, however it was started;
+- **no sockets** but those of an empty network: a filter (seccomp(2)), since a socket with a path is not protected by
+  read-only mounts, and a bus or a terminal multiplexer of the same user would do as told.
+
+What a job may write is a small filesystem of its own in memory, ``TMPDIR``, and its channel to the daemon.
+
+Where neither is to be had, the uid is all that there is, or nothing: :class:`Confinement` says so, the daemon says it
+once in its log, and `nbcache status` each time.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from nbcache.daemon import syscalls
+
+if TYPE_CHECKING:
+    pass
+
+FIRST_UID: Final = 1_900_000_000
+UIDS: Final = 10_000
+"""What a daemon that is root gives its interpreters: systemd's list of uids has this range as free."""
+ROOT_INSIDE: Final = FIRST_UID - 1
+"""What root is called in namespaces of its interpreters, where these couldn't be given another uid."""
+SCRATCH_BYTES: Final = 256 << 20
+"""How much a job may write to its TMPDIR."""
+_INTERPRETER: Final = (
+    syscalls.NEW_USER | syscalls.NEW_MOUNT | syscalls.NEW_PID | syscalls.NEW_IPC | syscalls.NEW_NET
+)  # fmt: skip
+_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108  that is where glibc has semaphores
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What an interpreter was given."""
+
+    uid: int
+    """Who it runs as."""
+    namespaces: bool
+    problem: str = ""
+    """Why not more; "" if there is nothing to be said."""
+
+    @property
+    def summary(self) -> str:
+        """In a few words, for `nbcache status`."""
+        who = f"as uid {self.uid}" if self.uid != os.geteuid() else "as the daemon's uid"
+        return f"{who}, {'in namespaces' if self.namespaces else 'without namespaces'}"
+
+    @property
+    def complaint(self) -> str | None:
+        """What an operator should know, in one line, for the log; None if all is well."""
+        if self.namespaces and not self.problem:
+            return None
+        kept = "" if self.namespaces or self.uid != os.geteuid() else ": they can write all that the daemon can"
+        return f"jobs run {self.summary}{kept}{self.problem and f' ({self.problem})'}"
+
+
+def problem() -> str | None:
+    """Say why an interpreter can't have namespaces here; None if it can. Tries it, in a child."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _enter()
+        except OSError as error:
+            os.write(writing, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as said:
+        found = said.read()
+    status = os.waitpid(pid, 0)[1]
+    if status and not found:
+        found = b"it ends the process that tries"
+    return found.decode("utf-8", "replace") or None
+
+
+def fork_interpreter(scratch: str) -> int:
+    """Fork into namespaces of an interpreter; return the child's pid, 0 in the child. Raises OSError.
+
+    Everything is read-only there but the directory *scratch*. The child may make namespaces for its jobs, and not undo
+    that.
+    """
+    _enter()
+    pid = os.fork()
+    if pid == 0:
+        syscalls.prctl(syscalls.PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        _mount_own(scratch)
+        syscalls.refuse_sockets()
+    return pid
+
+
+def _enter() -> None:
+    """Twice: what the first namespace of users made read-only is locked in the second."""
+    uid, gid = os.geteuid(), os.getegid()
+    inside = uid or ROOT_INSIDE, gid or ROOT_INSIDE
+    syscalls.prctl(syscalls.NO_NEW_PRIVILEGES, 1)
+    # By this descriptor, what is in it can still be written.
+    proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    syscalls.unshare(syscalls.NEW_USER | syscalls.NEW_MOUNT)
+    _map_ids(proc, inside, (uid, gid))
+    flags = syscalls.READ_ONLY | syscalls.NO_SETUID
+    if uid == 0:
+        # Root owns the disks' devices, which a read-only mount doesn't protect.
+        devices = [path for path in _DEVICES if os.path.exists(path)]
+        for path in devices:
+            syscalls.bind(path)
+        syscalls.set_mounts("/", flags | syscalls.NO_DEVICES, propagation=syscalls.SLAVE)
+        for path in devices:
+            syscalls.set_mounts(path, 0, clear=syscalls.NO_DEVICES, recursive=False)
+    else:
+        # Not private: what is mounted later (somebody's home, by an automounter) shall be seen by later jobs.
+        syscalls.set_mounts("/", flags, propagation=syscalls.SLAVE)
+    syscalls.unshare(_INTERPRETER)
+    _map_ids(proc, inside, inside)
+    os.close(proc)
+
+
+def fork_job() -> int:
+    """Fork into a PID namespace of a job; return the child's pid, 0 in the child. Raises OSError."""
+    own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        syscalls.unshare(syscalls.NEW_PID)
+        try:
+            # Python's, and so the C library's: what it tells others of a fork (OpenBLAS ends its threads) is needed.
+            pid = os.fork()
+        except OSError:
+            syscalls.enter(own, syscalls.NEW_PID)
+            raise
+        if pid:
+            syscalls.enter(own, syscalls.NEW_PID)
+        return pid
+    finally:
+        os.close(own)
+
+
+def settle_job(scratch: str) -> None:
+    """In that child: have a process tree, a scratch directory and shared memory of its own. Raises OSError."""
+    syscalls.prctl(syscalls.PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    syscalls.unshare(syscalls.NEW_MOUNT | syscalls.NEW_IPC)
+    # Once more, for what was mounted since; private, so that nothing appears meanwhile.
+    syscalls.set_mounts("/", syscalls.READ_ONLY | syscalls.NO_SETUID, propagation=syscalls.PRIVATE)
+    alone = _mount_own(scratch)
+    syscalls.drop_capabilities()
+    if not alone:
+        # No job may trace another one of its uid.
+        syscalls.prctl(syscalls.DUMPABLE, 0)
+
+
+def settle_alone() -> None:
+    """The same where there are no namespaces: at least nobody else of the same uid may trace this process."""
+    syscalls.prctl(syscalls.PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    syscalls.prctl(syscalls.NO_NEW_PRIVILEGES, 1)
+    syscalls.prctl(syscalls.SUBREAPER, 1)
+    if os.getuid():
+        syscalls.prctl(syscalls.DUMPABLE, 0)
+
+
+def _map_ids(proc: int, inside: tuple[int, int], outside: tuple[int, int]) -> None:
+    # Before anything else: who has no number owns nothing. Root is called otherwise inside, or it couldn't be given a
+    # number without a capability in the namespace above (user_namespaces(7), since Linux 5.12).
+    for name, text in (
+        (b"self/setgroups", b"deny"),
+        (b"self/uid_map", b"%d %d 1" % (inside[0], outside[0])),
+        (b"self/gid_map", b"%d %d 1" % (inside[1], outside[1])),
+    ):
+        fd = os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
+        try:
+            os.write(fd, text)
+        finally:
+            os.close(fd)
+
+
+def _mount_own(scratch: str) -> bool:
+    """Mount what this process alone writes, and its own process tree; return whether that is what /proc shows now."""
+    options = syscalls.NO_SETUID | syscalls.NO_DEVICES
+    for path in (scratch, _SHARED_MEMORY):
+        if os.path.isdir(path):
+            syscalls.mount("tmpfs", path, options, f"mode=700,size={SCRATCH_BYTES}")
+    try:
+        # Read-only: the kernel lets root change its settings there, in whatever namespace.
+        syscalls.mount("proc", "/proc", options | syscalls.NO_EXECUTING | syscalls.READ_ONLY)
+    except OSError:
+        # Denied where parts of the old one are hidden (systemd's ProtectKernelLogs=, containers). That shows the pids
+        # of others, and nothing else of them: who is in a namespace of users above is not to be looked into.
+        return False
+    return True
+
+
+class Uids:
+    """Uids for interpreters. None twice, as long as there are any."""
+
+    def __init__(self, first: int = FIRST_UID, count: int = UIDS) -> None:
+        """Give these."""
+        self._first = first
+        self._count = count
+        self._next = 0
+
+    def give(self) -> int | None:
+        """Return one that no account has; None if this process can't become another user."""
+        import pwd
+
+        if os.geteuid() != 0:
+            return None
+        for _ in range(self._count):
+            uid = self._first + self._next % self._count
+            self._next += 1
+            try:
+                pwd.getpwuid(uid)
+            except KeyError:
+                return uid
+        return None
+
+
+def end_strays(mine: set[int]) -> None:
+    """Kill the children of this process that aren't *mine*: what jobs started, and left to it as their subreaper."""
+    for _ in range(100):
+        try:
+            with open("/proc/thread-self/children", "rb") as file:
+                found = set(map(int, file.read().split()))
+        except (OSError, ValueError):
+            return
+        strays = found - mine
+        if not strays:
+            return
+        for pid in strays:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+            with suppress(OSError):
+                os.waitpid(pid, 0)

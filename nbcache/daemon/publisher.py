@@ -1,0 +1,139 @@
+"""Who puts the entries of jobs into the store: a process that runs nobody else's code.
+
+What is promised of each entry that a job hands in:
+
+- **It is whole.** It is parsed, and every section compared with its digest, from a file in memory that nobody can
+change
+  any more.
+- **It replaces nothing.** A variant that is there and valid stays; where all slots of a key are taken, it is refused.
+So
+  no job changes what somebody uses.
+- **It says where it comes from.** Who asked, as whom the job ran, on which host and for which key, is written over
+  whatever the job said of it.
+- **It isn't somebody else's answer.** A job may hand in the entry that it is for, and those of functions which that one
+  calls: there is no telling beforehand which. But not one that another user's request is waiting for.
+
+What can't be promised: that an entry holds what Numba would have made of the function. The job runs the code of whoever
+asked for it, so its first entry under a key that nobody has built is the word of whom the daemon trusts to ask.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from nbcache.plain import one_line
+from nbcache.store import atomic, entry, layout, usage
+from nbcache.store.publish import PUBLISHED, Published
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nbcache.daemon.audit import Audit
+    from nbcache.store.directory import Store
+
+_log = logging.getLogger("nbcache")
+MAX_ENTRY: Final = 256 << 20
+"""The largest entry that is taken from a job [bytes]."""
+MAX_ENTRIES: Final = 10_000
+"""How many one job may hand in."""
+MAX_BYTES: Final = 1 << 30
+"""How large they may be together [bytes]."""
+PROVENANCE: Final = ("asked", "built", "host", "for")
+_NO_MORE: Final = "the job handed in too much"
+_OTHERS: Final = "another user's request waits for that key"
+_NOT_WHOLE: Final = "it is no whole entry"
+
+
+@dataclass(slots=True)
+class Ticket:
+    """What one job may hand in, and what that is marked with."""
+
+    key: str = ""
+    """What it is for; "" for whatever it makes."""
+    asked: int = -1
+    """The uid of whoever asked; -1 for the daemon itself."""
+    built: int = -1
+    """The uid that the job runs as."""
+    what: str = ""
+    """For people."""
+    count: int = 0
+    size: int = 0
+    told: bool = False
+    """Whether it told what it used: a job does that once."""
+
+
+class Publisher:
+    """Publishes into one store. Threads may share it. Nothing raises."""
+
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        audit: Audit | None = None,
+        waited_for: Callable[[str], int | None] = lambda _key: None,
+    ) -> None:
+        """``waited_for`` tells whose request (a uid) waits for a key, if any does."""
+        self._store = store
+        self._audit = audit
+        self._waited_for = waited_for
+        # One at a time: an entry is held in memory three times over.
+        self._lock = threading.Lock()
+
+    def take(self, ticket: Ticket, read: Callable[[int], bytes]) -> Published:
+        """Publish what ``read(most)`` returns, if it may be."""
+        with self._lock:
+            data = read(MAX_ENTRY)
+            parsed = entry.parse(data)
+            if parsed is None or any(parsed.section(name) is None for name in parsed.section_sizes):
+                return self._refuse(ticket, "", _NOT_WHOLE)
+            header = parsed.header
+            if not layout.is_key(header.key):
+                return self._refuse(ticket, "", _NOT_WHOLE)
+            reason = self._objection(ticket, header.key, len(data))
+            if reason is not None:
+                return self._refuse(ticket, header.key, reason)
+            origin = {"asked": ticket.asked, "built": ticket.built, "host": atomic.host(), "for": ticket.key}
+            marked = header._replace(extra={**header.extra, **origin})
+            sections = {name: parsed.section(name) or b"" for name in parsed.section_sizes}
+            done = self._store().publish(marked, sections, recache=False, durable=False, keep=True)
+        if done.ok and done.path is not None and self._audit is not None and done.reason == PUBLISHED:
+            self._audit.record(
+                "published", key=header.key, function=header.function, signature=header.signature, wanted=ticket.key,
+                asked=ticket.asked, built=ticket.built, host=atomic.host(), build=header.build, bytes=len(data),
+                nbcache=str(header.extra.get("nbcache", "")),
+            )  # fmt: skip
+        return done
+
+    def usage(self, ticket: Ticket, content: bytes) -> None:
+        """Write down what a job says that it used: data of bounded size, as anybody may leave there."""
+        if ticket.told:
+            return
+        ticket.told = True
+        try:
+            record = usage.clean({**json.loads(content), "version": usage.VERSION})
+        except (ValueError, TypeError, RecursionError):
+            record = None
+        if record is not None:
+            self._store().write_usage(record)
+
+    def _objection(self, ticket: Ticket, key: str, size: int) -> str | None:
+        ticket.count += 1
+        ticket.size += size
+        if ticket.count > MAX_ENTRIES or ticket.size > MAX_BYTES:
+            return _NO_MORE
+        if key != ticket.key and self._waited_for(key) not in {None, ticket.asked}:
+            return _OTHERS
+        return None
+
+    def _refuse(self, ticket: Ticket, key: str, reason: str) -> Published:
+        _log.warning("what a job for %s handed in is refused: %s", ticket.key[:16] or "its user", one_line(reason))
+        if self._audit is not None:
+            self._audit.record(
+                "refused", key=key, wanted=ticket.key, asked=ticket.asked, built=ticket.built,
+                host=os.uname().nodename, reason=reason,
+            )  # fmt: skip
+        return Published(ok=False, reason=reason, path=None)

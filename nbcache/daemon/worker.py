@@ -1,0 +1,218 @@
+"""A job's side of what it may do: ask the daemon to judge a file, hand it an entry, say how it ended.
+
+A job can't write the store, and where it has a namespace of users, it can't even tell whose a file is. So it *asks*,
+over the channel that is its own, and waits for the answer::
+
+    {"judge": "writers" | "owner", "sticky": bool} + what it opened   ->  {"problem": text | null} {"entry": true} + a
+    sealed file                                    ->  {"ok": bool, "reason": text, "path": text | null}
+
+and it *says*, and gets no answer::
+
+    {"started": true}    {"result": JSON} | {"error": text} | {"crash": text}    {"usage": true} + a sealed file
+    {"done": true}
+
+An interpreter has such a channel too, while nothing that a job brings runs in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from nbcache.daemon import channel
+from nbcache.errors import EntryError
+from nbcache.store import entry
+from nbcache.store.directory import Store
+from nbcache.trust import Trust, overflow_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nbcache.store.entry import Header
+    from nbcache.store.locks import Lease
+    from nbcache.store.publish import Published
+
+_GONE: Final = "the daemon is gone"
+
+
+class Link:
+    """One process's channel to the daemon. Threads may share it; the children of that process may not."""
+
+    def __init__(self, end: channel.Channel) -> None:
+        """Take over a channel that blocks."""
+        self._channel = end
+        self._lock = threading.Lock()
+        # Not the pid, which is 1 in an interpreter as well as in its jobs.
+        self._owner = _process()
+
+    def say(self, message: dict[str, Any], *fds: int) -> None:
+        """Send something that has no answer. Raises OSError."""
+        self._insist()
+        with self._lock:
+            self._channel.send(message, *fds)
+
+    def ask(self, message: dict[str, Any], *fds: int) -> dict[str, Any]:
+        """Send something and return the answer. Raises OSError."""
+        self._insist()
+        with self._lock:
+            self._channel.send(message, *fds)
+            try:
+                received = self._channel.receive()
+            except channel.BadMessageError as error:
+                raise OSError(str(error)) from error
+        if received is None:
+            raise OSError(_GONE)
+        channel.close_all(received[1])
+        return received[0]
+
+    def close(self) -> None:
+        """Close this process's end."""
+        self._channel.close()
+
+    def _insist(self) -> None:
+        if self._owner != _process():
+            msg = "only the job itself may do that, and not what it started"
+            raise PermissionError(msg)
+
+
+_forks = 0
+
+
+def _forked() -> None:
+    global _forks  # noqa: PLW0603  one process, one count
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def _process() -> tuple[int, int]:
+    return os.getpid(), _forks
+
+
+class _Current:
+    link: Link | None = None
+
+
+_current = _Current()
+
+
+def connect(end: channel.Channel) -> Link:
+    """Make this process the one at the other end of *end*."""
+    _current.link = Link(end)
+    return _current.link
+
+
+class Judged(Trust):
+    """The rule of trust where owners have no numbers: whoever stands outside is asked."""
+
+    __slots__ = ("_answers", "_overflow")
+
+    def __init__(self, trusted_uids: frozenset[int] = frozenset()) -> None:
+        """Trust whom the daemon trusts, whose own uid is one of ``trusted_uids``."""
+        super().__init__(trusted_uids)
+        self._overflow = overflow_id("uid"), overflow_id("gid")
+        self._answers: dict[tuple[object, ...], str | None] = {}
+
+    def allows(self, status: os.stat_result, at: int | str) -> bool:
+        """See Trust."""
+        if not self._is_hidden(status):
+            return super().allows(status, at)
+        return stat.S_ISREG(status.st_mode) and self.writers_problem(status, at) is None
+
+    def writers_problem(self, status: os.stat_result, at: int | str, *, may_be_sticky: bool = False) -> str | None:
+        """See Trust."""
+        if not self._is_hidden(status):
+            return super().writers_problem(status, at, may_be_sticky=may_be_sticky)
+        return self._ask(status, at, "writers", may_be_sticky)
+
+    def owner_problem(self, status: os.stat_result, at: int | str) -> str | None:
+        """See Trust."""
+        return self._ask(status, at, "owner", False) if self._is_hidden(status) else super().owner_problem(status, at)
+
+    def _is_hidden(self, status: os.stat_result) -> bool:
+        return (status.st_uid == self._overflow[0] or status.st_gid == self._overflow[1]) and _current.link is not None
+
+    def _ask(self, status: os.stat_result, at: int | str, what: str, sticky: bool) -> str | None:
+        # Whoever changes mode, owner or list of a file changes its ctime.
+        about = (status.st_dev, status.st_ino, status.st_ctime_ns, what, sticky)
+        if about not in self._answers:
+            self._answers[about] = self._asked(at, what, sticky)
+        return self._answers[about]
+
+    @staticmethod
+    def _asked(at: int | str, what: str, sticky: bool) -> str | None:
+        assert _current.link is not None
+        try:
+            fd = at if isinstance(at, int) else os.open(at, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                problem = _current.link.ask({"judge": what, "sticky": sticky}, fd)["problem"]
+            finally:
+                if fd != at:
+                    os.close(fd)
+        except (OSError, KeyError) as error:
+            return f"can't be judged: {error}"
+        return None if problem is None else str(problem)
+
+
+def uids(text: str) -> list[int]:
+    """Return whom the daemon trusts, as it puts that into the environment."""
+    return [int(uid) for uid in text.split(",") if uid.isdigit()]
+
+
+def rule(trusted_uids: list[int]) -> Trust:
+    """Return the rule of trust for a job."""
+    return (Trust if _current.link is None else Judged)(frozenset(trusted_uids))
+
+
+class HandingStore(Store):
+    """A store that this process reads, and that the daemon writes."""
+
+    def publish(
+        self,
+        header: Header,
+        sections: Mapping[str, bytes],
+        *,
+        recache: bool | None = None,  # noqa: ARG002  a job replaces nothing
+        durable: bool = True,  # noqa: ARG002
+        keep: bool = True,  # noqa: ARG002
+    ) -> Published:
+        """Hand an entry to the daemon."""
+        from nbcache.store.publish import Published
+
+        if _current.link is None:
+            return Published(ok=False, reason=_GONE, path=None)
+        try:
+            fd = channel.sealed(entry.encode(header, sections))
+            try:
+                said = _current.link.ask({"entry": True}, fd)
+            finally:
+                os.close(fd)
+            return Published(ok=bool(said["ok"]), reason=str(said["reason"]), path=None)
+        except (OSError, KeyError, EntryError, ValueError, TypeError) as error:
+            return Published(ok=False, reason=f"it can't be handed in: {error}", path=None)
+
+    def lease(self, key: str) -> Lease | None:
+        """Hold nothing: the daemon holds it."""
+        from nbcache.store.locks import Lease
+
+        return Lease(key, None)
+
+    def write_usage(self, record: Mapping[str, object]) -> str | None:
+        """Hand a usage record to the daemon."""
+        with suppress(OSError, ValueError, TypeError):
+            if _current.link is not None:
+                fd = channel.sealed(json.dumps(dict(record)).encode())
+                try:
+                    _current.link.say({"usage": True}, fd)
+                finally:
+                    os.close(fd)
+        return None
+
+    def tidy(self, budget: float = 0.0) -> bool:  # noqa: ARG002
+        """Leave that to the daemon."""
+        return False

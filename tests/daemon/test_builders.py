@@ -1,0 +1,372 @@
+"""Jobs that don't do as they are told, for real: each is the import of a client's module in a worker.
+
+They try to write where they have no business, to answer for others, to wedge what supervises them, to outlive their job.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import pytest
+from nbtest import daemons, proc
+
+WORKER = "import sys\nif not sys.argv[0].endswith('main.py'):\n"
+BODY = "\nfrom numba import njit\n@njit\ndef f(x):\n    return x * {k} + 1\n"
+PATIENT = {**daemons.WAITING, "NBCACHE_WAIT_SECONDS": "60", "NBCACHE_WAIT_BUDGET": "60"}
+
+
+def write(place, name, does="pass", k=3):
+    """Write a module that *does* something in a worker, and a program that calls its function."""
+    lines = "".join(f"    {line}\n" for line in does.strip().split("\n"))
+    (place / f"{name}.py").write_text(WORKER + lines + BODY.format(k=k))
+    main = place / f"{name}-main.py"
+    main.write_text(f"import {name}\nprint({name}.f(1))\n")
+    return main, f"{k + 1}\n"
+
+
+def ask(place, store, name, does="pass", k=3, **more):
+    main, expected = write(place, name, does, k)
+    outcome = proc.run([main], store, PATIENT, **more)
+    assert (outcome.status, outcome.stdout) == (0, expected), outcome.stderr
+    return outcome
+
+
+def served(place, daemon, name, **more):
+    """Have something built, by the daemon."""
+    outcome = ask(place, daemon.store, name, **more)
+    assert f"built {name}:f" in daemon.log, outcome.stderr + daemon.log
+
+
+def processes(marker):
+    """The pids of processes with a word in their command line."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+            if marker.encode() in file.read():
+                found.append(int(pid))
+    return found
+
+
+def workers(daemon):
+    """The interpreters of a daemon that have no children but jobs, by their parents: [(pid, parent)]."""
+    found, below = [], {daemon.process.pid}
+    for _ in range(4):
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+            with suppress(OSError):
+                with open(f"/proc/{pid}/stat", "rb") as file:
+                    parent = int(file.read().rpartition(b")")[2].split()[1])
+                if parent in below and pid not in below:
+                    below.add(pid)
+                    found.append((pid, parent))
+    return found
+
+
+def tree(folder):
+    """Everything below a folder, with what is in it."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def report(daemon):
+    """What jobs said in the log: each line begins with a word of its own."""
+    return {line.split(" says: ")[1].strip() for line in daemon.log.splitlines() if " says: " in line}
+
+
+# -- supervision -----------------------------------------------------------------------------------
+
+BABBLE = r"""
+import os, socket
+for fd in range(3, 60):
+    for text in (b'{{{', b'\xff\xfe', b'[1]', b'{"job": 1, "result": null}', b'{"ready": 3}', b'{"judge": 1}', b'x' * 60000,
+                 b'{"ended": 1, "status": 0}', b'{"result": {"a": []}}', b'{"started": true}', b'{"done": 1}', b'[' * 50000):
+        try:
+            socket.socket(fileno=os.dup(fd)).send(text, socket.MSG_DONTWAIT)
+        except OSError:
+            pass
+"""
+
+
+def test_what_a_job_babbles_costs_that_job_alone(place):
+    store = place / "store"
+    with daemons.daemon(store, "--workers", "2") as daemon:
+        slow, expected = write(place, "slow", "import time; time.sleep(3)", k=5)
+        waiting = proc.start([slow], store, PATIENT)
+        daemons.wait_for(lambda: daemon.heartbeat().get("busy"), 60, lambda: daemon.log)
+        ask(place, store, "babbler", BABBLE)
+        outcome = proc.finish(waiting)
+        assert (outcome.status, outcome.stdout) == (0, expected), outcome.stderr
+        assert "built slow:f" in daemon.log, daemon.log
+        assert "Traceback" not in daemon.log, daemon.log
+        served(place, daemon, "after")
+        assert daemon.stop() == 0
+    assert "babbler:f" not in "".join(re.findall("INFO built .*", daemon.log))
+
+
+def hung(daemon, sign):
+    """Stop the process that forks, or a job; return its pid."""
+    pid = sign()
+    os.kill(pid, signal.SIGSTOP)
+    return pid
+
+
+def test_a_stopped_interpreter_keeps_nobody_waiting(place):
+    """Its jobs go on, and what it doesn't begin is begun by another one."""
+    store = place / "store"
+    with daemons.daemon(store, "--workers", "2") as daemon:
+        served(place, daemon, "before")
+        forks = max(pid for pid, _ in workers(daemon))
+        slow, expected = write(place, "slow", "import time; time.sleep(4)", k=5)
+        waiting = proc.start([slow], store, PATIENT)
+        daemons.wait_for(lambda: daemon.heartbeat().get("busy"), 60, lambda: daemon.log)
+        daemons.wait_for(lambda: len(workers(daemon)) >= 3, 60, lambda: daemon.log)
+        os.kill(forks, signal.SIGSTOP)
+        served(place, daemon, "during")
+        assert "doesn't begin its jobs" in daemon.log
+        outcome = proc.finish(waiting)
+        assert (outcome.status, outcome.stdout) == (0, expected), outcome.stderr
+        assert "built slow:f" in daemon.log, daemon.log
+        daemons.wait_for(lambda: not os.path.exists(f"/proc/{forks}"), 30)
+        assert daemon.stop() == 0
+    assert "it is tried again" not in daemon.log
+
+
+def test_a_stopped_job_costs_its_slot_until_its_time_is_over(place):
+    store = place / "store"
+    with daemons.daemon(store, "--workers", "2", "--job-seconds", "8") as daemon:
+        served(place, daemon, "before")
+        quiet = {pid for pid, _ in workers(daemon)}
+        slow, expected = write(place, "slow", "import time; time.sleep(3600)", k=5)
+        waiting = proc.start([slow], store, PATIENT)
+        (job,) = daemons.wait_for(lambda: {pid for pid, _ in workers(daemon)} - quiet, 60, lambda: daemon.log)
+        os.kill(job, signal.SIGSTOP)
+        started = time.monotonic()
+        served(place, daemon, "during")
+        assert time.monotonic() - started < 8
+        outcome = proc.finish(waiting)
+        assert (outcome.status, outcome.stdout) == (0, expected), outcome.stderr
+        daemons.wait_for(lambda: "longer than 8 s" in daemon.log, 60, lambda: daemon.log)
+        daemons.wait_for(lambda: not os.path.exists(f"/proc/{job}"), 30)
+        assert daemon.stop() == 0
+
+
+ESCAPES = """
+import os, subprocess, time
+for session in (False, True):
+    subprocess.Popen(["sleep", "{seconds}"], start_new_session=session)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.closerange(0, 2)
+        os.execvp("sleep", ["sleep", "{seconds}"])
+    os._exit(0)
+"""
+
+
+@pytest.fixture
+def without_namespaces(place):
+    """A Python in whose processes the kernel refuses to make namespaces, as some distributions' and containers' do."""
+    script = place / "python"
+    limit = "/proc/sys/user/max_user_namespaces"
+    script.write_text(
+        f'#!/bin/sh\nexec unshare -Ur sh -c \'echo 0 >{limit} && exec "$0" "$@"\' {sys.executable} "$@"\n'
+    )
+    script.chmod(0o755)
+    if subprocess.run([script, "-c", "pass"], check=False).returncode:
+        pytest.skip("no namespace can be made here, so it can't be taken away either")
+    return str(script)
+
+
+@pytest.mark.parametrize("namespaces", [True, False])
+def test_what_an_import_starts_ends_with_the_job(place, namespaces, without_namespaces):
+    """Children, sessions of their own, daemons that hold everything open: nobody waits for them, and they are gone."""
+    store, seconds = place / "store", f"{40000 + os.getpid() + namespaces}"
+    with daemons.daemon(store, python=sys.executable if namespaces else without_namespaces) as daemon:
+        served(place, daemon, "before")
+        started = time.monotonic()
+        served(place, daemon, "parent", does=ESCAPES.format(seconds=seconds))
+        assert time.monotonic() - started < 20
+        daemons.wait_for(lambda: not processes(seconds), 10, lambda: str(processes(seconds)))
+        assert ("without namespaces" in daemon.log) is not namespaces
+        assert daemon.stop() == 0
+
+
+def test_a_daemon_that_is_killed_leaves_no_process(place):
+    store, seconds = place / "store", f"{50000 + os.getpid()}"
+    with daemons.daemon(store) as daemon:
+        main, _ = write(place, "parent", ESCAPES.format(seconds=seconds) + "time.sleep(3600)\n")
+        waiting = proc.start([main], store, PATIENT)
+        daemons.wait_for(lambda: len(processes(seconds)) == 3, 60, lambda: daemon.log)
+        left = [pid for pid, _ in workers(daemon)]
+        daemon.kill()
+        daemons.wait_for(lambda: not processes(seconds), 10)
+        daemons.wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in left), 10)
+        assert proc.finish(waiting).status == 0
+
+
+# -- what a job may write --------------------------------------------------------------------------
+
+ATTACK = """
+import os, json, ctypes, signal, socket, subprocess
+def attempt(name, what):
+    try:
+        what()
+    except BaseException as error:
+        print(name, "fails:", type(error).__name__, file=sys.stderr)
+    else:
+        print(name, "SUCCEEDS", file=sys.stderr)
+def put(path):
+    with open(path, "w") as file:
+        file.write("forged")
+def connected(path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
+        end.connect(path)
+def told(path):
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    one.sendto(b"READY=1", path)
+def must(result):
+    assert result == 0
+store, state, victim, daemon, zygote = {store!r}, {state!r}, {victim!r}, {daemon}, os.getppid()
+libc = ctypes.CDLL(None)
+attempt("entry", lambda: put(victim))
+attempt("truncate", lambda: os.truncate(victim, 0))
+attempt("remove", lambda: os.unlink(victim))
+attempt("chmod", lambda: os.chmod(victim, 0o777))
+attempt("utime", lambda: os.utime(victim, (1, 1)))
+attempt("new", lambda: put(store + "/v1/objects/new"))
+attempt("failed", lambda: put(store + "/v1/failed/new.json"))
+attempt("lease", lambda: put(store + "/v1/leases/new"))
+attempt("request", lambda: put(store + "/v1/requests/new.json"))
+attempt("heartbeat", lambda: put(store + "/v1/daemon/one.json"))
+attempt("state", lambda: put(state + "/new"))
+attempt("beside", lambda: put(os.path.dirname(store) + "/new"))
+attempt("tmp", lambda: put("/tmp/nbcache-escaped"))
+attempt("mount", lambda: must(subprocess.call(["mount", "-o", "remount,rw,bind", "/"], stderr=-3)))
+attempt("unshare", lambda: must(subprocess.call(
+    ["unshare", "-Urm", "sh", "-c", "mount -o remount,rw,bind / ; echo forged >" + victim], stderr=-3)))
+attempt("kill", lambda: os.kill(daemon, signal.SIGKILL))
+attempt("trace", lambda: must(libc.ptrace(16, daemon, 0, 0)))
+attempt("memory", lambda: open(f"/proc/{{daemon}}/mem", "rb+").close())
+attempt("through", lambda: put(f"/proc/{{daemon}}/root" + victim))
+attempt("zygote", lambda: os.kill(zygote or daemon, signal.SIGSTOP))
+attempt("socket", lambda: connected({bus!r}))
+attempt("datagram", lambda: told({bus!r} + ".dgram"))
+attempt("disk", lambda: os.open({disk!r}, os.O_RDWR))
+with open(os.environ["TMPDIR"] + "/mine", "w") as file:
+    file.write("fine")
+print("scratch fine", file=sys.stderr)
+"""
+
+
+@pytest.fixture
+def bus(place):
+    """A socket of a helpful service of the same user, which would do as told."""
+    import socket
+
+    path = str(place / "bus")
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagram,
+    ):
+        stream.bind(path)
+        stream.listen()
+        datagram.bind(f"{path}.dgram")
+        for name in (path, f"{path}.dgram"):
+            os.chmod(name, 0o777)
+        yield path
+
+
+def attack(place, bus, user=None, python=None):
+    """Run a daemon, as *user*, whose job tries everything; return what it reports, and the daemon's log."""
+    store = place / "store"
+    more = {} if user is None else {"user": user, "python": python, "extra": proc.packages()}
+    asker = {} if user is None else {"user": user, "python": python}
+    packages = {} if user is None else proc.packages()
+    with daemons.daemon(store, **more) as daemon:
+        main, expected = write(place, "good")
+        good = proc.run([main], store, {**PATIENT, **packages}, **asker)
+        assert (good.stdout, good.status) == (expected, 0), good.stderr
+        assert "built good:f" in daemon.log, daemon.log
+        (victim,) = (str(path) for path in store.glob("v1/objects/*/*.nbo") if b'"good:f"' in path.read_bytes())
+        kept = tree(store / "v1/objects")
+        state = str(daemon.log_path.with_suffix(".state"))
+        disk = next(
+            (f"/dev/{name}" for name in ("vda", "sda", "nvme0n1", "loop0") if os.path.exists(f"/dev/{name}")), ""
+        )
+        does = ATTACK.format(
+            store=str(store), state=state, victim=victim, daemon=daemon.process.pid, bus=bus, disk=disk
+        )
+        main, expected = write(place, "attacker", does, k=7)
+        outcome = proc.run([main], store, {**PATIENT, **packages}, **asker)
+        assert (outcome.stdout, outcome.status) == (expected, 0), outcome.stderr
+        assert "built attacker:f" in daemon.log, daemon.log
+        now = tree(store / "v1/objects")
+        assert {name: now[name] for name in kept} == kept
+        said = report(daemon)
+        assert daemon.stop() == 0
+    proc.verify(store) if user is None else None
+    assert not [line for line in said if "SUCCEEDS" in line], said
+    assert len([line for line in said if "fails:" in line]) == ATTACK.count("attempt(") - 1, said
+    assert "scratch fine" in said
+    return daemon.log
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, which has most to lose")
+def test_a_job_of_root_writes_nothing_but_its_scratch(place, bus):
+    log = attack(place, bus)
+    assert "in namespaces" in log or "jobs run" not in log
+    assert not os.path.exists("/tmp/nbcache-escaped")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes another user")
+def test_a_job_of_an_ordinary_user_writes_nothing_but_its_scratch(place, bus):
+    python = proc.interpreter_for(54321)
+    if python is None:
+        pytest.skip("no interpreter that an unprivileged user may execute")
+    os.chown(place, 54321, 54321)
+    log = attack(place, bus, 54321, python)
+    assert "jobs run" not in log
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, which has uids to give")
+def test_jobs_of_a_daemon_that_is_root_are_another_user_s(place, bus):
+    """And so is what is written of them; what they find in the store is root's, and trusted all the same."""
+    python = proc.interpreter_for(54321)
+    if python is None:
+        pytest.skip("no interpreter that an unprivileged user may execute")
+    store, packages = place / "store", proc.packages()
+    with daemons.daemon(store, python=python, extra={**packages, "NBCACHE_LOG": "debug"}) as daemon:
+        (place / "base.py").write_text("from numba import njit\n@njit\ndef g(x):\n    return x + 1\n")
+        (place / "base-main.py").write_text("import base\nprint(base.g(1))\n")
+        (place / "top.py").write_text(
+            "import sys, os\nprint('uid', os.getuid(), file=sys.stderr)\nfrom base import g\n"
+            "from numba import njit\n@njit\ndef f(x):\n    return g(x) + 1\n"
+        )
+        (place / "top-main.py").write_text("import top\nprint(top.f(1))\n")
+        for name, expected in (("base", "2\n"), ("top", "3\n")):
+            outcome = proc.run([place / f"{name}-main.py"], store, {**PATIENT, **packages}, python=python)
+            assert (outcome.stdout, outcome.status) == (expected, 0), outcome.stderr
+        assert "built top:f" in daemon.log, daemon.log
+        assert "hit: base:g" in daemon.log, daemon.log
+        assert "uid 1900000000" in report(daemon)
+        status = proc.run(["-m", "nbcache", "status"], store)
+        assert "as uid 19000000" in status.stdout
+        assert "in namespaces" in status.stdout
+        assert daemon.stop() == 0
+    shown = proc.run(["-m", "nbcache", "ls", "--json"], store)
+    (key,) = [row["key"] for row in json.loads(shown.stdout) if row["function"] == "top:f"]
+    (found,) = json.loads(proc.run(["-m", "nbcache", "show", "--json", key], store).stdout)["entries"]
+    origin = found["extra"]
+    assert (origin["asked"], origin["built"], origin["for"]) == (0, 1_900_000_000, key)
+    (log,) = (place / "store-one.state").glob("*/audit.jsonl")
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["built"] for line in lines if line["key"] == key] == [1_900_000_000]
+    assert log.stat().st_mode & 0o777 == 0o600

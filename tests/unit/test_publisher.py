@@ -1,0 +1,172 @@
+"""What is taken from a job, and what is not."""
+
+import json
+import os
+import socket
+
+import pytest
+from storekit import SECTIONS, header, open_store
+
+from nbcache.daemon import audit, channel
+from nbcache.daemon.audit import Audit
+from nbcache.daemon.channel import BadMessageError
+from nbcache.daemon.publisher import Publisher, Ticket
+from nbcache.store import entry, layout
+
+KEY, OTHER = "ab" * 32, "cd" * 32
+
+
+@pytest.fixture
+def store(tmp_path):
+    return open_store(tmp_path / "store")
+
+
+@pytest.fixture
+def log(tmp_path):
+    (tmp_path / "state").mkdir()
+    return tmp_path / "state/audit.jsonl"
+
+
+@pytest.fixture
+def publisher(store, log):
+    return Publisher(lambda: store, Audit(str(log.parent)), lambda key: 7 if key == OTHER else None)
+
+
+def take(publisher, data, ticket=None):
+    """Hand bytes in as a job does; return what became of it."""
+    fd = channel.sealed(data)
+    return publisher.take(ticket or Ticket(KEY, asked=5, built=6), lambda most: channel.unsealed([fd], most))
+
+
+def encoded(key=KEY, **more):
+    return entry.encode(header(key=key, **more), SECTIONS)
+
+
+def only(store, key=KEY):
+    (found,) = store.find(key, lambda reason: pytest.fail(reason))
+    return found
+
+
+def test_an_entry_says_where_it_comes_from_whatever_the_job_says(publisher, store, log):
+    forged = {"asked": 0, "built": 0, "host": "elsewhere", "for": OTHER, "nbcache": "1.2"}
+    assert take(publisher, encoded(extra=forged)).ok
+    found = only(store)
+    assert dict(found.header.extra) == {
+        "asked": 5,
+        "built": 6,
+        "host": os.uname().nodename,
+        "for": KEY,
+        "nbcache": "1.2",
+    }
+    assert {name: found.section(name) for name in found.section_sizes} == SECTIONS
+    (line,) = map(json.loads, log.read_text().splitlines())
+    assert (line["event"], line["key"], line["asked"], line["built"]) == ("published", KEY, 5, 6)
+
+
+@pytest.mark.parametrize("at", [0, 40, 300, -1])
+def test_what_is_damaged_is_refused(publisher, store, log, at):
+    data = bytearray(encoded())
+    data[at] ^= 1
+    assert not take(publisher, bytes(data)).ok
+    assert not store.exists(KEY)
+    assert json.loads(log.read_text())["event"] == "refused"
+
+
+def test_what_is_there_stays(publisher, store):
+    assert store.publish(header(key=KEY, build="first"), SECTIONS).ok
+    done = take(publisher, encoded(build="second"))
+    assert (done.ok, done.reason) == (True, "already there")
+    assert only(store).header.build == "first"
+
+
+def test_no_variant_makes_room_for_another(publisher, store):
+    for number in range(layout.MAX_SLOTS):
+        assert store.publish(header(key=KEY, guard=str(number)), SECTIONS).ok
+    before = {found.header.guard for found in store.find(KEY, pytest.fail)}
+    done = take(publisher, encoded(guard="another"))
+    assert (done.ok, done.reason) == (False, "there is no room for another variant")
+    assert {found.header.guard for found in store.find(KEY, pytest.fail)} == before
+    # As before, for whoever may write the store.
+    assert store.publish(header(key=KEY, guard="another"), SECTIONS).ok
+
+
+def test_what_is_damaged_in_the_store_is_replaced(publisher, store):
+    path = store.publish(header(key=KEY), SECTIONS).path
+    with open(path, "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"?")
+    assert take(publisher, encoded(build="new")).ok
+    assert only(store).header.build == "new"
+
+
+def test_what_another_user_waits_for_is_built_for_that_user(publisher, store):
+    assert take(publisher, encoded(OTHER)).reason == "another user's request waits for that key"
+    assert not store.exists(OTHER)
+    assert take(publisher, encoded(OTHER), Ticket(KEY, asked=7)).ok
+
+
+@pytest.mark.parametrize("key", ["", "..", "../" * 20 + "etc/passwd", "AB" * 32, "ab" * 31])
+def test_what_has_no_key_is_refused(publisher, store, key):
+    before = sorted(os.walk(store.path))
+    assert not take(publisher, encoded(key)).ok
+    assert sorted(os.walk(store.path)) == before
+
+
+def test_a_job_hands_in_so_much_and_no_more(publisher, monkeypatch):
+    monkeypatch.setattr("nbcache.daemon.publisher.MAX_ENTRIES", 2)
+    ticket = Ticket(KEY)
+    keys = [f"{number:064x}" for number in range(3)]
+    assert [take(publisher, encoded(key), ticket).ok for key in keys] == [True, True, False]
+    monkeypatch.setattr("nbcache.daemon.publisher.MAX_BYTES", 10)
+    assert not take(publisher, encoded()).ok
+
+
+def test_what_may_still_change_is_not_looked_at():
+    fd = os.memfd_create("open", os.MFD_ALLOW_SEALING)
+    os.write(fd, encoded())
+    for fds in ([fd], [], [os.dup(0), os.dup(0)], [os.open("/etc/passwd", os.O_RDONLY)], [os.open("/", os.O_PATH)]):
+        with pytest.raises(BadMessageError):
+            channel.unsealed(fds, 1 << 20)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(fds[0] if fds else -1)
+    with pytest.raises(BadMessageError):
+        channel.unsealed([channel.sealed(b"123")], 2)
+
+
+def test_the_audit_log_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(audit, "MAX_SIZE", 2000)
+    kept = Audit(str(tmp_path))
+    for number in range(200):
+        kept.record("published", key=KEY, function="x\n" * 10_000, number=number)
+    names = {path.name for path in tmp_path.iterdir()} - {"audit.jsonl"}
+    assert names == {f"audit.{number}.jsonl" for number in range(1, audit.KEPT + 1)}
+    assert all(path.stat().st_size < 4000 for path in tmp_path.iterdir())
+    lines = [json.loads(line) for path in tmp_path.iterdir() for line in path.read_text().splitlines()]
+    assert max(line["number"] for line in lines) == 199
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+
+
+def test_an_audit_log_that_can_t_be_written_is_said_once(tmp_path, caplog):
+    lost = Audit(str(tmp_path / "gone"))
+    for _ in range(3):
+        lost.record("published")
+    assert [record.message for record in caplog.records] == [
+        f"the audit log in {tmp_path}/gone can't be written: No such file or directory"
+    ]
+
+
+def test_messages_that_are_none():
+    ours, theirs = channel.Channel.pair()
+    with theirs:
+        for said in (b"{", b"[]", b"\xff", b"[" * 60000, b'{"a": 1}' + b" " * channel.MAX_MESSAGE):
+            theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+            theirs.send(said)
+            with pytest.raises(BadMessageError):
+                ours.receive()
+        theirs.send(b'{"a": 1}')
+        assert ours.receive() == ({"a": 1}, [])
+        assert ours.pid == os.getpid()
+        with pytest.raises(BlockingIOError):
+            ours.receive()
+    assert ours.receive() is None
+    ours.close()
