@@ -104,8 +104,10 @@ class Ledger:
             if attempt:
                 time.sleep(_PAUSE)
             before = self._identity()
-            complete = self._read_records()
-            self._read_sum()
+            try:
+                complete = self._read_records() & self._read_sum()
+            except OSError:  # no permission, or a disk with errors
+                break
             if before == self._identity() and self._still_there():
                 found = complete
                 break
@@ -121,7 +123,7 @@ class Ledger:
         budget = usage.Budget(READ_BYTES)
         latest: dict[str, tuple[tuple[int, int], Sums | None]] = {}
         seen = 0
-        with suppress(OSError), Folder(self._root, layout.USAGE) as folder:
+        with suppress(FileNotFoundError), Folder(self._root, layout.USAGE) as folder:
             for item in islice(folder.json_files(), usage.MAX_RECORDS):
                 seen += 1
                 with suppress(OSError):
@@ -141,13 +143,18 @@ class Ledger:
         found = usage.load(name, opener=folder.open)
         return None if found is None else sums_of(found[0])
 
-    def _read_sum(self) -> None:
+    def _read_sum(self) -> bool:
+        """Read the sum if it changed; return whether that was possible, or there is none."""
         identity = self._identity()
         if identity is None:
             self._folded = (None, Sums())
         elif identity != self._folded[0]:
+            # What can't be read now may be read later: that isn't nothing.
+            if not os.access(f"{self._root}/{layout.USAGE_TOTAL}", os.R_OK):
+                return False
             total = usage.read_total(self._root)
             self._folded = (identity, Sums() if total is None else sums_of(total))
+        return True
 
     def _still_there(self) -> bool:
         """Whether none of the records that were read is gone: then nobody was folding them."""

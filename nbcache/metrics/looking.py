@@ -97,12 +97,15 @@ class Looker:
 
     def _add_up(self, found: Look, ledger: Ledger, seconds: float) -> None:
         deadline = time.monotonic() + seconds
+        before = None
         while True:
             sums = ledger.sums()
             if sums.complete:
                 self._sums = sums
-            if sums.complete or time.monotonic() >= deadline:
+            # What this user may not read doesn't come by waiting.
+            if sums.complete or sums == before or time.monotonic() >= deadline:
                 break
+            before = sums
         found.sums, found.complete = self._sums, sums.complete
 
 

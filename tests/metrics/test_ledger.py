@@ -5,9 +5,12 @@ import time
 from pathlib import Path
 
 import pytest
+from nbtest import users
 from storekit import key, open_store
 
+from nbcache.config import Settings
 from nbcache.metrics.ledger import Ledger, Sums
+from nbcache.metrics.looking import Looker
 from nbcache.store import bounded, folding, layout, usage
 
 RECORD = {
@@ -156,3 +159,20 @@ def test_forged_numbers_stay_numbers(store):
     assert 0 < told.hits < 1 << 60
     assert told.misses.keys() == {"unusable"}
     assert told.misses["unusable"] <= 3 * (usage.MAX_REASONS + 50) * (1 << 53)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to become somebody else")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("name", [layout.USAGE, layout.USAGE_TOTAL])
+def test_what_this_user_may_not_read_is_not_taken_for_nothing(place, name):
+    store = open_store(place / "store")
+    record(store, age=7200)
+    folding.fold(store.path, lambda _: True)
+    record(store)
+    assert users.become(lambda: Ledger(store.path).sums(), 54321, 54321).processes == 2
+    os.chmod(f"{store.path}/{name}", 0)
+    assert not users.become(lambda: Ledger(store.path).sums().complete, 54321, 54321)
+    looker = Looker(lambda: Settings(dir=store.path))
+    look = users.become(lambda: looker.look(3600.0), 54321, 54321)
+    assert (look.problem, look.sums, look.complete) == (None, None, False)
+    assert Ledger(store.path).sums().processes == 2
