@@ -32,7 +32,7 @@ import numpy as np
 from numba.core import entrypoints
 from numba.core.typing.typeof import typeof_impl
 
-from nbcache.glue import shortcuts
+from nbcache.glue import shortcuts, told
 from nbcache.glue.instances import dictionary_of
 from nbcache.glue.ownership import is_toolchain_definition, is_toolchain_module
 from nbcache.glue.witness import environment_variable, reads_for_others
@@ -285,7 +285,7 @@ def _state(besides: AbstractSet[str] = frozenset()) -> list[object]:
         gc.isenabled(), gc.get_threshold(), gc.callbacks[:], atexit._ncallbacks(),
         threading.enumerate(), threading.excepthook,
         [signal.getsignal(each) for each in sorted(signal.valid_signals())],
-        np.geterr(), np.geterrcall(), repr(np.get_printoptions()), *_loggers(besides),
+        np.geterr(), np.geterrcall(), repr(np.get_printoptions()), *_loggers(besides), len(told.options),
     ]  # fmt: skip
     state += [random.getstate(), repr(decimal.getcontext())]
     if loaded("numpy.random") is not None:

@@ -374,6 +374,37 @@ PROGRAMS = (
     *_unrelated("operators-on-an-own-type", _OWN_TYPE, _OPERATORS),
     *_unrelated("numpy-function", _PTP),
     *_unrelated(
+        "conversion-of-an-own-type",
+        _OWN_TYPE,
+        """
+        from numba.core.typeconv import rules
+
+        LEVEL = 1000
+        as_numba_type.register(Quantity, quantity)
+        rules.default_casting_rules.unsafe(types.float64, quantity)
+        """,
+    ),
+    *_relevant(
+        "options-of-llvm",
+        """
+        import llvmlite.binding as llvm
+
+        llvm.set_option("plugin", "-force-vector-width=1")
+        llvm.set_option("plugin", "-force-vector-interleave=1")
+        """,
+        """
+        @njit(fastmath=True)
+        def f(a):
+            total = 0.0
+            for i in range(len(a)):
+                total += a[i]
+            return total
+
+        show("f", f, np.array([1e16, 1.0, -1e16, 3.0] * 64))
+        """,
+        edit=("-force-vector-width=1", "-force-vector-width=4"),
+    ),
+    *_unrelated(
         "array-method",
         """
         @overload_method(types.Array, "spread")
