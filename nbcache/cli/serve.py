@@ -108,13 +108,13 @@ def status(args: argparse.Namespace) -> int:
     """Say which daemons are alive, what waits, and what failed lately."""
     store = open_store(args)
     daemons = heartbeats.read(store.path, store.trust)
-    waiting = spool.scan(store.path)
+    waiting = len(spool.scan(store.path, store.trust))
     failed = spool.failures(store.path)
     if args.json:
         print_json(
             {
                 "daemons": [{**asdict(each), "alive": each.alive} for each in daemons],
-                "waiting": len(waiting),
+                "waiting": waiting,
                 "failures": [asdict(each) for each in failed],
             }
         )
@@ -135,7 +135,7 @@ def status(args: argparse.Namespace) -> int:
     ]
     for line in table(rows, ("daemon", "pid", "state", "busy", "queue", "a job", "jobs run") if rows else (), " > >>>"):
         print(line)
-    print(f"{len(waiting)} requests wait")
+    print(f"{waiting} requests wait" if waiting < spool.MAX_SCANNED else f"at least {waiting} requests wait")
     done = sorted((job for each in daemons for job in each.jobs), key=lambda job: -job[1])
     for what, when, seconds, how in done[:SHOWN]:
         print(f"{age(when)} ago, in {duration(seconds)}: {printable(what)}: {printable(how)}")

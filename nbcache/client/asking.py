@@ -116,6 +116,8 @@ class Daemons:
             if watch.advanced():
                 wait.progress()
                 quiet = time.monotonic()
+        # Where a daemon of another uid has answered, it couldn't.
+        spool.withdraw(path)
         known = spool.failure(self._store.path, unit.key)
         if known is not None:
             _log.info("%s was not built: %s", unit.name, known.reason)

@@ -34,7 +34,7 @@ TIDY_SECONDS: Final = 0.4
 """What is kept for saying what is wrong, and for cleaning up [s]."""
 _ARGUMENT: Final = 41
 _MOST_TEXT: Final = 300
-_RECENT_NS: Final = 60 * 10**9
+_RECENT: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +184,8 @@ def _unanswered(store: Store, waited: float) -> Problem:
 def _asked(store: Store) -> list[str]:
     """The requests of this process that still wait."""
     found = []
-    for waiting in spool.scan(store.path):
-        if abs(time.time_ns() - waiting.mtime_ns) < _RECENT_NS:
+    for waiting in spool.scan(store.path, store.trust):
+        if abs(time.time() - waiting.asked) < _RECENT:
             request = spool.take(waiting, store.trust)
             if isinstance(request, Request) and request.function == SELF_TEST and request.pid == os.getpid():
                 found.append(waiting.path)

@@ -136,6 +136,7 @@ def ask(store: Store, wishes: Iterable[Wish], seconds: float) -> Iterator[Grante
     while asked:
         for path in [path for path in asked if not spool.waits(path)]:
             wish = asked.pop(path)
+            spool.withdraw(path)
             yield Granted(wish, _answer(store, wish.request))
         if time.monotonic() > deadline:
             yield from (Granted(wish, "no daemon answered in time") for wish in asked.values())

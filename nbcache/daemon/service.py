@@ -19,10 +19,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.daemon import history, interpreters, jobs
+from nbcache.daemon import history, interpreters, jobs, turns
 from nbcache.daemon.audit import Audit
 from nbcache.daemon.catalogue import Catalogue
 from nbcache.daemon.confinement import Uids
+from nbcache.daemon.intake import Intake
 from nbcache.daemon.pool import Confining, CrashError, ForkingPool, JobError, Limits, Pools
 from nbcache.daemon.publisher import Publisher, Ticket
 from nbcache.daemon.selftests import SelfTests
@@ -54,8 +55,8 @@ DRAIN_SECONDS: Final = 8.0
 """How long running jobs may go on when the daemon is asked to stop [s]."""
 SCAN_SECONDS: Final = 1.0
 """How often the spool is looked through, whatever the observer says [s]."""
-MAX_AGE: Final = 86400.0
-"""From this age a request is not looked at any more [s]: whoever asked has long built it."""
+PASS_SECONDS: Final = 0.5
+"""The same where nobody tells what arrives [s]."""
 NEWS_SECONDS: Final = 0.2
 """How long a heartbeat may say what isn't so any more [s]."""
 HOUSE_SECONDS: Final = 5.0
@@ -64,8 +65,8 @@ HOUSE_BUDGET: Final = 0.5
 """How long each of counting, reading usage records and evicting may take then [s]."""
 SWEEP_SECONDS: Final = 3600.0
 """How often leftovers are swept [s]."""
-SCAN_BUDGET: Final = 1.0
-"""How long what is new in the spool may be looked at in one turn [s]."""
+MAX_FAILURES_SAID: Final = 1000
+"""How many failures are logged in an hour; `nbcache status` and the history have them all."""
 REMEMBERED: Final = 10_000
 """How many files that can't be removed are known not to be looked at again."""
 
@@ -90,6 +91,10 @@ class Job:
     request: Request
     paths: set[str]
     """The requests for it in the spool."""
+    uid: int
+    """Who asked first."""
+    asked: float
+    """When that was, by the monotonic clock [s]."""
     attempts: int = 0
     lease: Lease | None = None
     future: Future[Any] | None = None
@@ -118,7 +123,9 @@ class Service:
         self.workers = options.workers or os.cpu_count() or 1
         self._jobs: dict[str, Job] = {}
         self._pools = Pools(self._make_pool)
-        self._ignored: dict[Waiting, None] = {}
+        self._intake = Intake(self._say_odd)
+        self._room = turns.Room(self._jobs)
+        self._ignored: dict[str, None] = {}
         self._wake = threading.Event()
         self._stopped = threading.Event()
         self._stopping = False
@@ -131,6 +138,7 @@ class Service:
         self._dated = (self._started, time.monotonic())
         self._problems: dict[str, str] = {}
         self._sparing = Sparing(_log)
+        self._failures_said = Sparing(_log, MAX_FAILURES_SAID)
         self._seconds = 1.0
         self._finished = 0
         self._tests = SelfTests()
@@ -148,7 +156,7 @@ class Service:
     def run(self, notifier: Notifier) -> None:
         """Serve, and tell the service manager how it goes."""
         self.name = self._choose_name()
-        watch = Watch(self.store.path, self._wake.set)
+        watch = Watch(self.store.path, self._arrived)
         house = threading.Thread(target=self._keep_house, name="nbcache housekeeping", daemon=True)
         try:
             self._give_sign(draining=False)
@@ -163,20 +171,21 @@ class Service:
                     notifier.ready(f"serving {self.store.path}")
                 self._collect()
                 if self._mend(watch):
-                    self._scan()
+                    self._scan(watch)
                     self._start_jobs()
                     if self._failures_grew:
                         self._failures_grew = False
                         spool.sweep_failures(self.store.path)
                     self._give_sign(draining=False)
                 notifier.alive()
-                self._wake.wait(self._rest())
+                self._wake.wait(self._rest() if watch.watches else min(self._rest(), PASS_SECONDS))
             notifier.stopping()
             self._drain(notifier)
         finally:
             self._stopping = True
             self._stopped.set()
             watch.close()
+            self._intake.close()
             self._pools.kill()
             for job in self._jobs.values():
                 self._let_go(job)
@@ -204,6 +213,7 @@ class Service:
                 if time.monotonic() - swept > SWEEP_SECONDS or not swept:
                     swept = time.monotonic()
                     self.store.sweep()
+                    spool.sweep_answers(self.store.path, self._file_time())
                     heartbeats.sweep(self.store.path, self.store.trust, self._file_time())
                 self._report("housekeeping", None)
             except Exception as error:  # noqa: BLE001  it must not end: a store that is full serves nobody
@@ -329,7 +339,8 @@ class Service:
             self.workers, busy, len(self._jobs) - busy, self._seconds, draining, totals.entries, totals.size,
             tuple((job.what, job.when, job.seconds, job.outcome) for job in recent),
             heartbeats.birth(os.getpid()), heartbeats.place(),
-            tuple(sorted(self.store.trust.uids)), {}, self._finished, self._working(), self._confined,
+            tuple(sorted(self.store.trust.uids)), turns.queues(self._waiting()), self._finished, self._working(),
+            self._confined,
         )  # fmt: skip
         problem = None
         try:
@@ -341,7 +352,17 @@ class Service:
     def _rest(self) -> float:
         """How long nothing has to be done unless something happens [s]."""
         running = any(job.future is not None for job in self._jobs.values())
-        return NEWS_SECONDS if running or self._news() != self._told[:-1] else SCAN_SECONDS
+        rest = NEWS_SECONDS if running or self._news() != self._told[:-1] else SCAN_SECONDS
+        return min(rest, self._intake.pause)
+
+    def _arrived(self, path: str) -> None:
+        """In the observer's thread: something appeared in the spool."""
+        self._intake.arrived(path)
+        self._wake.set()
+
+    def _waiting(self) -> list[Job]:
+        """The jobs that aren't running."""
+        return [job for job in self._jobs.values() if job.future is None]
 
     def _news(self) -> tuple[object, ...]:
         """What clients decide by whether to ask."""
@@ -366,20 +387,24 @@ class Service:
 
     # -- requests --------------------------------------------------------------------------------
 
-    def _scan(self) -> None:
-        # Not all of it at once: a heartbeat is due, and what is left is still there at the next turn.
-        deadline = time.monotonic() + SCAN_BUDGET
-        for waiting in spool.scan(self.store.path, self._say_odd):
-            if waiting in self._ignored:
-                continue
-            with self._containing(waiting.name, partial(self._answer, waiting)):
-                self._look_at(waiting)
-            if time.monotonic() > deadline:
-                self._wake.set()
-                break
+    def _scan(self, watch: Watch) -> None:
+        self._room = turns.Room(self._jobs)
+        self._intake.turn(self.store.path, self.store.trust, self._offer)
+        watch.follow(self._intake.drops)
 
     def _say_odd(self, name: str) -> None:
-        self._sparing.warning("odd", "%s among the requests is no regular file; such things are left alone", name)
+        self._sparing.warning("odd", "%s among the requests is no directory of a user's; it is left alone", name)
+
+    def _offer(self, waiting: Waiting, insists: bool) -> bool:
+        """Take a request in; return whether there was room. Who *insists* may take the place of an older one."""
+        job = self._jobs.get(waiting.key)
+        if waiting.path in self._ignored or (job is not None and waiting.path in job.paths):
+            return True
+        if job is None and not self._room.has(waiting.uid, insists=insists):
+            return False
+        with self._containing(waiting.name, partial(self._answer, waiting)):
+            self._look_at(waiting)
+        return True
 
     @contextmanager
     def _containing(self, name: str, give_up: Callable[[], None]) -> Iterator[None]:
@@ -395,27 +420,32 @@ class Service:
             give_up()
 
     def _look_at(self, waiting: Waiting) -> None:
-        job = self._jobs.get(waiting.name.partition(".")[0])
-        if job is not None and waiting.path in job.paths:
-            return
+        job = self._jobs.get(waiting.key)
         request = spool.take(waiting, self.store.trust)
         if request is None:
             return
-        self.meter.asked(waiting.path, self._age(waiting))
+        age = self._age(waiting)
+        self.meter.asked(waiting.path, age)
         if isinstance(request, spool.Rejected):
             self._reject(waiting, request.reason)
         elif job is not None:
             job.paths.add(waiting.path)
-        elif self._age(waiting) > MAX_AGE:
+        elif age > spool.MAX_AGE:
             self._reject(waiting, "it is older than a day")
         elif self.store.exists(request.key) or spool.failure(self.store.path, request.key) is not None:
             self._answer(waiting)
+        elif spool.is_answered(waiting.path):
+            self._ignore(waiting.path)
         else:
-            self._jobs[request.key] = Job(request, {waiting.path})
+            self._jobs[request.key] = Job(request, {waiting.path}, waiting.uid, time.monotonic() - age)
+            self._room.take(waiting.uid)
 
     def _age(self, waiting: Waiting) -> float:
         """How old a request is [s], by our clock or by the one that dated it: either may be wrong, or jump."""
-        return min(time.time(), self._file_time()) - waiting.mtime_ns / 1e9
+        try:
+            return min(time.time(), self._file_time()) - os.lstat(waiting.path).st_mtime
+        except OSError:
+            return 0.0
 
     def _file_time(self) -> float:
         """What time it is by the clock that dates files in the store [Unix s]."""
@@ -430,13 +460,16 @@ class Service:
         self._answer(waiting)
 
     def _answer(self, waiting: Waiting) -> None:
-        self.meter.answered(waiting.path)
-        spool.withdraw(waiting.path)
-        if os.path.lexists(waiting.path):
-            self._ignore(waiting)
+        self._answer_to(waiting.path)
 
-    def _ignore(self, waiting: Waiting) -> None:
-        self._ignored[waiting] = None
+    def _answer_to(self, path: str) -> None:
+        """Whoever asked goes on; a request that can't be removed isn't looked at again."""
+        self.meter.answered(path)
+        if not spool.answer(path) or os.path.lexists(path):
+            self._ignore(path)
+
+    def _ignore(self, path: str) -> None:
+        self._ignored[path] = None
         if len(self._ignored) > REMEMBERED:
             del self._ignored[next(iter(self._ignored))]
 
@@ -444,7 +477,7 @@ class Service:
 
     def _start_jobs(self) -> None:
         free = self.workers - sum(job.future is not None for job in self._jobs.values())
-        for job in list(self._jobs.values()):
+        for job in turns.ordered(self._waiting()) if free > 0 else ():
             if free <= 0:
                 return
             if job.future is None:
@@ -537,7 +570,7 @@ class Service:
             _log.info("built %s for %s", what, request.host)
             spool.forget_failure(self.store.path, request.key)
         else:
-            _log.warning("%s is not built: %s", what, reason)
+            self._failures_said.warning(request.key, "%s is not built: %s", what, reason)
             # A store that couldn't take it may take it the next time.
             if reason != jobs.UNPUBLISHED:
                 spool.failed(self.store.path, request, reason, job.attempts)
@@ -561,8 +594,7 @@ class Service:
         """Be done with a job: whoever asked sees it by the request, which is gone."""
         self._jobs.pop(job.request.key, None)
         for path in job.paths:
-            self.meter.answered(path)
-            spool.withdraw(path)
+            self._answer_to(path)
         self._let_go(job)
 
     @staticmethod

@@ -1,18 +1,24 @@
 """The spool: requests as files in ``v1/requests/``, and what became of those that failed in ``v1/failed/``.
 
-``requests/<key>.<uid>-<random>.json``: one request (:mod:`nbcache.protocol.requests`) of somebody with this uid, there
-until it is answered: then the entry lies in the store, or a failure in ``failed/``, and the request is removed. Whoever
-waits needs nothing else: *a request that is gone, and no entry, means build it yourself.*
+``requests/<uid>/<key>.<when>-<random>.json``: one request (:mod:`nbcache.protocol.requests`) of somebody with this
+uid, there until it is answered: then the entry lies in the store, or a failure in ``failed/``, or neither, and the
+request is removed. *A request that is answered, and no entry, means build it yourself.* ``when`` is in milliseconds
+since 1970, as 12 hexadecimal digits, by the clock of who asks: by it the newest are told without looking into any.
+
+The directories are their users' own. ``requests/`` may be writable by anybody, and sticky; if all requests lay there, a
+trusted user's file that a stranger moved in would be that user's request, since a file keeps its owner. So a directory
+counts only if it is none by way of a link, has its owner's uid in its name, and nobody else may write it; a file in it
+counts only if, looked at through the open descriptor, it is regular, its owner is the directory's, it has one name, is
+not larger than a request may be, and passes the rule of trust (:mod:`nbcache.trust`): a function that is to be compiled
+has to be imported or unpickled. The name is compared with what is inside. Where somebody else has taken the name
+``<uid>``, a directory is called ``<uid>-<8 hexadecimal digits>``.
+
+``answers/<name of a request>``: it is answered, by a daemon that can't remove it (another uid's). Who asked does.
 
 ``failed/<key>.json`` says why a function can't be built, so that nobody waits for it again for a while;
-``failed/rejected-<digest>.json`` is a file in ``requests/`` that was no acceptable request, for the operator::
+``failed/rejected-<digest>.json`` is a file that was no acceptable request, for the operator::
 
     nbcache = "failure" · version · key · function · signature · reason · attempts · host · created [Unix s]
-
-``requests/`` may be writable by anybody, and sticky. So a file there is taken for a request only if, looked at through
-the open descriptor, it is regular, has one name, is not larger than a request may be, and passes the rule of trust
-(:mod:`nbcache.trust`): a function that is to be compiled has to be imported or unpickled. The name is compared
-with what is inside.
 
 Nothing here raises for what a filesystem does.
 """
@@ -22,19 +28,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import stat
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.passing import let_pass, suppressed
-from nbcache.protocol import requests
+from nbcache.protocol import heartbeats, requests
 from nbcache.protocol.requests import BadRequestError
 from nbcache.store import atomic, bounded, folders, layout
-from nbcache.store.folders import Folder, is_regular
+from nbcache.store.folders import Folder
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
     from nbcache.protocol.requests import Request
     from nbcache.trust import Trust
@@ -46,22 +55,42 @@ FAILURE_SECONDS: Final = 3600.0
 MAX_FAILURE: Final = 1 << 16
 MAX_FAILURES: Final = 1000
 """How many failures are kept; the oldest go first."""
+MAX_AGE: Final = 86400.0
+"""From this age a request is not looked at any more [s]: whoever asked has long built it."""
+MAX_SCANNED: Final = 10_000
+"""How many requests are listed where nothing else is said."""
 _MAX_REASON: Final = 2000
+_WHEN: Final = re.compile(r"[0-9a-f]{12}", re.ASCII)
+_DROP: Final = re.compile(r"([0-9]{1,10})(?:-[0-9a-f]{8})?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A file in the spool, not looked into yet; equal as long as it is the same file, unchanged."""
+class Waiting(NamedTuple):
+    """A file in the spool, not looked into yet."""
 
     path: str
-    inode: int
-    size: int
-    mtime_ns: int
+    uid: int
+    """The owner of its directory."""
 
     @property
     def name(self) -> str:
-        """Its name in the spool."""
+        """Its name there."""
         return self.path.rpartition("/")[2]
+
+    @property
+    def key(self) -> str:
+        """What it asks for, by its name."""
+        return self.name.partition(".")[0]
+
+    @property
+    def when(self) -> str:
+        """What tells which of two is newer, by their names."""
+        return self.name.partition(".")[2]
+
+    @property
+    def asked(self) -> float:
+        """When it was asked for, by the clock of who did [Unix s]; 0 if its name doesn't say."""
+        when = self.when.partition("-")[0]
+        return int(when, 16) / 1000 if _WHEN.fullmatch(when) else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +119,41 @@ class Failure:
 
 def submit(root: str, request: Request) -> str | None:
     """Put a request into the spool; return its path, None if it can't be."""
+    when = f"{max(0, int(time.time() * 1000)):012x}"[-12:]
     # A name of its own: where a file is replaced, another mount of a network filesystem may see the new one cut off at
-    # the length of the old, and in a sticky directory somebody else's file can't be replaced.
-    path = f"{root}/{layout.REQUESTS}/{request.key}.{os.geteuid()}-{os.urandom(8).hex()}{SUFFIX}"
+    # the length of the old.
+    name = f"{request.key}.{when}-{os.urandom(8).hex()}{SUFFIX}"
     try:
+        directory = _own_drop(root)
+        if directory is None:
+            return None
+        path = f"{directory}/{name}"
         atomic.write_file(path, request.line(), durable=False)
     except (OSError, BadRequestError) as raised:
         let_pass(raised)
         return None
     return path
+
+
+def _own_drop(root: str) -> str | None:
+    """Return the directory for one's own requests, made if need be. Raises OSError."""
+    uid = os.geteuid()
+    # The second name is for when a stranger has the first; nobody knows which it is before there is such a process.
+    process = f"{atomic.host()} {os.getpid()} {heartbeats.birth(os.getpid())}".encode()
+    for name in (str(uid), f"{uid}-{hashlib.blake2b(process, digest_size=4).hexdigest()}"):
+        path = f"{root}/{layout.REQUESTS}/{name}"
+        atomic.make_directory(path)
+        status = os.lstat(path)
+        if drop_owner(name, status) == uid:
+            return path
+    return None
+
+
+def drop_owner(name: str, status: os.stat_result) -> int | None:
+    """Return whose requests lie in a directory of this name and status; None if it is no such directory."""
+    named = _DROP.fullmatch(name)
+    right = named is not None and stat.S_ISDIR(status.st_mode) and int(named[1]) == status.st_uid
+    return status.st_uid if right else None
 
 
 def waits(path: str) -> bool:
@@ -107,56 +162,96 @@ def waits(path: str) -> bool:
     Opens it, because a network filesystem may answer ``stat`` from what it knew seconds ago; for
     ``open`` it has to ask the server.
     """
-    try:
-        os.close(os.open(path, OPEN_FLAGS))
-    except OSError as raised:
-        let_pass(raised)
-        return False
-    return True
+    return _opens(path) and not _opens(_answer_to(path))
 
 
 def withdraw(path: str) -> None:
-    """Take a request back, or out."""
+    """Take a request back."""
     folders.remove(path)
 
 
-def scan(root: str, odd: Callable[[str], None] = lambda _name: None) -> list[Waiting]:
-    """Return the files in the spool, the oldest first. ``odd`` is told the name of each item that is no regular file.
+def answer(path: str) -> bool:
+    """Let whoever asked know that there is nothing to wait for any more; return whether they will."""
+    if folders.remove(path) or not os.path.lexists(path):
+        return True
+    with suppressed(OSError):
+        atomic.write_file(_answer_to(path), b"", durable=False)
+        return True
+    return False
 
-    Such an item (a directory, a FIFO, a link) is no request, whatever it is called, and costs no more than its listing.
-    """
-    found: list[Waiting] = []
+
+def is_answered(path: str) -> bool:
+    """Whether an answer lies there for a request that nobody has removed."""
+    return os.path.lexists(_answer_to(path))
+
+
+def sweep_answers(root: str, now: float) -> int:
+    """Remove answers so old that nobody looks at their requests any more; return how many."""
+    with suppressed(OSError), Folder(root, layout.ANSWERS) as folder:
+        old = [item.name for item in folder.files() if item.stat(follow_symlinks=False).st_mtime < now - 2 * MAX_AGE]
+        return sum(folder.remove(name) for name in old)
+    return 0
+
+
+def open_drop(root: str, name: str, trust: Trust) -> Folder | None:
+    """Return the directory of this name if it is a trusted user's for requests; it is to be closed."""
     try:
-        with Folder(root, layout.REQUESTS) as folder:
-            for item in folder.items():
-                # Temporaries of those who are writing are hidden files.
-                if item.name.startswith("."):
-                    continue
-                if not is_regular(item):
-                    odd(item.name)
-                    continue
-                with suppressed(OSError):
-                    status = item.stat(follow_symlinks=False)
-                    path = f"{root}/{layout.REQUESTS}/{item.name}"
-                    found.append(Waiting(path, status.st_ino, status.st_size, status.st_mtime_ns))
+        folder = Folder(root, f"{layout.REQUESTS}/{name}")
     except OSError as raised:
         let_pass(raised)
-        return []
-    return sorted(found, key=lambda waiting: (waiting.mtime_ns, waiting.path))
+        return None
+    status = folder.status
+    if drop_owner(name, status) in trust.uids and trust.writers_problem(status, folder.fileno()) is None:
+        return folder
+    folder.close()
+    return None
+
+
+def drops(root: str) -> Iterator[str]:
+    """Yield the names in ``requests/`` that a directory of requests may have."""
+    with suppressed(OSError), Folder(root, layout.REQUESTS) as folder:
+        yield from (item.name for item in folder.items() if _DROP.fullmatch(item.name))
+
+
+def scan(root: str, trust: Trust, most: int = MAX_SCANNED) -> list[Waiting]:
+    """Return the requests of trusted users, *most* at most, the oldest first."""
+    found: list[Waiting] = []
+    for name in drops(root):
+        folder = open_drop(root, name, trust)
+        if folder is not None:
+            with folder, suppressed(OSError):
+                uid = folder.status.st_uid
+                names = (item.name for item in folder.json_files())
+                room = max(0, most - len(found))
+                found.extend(Waiting(f"{root}/{layout.REQUESTS}/{name}/{each}", uid) for each in islice(names, room))
+    return sorted(found, key=lambda waiting: waiting.when)
 
 
 def take(waiting: Waiting, trust: Trust) -> Request | Rejected | None:
     """Read a file of the spool; None if it is gone."""
-    try:
-        fd = os.open(waiting.path, OPEN_FLAGS)
-    except FileNotFoundError:
+    directory, _, name = waiting.path.rpartition("/")
+    root, _, drop = directory.rpartition(f"/{layout.REQUESTS}/")
+    folder = open_drop(root, drop, trust)
+    if folder is None:
         return None
-    except OSError as error:
-        let_pass(error)
-        return Rejected(f"it can't be opened: {error.strerror or error}")
+    with folder:
+        try:
+            fd = folder.open(name, OPEN_FLAGS)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            let_pass(error)
+            return Rejected(f"it can't be opened: {error.strerror or error}")
+        try:
+            return _read(fd, waiting, folder.status.st_uid, trust)
+        finally:
+            os.close(fd)
+
+
+def _read(fd: int, waiting: Waiting, uid: int, trust: Trust) -> Request | Rejected:
     try:
         status = os.fstat(fd)
-        problem = _problem(status, fd, trust)
+        problem = _problem(status, fd, uid, trust)
         if problem is not None:
             return Rejected(problem)
         read = requests.read(bounded.read_up_to(fd, requests.MAX_REQUEST + 1))
@@ -166,23 +261,35 @@ def take(waiting: Waiting, trust: Trust) -> Request | Rejected | None:
         return Rejected(f"it can't be read: {error.strerror or error}")
     except BadRequestError as error:
         return Rejected(str(error))
-    finally:
-        os.close(fd)
-    key, _, rest = waiting.name.partition(".")
-    if not rest.endswith(SUFFIX) or key != request.key:
+    if not waiting.name.endswith(SUFFIX) or waiting.key != request.key:
         return Rejected("its name is not that of the request in it")
     return request
 
 
-def _problem(status: os.stat_result, fd: int, trust: Trust) -> str | None:
+def _problem(status: os.stat_result, fd: int, uid: int, trust: Trust) -> str | None:
     problem = trust.file_problem(status, fd)
     if problem is not None:
         return f"it {problem}"
+    if status.st_uid != uid:
+        return f"it is owned by uid {status.st_uid} and lies in the directory of uid {uid}"
     if status.st_nlink != 1:
         return f"it has {status.st_nlink} names (hard links)"
     if status.st_size > requests.MAX_REQUEST:
         return f"it is longer than {requests.MAX_REQUEST} bytes"
     return None
+
+
+def _opens(path: str) -> bool:
+    try:
+        os.close(os.open(path, OPEN_FLAGS))
+    except OSError as raised:
+        let_pass(raised)
+        return False
+    return True
+
+
+def _answer_to(path: str) -> str:
+    return f"{path.rpartition(f'/{layout.REQUESTS}/')[0]}/{layout.ANSWERS}/{path.rpartition('/')[2]}"
 
 
 # -- failures ----------------------------------------------------------------------------------

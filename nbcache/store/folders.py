@@ -42,7 +42,15 @@ class Folder:
 
     def __exit__(self, *_: object) -> None:
         """Close it. What :meth:`items` gave can't be asked for its status any more."""
+        self.close()
+
+    def close(self) -> None:
+        """Close it, also without a ``with``."""
         os.close(self._fd)
+
+    def fileno(self) -> int:
+        """Return its descriptor."""
+        return self._fd
 
     @property
     def status(self) -> os.stat_result:

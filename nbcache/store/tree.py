@@ -12,13 +12,14 @@ from nbcache.trust import Trust
 
 _TREE: Final = (
     (layout.LAYOUT, atomic.DIR_MODE),
+    (layout.ANSWERS, atomic.DIR_MODE),
     (layout.FAILED, atomic.DIR_MODE),
     (layout.LEASES, atomic.DIR_MODE),
     (layout.DAEMON, atomic.DIR_MODE),
     # Open to everybody who may read, and sticky: a client whose uid may not write entries still asks for them
-    # (requests/) and tells that it used them (usage/), or eviction would take what only such clients use. Nothing that
-    # lies there is trusted, only read as bounded data. Whoever wants it otherwise changes the mode: it is set only when
-    # the directory is made.
+    # (requests/, in a directory of its own there) and tells that it used them (usage/), or eviction would take what
+    # only such clients use. Nothing that lies there is trusted, only read as bounded data. Whoever wants it otherwise
+    # changes the mode: it is set only when the directory is made.
     (layout.REQUESTS, atomic.DROP_MODE),
     (layout.USAGE, atomic.DROP_MODE),
     # Last: where this one is, the others are.

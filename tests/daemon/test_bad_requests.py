@@ -45,8 +45,9 @@ def request(**fields):
 
 
 def put(store, data, name=f"{KEY}.0.json"):
-    path = store / "v1/requests" / name
-    temporary = store / "v1/requests/.tmp"
+    drop = store / "v1/requests" / str(os.geteuid())
+    drop.mkdir(exist_ok=True)
+    path, temporary = drop / name, drop / ".tmp"
     temporary.write_bytes(data)
     temporary.rename(path)
     return path
@@ -132,7 +133,8 @@ def test_another_toolchain(store, tmp_path):
 
 
 def test_odd_files(store, tmp_path):
-    requests = store / "v1/requests"
+    requests = store / "v1/requests" / str(os.geteuid())
+    requests.mkdir(exist_ok=True)
     (tmp_path / "target").write_bytes(request().line())
     os.link(tmp_path / "target", requests / f"{KEY}.hard.json")
     with (requests / ".large").open("wb") as file:
@@ -140,7 +142,9 @@ def test_odd_files(store, tmp_path):
     (requests / ".large").rename(requests / f"{KEY}.large.json")
     (requests / "a..%2f..%2fetc.json").write_bytes(b"{}")
     (requests / "no suffix").write_bytes(b"")
-    daemons.wait_for(lambda: not os.listdir(requests), 60, lambda: f"left: {os.listdir(requests)}")
+    os.mkfifo(requests / f"{KEY}.fifo.json")
+    (requests / f"{KEY}.link.json").symlink_to(tmp_path / "target")
+    daemons.wait_for(lambda: os.listdir(requests) == ["no suffix"], 60, lambda: f"left: {os.listdir(requests)}")
     reasons = {each["function"]: each["reason"] for each in daemons.failures(store)}
     assert "2 names" in reasons[f"{KEY}.hard.json"]
     assert "longer than" in reasons[f"{KEY}.large.json"]
@@ -163,7 +167,7 @@ def test_what_is_no_file_is_said_once_and_left_alone(tmp_path):
             # It has looked through the spool since.
             path = put(store, request(function=f"no_such_module:f{turn}").line(), f"{KEY}.turn{turn}.json")
             daemons.wait_for(lambda path=path: not path.exists(), 60, lambda: daemon.log)
-        assert daemon.log.count("no regular file") == 1, daemon.log
+        assert daemon.log.count("no directory of a user's") == 1, daemon.log
         assert [each["key"] for each in daemons.failures(store)] == [KEY]
         assert all(folder.is_dir() for folder in folders)
         assert daemon.stop() == 0
@@ -210,7 +214,7 @@ def test_names_and_texts_of_any_bytes(store):
 def test_a_fault_over_a_request_ends_that_request_alone(tmp_path, caplog):
     """Whatever it is that nobody thought of: here, an executor that raises something odd."""
     store = tmp_path / "store"
-    (store / "v1").mkdir(parents=True)
+    (store / "v1/requests").mkdir(parents=True)
 
     class Odd(Exception):
         pass
@@ -240,8 +244,9 @@ def test_a_fault_over_a_request_ends_that_request_alone(tmp_path, caplog):
 
 def test_a_store_s_directories_that_are_links(tmp_path):
     store, elsewhere = tmp_path / "store", tmp_path / "elsewhere"
-    (elsewhere).mkdir()
-    (elsewhere / f"{KEY}.0.json").write_bytes(request().line())
+    drop = elsewhere / str(os.geteuid())
+    drop.mkdir(parents=True)
+    (drop / f"{KEY}.0.json").write_bytes(request().line())
     (store / "v1").mkdir(parents=True)
     for name in ("requests", "failed", "leases"):
         (store / "v1" / name).symlink_to(elsewhere)
@@ -249,7 +254,8 @@ def test_a_store_s_directories_that_are_links(tmp_path):
         daemons.wait_for(lambda: "symbolic links aren't followed" in daemon.log, 60, lambda: daemon.log)
         assert daemon.stop() == 0
         assert daemon.log.count("aren't followed: v1/failed, v1/leases, v1/requests in") == 1
-    assert os.listdir(elsewhere) == [f"{KEY}.0.json"]
+    assert os.listdir(elsewhere) == [drop.name]
+    assert os.listdir(drop) == [f"{KEY}.0.json"]
 
 
 def others(folder):

@@ -9,6 +9,11 @@ import pytest
 from nbtest import breakage
 
 FUNCTIONS = 12
+GETTING_ON = (
+    "a healthy daemon", "a daemon that just began", "a queue of 10000 requests", "workers that crash",
+    "workers that leave something behind",
+)  # fmt: skip
+"""Where a daemon finishes jobs, so that it is asked again: what bounds the waiting then is the account alone."""
 GIVEN_UP = ("no answer in time", "takes too long")
 
 
@@ -21,6 +26,6 @@ def test_nobody_waits_twice_for_what_does_not_get_on(place, name):
     assert outcome.said == expected.said, outcome.stderr
     assert "Traceback" not in outcome.stderr
     assert "a fault of nbcache" not in outcome.stderr
-    if "NBCACHE_LOG_FILE" not in environment:
+    if name not in GETTING_ON and "NBCACHE_LOG_FILE" not in environment:
         for said in GIVEN_UP:
             assert outcome.stderr.count(said) <= 1, outcome.stderr

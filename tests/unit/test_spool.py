@@ -23,7 +23,7 @@ def root(tmp_path):
 
 
 def only(root):
-    (waiting,) = spool.scan(root)
+    (waiting,) = spool.scan(root, TRUST)
     return waiting
 
 
@@ -39,25 +39,18 @@ def test_a_request_goes_in_and_comes_out(root):
     assert spool.take(only(root), TRUST) == BY_REFERENCE
     spool.withdraw(path)
     assert not spool.waits(path)
-    assert not spool.scan(root)
+    assert not spool.scan(root, TRUST)
 
 
 def test_a_file_in_the_spool_is_never_replaced(root):
     first, second = spool.submit(root, BY_REFERENCE), spool.submit(root, dataclasses.replace(BY_REFERENCE, pid=5))
     assert first != second
-    assert {spool.take(waiting, TRUST).pid for waiting in spool.scan(root)} == {BY_REFERENCE.pid, 5}
+    assert {spool.take(waiting, TRUST).pid for waiting in spool.scan(root, TRUST)} == {BY_REFERENCE.pid, 5}
 
 
 def test_without_a_spool_there_is_no_request(tmp_path):
     assert spool.submit(str(tmp_path / "nothing"), BY_REFERENCE) is None
-    assert spool.scan(str(tmp_path / "nothing")) == []
-
-
-def test_a_changed_file_is_another(root):
-    path = spool.submit(root, BY_REFERENCE)
-    before = only(root)
-    os.utime(path, (1, 1))
-    assert only(root) != before
+    assert spool.scan(str(tmp_path / "nothing"), TRUST) == []
 
 
 def test_a_request_under_another_key_s_name(root):
@@ -91,11 +84,57 @@ def test_what_is_no_file_is_not_listed_and_not_read(root, tmp_path, become, said
     path = spool.submit(root, BY_REFERENCE)
     before = only(root)
     become(path, tmp_path)
-    odd = []
-    assert spool.scan(root, odd.append) == []
-    assert odd == [os.path.basename(path)]
+    assert spool.scan(root, TRUST) == []
     # It may have become so since it was listed.
     assert said in spool.take(before, TRUST).reason
+
+
+def test_a_directory_is_its_user_s(root):
+    path = spool.submit(root, BY_REFERENCE)
+    drop = os.path.dirname(path)
+    assert os.path.basename(drop) == str(os.geteuid())
+    before = only(root)
+    os.chmod(drop, 0o777)
+    assert spool.scan(root, TRUST) == []
+    assert spool.take(before, TRUST) is None
+    os.chmod(drop, 0o755)
+    assert only(root) == before
+    os.rename(drop, f"{root}/elsewhere")
+    os.symlink(f"{root}/elsewhere", drop)
+    assert spool.take(before, TRUST) is None
+    assert spool.submit(root, BY_REFERENCE) != path
+    # One of another name was made, and belongs to the same user.
+    assert [os.path.dirname(waiting.path) for waiting in spool.scan(root, TRUST)] != [drop]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
+def test_a_name_that_somebody_else_has_taken(root):
+    os.mkdir(f"{root}/v1/requests/{os.geteuid()}")
+    os.chown(f"{root}/v1/requests/{os.geteuid()}", 4321, 4321)
+    paths = {spool.submit(root, BY_REFERENCE), spool.submit(root, BY_REFERENCE)}
+    assert {waiting.path for waiting in spool.scan(root, TRUST)} == paths
+    assert len({os.path.dirname(path) for path in paths}) == 1
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
+def test_another_user_s_file_in_a_directory(root):
+    path = spool.submit(root, BY_REFERENCE)
+    os.chown(path, 4321, 4321)
+    (waiting,) = spool.scan(root, TRUST)
+    assert "lies in the directory of uid 0" in spool.take(waiting, Trust(frozenset({4321}))).reason
+
+
+def test_an_answer_where_the_request_can_not_be_removed(root, monkeypatch):
+    path = spool.submit(root, BY_REFERENCE)
+    monkeypatch.setattr(spool.folders, "remove", lambda _path: False)
+    assert spool.waits(path)
+    assert spool.answer(path)
+    assert os.path.exists(path)
+    assert not spool.waits(path)
+    assert spool.is_answered(path)
+    assert spool.sweep_answers(root, time.time()) == 0
+    assert spool.sweep_answers(root, time.time() + 3 * spool.MAX_AGE) == 1
+    assert not spool.is_answered(path)
 
 
 def test_a_hard_link(root, tmp_path):
@@ -105,7 +144,7 @@ def test_a_hard_link(root, tmp_path):
 
 
 def test_an_enormous_file(root):
-    path = f"{root}/v1/requests/{'ab' * 32}.0.json"
+    path = spool.submit(root, BY_REFERENCE)
     with open(path, "wb") as file:
         file.truncate(1 << 40)
     assert "longer than" in reason(root)
@@ -125,9 +164,16 @@ def test_writable_by_others(root):
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
 def test_a_stranger_s_request(root):
-    os.chown(spool.submit(root, BY_REFERENCE), 4321, 4321)
+    path = spool.submit(root, BY_REFERENCE)
+    os.chown(path, 4321, 4321)
     assert "owned by uid 4321" in reason(root)
-    assert spool.take(only(root), Trust(frozenset({4321}))) == BY_REFERENCE
+    theirs = f"{root}/v1/requests/4321"
+    os.rename(os.path.dirname(path), theirs)
+    os.chown(theirs, 4321, 4321)
+    assert spool.scan(root, TRUST) == []
+    trusting = Trust(frozenset({4321}))
+    (waiting,) = spool.scan(root, trusting)
+    assert spool.take(waiting, trusting) == BY_REFERENCE
 
 
 def test_a_file_that_vanished(root):

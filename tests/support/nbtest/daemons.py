@@ -110,7 +110,7 @@ def wait_for(condition, seconds: float, complaint=lambda: "it didn't happen in t
 
 def spool(store: Path) -> list[Path]:
     """The requests that wait."""
-    return sorted(path for path in (store / "v1/requests").glob("*.json"))
+    return sorted(path for path in (store / "v1/requests").glob("*/*.json"))
 
 
 def failures(store: Path) -> list[dict[str, object]]:

@@ -1,0 +1,210 @@
+"""Looking through the spool: a little at a time, whatever its size, and at once at what has just arrived.
+
+A *pass* goes through the names in one directory, in slices of :data:`SLICE_SECONDS`; no file is looked into, nor its
+status asked for, before somebody has room for another request. What there is no room for is forgotten again, but for
+the newest: these are offered at the end of the pass, because only those who asked lately still wait. A pass that took
+long is made less often, so that a spool of a million requests takes a fifth of one processor and no more.
+
+Only directories of trusted users are looked into, and no stranger can put anything into one
+(:mod:`nbcache.protocol.spool`). ``requests/`` itself, where everybody may, is passed through in the same way, to find
+them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import time
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from nbcache.protocol import spool
+from nbcache.protocol.spool import Waiting
+from nbcache.store import layout
+from nbcache.store.folders import Folder, is_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from nbcache.trust import Trust
+
+    Offer = Callable[[Waiting, bool], bool]
+    """Told of a request that waits, and whether it insists; answers whether there was room for it."""
+
+SLICE_SECONDS: Final = 0.05
+"""How long a pass goes on in one turn [s]."""
+LOOKED: Final = 200
+"""How many names are looked at before the clock is."""
+SHARE: Final = 0.2
+"""Which part of the time may be spent on passes."""
+PASS_SECONDS: Final = 1.0
+"""How often a directory is passed through [s], where that takes no longer."""
+NEWEST: Final = 1000
+"""How many names a pass remembers that there was no room for."""
+MAX_NEWS: Final = 10_000
+"""How many arrivals are remembered between two turns; a pass finds the others."""
+MAX_DROPS: Final = 10_000
+"""How many directories are passed through."""
+STALE_SECONDS: Final = 3600.0
+"""From this age, what was being written and still is won't be finished [s]."""
+
+
+class Intake:
+    """The spool of one store, as its daemon sees it. `arrived` may be called by any thread."""
+
+    def __init__(self, odd: Callable[[str], None]) -> None:
+        """Look at nothing yet; *odd* is told the name of each thing in ``requests/`` that isn't for requests."""
+        self._odd = odd
+        self._news: deque[str] = deque(maxlen=MAX_NEWS)
+        self._passes: dict[str, _Pass] = {}
+        self._rest_until = 0.0
+
+    def arrived(self, path: str) -> None:
+        """Something of this name appeared in the spool."""
+        self._news.append(path)
+
+    @property
+    def drops(self) -> list[str]:
+        """The directories that were found worth looking into."""
+        return [name for name in self._passes if name]
+
+    @property
+    def pause(self) -> float:
+        """How long nothing is to be done, but for what arrives [s]."""
+        under_way = any(each.under_way for each in self._passes.values())
+        return max(0.0, self._rest_until - time.monotonic()) if under_way else PASS_SECONDS
+
+    def turn(self, root: str, trust: Trust, offer: Offer) -> None:
+        """Tell *offer* of what arrived, and of some of what lies there."""
+        while self._news:
+            waiting = _arrival(root, self._news.popleft())
+            if waiting is not None:
+                offer(waiting, True)
+        began = time.monotonic()
+        if began < self._rest_until:
+            return
+        for name in ("", *map(str, trust.uids)):
+            self._passes.setdefault(name, _Pass(root, name))
+        for name in list(self._passes):
+            each = self._passes[name]
+            if each.root != root:
+                each.end()
+                each = self._passes[name] = _Pass(root, name)
+            if name:
+                each.go_on(trust, offer)
+            else:
+                self._go_on_outside(each, trust)
+        self._rest_until = time.monotonic() + (time.monotonic() - began) * (1 / SHARE - 1)
+
+    def close(self) -> None:
+        """Leave no directory open."""
+        for each in self._passes.values():
+            each.end()
+
+    def _go_on_outside(self, outer: _Pass, trust: Trust) -> None:
+        """Go on in ``requests/`` itself, where there are directories for requests and what else people put there."""
+        for item in outer.slice(lambda: Folder(outer.root, layout.REQUESTS)):
+            with suppress(OSError):
+                status = item.stat(follow_symlinks=False)
+                if spool.drop_owner(item.name, status) in trust.uids:
+                    if len(self._passes) < MAX_DROPS:
+                        self._passes.setdefault(item.name, _Pass(outer.root, item.name))
+                elif not is_regular(item):
+                    # A directory of somebody who isn't trusted is no news.
+                    if spool.drop_owner(item.name, status) is None:
+                        self._odd(item.name)
+                elif not item.name.startswith(".") or time.time() - status.st_mtime > STALE_SECONDS:
+                    # From the time when requests lay here, or a stranger's.
+                    outer.remove(item.name)
+
+
+class _Pass:
+    """One directory, gone through again and again. Its name is "" for ``requests/`` itself."""
+
+    def __init__(self, root: str, name: str) -> None:
+        self.root = root
+        self._name = name
+        self._folder: Folder | None = None
+        self._items: Iterator[os.DirEntry[str]] = iter(())
+        self._newest: list[tuple[str, str]] = []
+        self._took = 0.0
+        self._next = 0.0
+
+    @property
+    def under_way(self) -> bool:
+        return self._folder is not None
+
+    def slice(self, opened: Callable[[], Folder | None]) -> Iterator[os.DirEntry[str]]:
+        """Yield some of what lies there; nothing if it isn't time yet, or nothing can be looked at."""
+        began = time.monotonic()
+        if self._folder is None:
+            if began < self._next:
+                return
+            with suppress(OSError):
+                self._folder = opened()
+            if self._folder is None:
+                self._next = began + PASS_SECONDS
+                return
+            self._took = 0.0
+            self._items = self._folder.items()
+        try:
+            for number, item in enumerate(self._items, 1):
+                yield item
+                if number % LOOKED == 0 and time.monotonic() - began > SLICE_SECONDS:
+                    self._took += time.monotonic() - began
+                    return
+        except OSError:
+            pass  # gone meanwhile: the next pass begins anew
+        self.end()
+        self._took += time.monotonic() - began
+        self._next = time.monotonic() + max(PASS_SECONDS, self._took * (1 / SHARE - 1))
+
+    def go_on(self, trust: Trust, offer: Offer) -> None:
+        """Go on in a directory of requests."""
+        uid = int(self._name.partition("-")[0])
+        directory = f"{self.root}/{layout.REQUESTS}/{self._name}/"
+        for item in self.slice(lambda: spool.open_drop(self.root, self._name, trust)):
+            name = item.name
+            if name.startswith("."):
+                self._tidy(item)
+            elif name.endswith(spool.SUFFIX) and not offer(Waiting(directory + name, uid), False):
+                self._remember(name)
+        if not self.under_way:
+            newest, self._newest = self._newest, []
+            for _, name in sorted(newest, reverse=True):
+                offer(Waiting(directory + name, uid), True)
+
+    def _remember(self, name: str) -> None:
+        what = (name.partition(".")[2], name)
+        if len(self._newest) < NEWEST:
+            heapq.heappush(self._newest, what)
+        elif what > self._newest[0]:
+            heapq.heapreplace(self._newest, what)
+
+    def _tidy(self, item: os.DirEntry[str]) -> None:
+        with suppress(OSError):
+            if time.time() - item.stat(follow_symlinks=False).st_mtime > STALE_SECONDS:
+                self.remove(item.name)
+
+    def remove(self, name: str) -> None:
+        """Remove something found by a slice."""
+        if self._folder is not None:
+            self._folder.remove(name)
+
+    def end(self) -> None:
+        """Leave the directory; the next pass opens it again."""
+        folder, self._folder = self._folder, None
+        self._items = iter(())
+        if folder is not None:
+            folder.close()
+
+
+def _arrival(root: str, path: str) -> Waiting | None:
+    """Return the request that a path in the spool is the name of, if it is one's."""
+    directory, _, name = path.rpartition("/")
+    above, _, drop = directory.rpartition("/")
+    if above != f"{root}/{layout.REQUESTS}" or name.startswith(".") or not name.endswith(spool.SUFFIX):
+        return None
+    owner = drop.partition("-")[0]
+    return Waiting(path, int(owner)) if owner.isdecimal() else None

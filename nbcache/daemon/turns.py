@@ -1,0 +1,86 @@
+"""Whose request is next: uids take turns, and of each one's, those come first that somebody still waits for."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+FRESH_SECONDS: Final = 60.0
+"""Up to this age, somebody may still wait for a request [s]; an older one is built when nothing else is to be done."""
+QUOTA: Final = 1000
+"""How many requests of one uid are kept in mind; the others stay in the spool until there is room."""
+
+
+class Asked(Protocol):
+    """What waits for its turn."""
+
+    uid: int
+    asked: float
+    """When it was asked for, by the monotonic clock [s]."""
+    future: Any
+    """Where it runs; None as long as it waits."""
+
+
+J = TypeVar("J", bound=Asked)
+
+
+def is_fresh(job: Asked) -> bool:
+    """Whether somebody may still wait for it."""
+    return time.monotonic() - job.asked < FRESH_SECONDS
+
+
+def ordered(jobs: Iterable[J]) -> list[J]:
+    """Return them in their order: one of each uid, then another one of each."""
+    lines: defaultdict[int, list[J]] = defaultdict(list)
+    for job in jobs:
+        lines[job.uid].append(job)
+    for line in lines.values():
+        line.sort(key=lambda job: (not is_fresh(job), job.asked))
+    return [job for turn in zip_longest(*lines.values()) for job in turn if job is not None]
+
+
+def queues(jobs: Iterable[Asked]) -> dict[int, int]:
+    """Return how many requests of each uid somebody may still wait for."""
+    return dict(Counter(job.uid for job in jobs if is_fresh(job)))
+
+
+class Room(Generic[J]):
+    """How many requests of each uid may be taken in, during one turn of the daemon."""
+
+    def __init__(self, jobs: dict[str, J]) -> None:
+        """Count what is there; *jobs* is changed by :meth:`has` alone."""
+        self._jobs = jobs
+        self._held = Counter(job.uid for job in jobs.values())
+        self._stale: dict[int, list[str]] = {}
+
+    def has(self, uid: int, *, insists: bool) -> bool:
+        """Whether there is room for one more; for who *insists*, one that nobody waits for goes back to the spool."""
+        if self._held[uid] < QUOTA:
+            return True
+        if not insists:
+            return False
+        if uid not in self._stale:
+            mine = [(job.asked, key) for key, job in self._jobs.items() if job.uid == uid]
+            stale = [(asked, key) for asked, key in mine if _may_go(self._jobs[key])]
+            self._stale[uid] = [key for _, key in sorted(stale, reverse=True)]
+        while self._stale[uid]:
+            key = self._stale[uid].pop()
+            job = self._jobs.get(key)
+            if job is not None and _may_go(job):
+                del self._jobs[key]
+                self._held[uid] -= 1
+                return True
+        return False
+
+    def take(self, uid: int) -> None:
+        """One more was taken in."""
+        self._held[uid] += 1
+
+
+def _may_go(job: Asked) -> bool:
+    return job.future is None and not is_fresh(job)
