@@ -36,7 +36,7 @@ def reason(root, trust=TRUST):
 def test_a_request_goes_in_and_comes_out(root):
     path = spool.submit(root, BY_REFERENCE)
     assert spool.waits(path)
-    assert spool.take(only(root), TRUST) == BY_REFERENCE
+    assert spool.take(only(root), TRUST) == dataclasses.replace(BY_REFERENCE, uid=os.geteuid())
     spool.withdraw(path)
     assert not spool.waits(path)
     assert not spool.scan(root, TRUST)
@@ -173,7 +173,7 @@ def test_a_stranger_s_request(root):
     assert spool.scan(root, TRUST) == []
     trusting = Trust(frozenset({4321}))
     (waiting,) = spool.scan(root, trusting)
-    assert spool.take(waiting, trusting) == BY_REFERENCE
+    assert spool.take(waiting, trusting) == dataclasses.replace(BY_REFERENCE, uid=4321)
 
 
 def test_a_file_that_vanished(root):
