@@ -121,9 +121,10 @@ def _test(root: str, deadline: float) -> None:
 
 
 def _no_daemon(store: Store) -> Problem | None:
-    alive = [each for each in heartbeats.read(store.path, store.trust) if each.alive]
+    found = heartbeats.read(store.path, store.trust)
+    alive = [each for each in found if each.alive]
     if not alive:
-        return Problem("no daemon is alive", f"start one: nbcache serve --dir {store.path}")
+        return _none_alive(store, found)
     awake = [each for each in alive if not each.draining]
     if not awake:
         return Problem("the daemon is about to stop", "wait until it is started again")
@@ -167,10 +168,19 @@ def _judge(store: Store, attempt: _Attempt, waited: float) -> Problem | None:
     )
 
 
+def _none_alive(store: Store, found: list[heartbeats.Heartbeat]) -> Problem:
+    silent = [time.time() - each.beat for each in found if not each.gone]
+    if silent:
+        advice = "see whether its process hangs or is stopped, and its filesystem; restart it"
+        return Problem(f"a daemon has given no sign of life for {min(silent):.0f} s", advice)
+    return Problem("no daemon is alive", f"start one: nbcache serve --dir {store.path}")
+
+
 def _unanswered(store: Store, waited: float) -> Problem:
-    alive = [each for each in heartbeats.read(store.path, store.trust) if each.alive]
+    found = heartbeats.read(store.path, store.trust)
+    alive = [each for each in found if each.alive]
     if not alive:
-        return Problem("the daemon ended meanwhile", f"start one: nbcache serve --dir {store.path}")
+        return _none_alive(store, found)
     busy, workers = sum(each.busy for each in alive), sum(each.workers for each in alive)
     queue = max(each.queue for each in alive)
     advice = "`nbcache status`; restart the daemon if that doesn't change"

@@ -123,7 +123,9 @@ def stopped(pid):
     try:
         yield
     finally:
-        os.kill(pid, signal.SIGCONT)
+        # A daemon may have ended it meanwhile.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
 
 
 def children(pid):
@@ -137,9 +139,11 @@ def children(pid):
 def test_a_daemon_that_is_stopped(place):
     store = place / "store"
     with daemon(store) as running, stopped(running.process.pid):
-        unhealthy(health(store))
-        unhealthy(health(store, *PATIENT), "no answer within", "nbcache status")
+        done = health(store, *PATIENT)
+        unhealthy(done)
+        assert "no answer within" in done.stdout or "no sign of life" in done.stdout
         assert spool(store) == []
+        wait_for(lambda: "no sign of life" in health(store).stdout, 120)
 
 
 def test_interpreters_of_a_daemon_that_are_stopped(place):
@@ -149,7 +153,10 @@ def test_interpreters_of_a_daemon_that_are_stopped(place):
         with contextlib.ExitStack() as stack:
             for child in children(running.process.pid):
                 stack.enter_context(stopped(child))
-            unhealthy(health(store, *PATIENT), "no answer within", "1 of")
+            done = health(store, *PATIENT)
+            # Unless the daemon noticed, ended them and started others in time.
+            if not done.stdout.startswith(HEALTHY):
+                unhealthy(done, "no answer within", "1 of")
             assert spool(store) == []
         wait_for(lambda: health(store, *LONG).status == 0, 200)
 
@@ -161,7 +168,7 @@ def test_a_daemon_that_dies_meanwhile(place):
         probe = proc.start(["-m", "nbcache", "health", "--dir", store, *LONG], cwd="/")
         wait_for(lambda: spool(store), 60)
         running.kill()
-        unhealthy(proc.finish(probe), "the daemon ended meanwhile")
+        unhealthy(proc.finish(probe), "no daemon is alive")
         assert spool(store) == []
 
 
