@@ -61,7 +61,7 @@ def main() -> None:
 
 def _enter(link: worker.Link, scratch: str) -> bool:
     """Whether this is a process in namespaces now. The one outside waits for it, and ends as it does."""
-    problem = confinement.problem()
+    problem = confinement.problem(scratch)
     if problem is not None:
         link.say({"problem": problem})
         return False

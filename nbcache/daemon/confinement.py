@@ -71,24 +71,28 @@ class Confinement:
         return f"jobs run {self.summary}{kept}{self.problem and f' ({self.problem})'}"
 
 
-def problem() -> str | None:
-    """Say why an interpreter can't have namespaces here; None if it can. Tries it, in a child."""
+def problem(scratch: str) -> str | None:
+    """Say why interpreters and jobs can't have namespaces here; None if they can. Tries it, in children."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            _enter()
+            # Each of these returns twice.
+            child = fork_interpreter(scratch) or fork_job()
+            if not child:
+                settle_job(scratch)
+                os.write(writing, b"fine")
+            else:
+                os.waitpid(child, 0)
         except OSError as error:
             os.write(writing, str(error).encode())
         finally:
             os._exit(0)
     os.close(writing)
-    with open(reading, "rb") as said:
-        found = said.read()
-    status = os.waitpid(pid, 0)[1]
-    if status and not found:
-        found = b"it ends the process that tries"
-    return found.decode("utf-8", "replace") or None
+    with open(reading, "rb") as file:
+        said = file.read().decode("utf-8", "replace")
+    os.waitpid(pid, 0)
+    return None if said == "fine" else said or "the process that tries is ended"
 
 
 def fork_interpreter(scratch: str) -> int:

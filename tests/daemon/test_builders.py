@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from nbtest import daemons, proc
@@ -155,6 +156,53 @@ def test_a_stopped_job_costs_its_slot_until_its_time_is_over(place):
         assert (outcome.status, outcome.stdout) == (0, expected), outcome.stderr
         daemons.wait_for(lambda: "longer than 8 s" in daemon.log, 60, lambda: daemon.log)
         daemons.wait_for(lambda: not os.path.exists(f"/proc/{job}"), 30)
+        assert daemon.stop() == 0
+
+
+FREEZER = "/sys/fs/cgroup/freezer"
+
+
+@pytest.fixture
+def frozen(place):
+    """Freezes a process, so that not even SIGKILL ends it, as in a wait for a disk that doesn't answer; or thaws all."""
+    group = f"{FREEZER}/nbtest{os.getpid()}"
+    try:
+        os.mkdir(group)
+    except OSError as error:
+        pytest.skip(f"needs a cgroup that freezes (version 1): {error}")
+
+    def freeze(pid):
+        for name, text in (
+            (("cgroup.procs", f"{pid}"), ("freezer.state", "FROZEN")) if pid else (("freezer.state", "THAWED"),)
+        ):
+            with open(f"{group}/{name}", "w") as file:
+                file.write(text)
+
+    yield freeze
+    freeze(0)
+    daemons.wait_for(lambda: not Path(group, "cgroup.procs").read_text(), 30)
+    os.rmdir(group)
+
+
+def test_a_job_that_can_t_be_killed_costs_its_slot_and_no_other(place, frozen):
+    store = place / "store"
+    with daemons.daemon(store, "--workers", "2", "--job-seconds", "4") as daemon:
+        served(place, daemon, "before")
+        quiet = {pid for pid, _ in workers(daemon)}
+        slow, expected = write(place, "slow", "import time; time.sleep(3600)", k=5)
+        waiting = proc.start([slow], store, PATIENT)
+        (job,) = daemons.wait_for(lambda: {pid for pid, _ in workers(daemon)} - quiet, 60, lambda: daemon.log)
+        frozen(job)
+        outcome = proc.finish(waiting)
+        assert (outcome.status, outcome.stdout) == (0, expected), outcome.stderr
+        daemons.wait_for(lambda: "its process can't be ended" in daemon.log, 60, lambda: daemon.log)
+        for name in ("one", "two", "three"):
+            served(place, daemon, name)
+        assert os.path.exists(f"/proc/{job}")
+        frozen(0)
+        daemons.wait_for(lambda: not os.path.exists(f"/proc/{job}"), 30)
+        served(place, daemon, "after")
+        frozen(0)
         assert daemon.stop() == 0
 
 
