@@ -10,8 +10,9 @@ of it, that sees no process but those it started, and that is all gone with its 
   namespace of users above that of the interpreter, who can't undo it therefore (they are locked, mount_namespaces(7)).
   Neither can trace, or look into, what is not in its own. A job is process 1 of its PID namespace: when it ends, or is
   killed, the kernel kills everything in it, however it was started;
-- **no sockets** but those of an empty network: a filter (seccomp(2)), since a socket with a path is not protected by
-  read-only mounts, and a bus or a terminal multiplexer of the same user would do as told.
+- **a filter** of system calls (seccomp(2)): no sockets but those of an empty network, since a socket with a path is not
+  protected by read-only mounts, and a bus or a terminal multiplexer of the same user would do as told; no further
+  namespaces of users, in which there would be rights again; no keyrings.
 
 What a job may write is a small filesystem of its own in memory, ``TMPDIR``, and its channel to the daemon.
 
@@ -106,7 +107,7 @@ def fork_interpreter(scratch: str) -> int:
     if pid == 0:
         syscalls.prctl(syscalls.PARENT_DEATH_SIGNAL, signal.SIGKILL)
         _mount_own(scratch)
-        syscalls.refuse_sockets()
+        syscalls.refuse_ways_out()
     return pid
 
 

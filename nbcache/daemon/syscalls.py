@@ -1,7 +1,6 @@
 """System calls of Linux that Python has no names for: namespaces, mounts, capabilities, filters. All raise OSError.
 
-Numbers and structures are those of the kernel's ``include/uapi``; where a machine isn't in :data:`_NUMBERS`, everything
-here raises ENOSYS.
+Numbers and structures are those of the kernel's ``include/uapi``.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import ctypes
 import errno
 import os
 import struct
-from typing import Final
+from typing import Final, NamedTuple
 
 NEW_USER: Final = 0x10000000
 NEW_PID: Final = 0x20000000
@@ -35,14 +34,28 @@ _FILTER: Final = 2
 
 _MOUNT_SETATTR: Final = 442
 _IO_URING_SETUP: Final = 425
+_CLONE3: Final = 435
+_NEW_CGROUP: Final = 0x02000000
 _AT_FDCWD: Final = -100
 _RECURSIVE: Final = 0x8000
 _CAPABILITIES: Final = 0x20080522
 
+
+class _Machine(NamedTuple):
+    architecture: int
+    """As the kernel's audit calls it."""
+    foreign: int
+    """The first number of another calling convention."""
+    clone: int
+    unshare: int
+    socket: int
+    socketpair: int
+    keyrings: tuple[int, int, int]
+
+
 _NUMBERS: Final = {
-    # machine: (audit architecture, socket, socketpair, first number of another calling convention)
-    "x86_64": (0xC000003E, 41, 53, 0x40000000),
-    "aarch64": (0xC00000B7, 198, 199, 0x40000000),
+    "x86_64": _Machine(0xC000003E, 0x40000000, 56, 272, 41, 53, (248, 249, 250)),
+    "aarch64": _Machine(0xC00000B7, 0x40000000, 220, 97, 198, 199, (217, 218, 219)),
 }
 # AF_INET, AF_INET6, AF_NETLINK; and of socketpair(2), SOCK_STREAM and SOCK_SEQPACKET. The others can reach any socket
 # that has a path: a session's bus, a terminal multiplexer.
@@ -60,13 +73,6 @@ def _call(function: str, *arguments: int | bytes | None) -> int:
         number = ctypes.get_errno()
         raise OSError(number, f"{function}: {os.strerror(number)}")
     return int(result)
-
-
-def _numbers() -> tuple[int, int, int, int]:
-    try:
-        return _NUMBERS[os.uname().machine]
-    except KeyError:
-        raise OSError(errno.ENOSYS, f"not known how on {os.uname().machine}") from None
 
 
 def unshare(flags: int) -> None:
@@ -109,49 +115,66 @@ def drop_capabilities() -> None:
     _call("capset", struct.pack("<Ii", _CAPABILITIES, 0), bytes(24))
 
 
-def refuse_sockets() -> None:
-    """Refuse all sockets but those of the network, which is an empty one: seccomp(2). Needs NO_NEW_PRIVILEGES.
+def refuse_ways_out() -> None:
+    """Refuse what leads out of namespaces, for this process and what it starts: seccomp(2). Needs NO_NEW_PRIVILEGES.
 
-    A socket with a path is reached through a read-only filesystem just as well, whatever is behind it.
+    All sockets but those of the network, which is an empty one: a socket with a path is reached through a read-only
+    filesystem just as well, whatever is behind it. Further namespaces of users and cgroups, in which there are rights
+    to mount what is writable, and most holes of past years. Keyrings, which are a user's and not a namespace's.
+    io_uring, which does what it is told without system calls.
     """
-    program = _socket_filter()
+    if os.uname().machine not in _NUMBERS:
+        raise OSError(errno.ENOSYS, f"not known how on {os.uname().machine}")
+    program = _assembled(_filter(_NUMBERS[os.uname().machine]))
     block = ctypes.create_string_buffer(program)
     header = struct.pack("<H6xQ", len(program) // 8, ctypes.addressof(block))
     _call("prctl", _SECCOMP, _FILTER, header, 0, 0)
 
 
-def _socket_filter() -> bytes:
-    """A program for the kernel's packet filter, over seccomp_data: number, architecture; from 16 on, arguments."""
-    architecture, socket, socketpair, foreign = _numbers()
-    load, equal, at_least, mask, answer = 0x20, 0x15, 0x35, 0x54, 0x06
-    allow, refuse = 0x7FFF0000, 0x00050000 | errno.EPERM
-    lines: list[tuple[int, str, str, int]] = [
-        (load, "", "", 4),
-        (equal, "", "refuse", architecture),
-        (load, "", "", 0),
-        (at_least, "refuse", "", foreign),
-        (equal, "refuse", "", _IO_URING_SETUP),
-        (equal, "socket", "", socket),
-        (equal, "pair", "allow", socketpair),
-        # socket(family, type, …)
-        (load, "socket", "", 16),
-        *((equal, "allow", "", family) for family in _FAMILIES[:-1]),
-        (equal, "allow", "refuse", _FAMILIES[-1]),
-        # socketpair(family, type, …)
-        (load, "pair", "", 24),
-        (mask, "", "", 0xF),
-        (equal, "allow", "", _PAIRS[0]),
-        (equal, "allow", "refuse", _PAIRS[1]),
-        (answer, "allow", "", allow),
-        (answer, "refuse", "", refuse),
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _MASK, _ANSWER = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
+_ALLOW, _ERROR = 0x7FFF0000, 0x00050000
+_Line = tuple[int, str, str, int]
+
+
+def _filter(numbers: _Machine) -> list[_Line]:
+    """A program over struct seccomp_data (number, architecture, ..., arguments from 16 on): what, where to."""
+    return [
+        (_LOAD, "", "", 4),
+        (_EQUAL, "", "refuse", numbers.architecture),
+        (_LOAD, "", "", 0),
+        (_AT_LEAST, "refuse", "", numbers.foreign),
+        *((_EQUAL, "refuse", "", number) for number in (_IO_URING_SETUP, *numbers.keyrings)),
+        # Its flags are in memory, where they can't be looked at; the C library then takes the older one.
+        (_EQUAL, "absent", "", _CLONE3),
+        (_EQUAL, "flags", "", numbers.clone),
+        (_EQUAL, "flags", "", numbers.unshare),
+        (_EQUAL, "socket", "", numbers.socket),
+        (_EQUAL, "pair", "allow", numbers.socketpair),
+        (_LOAD, "flags", "", 16),
+        (_ANY_BIT, "refuse", "allow", NEW_USER | _NEW_CGROUP),
+        # socket(family, type, ...)
+        (_LOAD, "socket", "", 16),
+        *((_EQUAL, "allow", "", family) for family in _FAMILIES[:-1]),
+        (_EQUAL, "allow", "refuse", _FAMILIES[-1]),
+        # socketpair(family, type, ...)
+        (_LOAD, "pair", "", 24),
+        (_MASK, "", "", 0xF),
+        (_EQUAL, "allow", "", _PAIRS[0]),
+        (_EQUAL, "allow", "refuse", _PAIRS[1]),
+        (_ANSWER, "allow", "", _ALLOW),
+        (_ANSWER, "refuse", "", _ERROR | errno.EPERM),
+        (_ANSWER, "absent", "", _ERROR | errno.ENOSYS),
     ]
-    places = {name: at for at, (code, name, _, _) in enumerate(lines) if code in {load, answer} and name}
 
-    def distance(at: int, name: str) -> int:
-        return places[name] - at - 1 if name else 0
 
-    jumps = {equal, at_least}
+def _assembled(lines: list[_Line]) -> bytes:
+    places = {name: at for at, (code, name, _, _) in enumerate(lines) if code in {_LOAD, _ANSWER} and name}
+    jumps = {_EQUAL, _AT_LEAST, _ANY_BIT}
+
+    def distances(at: int, *names: str) -> tuple[int, ...]:
+        return tuple(places[name] - at - 1 if name else 0 for name in names)
+
     return b"".join(
-        struct.pack("<HBBI", code, *((distance(at, yes), distance(at, no)) if code in jumps else (0, 0)), value)
+        struct.pack("<HBBI", code, *(distances(at, yes, no) if code in jumps else (0, 0)), value)
         for at, (code, yes, no, value) in enumerate(lines)
     )

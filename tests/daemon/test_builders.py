@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -300,6 +301,12 @@ attempt("tmp", lambda: put("/tmp/nbcache-escaped"))
 attempt("mount", lambda: must(subprocess.call(["mount", "-o", "remount,rw,bind", "/"], stderr=-3)))
 attempt("unshare", lambda: must(subprocess.call(
     ["unshare", "-Urm", "sh", "-c", "mount -o remount,rw,bind / ; echo forged >" + victim], stderr=-3)))
+attempt("namespace", lambda: must(libc.unshare(0x10000000)))
+attempt("cgroup", lambda: must(libc.unshare(0x02000000)))
+attempt("setting", lambda: os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY))
+attempt("sys", lambda: os.open("/sys/kernel/uevent_helper", os.O_WRONLY))
+attempt("oom", lambda: put(f"/proc/{{daemon}}/oom_score_adj"))
+attempt("network", lambda: socket.create_connection(("127.0.0.1", {port}), 2).close())
 attempt("kill", lambda: os.kill(daemon, signal.SIGKILL))
 attempt("trace", lambda: must(libc.ptrace(16, daemon, 0, 0)))
 attempt("memory", lambda: open(f"/proc/{{daemon}}/mem", "rb+").close())
@@ -317,8 +324,6 @@ print("scratch fine", file=sys.stderr)
 @pytest.fixture
 def bus(place):
     """A socket of a helpful service of the same user, which would do as told."""
-    import socket
-
     path = str(place / "bus")
     with (
         socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream,
@@ -349,11 +354,11 @@ def attack(place, bus, user=None, python=None):
         disk = next(
             (f"/dev/{name}" for name in ("vda", "sda", "nvme0n1", "loop0") if os.path.exists(f"/dev/{name}")), ""
         )
-        does = ATTACK.format(
-            store=str(store), state=state, victim=victim, daemon=daemon.process.pid, bus=bus, disk=disk
-        )
-        main, expected = write(place, "attacker", does, k=7)
-        outcome = proc.run([main], store, {**PATIENT, **packages}, **asker)
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            told = {"port": listening.getsockname()[1], "daemon": daemon.process.pid, "bus": bus, "disk": disk}
+            does = ATTACK.format(store=str(store), state=state, victim=victim, **told)
+            main, expected = write(place, "attacker", does, k=7)
+            outcome = proc.run([main], store, {**PATIENT, **packages}, **asker)
         assert (outcome.stdout, outcome.status) == (expected, 0), outcome.stderr
         assert "built attacker:f" in daemon.log, daemon.log
         now = tree(store / "v1/objects")
