@@ -203,6 +203,7 @@ class Service:
         while not self._stopped.wait(HOUSE_SECONDS):
             try:
                 self._tests.remove(self.store)
+                self.meter.prune(os.path.lexists)
                 counted = self.catalogue.recount(time.monotonic() + HOUSE_BUDGET)
                 self.catalogue.fold_usage(time.monotonic() + HOUSE_BUDGET)
                 if counted:
@@ -469,6 +470,7 @@ class Service:
             self._ignore(path)
 
     def _ignore(self, path: str) -> None:
+        self.meter.forgotten(path)
         self._ignored[path] = None
         if len(self._ignored) > REMEMBERED:
             del self._ignored[next(iter(self._ignored))]

@@ -8,7 +8,11 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_left
-from typing import Final, NamedTuple
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 WAIT_BOUNDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """The upper bounds of the buckets for waiting requests [s]."""
@@ -21,6 +25,8 @@ OUTCOMES: Final = (BUILT, FAILED, CRASHED)
 """What becomes of a job; one that crashed is tried again, and what becomes of that is counted as well."""
 MAX_ASKED: Final = 100_000
 """How many waiting requests are timed."""
+_PRUNED: Final = 100
+_PRUNE_SECONDS: Final = 60.0
 MAX_WAIT: Final = 86400.0
 """The longest wait that is believed [s]: requests are dated by those who write them."""
 
@@ -92,6 +98,21 @@ class Meter:
             since = self._asked.pop(path, None)
             if since is not None:
                 self._waits.observe(time.monotonic() - since)
+
+    def forgotten(self, path: str) -> None:
+        """A request isn't looked at any more: nobody waits for it, or somebody else answered it."""
+        with self._guard:
+            self._asked.pop(path, None)
+
+    def prune(self, waits: Callable[[str], bool]) -> None:
+        """Forget, of the oldest requests, those that don't wait any more: whoever asked may have taken one back."""
+        with self._guard:
+            oldest = nsmallest(_PRUNED, self._asked, key=self._asked.__getitem__)
+            limit = time.monotonic() - _PRUNE_SECONDS
+            oldest = [path for path in oldest if self._asked[path] < limit]
+        for path in oldest:
+            if not waits(path):
+                self.forgotten(path)
 
     def rejected(self, path: str) -> None:
         """A request was refused: how long it waited says nothing."""

@@ -64,7 +64,9 @@ def test_a_daemon_tells_what_it_does(place, monkeypatch):
     with daemon(store, "--workers", "1", "--metrics", str(port)) as running:
         wait_for(lambda: scrape(port).get(("nbcache_store_up",)) == 1, 60)
         program(place, store)
-        (store / "v1/requests/nonsense.json").write_text("{}")
+        drop = store / "v1/requests" / str(os.geteuid())
+        drop.mkdir(exist_ok=True)
+        (drop / f"{'a' * 64}.0.json").write_text("{}")
         found = wait_for(
             lambda: (all_of := scrape(port)).get(("nbcache_daemon_rejected_requests_total",)) and all_of, 60
         )

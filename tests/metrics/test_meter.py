@@ -1,6 +1,7 @@
 """What a daemon counts of itself, and that it is told at once whatever its store does."""
 
 import logging
+import os
 import threading
 import time
 
@@ -33,6 +34,10 @@ def test_waiting_is_from_the_date_of_a_request_to_its_answer():
     counts.rejected("b")
     assert (counts.read().rejected, counts.read().longest_wait) == (1, 0.0)
     assert counts.read().waits.counts[-1] == 1
+    counts.asked("c", 50.0)
+    counts.forgotten("c")
+    counts.answered("c")
+    assert (counts.read().longest_wait, counts.read().waits.counts[-1]) == (0.0, 1)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +48,21 @@ def test_the_date_of_a_request_is_whoever_s_wrote_it(age, most):
     counts.asked("a", age)
     counts.answered("a")
     assert 0 <= counts.read().waits.total <= most
+
+
+def test_a_request_that_was_taken_back_does_not_wait(tmp_path):
+    counts = Meter()
+    (tmp_path / "there").touch()
+    for number in range(150):
+        counts.asked(str(tmp_path / f"gone{number}"), 1000.0 + number)
+    counts.asked(str(tmp_path / "there"), 500.0)
+    counts.asked(str(tmp_path / "fresh"), 0.0)
+    for _ in range(3):
+        counts.prune(os.path.lexists)
+    assert 500 <= counts.read().longest_wait < 1000
+    (tmp_path / "there").unlink()
+    counts.prune(os.path.lexists)
+    assert 0 < counts.read().longest_wait < 60
 
 
 def test_no_more_are_timed_than_there_is_room_for(monkeypatch):
