@@ -18,7 +18,9 @@ RECACHE: Final = "recache"
 FAULT: Final = "fault"
 UNUSABLE: Final = "unusable"
 """An entry is there, and something that it was built with is different in this process."""
-MISSES: Final = (NEW, RECACHE, *REJECTIONS, UNUSABLE, FAULT)
+QUARANTINED: Final = "quarantined"
+"""Programs crashed in the entry, so it is passed over."""
+MISSES: Final = (NEW, RECACHE, *REJECTIONS, QUARANTINED, UNUSABLE, FAULT)
 """What :func:`miss` returns."""
 PUBLISH: Final = "publish"
 OTHER: Final = "other"

@@ -28,6 +28,10 @@ MEANINGS: Final = {
         "Ownership or permissions: `nbcache verify`, docs/security.md.",
     ),
     "unreadable": ("Can't be read", "Permissions (NBCACHE_UMASK), or a filesystem with errors."),
+    reasons.QUARANTINED: (
+        "Programs crashed in it",
+        "`nbcache quarantine` lists such entries; a daemon builds them again.",
+    ),
     reasons.UNUSABLE: (
         "Made for something else",
         "Packages, symbols or environment differ; NBCACHE_LOG=info says which.",
