@@ -42,8 +42,8 @@ _log = logging.getLogger("nbcache")
 MODULES: Final = os.path.dirname(os.path.dirname(os.path.abspath(nbcache.__file__)))
 """Where this process has nbcache from."""
 _BEGIN: Final = f"import sys; sys.path.append({{!r}}); from {boot.__name__} import main; main()"
-_END_SECONDS: Final = 5.0
-"""How long ended interpreters are waited for [s]."""
+_END_SECONDS: Final = 2.0
+"""How long killed interpreters are waited for [s]: who stops a daemon doesn't wait for a disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +273,8 @@ class ForkingPool(Executor):
     def _start(self) -> Interpreter:
         uid = self._uid
         command = [self.interpreter, "-S", "-s", "-B", "-c", _BEGIN.format(MODULES)]
-        if self._confining.namespaces is False and uid is not None:
+        if uid is not None:
+            # Where there are namespaces, something else is mounted there.
             os.chown(self._scratch, uid, uid)
 
         def start(orders: int, asking: int, errors: int) -> subprocess.Popen[bytes]:

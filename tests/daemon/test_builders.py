@@ -423,3 +423,96 @@ def test_jobs_of_a_daemon_that_is_root_are_another_user_s(place, bus):
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [line["built"] for line in lines if line["key"] == key] == [1_900_000_000]
     assert log.stat().st_mode & 0o777 == 0o600
+
+
+# -- where there are no namespaces -----------------------------------------------------------------
+
+GIVES_UIDS = """#!{python}
+import ctypes, os, sys
+ours, theirs = os.pipe()
+if os.fork() == 0:
+    # Outside, to write what root may: all ids, so that there are uids to give.
+    os.read(ours, 1)
+    for name in ("uid_map", "gid_map"):
+        with open(f"/proc/{{os.getppid()}}/{{name}}", "w") as file:
+            file.write("0 0 4294967295")
+    os._exit(0)
+if ctypes.CDLL(None).unshare(0x10000000):
+    sys.exit("no namespace of users can be made")
+os.write(theirs, b"!")
+os.wait()
+with open("/proc/sys/user/max_user_namespaces", "w") as file:
+    file.write("0")
+os.execv("{python}", ["{python}", *sys.argv[1:]])
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, which has uids to give")
+def test_another_uid_alone_keeps_jobs_out_of_the_store(place, bus):
+    """The kernel denies namespaces: jobs are another user's, who may write nothing of the daemon's."""
+    python, store, seconds = proc.interpreter_for(54321), place / "store", f"{60000 + os.getpid()}"
+    if python is None:
+        pytest.skip("no interpreter that an unprivileged user may execute")
+    script = place / "python"
+    script.write_text(GIVES_UIDS.format(python=python))
+    script.chmod(0o755)
+    if subprocess.run([script, "-c", "pass"], check=False).returncode:
+        pytest.skip("no namespace can be made here, so it can't be taken away either")
+    packages = proc.packages()
+    with daemons.daemon(store, python=str(script), extra=packages) as daemon:
+        asker = {"python": python}
+        main, expected = write(place, "good")
+        assert proc.run([main], store, {**PATIENT, **packages}, **asker).stdout == expected
+        assert re.search("jobs run as uid 19000000.., without namespaces", daemon.log), daemon.log
+        (victim,) = (str(path) for path in store.glob("v1/objects/*/*.nbo") if b'"good:f"' in path.read_bytes())
+        kept = tree(store)
+        does = ATTACK.format(
+            store=str(store), state=str(daemon.log_path.with_suffix(".state")), victim=victim,
+            daemon=daemon.process.pid, bus=bus, disk="", port=1,
+        )  # fmt: skip
+        # What only namespaces can keep it from, and what is open to everybody by intention.
+        open_to_all = ("tmp", "socket", "datagram", "zygote", "request", "beside", "disk", "network")
+        does = "\n".join(
+            line
+            for line in does.splitlines()
+            if not line.startswith(tuple(f'attempt("{name}"' for name in open_to_all))
+        )
+        main, expected = write(place, "attacker", does + ESCAPES.format(seconds=seconds), k=7)
+        outcome = proc.run([main], store, {**PATIENT, **packages}, **asker)
+        assert (outcome.stdout, outcome.status) == (expected, 0), outcome.stderr
+        assert "built attacker:f" in daemon.log, daemon.log
+        now = tree(store)
+        assert {name: now.get(name) for name in kept if "objects" in name or "leases" in name} == {
+            name: content for name, content in kept.items() if "objects" in name or "leases" in name
+        }
+        said = report(daemon)
+        assert not [line for line in said if "SUCCEEDS" in line], said
+        assert {"entry fails: PermissionError", "kill fails: PermissionError"} <= said
+        daemons.wait_for(lambda: not processes(seconds), 10, lambda: str(processes(seconds)))
+        status = proc.run(["-m", "nbcache", "status"], store)
+        assert "without namespaces" in status.stdout
+        assert daemon.stop() == 0
+
+
+# -- before anything is judged ---------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
+@pytest.mark.parametrize("stranger", [False, True])
+def test_packages_that_an_interpreter_imports_by_itself(place, stranger):
+    """`site` imports what .pth files name, before any job: judged by then, all the same."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place / "venv"], check=True)
+    (packages,) = (place / "venv").glob("lib/python3*/site-packages")
+    (packages / "helper.py").write_text("import sys\nprint('the helper runs', file=sys.stderr)\n")
+    (packages / "helper.pth").write_text("import helper\n")
+    if stranger:
+        os.chown(packages / "helper.py", 4321, 4321)
+    store, extra = place / "store", proc.packages()
+    with daemons.daemon(store, extra=extra) as daemon:
+        main, expected = write(place, "good")
+        outcome = proc.run([main], store, {**PATIENT, **extra}, python=str(place / "venv/bin/python"))
+        assert (outcome.stdout, outcome.status) == (expected, 0), outcome.stderr
+        assert "built good:f" in daemon.log, daemon.log
+        assert ("an interpreter says: the helper runs" in daemon.log) is not stranger
+        assert ("the module helper is owned by uid 4321" in daemon.log) is stranger
+        assert daemon.stop() == 0
