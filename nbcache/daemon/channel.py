@@ -75,7 +75,12 @@ class Channel:
 
         Raises BadMessageError, and OSError as the socket does (BlockingIOError: there is none).
         """
-        data, beside, flags, _ = self._socket.recvmsg(MAX_MESSAGE, _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
+        try:
+            packet = self._socket.recvmsg(MAX_MESSAGE, _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
+        except ConnectionResetError:
+            # The other end was closed without having read all: what it said before is still there.
+            packet = self._socket.recvmsg(MAX_MESSAGE, _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
+        data, beside, flags, _ = packet
         fds: list[int] = []
         for level, kind, content in beside:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):

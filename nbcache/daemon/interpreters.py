@@ -43,6 +43,9 @@ def problem(interpreter: str, trust: Trust) -> str | None:
         for settings in (f"{os.path.dirname(interpreter)}/pyvenv.cfg", f"{prefixes[0]}/pyvenv.cfg"):
             if os.path.lexists(settings):
                 prefixes += [os.path.dirname(_home(paths, settings)), os.path.dirname(settings)]
+        for prefix in prefixes:
+            # As Python will go there, links included.
+            _insist("", paths.problem(prefix))
         for prefix in dict.fromkeys(map(os.path.realpath, prefixes)):
             _judge_library(paths, prefix)
     except ValueError as error:

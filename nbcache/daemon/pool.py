@@ -102,6 +102,8 @@ class ForkingPool(Executor):
         self._numbers = itertools.count(1)
         self._waiting: deque[Call] = deque()
         self._interpreters: list[Interpreter] = []
+        self._ended: list[subprocess.Popen[bytes]] = []
+        """Those that were killed and may not be gone yet."""
         self._thread: threading.Thread | None = None
         self._scratch = ""
         self._wake = -1, -1
@@ -128,6 +130,11 @@ class ForkingPool(Executor):
                 self._thread.start()
             self._notify()
         return future
+
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no more jobs."""
+        return self._closed
 
     def worked(self, future: Future[Any]) -> float | None:
         """How much processor time was spent on a call so far [s]; None if that isn't known.
@@ -190,9 +197,10 @@ class ForkingPool(Executor):
             self._fail("the pool was shut down")
             for interpreter in self._interpreters:
                 interpreter.cancel("the pool was shut down")
-            for interpreter in self._interpreters:
+                self._ended.append(interpreter.process)
+            for process in self._ended:
                 with suppress(subprocess.TimeoutExpired):
-                    interpreter.process.wait(_END_SECONDS)
+                    process.wait(_END_SECONDS)
             self._interpreters.clear()
             shutil.rmtree(self._scratch, ignore_errors=True)
             with self._lock:
@@ -234,6 +242,8 @@ class ForkingPool(Executor):
             if each.dead and not each.running:
                 each.cancel(each.dead)
                 self._interpreters.remove(each)
+                self._ended.append(each.process)
+        self._ended = [process for process in self._ended if process.poll() is None]
 
     def _feed(self) -> None:
         while True:
@@ -248,7 +258,13 @@ class ForkingPool(Executor):
             call.ticket.built = self._built
             if interpreter is None:
                 call.future.set_exception(CrashError(self._problem))
-            elif not interpreter.run(call, self._limits.seconds):
+                continue
+            try:
+                taken = interpreter.run(call, self._limits.seconds)
+            except OSError as error:
+                call.future.set_exception(CrashError(f"no job can be begun: {error.strerror or error}"))
+                continue
+            if not taken:
                 interpreter.dead = "it takes no orders"
                 with self._lock:
                     self._waiting.appendleft(call)
@@ -316,7 +332,9 @@ class Pools:
     def get(self, interpreter: str, settings: Mapping[str, str]) -> ForkingPool:
         """The pool for these. Raises what making one raises."""
         key = (interpreter, tuple(sorted(settings.items())))
-        pool = self._pools.pop(key, None) or self._make(interpreter, settings)
+        pool = self._pools.pop(key, None)
+        if pool is None or pool.closed:
+            pool = self._make(interpreter, settings)
         self._pools[key] = pool
         while len(self._pools) > self._most:
             self._retire(self._pools.pop(next(iter(self._pools))))

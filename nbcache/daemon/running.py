@@ -129,7 +129,14 @@ class Running:
 
 def ending(status: int) -> str:
     """Say how a process ended, by its wait status."""
-    code = os.waitstatus_to_exitcode(status)
-    if code < 0:
-        return f"it was killed by {signal.Signals(-code).name}"
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        # Signals for real time have no names.
+        name = (
+            signal.Signals(number).name
+            if number in signal.valid_signals() and number < signal.SIGRTMIN
+            else f"signal {number}"
+        )
+        return f"it was killed by {name}"
+    code = os.WEXITSTATUS(status)
     return f"it ended with status {code} and said nothing"

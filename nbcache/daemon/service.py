@@ -547,7 +547,8 @@ class Service:
     def _judge(self, job: Job, future: Future[Any]) -> None:
         request = job.request
         try:
-            reason = future.result()
+            result = future.result()
+            reason = None if result is None else str(result)
         except CrashError as error:
             if job.attempts < ATTEMPTS:
                 self.meter.job(meter.CRASHED, time.monotonic() - job.started)

@@ -145,7 +145,8 @@ class Interpreter:
             waits.append(self._started + START_SECONDS)
         for job in self.running.values():
             if not job.call.future.done():
-                waits += [job.deadline, job.said_at + GRACE_SECONDS, job.silent_at + GRACE_SECONDS]
+                waits += [job.said_at + GRACE_SECONDS, job.silent_at + GRACE_SECONDS]
+                waits.append(job.deadline if job.said is None else NEVER)
             elif not job.stuck:
                 waits.append(job.killed_at + STUCK_SECONDS)
         return min(waits, default=NEVER)

@@ -54,6 +54,12 @@ def test_what_the_daemon_relies_on(unit):
     assert int(values(path, "TimeoutStopSec")[0]) == 15
     assert values(path, "ProtectSystem") == ["strict"]
     assert values(path, "OOMPolicy") == ["continue"]
+    # What jobs start is bounded, and what they are confined by is allowed (nbcache/daemon/confinement.py).
+    assert int(values(path, "TasksMax")[0]) > 0
+    assert values(path, "MemoryMax")[0].endswith("%")
+    assert set(values(path, "RestrictNamespaces")[0].split()) == {"user", "mnt", "pid", "ipc", "net"}
+    allowed = {each for value in values(path, "SystemCallFilter") for each in value.split()}
+    assert {"mount", "mount_setattr", "capset", "prlimit64"} <= allowed
 
 
 def test_the_template_differs_in_names_alone():

@@ -160,6 +160,14 @@ def test_a_pth_file_that_others_may_write(venv):
     assert "x.pth, which is writable by others" in problem(venv)
 
 
+def test_an_environment_whose_library_is_behind_a_stranger_s_link(venv, place):
+    (place / "base").symlink_to(os.path.dirname(os.path.dirname(os.path.realpath(sys.executable))))
+    (venv[0] / "pyvenv.cfg").write_text(f"home = {place}/base/bin\n")
+    assert problem(venv) is None
+    os.chown(place / "base", STRANGER, STRANGER, follow_symlinks=False)
+    assert f"lies behind the link {place}/base, which is owned by uid {STRANGER}" in problem(venv)
+
+
 @pytest.mark.parametrize("home", ["", "relative", None])
 def test_an_environment_without_a_home(venv, home):
     (venv[0] / "pyvenv.cfg").write_text("" if home is None else f"home = {home}\n")

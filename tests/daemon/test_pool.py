@@ -1,0 +1,97 @@
+"""The pool by itself: what becomes of calls, of interpreters that are none, of jobs faster than anybody can look."""
+
+import math
+import os
+import sys
+import time
+from concurrent.futures import CancelledError
+
+import pytest
+
+from nbcache.config import Settings
+from nbcache.daemon import interpreters
+from nbcache.daemon.pool import Confining, CrashError, ForkingPool, JobError, Limits, Pools
+from nbcache.daemon.publisher import Publisher
+from nbcache.store import Store
+
+
+@pytest.fixture
+def pool(place):
+    """Makes pools over one store, and ends them."""
+    made = []
+    settings = Settings(dir=str(place / "store"))
+    store = Store.open(settings)
+
+    def make(interpreter=sys.executable, workers=2, **limits):
+        environment = interpreters.environment(store.trust, settings, {})
+        made.append(
+            ForkingPool(
+                interpreter,
+                store.path,
+                environment,
+                workers,
+                Limits(**limits),
+                trust=store.trust,
+                publisher=Publisher(lambda: store),
+                confining=Confining(told=told.append),
+            )
+        )
+        return made[-1]
+
+    told = make.told = []
+    yield make
+    for each in made:
+        each.shutdown(wait=False)
+
+
+def test_what_becomes_of_calls(pool):
+    used = pool(seconds=5)
+    assert used.submit(math.sqrt, 4.0).result() == 2.0
+    with pytest.raises(JobError, match="ValueError: "):
+        used.submit(math.sqrt, -4.0).result()
+    with pytest.raises(CrashError, match="it ended with status 3 and said nothing"):
+        used.submit(os._exit, 3).result()
+    with pytest.raises(CrashError, match="it took longer than 5 s"):
+        used.submit(time.sleep, 60).result()
+    assert used.submit(math.sqrt, 9.0).result() == 3.0
+    (given,) = pool.told
+    assert given.summary.endswith(("in namespaces", "without namespaces"))
+
+
+def test_jobs_that_are_gone_before_anybody_looks(pool):
+    used = pool()
+    futures = [used.submit(math.sqrt, float(number * number)) for number in range(200)]
+    assert [future.result() for future in futures] == list(range(200))
+    codes = [used.submit(os._exit, number % 7) for number in range(60)]
+    said = [str(future.exception()) for future in codes]
+    assert said == [f"it ended with status {number % 7} and said nothing" for number in range(60)]
+
+
+@pytest.mark.parametrize("interpreter", ["/bin/false", "/nonexistent/python", "/etc/passwd", "/bin/cat"])
+def test_what_is_no_interpreter(pool, interpreter):
+    used = pool(interpreter)
+    futures = [used.submit(math.sqrt, 4.0) for _ in range(3)]
+    for future in futures:
+        with pytest.raises(CrashError, match=r"can't be started|ended"):
+            future.result(60)
+
+
+def test_a_pool_that_is_ended(pool):
+    used = pool(workers=1)
+    running, waiting = used.submit(time.sleep, 600), used.submit(time.sleep, 600)
+    while not used.worked(running):
+        time.sleep(0.01)
+    started = time.monotonic()
+    used.shutdown(wait=False)
+    assert time.monotonic() - started < 60
+    with pytest.raises(CrashError):
+        running.result(0)
+    with pytest.raises(CancelledError):
+        waiting.result(0)
+    with pytest.raises(RuntimeError):
+        used.submit(math.sqrt, 4.0)
+    pools = Pools(lambda _interpreter, _settings: pool())
+    first = pools.get("python", {})
+    assert pools.get("python", {}) is first
+    first.shutdown()
+    assert pools.get("python", {}) is not first
