@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import nbcache
 from nbcache import config
+from nbcache.cli import quarantine
 from nbcache.cli.place import settings_of
 from nbcache.cli.text import print_json, printable, size
 from nbcache.protocol import heartbeats
@@ -170,6 +171,7 @@ def check_store(settings: Settings) -> Iterator[Finding]:
     yield check_daemons(store)
     yield _check_writing(settings, path)
     yield from _check_contents(settings, store)
+    yield from check_quarantine(store)
 
 
 def _check_filesystem(path: str) -> Iterator[Finding]:
@@ -243,6 +245,17 @@ def _check_contents(settings: Settings, store: Store) -> Iterator[Finding]:
     for what, count in summary.errors.items():
         yield Finding(
             REMARK, "errors", f"{what}: {count}", "NBCACHE_LOG=debug says more; `nbcache verify` checks the entries"
+        )
+
+
+def check_quarantine(store: Store) -> Iterator[Finding]:
+    """What programs crashed with."""
+    for row in quarantine.rows(store):
+        yield Finding(
+            REMARK,
+            "crashes",
+            f"{row.suspect.crashes} programs crashed when they first used {row.suspect.function}: {row.state}",
+            "`nbcache quarantine` lists and clears them; a faulty memory or LLVM makes such entries",
         )
 
 

@@ -9,14 +9,28 @@ import sys
 from typing import TYPE_CHECKING
 
 import nbcache
-from nbcache.cli import counts, doctor, entries, health, metrics, prewarm, report, run, serve, settings, upkeep, why
+from nbcache.cli import (
+    counts,
+    doctor,
+    entries,
+    health,
+    metrics,
+    prewarm,
+    quarantine,
+    report,
+    run,
+    serve,
+    settings,
+    upkeep,
+    why,
+)
 from nbcache.cli.text import UsageError, printable
 from nbcache.errors import NbcacheError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-GROUPS = (run, serve, prewarm, counts, report, entries, why, upkeep, doctor, health, metrics, settings)
+GROUPS = (run, serve, prewarm, counts, report, entries, why, upkeep, quarantine, doctor, health, metrics, settings)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -38,17 +38,22 @@ class Others:
         """The key whose lease was last waited for in vain."""
 
     def find(
-        self, unit: Unit, load: Callable[[], Any | None], keep: Callable[[Callable[[], None]], None]
+        self,
+        unit: Unit,
+        load: Callable[[], Any | None],
+        keep: Callable[[Callable[[], None]], None],
+        *,
+        is_there: bool,
     ) -> Any | None:
         """Return what *load* finds once others have built it; None if this process is to build it.
 
-        Then *keep* is given what is to be called when that is done.
+        Then *keep* is given what is to be called when that is done. No daemon is asked for what *is there* and of no
+        use here: it would not be built again. Damage is another matter, and so is what programs crashed with.
         """
         settings = self._settings
         with self._patience.wait() as wait:
             found = None
-            # What is there and of no use here would not be built again.
-            asks = settings.on_miss != "compile" and not settings.recache and not self._store.exists(unit.key)
+            asks = settings.on_miss != "compile" and not settings.recache and not is_there
             if asks and wait.left > 0 and self._daemons.worth_asking() and self._daemons.build(unit, wait):
                 found = self._came(load, wait)
             return self._wait_for_lease(unit, load, keep, wait) if found is None else found

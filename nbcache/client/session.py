@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from nbcache.client.others import Others
+    from nbcache.client.trials import Trials
     from nbcache.config import Settings
     from nbcache.glue.artifacts import Packed
     from nbcache.glue.frames import Frame
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from nbcache.store.directory import FoundEntry
 
 _log = logging.getLogger("nbcache")
+QUARANTINED = "quarantined"
+"""Why an entry is passed over that programs crashed with."""
 _active: ClientSession | None = None
 
 
@@ -61,6 +64,10 @@ class ClientSession:
         self._owners: dict[str, str] = {}
         self._last_reason = "new"
         self._others: Others | None = None
+        self._trials: Trials | None = None
+        self._condemned: set[str] = set()
+        self._usable = False
+        """Whether the last look-up saw anything that others could use."""
         self._told = 0
         self._recorded: set[str] = set()
         self._caveats: list[tuple[Any, ...]] = []
@@ -367,8 +374,8 @@ class ClientSession:
     def _other(self, key: str, build: str) -> Callable[[str], bytes | None] | None:
         """Access to the entry of one particular build, which something that is loaded calls."""
         self._owners[build] = key
-        entries = self.store.find(key, lambda _reason: None)
-        return next((entry.section for entry in entries if entry.header.build == build), None)
+        entries = (entry for entry in self.store.find(key, lambda _reason: None) if entry.header.build == build)
+        return next((entry.section for entry in entries if entry.proven or not self._is_condemned(entry)), None)
 
     def _hit(self, unit: Unit, fields: dict[str, Any], seconds: float) -> None:
         from nbcache.glue import effects
@@ -405,11 +412,16 @@ class ClientSession:
             return None
         reasons: list[str] = []
         self._twins.pop(unit.key, None)
+        self._usable = False
         for entry in self.store.find(unit.key, reasons.append):
+            if not entry.proven and self._is_condemned(entry):
+                reasons.append(QUARANTINED)
+                continue
             try:
                 return load(entry)
             except Unloadable as exc:
                 reasons.append(str(exc))
+                self._usable = self._usable or entry.whole
                 if isinstance(exc, InUse):
                     self._twins[unit.key] = self._twins.get(unit.key, 0) + 1
             except Exception as raised:  # noqa: BLE001  an entry that can't be loaded is a miss, whatever the reason
@@ -420,6 +432,20 @@ class ClientSession:
             _log.info("%s %s was passed over: %s", unit.name, unit.signature_text, reason)
             self._last_reason = reason
         return None
+
+    def _is_condemned(self, entry: FoundEntry) -> bool:
+        """Whether an entry that nobody is known to have used well is to be passed over; else it is put on trial."""
+        if self._trials is None:
+            from nbcache.client.trials import Trials
+
+            self._trials = Trials(self.store)
+        if self._trials.condemned(entry):
+            self._condemned.add(entry.header.key)
+            function = entry.header.function
+            logs.once(_log, logging.WARNING, "an entry of %s is passed over: programs crashed with it", function)
+            return True
+        self._trials.begin(entry)
+        return False
 
     def _record(self, unit: Unit) -> None:
         """Add what the program itself asked for to the warm list, if there is one."""
@@ -441,7 +467,9 @@ class ClientSession:
             from nbcache.client.others import Others
 
             self._others = Others(self.settings, self.store, self.counters)
-        return self._others.find(unit, lambda: self._find(unit, target_context), self.frames.on_close)
+        return self._others.find(
+            unit, lambda: self._find(unit, target_context), self.frames.on_close, is_there=self._usable
+        )
 
     # -- publishing ------------------------------------------------------------------------------
 
@@ -501,7 +529,8 @@ class ClientSession:
             extra=_origin(),
         )
         # Not waiting for the disk: what a power failure tears fails its checksums and is a miss.
-        published = self.store.publish(header, packed.sections, durable=False)
+        again = True if unit.key in self._condemned else None
+        published = self.store.publish(header, packed.sections, recache=again, durable=False)
         if published.ok:
             self.counters.published(unit.key)
         else:
@@ -552,6 +581,8 @@ class ClientSession:
 
     def finish(self) -> None:
         """At the end of the process: leave a usage record, tidy up the store now and then."""
+        if self._trials is not None:
+            self._trials.finish()
         # A forked child may come here twice: by atexit, and by multiprocessing, which atexit calls too.
         if self.counters.empty or self._told == os.getpid():
             return

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from nbcache.protocol import spool
 from nbcache.protocol.spool import Waiting
-from nbcache.store import layout
+from nbcache.store import drops, layout
 from nbcache.store.folders import Folder, is_regular
 
 if TYPE_CHECKING:
@@ -107,12 +107,12 @@ class Intake:
         for item in outer.slice(lambda: Folder(outer.root, layout.REQUESTS)):
             with suppress(OSError):
                 status = item.stat(follow_symlinks=False)
-                if spool.drop_owner(item.name, status) in trust.uids:
+                if drops.owner(item.name, status) in trust.uids:
                     if len(self._passes) < MAX_DROPS:
                         self._passes.setdefault(item.name, _Pass(outer.root, item.name))
                 elif not is_regular(item):
                     # A directory of somebody who isn't trusted is no news.
-                    if spool.drop_owner(item.name, status) is None:
+                    if drops.owner(item.name, status) is None:
                         self._odd(item.name)
                 elif not item.name.startswith(".") or time.time() - status.st_mtime > STALE_SECONDS:
                     # From the time when requests lay here, or a stranger's.
@@ -164,7 +164,7 @@ class _Pass:
         """Go on in a directory of requests."""
         uid = int(self._name.partition("-")[0])
         directory = f"{self.root}/{layout.REQUESTS}/{self._name}/"
-        for item in self.slice(lambda: spool.open_drop(self.root, self._name, trust)):
+        for item in self.slice(lambda: drops.opened(self.root, layout.REQUESTS, self._name, trust)):
             name = item.name
             if name.startswith("."):
                 self._tidy(item)

@@ -26,10 +26,10 @@ def build(line: str, root: str, trusted_uids: list[int], insist: bool = True) ->
     trust = worker.rule(trusted_uids)
     store = Store(root, trust, writable=False)
     try:
-        key = requested.carry_out(requests.read(line.encode()), trust, store.exists, insist=insist)
+        key = requested.carry_out(requests.read(line.encode()), trust, store.holds, insist=insist)
     except (requested.RefusedError, requests.BadRequestError) as error:
         return str(error)
-    return None if key is None or store.exists(key) else _why_not()
+    return None if key is None or store.holds(key) else _why_not()
 
 
 def import_module(name: str, path: list[str], trusted_uids: list[int]) -> str | None:

@@ -145,7 +145,7 @@ def ask(store: Store, wishes: Iterable[Wish], seconds: float) -> Iterator[Grante
 
 
 def _answer(store: Store, request: Request | None) -> str | None:
-    if request is None or store.exists(request.key):
+    if request is None or store.holds(request.key):
         return None
     failure = spool.failure(store.path, request.key)
     return "a daemon rejected the request" if failure is None else failure.reason

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.daemon import history, interpreters, jobs, turns
+from nbcache.daemon import history, interpreters, jobs, rebuilding, turns
 from nbcache.daemon.audit import Audit
 from nbcache.daemon.catalogue import Catalogue
 from nbcache.daemon.confinement import Uids
@@ -34,7 +34,7 @@ from nbcache.metrics import meter
 from nbcache.metrics.meter import Meter
 from nbcache.protocol import heartbeats, spool
 from nbcache.protocol.heartbeats import Heartbeat
-from nbcache.store import atomic, tree
+from nbcache.store import atomic, quarantine, tree
 from nbcache.store.directory import Refusal, Store
 from nbcache.store.usage import SELF_TEST
 
@@ -123,6 +123,7 @@ class Service:
         self.workers = options.workers or os.cpu_count() or 1
         self._jobs: dict[str, Job] = {}
         self._pools = Pools(self._make_pool)
+        self._approval = rebuilding.Approval()
         self._intake = Intake(self._say_odd)
         self._room = turns.Room(self._jobs)
         self._ignored: dict[str, None] = {}
@@ -206,6 +207,8 @@ class Service:
                 self.meter.prune(os.path.lexists)
                 counted = self.catalogue.recount(time.monotonic() + HOUSE_BUDGET)
                 self.catalogue.fold_usage(time.monotonic() + HOUSE_BUDGET)
+                self._approval.go_on(self.store, HOUSE_BUDGET)
+                rebuilding.have_rebuilt(self.store)
                 if counted:
                     evicted = self.catalogue.evict(self.settings.max_size, HOUSE_BUDGET)
                     if evicted.removed:
@@ -214,6 +217,7 @@ class Service:
                 if time.monotonic() - swept > SWEEP_SECONDS or not swept:
                     swept = time.monotonic()
                     self.store.sweep()
+                    quarantine.sweep(self.store.path, self.store.trust)
                     spool.sweep_answers(self.store.path, self._file_time())
                     heartbeats.sweep(self.store.path, self.store.trust, self._file_time())
                 self._report("housekeeping", None)
@@ -433,7 +437,7 @@ class Service:
             job.paths.add(waiting.path)
         elif age > spool.MAX_AGE:
             self._reject(waiting, "it is older than a day")
-        elif self.store.exists(request.key) or spool.failure(self.store.path, request.key) is not None:
+        elif self.store.holds(request.key) or spool.failure(self.store.path, request.key) is not None:
             self._answer(waiting)
         elif spool.is_answered(waiting.path):
             self._ignore(waiting.path)
@@ -488,14 +492,14 @@ class Service:
 
     def _start_job(self, job: Job) -> bool:
         key = job.request.key
-        if self.store.exists(key):
+        if self.store.holds(key):
             self._finish(job, None)
             return False
         # Held until the request is answered: another daemon, or a client that builds for itself, waits or goes on.
         job.lease = self.store.lease(key)
         if job.lease is None:
             return False
-        if self.store.exists(key):
+        if self.store.holds(key):
             self._finish(job, None)
             return False
         job.attempts += 1

@@ -5,13 +5,11 @@ uid, there until it is answered: then the entry lies in the store, or a failure 
 request is removed. *A request that is answered, and no entry, means build it yourself.* ``when`` is in milliseconds
 since 1970, as 12 hexadecimal digits, by the clock of who asks: by it the newest are told without looking into any.
 
-The directories are their users' own. ``requests/`` may be writable by anybody, and sticky; if all requests lay there, a
-trusted user's file that a stranger moved in would be that user's request, since a file keeps its owner. So a directory
-counts only if it is none by way of a link, has its owner's uid in its name, and nobody else may write it; a file in it
-counts only if, looked at through the open descriptor, it is regular, its owner is the directory's, it has one name, is
-not larger than a request may be, and passes the rule of trust (:mod:`nbcache.trust`): a function that is to be compiled
-has to be imported or unpickled. The name is compared with what is inside. Where somebody else has taken the name
-``<uid>``, a directory is called ``<uid>-<8 hexadecimal digits>``.
+The directories are their users' own (:mod:`nbcache.store.drops`): if all requests lay in one that everybody may write,
+a trusted user's file that a stranger moved in would be that user's request. A file counts only if, looked at through
+the open descriptor, it is regular, its owner is the directory's, it has one name, is not larger than a request may be,
+and passes the rule of trust (:mod:`nbcache.trust`): a function that is to be compiled has to be imported or unpickled.
+The name is compared with what is inside.
 
 ``answers/<name of a request>``: it is answered, by a daemon that can't remove it (another uid's). Who asked does.
 
@@ -29,22 +27,19 @@ import hashlib
 import json
 import os
 import re
-import stat
 import time
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.passing import let_pass, suppressed
-from nbcache.protocol import heartbeats, requests
+from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError
-from nbcache.store import atomic, bounded, folders, layout
+from nbcache.store import atomic, bounded, drops, folders, layout
 from nbcache.store.folders import Folder
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from nbcache.protocol.requests import Request
     from nbcache.trust import Trust
 
@@ -61,7 +56,6 @@ MAX_SCANNED: Final = 10_000
 """How many requests are listed where nothing else is said."""
 _MAX_REASON: Final = 2000
 _WHEN: Final = re.compile(r"[0-9a-f]{12}", re.ASCII)
-_DROP: Final = re.compile(r"([0-9]{1,10})(?:-[0-9a-f]{8})?", re.ASCII)
 
 
 class Waiting(NamedTuple):
@@ -124,7 +118,7 @@ def submit(root: str, request: Request) -> str | None:
     # the length of the old.
     name = f"{request.key}.{when}-{os.urandom(8).hex()}{SUFFIX}"
     try:
-        directory = _own_drop(root)
+        directory = drops.own(root, layout.REQUESTS)
         if directory is None:
             return None
         path = f"{directory}/{name}"
@@ -133,27 +127,6 @@ def submit(root: str, request: Request) -> str | None:
         let_pass(raised)
         return None
     return path
-
-
-def _own_drop(root: str) -> str | None:
-    """Return the directory for one's own requests, made if need be. Raises OSError."""
-    uid = os.geteuid()
-    # The second name is for when a stranger has the first; nobody knows which it is before there is such a process.
-    process = f"{atomic.host()} {os.getpid()} {heartbeats.birth(os.getpid())}".encode()
-    for name in (str(uid), f"{uid}-{hashlib.blake2b(process, digest_size=4).hexdigest()}"):
-        path = f"{root}/{layout.REQUESTS}/{name}"
-        atomic.make_directory(path)
-        status = os.lstat(path)
-        if drop_owner(name, status) == uid:
-            return path
-    return None
-
-
-def drop_owner(name: str, status: os.stat_result) -> int | None:
-    """Return whose requests lie in a directory of this name and status; None if it is no such directory."""
-    named = _DROP.fullmatch(name)
-    right = named is not None and stat.S_ISDIR(status.st_mode) and int(named[1]) == status.st_uid
-    return status.st_uid if right else None
 
 
 def waits(path: str) -> bool:
@@ -193,31 +166,11 @@ def sweep_answers(root: str, now: float) -> int:
     return 0
 
 
-def open_drop(root: str, name: str, trust: Trust) -> Folder | None:
-    """Return the directory of this name if it is a trusted user's for requests; it is to be closed."""
-    try:
-        folder = Folder(root, f"{layout.REQUESTS}/{name}")
-    except OSError as raised:
-        let_pass(raised)
-        return None
-    status = folder.status
-    if drop_owner(name, status) in trust.uids and trust.writers_problem(status, folder.fileno()) is None:
-        return folder
-    folder.close()
-    return None
-
-
-def drops(root: str) -> Iterator[str]:
-    """Yield the names in ``requests/`` that a directory of requests may have."""
-    with suppressed(OSError), Folder(root, layout.REQUESTS) as folder:
-        yield from (item.name for item in folder.items() if _DROP.fullmatch(item.name))
-
-
 def scan(root: str, trust: Trust, most: int = MAX_SCANNED) -> list[Waiting]:
     """Return the requests of trusted users, *most* at most, the oldest first."""
     found: list[Waiting] = []
-    for name in drops(root):
-        folder = open_drop(root, name, trust)
+    for name in drops.names(root, layout.REQUESTS):
+        folder = drops.opened(root, layout.REQUESTS, name, trust)
         if folder is not None:
             with folder, suppressed(OSError):
                 uid = folder.status.st_uid
@@ -231,7 +184,7 @@ def take(waiting: Waiting, trust: Trust) -> Request | Rejected | None:
     """Read a file of the spool; None if it is gone."""
     directory, _, name = waiting.path.rpartition("/")
     root, _, drop = directory.rpartition(f"/{layout.REQUESTS}/")
-    folder = open_drop(root, drop, trust)
+    folder = drops.opened(root, layout.REQUESTS, drop, trust)
     if folder is None:
         return None
     with folder:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -68,13 +69,25 @@ class BadEntry(NamedTuple):
 class FoundEntry:
     """An entry that may be used. ``section(name)`` checks each section before it returns it."""
 
-    __slots__ = ("_parsed", "header", "path")
+    __slots__ = ("_parsed", "header", "path", "proven")
 
-    def __init__(self, path: str, parsed: ParsedEntry) -> None:
+    def __init__(self, path: str, parsed: ParsedEntry, *, proven: bool = True) -> None:
         """Wrap an entry that was found trusted and valid."""
         self.path = path
+        self.proven = proven
+        """Whether some process is known to have used it and ended well (:mod:`nbcache.store.quarantine`)."""
         self.header = parsed.header
         self._parsed = parsed
+
+    @property
+    def digest(self) -> str:
+        """What tells it from every other entry, also from one of the same key: 32 hex digits."""
+        return self._parsed.digest.hex()
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it can be read and is as it was written."""
+        return all(self.section(name) is not None for name in self.section_sizes)
 
     @property
     def section_sizes(self) -> dict[str, int]:
@@ -143,14 +156,18 @@ class Store:
                 reject(UNTRUSTED if error.errno == errno.ELOOP else UNREADABLE)
                 continue
             try:
-                found = self._check(fd, key)
+                status = os.fstat(fd)
+                found = self._check(fd, status, key)
+            except OSError as raised:
+                let_pass(raised)
+                found = UNREADABLE
             finally:
                 os.close(fd)
             if isinstance(found, str):
                 reject(found)
                 continue
             found.refetch(_Later(path, self.trust, found.digest, found.size))
-            yield FoundEntry(path, found)
+            yield FoundEntry(path, found, proven=status.st_mode & stat.S_IXUSR != 0)
 
     def exists(self, key: str) -> bool:
         """Whether something lies under a key: one ``stat``, nothing is checked."""
@@ -160,6 +177,24 @@ class Store:
             let_pass(raised)
             return False
         return True
+
+    def holds(self, key: str) -> bool:
+        """Whether something under a key can be used: all of it is read and checked. Never raises.
+
+        What nobody uses is no reason not to build it: damaged entries, and those that programs crashed with.
+        """
+        from nbcache.store import quarantine
+
+        suspects: dict[str, quarantine.Suspect] | None = None
+        for found in self.find(key, lambda _reason: None):
+            if not found.whole:
+                continue
+            if not found.proven:
+                suspects = quarantine.read(self.path, self.trust) if suspects is None else suspects
+                if found.digest in suspects and suspects[found.digest].condemned:
+                    continue
+            return True
+        return False
 
     def stamp(self, key: str) -> tuple[int, int, int] | None:
         """Return what tells whether something new lies under a key: one ``stat``; None if nothing does."""
@@ -318,9 +353,8 @@ class Store:
         if count:
             self.write_usage({"processes": 0, "evicted": count, "evicted_bytes": size, "end": time.time()})
 
-    def _check(self, fd: int, key: str) -> ParsedEntry | str:
+    def _check(self, fd: int, status: os.stat_result, key: str) -> ParsedEntry | str:
         try:
-            status = os.fstat(fd)
             if not self.trust.allows(status, fd) or not self._trusts_shard(key[:2]):
                 return UNTRUSTED
             found = examine_open(fd, status.st_size)
@@ -366,7 +400,7 @@ class Store:
                 return None
             return UNTRUSTED if error.errno == errno.ELOOP else UNREADABLE
         try:
-            found = self._check(fd, key)
+            found = self._check(fd, os.fstat(fd), key)
             if isinstance(found, str):
                 return found
             whole = all(found.section(name) is not None for name in found.section_sizes)

@@ -6,7 +6,7 @@
     $NBCACHE_DIR/v1/objects/ab/<62 hex>.nbo     an entry, base slot
     $NBCACHE_DIR/v1/objects/ab/<62 hex>.1.nbo   further variants of the same key, .1 to .7
     $NBCACHE_DIR/v1/objects/ab/.<name>.tmp      being written; swept when older than an hour
-    $NBCACHE_DIR/v1/requests  v1/answers  v1/failed  v1/leases  v1/usage  v1/daemon
+    $NBCACHE_DIR/v1/requests  v1/answers  v1/failed  v1/leases  v1/usage  v1/trials  v1/daemon
 
 Slots of one key are filled without gaps (removing one moves the last into its place), so that a reader may stop at the
 first one that is missing.
@@ -27,6 +27,7 @@ REQUESTS: Final = f"{LAYOUT}/requests"
 ANSWERS: Final = f"{LAYOUT}/answers"
 FAILED: Final = f"{LAYOUT}/failed"
 LEASES: Final = f"{LAYOUT}/leases"
+TRIALS: Final = f"{LAYOUT}/trials"
 USAGE: Final = f"{LAYOUT}/usage"
 DAEMON: Final = f"{LAYOUT}/daemon"
 USAGE_TOTAL: Final = f"{LAYOUT}/usage.json"

@@ -17,11 +17,12 @@ _TREE: Final = (
     (layout.LEASES, atomic.DIR_MODE),
     (layout.DAEMON, atomic.DIR_MODE),
     # Open to everybody who may read, and sticky: a client whose uid may not write entries still asks for them
-    # (requests/, in a directory of its own there) and tells that it used them (usage/), or eviction would take what
-    # only such clients use. Nothing that lies there is trusted, only read as bounded data. Whoever wants it otherwise
-    # changes the mode: it is set only when the directory is made.
+    # (requests/), tells what it crashed with (trials/; both in a directory of its own there) and that it used them
+    # (usage/), or eviction would take what only such clients use. Nothing that lies there is trusted for where it lies.
+    # Whoever wants it otherwise changes the mode: it is set only when the directory is made.
     (layout.REQUESTS, atomic.DROP_MODE),
     (layout.USAGE, atomic.DROP_MODE),
+    (layout.TRIALS, atomic.DROP_MODE),
     # Last: where this one is, the others are.
     (layout.OBJECTS, atomic.DIR_MODE),
 )

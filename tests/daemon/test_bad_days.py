@@ -255,7 +255,7 @@ def test_parts_of_the_store_are_deleted(place, programs):
     store = place / "store"
     with daemons.daemon(store) as daemon:
         modes = {path: path.stat().st_mode for path in (store / "v1").iterdir() if path.is_dir()}
-        assert len(modes) == 7
+        assert len(modes) == 8
         for path in modes:
             deleted(path)
             daemons.wait_for(path.is_dir, 30, lambda: daemon.log)

@@ -36,13 +36,19 @@ LIB = "from numba import njit\n@njit\ndef first(a):\n    return a.sum() + len(a)
 
 
 def warm_costs(tmp_path):
-    """The second run's costs: of the decorators, the first hit, all further ones, and calling again."""
+    """The third run's costs: of the decorators, the first hit, all further ones, and calling again.
+
+    The second one is the first to use what it finds, and so notes that (`nbcache.client.trials`).
+    """
     (tmp_path / "lib.py").write_text(LIB)
     (tmp_path / "main.py").write_text(PROGRAM)
-    outcomes = [proc.run([tmp_path / "main.py"], tmp_path / "store", cwd=tmp_path) for _ in range(2)]
-    assert [outcome.stderr for outcome in outcomes] == ["", ""]
-    cold, warm = (json.loads(outcome.stdout) for outcome in outcomes)
-    assert [part[0] for part in cold[1:4]] == [part[0] for part in warm[1:4]]
+    outcomes = [proc.run([tmp_path / "main.py"], tmp_path / "store", cwd=tmp_path) for _ in range(3)]
+    assert [outcome.stderr for outcome in outcomes] == [""] * 3
+    cold, trial, warm = (json.loads(outcome.stdout) for outcome in outcomes)
+    assert [part[0] for part in cold[1:4]] == [part[0] for part in trial[1:4]] == [part[0] for part in warm[1:4]]
+    # Only the first use of an entry on trial costs anything worth mentioning.
+    assert trial[2][1]["files opened"] == warm[2][1]["files opened"]
+    assert trial[1][1]["files opened"] <= warm[1][1]["files opened"] + 25
     assert cold[2][1]["LLVM runs"] >= FURTHER  # the instruments work
     assert cold[2][1]["locks"] >= FURTHER
     return warm[0], *[part[1] for part in warm[1:4]], warm[4]

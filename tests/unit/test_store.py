@@ -70,7 +70,7 @@ def as_nobody(work):
 
 
 FOLDERS = ("", "v1", "v1/objects", "v1/failed", "v1/leases", "v1/daemon", f"v1/objects/{key()[:2]}")
-DROPS = ("v1/requests", "v1/usage")
+DROPS = ("v1/requests", "v1/trials", "v1/usage")
 
 
 @contextmanager

@@ -1,0 +1,105 @@
+"""Entries on trial: noted before they are used for the first time, so that a crash can be laid at their door.
+
+What the files hold is said in :mod:`nbcache.store.quarantine`. That a process dies of a fatal signal is told by
+:mod:`faulthandler`, which is switched on while entries are on trial, unless the program did so itself: then nothing is
+noted. An entry that some process has used and ended well costs nothing here.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import fcntl
+import os
+import resource
+import time
+from typing import TYPE_CHECKING, Final
+
+from nbcache.passing import suppressed
+from nbcache.plain import one_line
+from nbcache.store import atomic, drops, layout, quarantine
+from nbcache.store.quarantine import CRASH, KEYS
+
+if TYPE_CHECKING:
+    from nbcache.store.directory import FoundEntry, Store
+
+LOOK_SECONDS: Final = 10.0
+"""How long what others crashed with is believed to be all [s]."""
+MAX_PROVEN: Final = 2000
+"""How many entries a process says to be good when it ends."""
+_HIGH: Final = 500
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class Trials:
+    """The entries on trial in one process."""
+
+    def __init__(self, store: Store) -> None:
+        """Look at nothing yet."""
+        self._store = store
+        self._looked = -LOOK_SECONDS
+        self._suspects: dict[str, quarantine.Suspect] = {}
+        self._pid = 0
+        self._keys = -1
+        self._crash = -1
+        self._stem = ""
+        self._noted: dict[str, str] = {}
+
+    def condemned(self, entry: FoundEntry) -> bool:
+        """Whether an entry is to be passed over."""
+        now = time.monotonic()
+        if now - self._looked >= LOOK_SECONDS:
+            self._looked = now
+            self._suspects = quarantine.read(self._store.path, self._store.trust)
+        suspect = self._suspects.get(entry.digest)
+        return suspect is not None and suspect.condemned
+
+    def begin(self, entry: FoundEntry) -> None:
+        """Note that an entry is about to be used. Never raises."""
+        with suppressed(OSError, ValueError):
+            if self._pid != os.getpid():
+                self._open()
+            if self._keys >= 0 and entry.digest not in self._noted:
+                name = one_line(entry.header.function)[:200]
+                line = f"{entry.digest} {entry.header.key} {time.time():.3f} {name}\n"
+                os.write(self._keys, line.encode("utf-8", "replace"))
+                self._noted[entry.digest] = entry.path
+
+    def finish(self) -> None:
+        """The process ends well: nothing that it used is to blame for anything. Never raises."""
+        if self._pid != os.getpid() or self._keys < 0:
+            return
+        with suppressed(OSError, ValueError):
+            faulthandler.disable()
+            # A forked child may have crashed.
+            crashed = os.fstat(self._crash).st_size > 0
+            os.close(self._keys)
+            os.close(self._crash)
+            self._keys = -1
+            if not crashed:
+                for suffix in (CRASH, KEYS):
+                    os.unlink(self._stem + suffix)
+                for digest, path in list(self._noted.items())[:MAX_PROVEN]:
+                    quarantine.approve(path, digest)
+
+    def _open(self) -> None:
+        """Begin to note. In a forked child too: what its parent noted is its parent's. Raises OSError."""
+        inherited, self._pid, self._keys, self._noted = self._keys >= 0, os.getpid(), -1, {}
+        # Whoever has fatal errors told elsewhere wants them there.
+        if faulthandler.is_enabled() and not inherited:
+            return
+        drop = drops.own(self._store.path, layout.TRIALS)
+        if drop is None:
+            return
+        self._stem = f"{drop}/{atomic.unique()}"
+        self._crash = _high(os.open(self._stem + CRASH, _CREATE, atomic.FILE_MODE))
+        self._keys = _high(os.open(self._stem + KEYS, _CREATE, atomic.FILE_MODE))
+        faulthandler.enable(self._crash, all_threads=False)
+
+
+def _high(fd: int) -> int:
+    """Move a descriptor out of the way: a program that closes all and opens its own won't have this number soon."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, min(_HIGH, most - 10))
+    finally:
+        os.close(fd)

@@ -1,0 +1,78 @@
+"""Entries on trial: approving what programs used well, and building again what they crashed with.
+
+A process may say of its own entries that it used them well. Whoever shares a store with the one who owns them can't, so
+a daemon does it for them, by what their usage records say: only a process that ended well leaves one.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+from nbcache.daemon.prewarming import SECTION
+from nbcache.plain import one_line
+from nbcache.protocol import requests, spool
+from nbcache.protocol.requests import BadRequestError
+from nbcache.store import bounded, quarantine, usage
+
+if TYPE_CHECKING:
+    from nbcache.store.directory import FoundEntry, Store
+
+_log = logging.getLogger("nbcache")
+REMEMBERED: Final = 100_000
+"""How many records are known not to be looked at again."""
+
+
+class Approval:
+    """Of one store, by its owner's daemon."""
+
+    def __init__(self) -> None:
+        """Know no record yet."""
+        self._seen: set[str] = set()
+
+    def go_on(self, store: Store, seconds: float) -> None:
+        """Approve what new records of trusted users say was used, for so long [s]."""
+        deadline = time.monotonic() + seconds
+        for path in usage.paths(store.path):
+            if time.monotonic() > deadline:
+                return
+            if path in self._seen:
+                continue
+            if len(self._seen) >= REMEMBERED:
+                self._seen.clear()
+            self._seen.add(path)
+            found = bounded.read_json(path, usage.MAX_RECORD, store.trust)
+            record = None if found is None else usage.clean(found[0])
+            if record is not None:
+                for key in record["hits"]:
+                    _approve(store, key, record["start"])
+
+
+def _approve(store: Store, key: str, since: float) -> None:
+    """Approve the entries of a key that were there when somebody began who used them."""
+    for found in store.find(key, lambda _reason: None):
+        if not found.proven and found.header.created < since:
+            quarantine.approve(found.path, found.digest)
+
+
+def have_rebuilt(store: Store) -> None:
+    """Remove what is quarantined, and ask for it again where it says how to: workers do the rest."""
+    for suspect in quarantine.read(store.path, store.trust).values():
+        if not suspect.condemned:
+            continue
+        for found in list(store.find(suspect.key, lambda _reason: None)):
+            if found.digest == suspect.digest:
+                asked = _ask(store, found)
+                if store.remove(found.path):
+                    what = "it is built again" if asked else "whoever needs it builds it"
+                    name = one_line(found.header.function)
+                    _log.warning("%d programs crashed with the entry of %s: %s", suspect.crashes, name, what)
+
+
+def _ask(store: Store, found: FoundEntry) -> bool:
+    line = found.section(SECTION)
+    try:
+        return line is not None and spool.submit(store.path, requests.read(line)) is not None
+    except BadRequestError:
+        return False

@@ -1,0 +1,65 @@
+"""Directories of users inside a directory that everybody may write: ``<where>/<uid>/``, or ``<where>/<uid>-<8 hex>/``.
+
+A file keeps its owner when somebody else renames it, so in a directory that many may write an owner proves nothing. A
+directory of one's own does: nobody else can put a file there. It counts only if it is none by way of a link, has its
+owner's uid in its name, and nobody else may write it. The longer name is for where a stranger has taken the shorter
+one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from typing import TYPE_CHECKING, Final
+
+from nbcache.passing import let_pass, suppressed
+from nbcache.store import atomic
+from nbcache.store.folders import Folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nbcache.trust import Trust
+
+_NAME: Final = re.compile(r"([0-9]{1,10})(?:-[0-9a-f]{8})?", re.ASCII)
+_SECOND: Final = os.urandom(4).hex()
+"""Nobody knows which the second name is before there is such a process."""
+
+
+def own(root: str, where: str) -> str | None:
+    """Return the path of this process's own directory, made if need be; None if it can't be had. Raises OSError."""
+    uid = os.geteuid()
+    for name in (str(uid), f"{uid}-{_SECOND}"):
+        path = f"{root}/{where}/{name}"
+        atomic.make_directory(path)
+        if owner(name, os.lstat(path)) == uid:
+            return path
+    return None
+
+
+def owner(name: str, status: os.stat_result) -> int | None:
+    """Return whose directory of this name and status it is; None if it is nobody's."""
+    named = _NAME.fullmatch(name)
+    right = named is not None and stat.S_ISDIR(status.st_mode) and int(named[1]) == status.st_uid
+    return status.st_uid if right else None
+
+
+def names(root: str, where: str) -> Iterator[str]:
+    """Yield the names there that a user's directory may have. Never raises."""
+    with suppressed(OSError), Folder(root, where) as folder:
+        yield from (item.name for item in folder.items() if _NAME.fullmatch(item.name))
+
+
+def opened(root: str, where: str, name: str, trust: Trust) -> Folder | None:
+    """Return the directory of this name if it is a trusted user's; it is to be closed. Never raises."""
+    try:
+        folder = Folder(root, f"{where}/{name}")
+    except OSError as raised:
+        let_pass(raised)
+        return None
+    status = folder.status
+    if owner(name, status) in trust.uids and trust.writers_problem(status, folder.fileno()) is None:
+        return folder
+    folder.close()
+    return None

@@ -1,0 +1,173 @@
+"""Entries that programs crashed with: ``v1/trials/<uid>/<process>.keys`` and ``.crash``.
+
+An entry is on trial until a process that used it has ended well; its owner's execute permission says that one has.
+A process that is about to use entries on trial notes them, before, in a file ``.keys``, one line each::
+
+    <digest of the entry, 32 hex> <key> <when, Unix s> <function>
+
+and has the interpreter write into the file ``.crash`` beside it, which is empty until then, should it die of a fatal
+signal. One that ends well leaves nothing, one that is killed by somebody an empty file. So a file ``.crash`` that isn't
+empty is a crash, and the entries that were begun with within :data:`WINDOW_SECONDS` before it are suspected of it. What
+was suspected :data:`CRASHES` times is passed over, by everybody who trusts those who say so. An entry is known by its
+digest, so one that was built again begins anew.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections import defaultdict
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nbcache.passing import suppressed
+from nbcache.store import bounded, drops, layout
+from nbcache.store.entry import DIGEST_OFFSET, DIGEST_SIZE
+from nbcache.trust import OPEN_FLAGS
+
+if TYPE_CHECKING:
+    from nbcache.store.folders import Folder
+    from nbcache.trust import Trust
+
+CRASHES: Final = 2
+"""After so many crashes an entry is passed over."""
+WINDOW_SECONDS: Final = 5.0
+"""How long after its first use began an entry is suspected of a crash [s]."""
+PROVEN: Final = stat.S_IXUSR
+"""The permission of an entry's file which says that a process used it and ended well."""
+CRASH: Final = ".crash"
+KEYS: Final = ".keys"
+STALE_SECONDS: Final = 3600.0
+"""From this age what nobody crashed with is removed [s]: its process was killed, or goes on with what it has proven."""
+KEPT_SECONDS: Final = 30 * 86400.0
+"""How long a crash is remembered [s]."""
+MAX_FILES: Final = 5000
+"""How many files of a user are looked at."""
+MAX_KEYS: Final = 1 << 20
+"""How much of a file is read [bytes]."""
+
+
+class Suspect(NamedTuple):
+    """An entry that processes crashed with."""
+
+    digest: str
+    key: str
+    function: str
+    crashes: int
+    latest: float
+    """When that happened last [Unix s]."""
+
+    @property
+    def condemned(self) -> bool:
+        """Whether it is passed over."""
+        return self.crashes >= CRASHES
+
+
+def read(root: str, trust: Trust) -> dict[str, Suspect]:
+    """Return what is suspected by trusted users, by digest. Never raises."""
+    found: dict[str, Suspect] = {}
+    for name in _names(root, trust):
+        folder = drops.opened(root, layout.TRIALS, name, trust)
+        if folder is None:
+            continue
+        with folder, suppressed(OSError):
+            for item in islice(folder.items(), MAX_FILES):
+                if item.name.endswith(CRASH):
+                    status = item.stat(follow_symlinks=False)
+                    if status.st_size:
+                        _add(found, folder, item.name.removesuffix(CRASH), status.st_mtime, trust)
+    return found
+
+
+def approve(path: str, digest: str) -> None:
+    """Say of an entry that it was used well, if it is one's own and still the same. Never raises."""
+    with suppressed(OSError):
+        fd = os.open(path, OPEN_FLAGS)
+        try:
+            status = os.fstat(fd)
+            same = os.pread(fd, DIGEST_SIZE, DIGEST_OFFSET).hex() == digest
+            if same and status.st_uid == os.geteuid() and stat.S_ISREG(status.st_mode):
+                os.fchmod(fd, stat.S_IMODE(status.st_mode) | PROVEN)
+        finally:
+            os.close(fd)
+
+
+def clear(root: str, trust: Trust, digests: set[str] | None = None) -> int:
+    """Forget crashes, all or those with one of these entries; return how many were forgotten."""
+    count = 0
+    for name in _names(root, trust):
+        folder = drops.opened(root, layout.TRIALS, name, trust)
+        if folder is None:
+            continue
+        with folder, suppressed(OSError):
+            for item in list(islice(folder.items(), MAX_FILES)):
+                stem = item.name.removesuffix(CRASH)
+                if stem == item.name or not item.stat(follow_symlinks=False).st_size:
+                    continue
+                if digests is None or digests & {digest for digest, *_ in _lines(folder, stem, trust)[0]}:
+                    count += folder.remove(item.name)
+                    folder.remove(stem + KEYS)
+    return count
+
+
+def sweep(root: str, trust: Trust) -> int:
+    """Remove what is of no use any more; return how many files went. Never raises."""
+    count, now = 0, time.time()
+    for name in _names(root, trust):
+        folder = drops.opened(root, layout.TRIALS, name, trust)
+        if folder is None:
+            continue
+        with folder, suppressed(OSError):
+            for item in list(islice(folder.items(), MAX_FILES)):
+                status = item.stat(follow_symlinks=False)
+                crash = item.name.removesuffix(KEYS).removesuffix(CRASH) + CRASH
+                kept = KEPT_SECONDS if _size(folder, crash) else STALE_SECONDS
+                if now - status.st_mtime > kept:
+                    count += folder.remove(item.name)
+    return count
+
+
+def _names(root: str, trust: Trust) -> list[str]:
+    # Not all that lie there: strangers may make as many as they like.
+    plain = [str(uid) for uid in trust.uids]
+    return plain + [name for name in islice(drops.names(root, layout.TRIALS), MAX_FILES) if name not in plain]
+
+
+def _size(folder: Folder, name: str) -> int:
+    with suppressed(OSError):
+        return os.stat(name, dir_fd=folder.fileno(), follow_symlinks=False).st_size
+    return 0
+
+
+def _add(found: dict[str, Suspect], folder: Folder, stem: str, crashed: float, trust: Trust) -> None:
+    lines, noted = _lines(folder, stem, trust)
+    if not lines:
+        return
+    # By one clock each: how long before the last line by the program's, how long ago that was by the store's.
+    last = lines[-1][2]
+    recent = {line for line in lines if last - line[2] + crashed - noted < WINDOW_SECONDS}
+    for digest, key, _, function in recent:
+        before = found.get(digest)
+        crashes, latest = (before.crashes, before.latest) if before is not None else (0, 0.0)
+        found[digest] = Suspect(digest, key, function, crashes + 1, max(latest, crashed))
+
+
+def _lines(folder: Folder, stem: str, trust: Trust) -> tuple[list[tuple[str, str, float, str]], float]:
+    """Return what a process noted, and when it noted the last of it [Unix s]."""
+    with suppressed(OSError, ValueError):
+        fd = folder.open(stem + KEYS, OPEN_FLAGS)
+        try:
+            status = os.fstat(fd)
+            if not trust.allows(status, fd):
+                return [], 0.0
+            text = bounded.read_up_to(fd, MAX_KEYS).decode("utf-8", "replace")
+        finally:
+            os.close(fd)
+        by_digest: defaultdict[str, tuple[str, str, float, str]] = defaultdict()
+        for line in text.splitlines():
+            parts = line.split(" ", 3)
+            if len(parts) == 4 and layout.is_key(parts[1]):
+                by_digest[parts[0]] = (parts[0], parts[1], float(parts[2]), parts[3])
+        return sorted(by_digest.values(), key=lambda each: each[2]), status.st_mtime
+    return [], 0.0

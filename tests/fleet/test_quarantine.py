@@ -1,0 +1,202 @@
+"""Entries whose code crashes: few processes die, the others pass them over, and they are built again."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import struct
+
+import pytest
+from nbtest import daemons, proc, usage
+
+from nbcache.config import Settings
+from nbcache.store import entry, quarantine
+from nbcache.store.directory import Store
+from nbcache.trust import Trust
+
+LIB = "from numba import njit\n@njit\ndef g(x):\n    return x * 3\n@njit\ndef f(x):\n    return x + 41\n"
+MAIN = "import lib\nprint(lib.g(1), lib.f(1))\n"
+EXPECTED = "3 42\n"
+
+
+def crashing(code):
+    """The object with every instruction in it replaced by ``ud2``."""
+    changed = bytearray(code)
+    table, size, count = *struct.unpack_from("<Q", code, 0x28), *struct.unpack_from("<HH", code, 0x3A)
+    for number in range(count):
+        row = table + number * size
+        flags, _, offset, length = struct.unpack_from("<QQQQ", code, row + 8)
+        if struct.unpack_from("<I", code, row + 4)[0] == 1 and flags & 4:
+            changed[offset : offset + length] = (b"\x0f\x0b" * length)[:length]
+    return bytes(changed)
+
+
+def spoil(store, function):
+    """Make the entries of a function crash, with all of their digests right."""
+    found = 0
+    for path in sorted((store / "v1/objects").glob("??/*.nbo")):
+        parsed = entry.parse(path.read_bytes())
+        if parsed.header.function == function and "object" in parsed.section_sizes:
+            sections = {name: parsed.section(name) for name in parsed.section_sizes}
+            sections["object"] = crashing(sections["object"])
+            fresh = path.with_suffix(".new")
+            fresh.write_bytes(entry.encode(parsed.header, sections))
+            fresh.rename(path)
+            found += 1
+    assert found
+
+
+@pytest.fixture
+def main(place):
+    (place / "lib.py").write_text(LIB)
+    (place / "main.py").write_text(MAIN)
+    return place / "main.py"
+
+
+def fleet(main, store, count, **extra):
+    """Run so many processes, one after the other; return how many died. The others say what they should."""
+    outcomes = [proc.run([main], store, extra) for _ in range(count)]
+    died = [outcome for outcome in outcomes if outcome.status == -signal.SIGILL]
+    well = [outcome for outcome in outcomes if outcome not in died]
+    assert {outcome.stdout for outcome in well} <= {EXPECTED}, [outcome.stderr for outcome in well]
+    assert {outcome.status for outcome in well} <= {0}
+    return len(died)
+
+
+def doctor(store):
+    return proc.run(["-m", "nbcache", "doctor"], store).stdout
+
+
+@pytest.mark.parametrize("count", [6, pytest.param(50, marks=[pytest.mark.long, pytest.mark.timeout(600)])])
+def test_two_die_and_the_next_one_builds_it_again(main, place, count):
+    store = place / "store"
+    assert fleet(main, store, 2) == 0
+    spoil(store, "lib:f")
+    assert fleet(main, store, 2) == 2
+    assert re.search(r"2 programs crashed when they first used lib:f: passed over", doctor(store))
+    listed = proc.run(["-m", "nbcache", "quarantine", "--json"], store)
+    assert [(each["function"], each["crashes"], each["state"]) for each in json.loads(listed.stdout)] == [
+        ("lib:f", 2, "passed over")
+    ]
+    before = usage.read(store)
+    assert fleet(main, store, count - 2) == 0
+    seen = usage.read(store).since(before)
+    assert dict(seen.misses) == {"quarantined": 1}
+    assert sum(seen.builds_in("lib").values()) == 1
+    assert "lib:f: built again" in doctor(store)
+    assert "quarantined" in proc.run(["-m", "nbcache", "stats"], store).stdout
+    proc.run(["-m", "nbcache", "quarantine", "--clear"], store)
+    assert "no entry is suspected" in proc.run(["-m", "nbcache", "quarantine"], store).stdout
+    proc.verify(store)
+
+
+def test_a_daemon_builds_it_again_for_those_who_can_not(main, place):
+    store = place / "store"
+    with daemons.daemon(store) as daemon:
+        assert fleet(main, store, 2) == 0
+        spoil(store, "lib:f")
+        # They can't write entries; they tell what they crashed with all the same.
+        assert fleet(main, store, 2, NBCACHE_READONLY="1") == 2
+        daemons.wait_for(lambda: "built lib:f" in daemon.log.partition("crashed with the entry")[2], 60)
+        before = usage.read(store)
+        assert fleet(main, store, 2, NBCACHE_READONLY="1") == 0
+        assert not usage.read(store).since(before).misses
+        assert daemon.log.count("2 programs crashed with the entry of lib:f: it is built again") == 1
+        assert daemon.stop() == 0
+    assert "built again" in doctor(store)
+
+
+def test_what_a_process_used_well_is_proven_and_leaves_nothing(main, place):
+    store = place / "store"
+    assert fleet(main, store, 2) == 0
+    modes = {path.stat().st_mode & 0o777 for path in (store / "v1/objects").glob("??/*.nbo") if "lib" in said(path)}
+    assert modes == {0o744}
+    assert not list((store / "v1/trials").glob("*/*"))
+    # From then on nothing is noted at all.
+    (store / "v1/trials" / str(os.geteuid())).rmdir()
+    assert fleet(main, store, 1) == 0
+    assert not list((store / "v1/trials").iterdir())
+    proc.verify(store)
+
+
+def test_a_daemon_approves_of_what_others_used_well(main, place):
+    """Here, of what processes used that notice nothing by themselves, as those of other users don't."""
+    store = place / "store"
+
+    def proven():
+        return [path for path in (store / "v1/objects").glob("??/*.nbo") if path.stat().st_mode & 0o100]
+
+    for _ in range(2):
+        assert proc.run(["-X", "faulthandler", main], store).stdout == EXPECTED
+    assert not proven()
+    with daemons.daemon(store):
+        daemons.wait_for(lambda: {"lib:f", "lib:g"} <= set(map(said, proven())), 60)
+
+
+def said(path):
+    return entry.parse(path.read_bytes()).header.function
+
+
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), 9)", "os._exit(0)", "os.kill(os.getpid(), 15)"])
+def test_who_is_killed_blames_nothing(main, place, end):
+    store = place / "store"
+    assert fleet(main, store, 1) == 0
+    main.write_text(f"import os\n{MAIN}{end}\n")
+    for _ in range(3):
+        proc.run([main], store)
+    assert quarantine.read(str(store), Trust()) == {}
+    assert not quarantine.sweep(str(store), Trust())
+
+
+def test_a_crash_long_after_blames_nothing(main, place):
+    store = place / "store"
+    assert fleet(main, store, 1) == 0
+    # Its crash is dated by the store, so a clock need not pass.
+    main.write_text(
+        f"import os\n{MAIN}import signal\nfrom nbcache.client import session\n"
+        "trials = session._active._trials\nos.utime(trials._stem + '.keys', (1, 1))\nos.kill(os.getpid(), signal.SIGSEGV)\n"
+    )
+    for _ in range(2):
+        assert proc.run([main], store).status == -signal.SIGSEGV
+    assert quarantine.read(str(store), Trust()) == {}
+
+
+def test_who_tells_fatal_errors_elsewhere_goes_on_to(main, place):
+    store = place / "store"
+    assert fleet(main, store, 1) == 0
+    spoil(store, "lib:f")
+    outcome = proc.run(["-X", "faulthandler", main], store)
+    assert outcome.status == -signal.SIGILL
+    assert "Fatal Python error" in outcome.stderr
+    assert quarantine.read(str(store), Trust()) == {}
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
+def test_a_stranger_can_condemn_nothing(main, place):
+    store = place / "store"
+    assert fleet(main, store, 2) == 0
+    spoil(store, "lib:f")
+    assert fleet(main, store, 2) == 2
+    drop = store / "v1/trials" / str(os.geteuid())
+    drop.rename(store / "v1/trials/4321")
+    for path in [store / "v1/trials/4321", *(store / "v1/trials/4321").iterdir()]:
+        os.chown(path, 4321, 4321)
+    assert quarantine.read(str(store), Trust()) == {}
+    assert len(quarantine.read(str(store), Trust(frozenset({4321})))) == 1
+
+
+def test_a_forked_child_that_crashes(main, place):
+    store = place / "store"
+    assert fleet(main, store, 1) == 0
+    spoil(store, "lib:f")
+    main.write_text(
+        "import os, lib\nlib.g(1)\npid = os.fork()\nif pid == 0:\n    lib.f(1)\n    os._exit(0)\n"
+        "print(os.waitpid(pid, 0)[1])\n"
+    )
+    for _ in range(2):
+        assert proc.run([main], store).stdout == f"{int(signal.SIGILL)}\n"
+    found = quarantine.read(str(store), Trust())
+    assert {each.function: each.crashes for each in found.values()}["lib:f"] == 2
+    assert Store.open(Settings(dir=str(store))).holds(next(each.key for each in found.values())) is not None
