@@ -3,11 +3,10 @@
 What is promised of each entry that a job hands in:
 
 - **It is whole.** It is parsed, and every section compared with its digest, from a file in memory that nobody can
-change
-  any more.
+  change any more.
 - **It replaces nothing.** A variant that is there and valid stays; where all slots of a key are taken, it is refused.
-So
-  no job changes what somebody uses.
+  Nor is a variant put beside those that another user asked for, to be found once these are evicted. So no job changes
+  what somebody else uses.
 - **It says where it comes from.** Who asked, as whom the job ran, on which host and for which key, is written over
   whatever the job said of it.
 - **It isn't somebody else's answer.** A job may hand in the entry that it is for, and those of functions which that one
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     from nbcache.daemon.audit import Audit
     from nbcache.store.directory import Store
+    from nbcache.store.entry import Header
 
 _log = logging.getLogger("nbcache")
 MAX_ENTRY: Final = 256 << 20
@@ -46,6 +46,7 @@ MAX_BYTES: Final = 1 << 30
 PROVENANCE: Final = ("asked", "built", "host", "for")
 _NO_MORE: Final = "the job handed in too much"
 _OTHERS: Final = "another user's request waits for that key"
+_BESIDE: Final = "what is under that key was built for another user"
 _NOT_WHOLE: Final = "it is no whole entry"
 
 
@@ -96,6 +97,8 @@ class Publisher:
             reason = self._objection(ticket, header.key, len(data))
             if reason is not None:
                 return self._refuse(ticket, header.key, reason)
+            if self._is_beside(ticket, header):
+                return Published(ok=False, reason=_BESIDE, path=None)
             origin = {"asked": ticket.asked, "built": ticket.built, "host": atomic.host(), "for": ticket.key}
             marked = header._replace(extra={**header.extra, **origin})
             sections = {name: parsed.section(name) or b"" for name in parsed.section_sizes}
@@ -119,6 +122,13 @@ class Publisher:
             record = None
         if record is not None:
             self._store().write_usage(record)
+
+    def _is_beside(self, ticket: Ticket, header: Header) -> bool:
+        """Whether it would be another variant of something that was built for somebody else."""
+        there = [found.header for found in self._store().find(header.key, lambda _reason: None)]
+        if any(each.guard == header.guard for each in there):
+            return False
+        return any(each.extra.get("asked") != ticket.asked for each in there)
 
     def _objection(self, ticket: Ticket, key: str, size: int) -> str | None:
         ticket.count += 1

@@ -3,13 +3,13 @@
 A job can't write the store, and where it has a namespace of users, it can't even tell whose a file is. So it *asks*,
 over the channel that is its own, and waits for the answer::
 
-    {"judge": "writers" | "owner", "sticky": bool} + what it opened   ->  {"problem": text | null} {"entry": true} + a
-    sealed file                                    ->  {"ok": bool, "reason": text, "path": text | null}
+    {"judge": "writers" | "owner", "sticky": bool} + what it opened    ->  {"problem": text | null}
+    {"entry": true} + a sealed file                                     ->  {"ok": bool, "reason": text}
 
 and it *says*, and gets no answer::
 
-    {"started": true}    {"result": JSON} | {"error": text} | {"crash": text}    {"usage": true} + a sealed file
-    {"done": true}
+    {"started": true}    {"result": JSON} | {"error": text} | {"crash": text}
+    {"usage": true} + a sealed file    {"done": true}
 
 An interpreter has such a channel too, while nothing that a job brings runs in it.
 """

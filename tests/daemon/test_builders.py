@@ -516,3 +516,64 @@ def test_packages_that_an_interpreter_imports_by_itself(place, stranger):
         assert ("an interpreter says: the helper runs" in daemon.log) is not stranger
         assert ("the module helper is owned by uid 4321" in daemon.log) is stranger
         assert daemon.stop() == 0
+
+
+FORGERY = """
+from nbcache.daemon import worker
+from nbcache.store import entry
+with open({victim!r}, "rb") as file:
+    found = entry.parse(file.read())
+sections = {{name: found.section(name) for name in found.section_sizes}}
+def hand_in(**changes):
+    header = found.header._replace(extra={{"asked": 0, "built": 0, "host": "trustworthy"}}, **changes)
+    done = worker.HandingStore({store!r}, worker.rule([]), writable=True).publish(header, sections)
+    print("forgery:", done.ok, done.reason, file=sys.stderr)
+hand_in(build="forged")
+for number in range(10):
+    hand_in(guard=f"forged {{number}}")
+worker._current.link.say({{"result": None}})
+import os
+if os.fork() == 0:
+    try:
+        hand_in(build="by a child")
+    finally:
+        os._exit(0)
+os.wait()
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes another user")
+def test_what_one_user_asks_for_replaces_nothing_of_another_s(place):
+    """A trusted user's job hands in what it likes for a function of somebody else's."""
+    python = proc.interpreter_for(54321)
+    if python is None:
+        pytest.skip("no interpreter that an unprivileged user may execute")
+    store, packages = place / "store", proc.packages()
+    theirs = place / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, 54321, 54321)
+    with daemons.daemon(store, python=python, extra={**packages, "NBCACHE_TRUSTED_UIDS": "54321"}) as daemon:
+        good, expected = write(place, "good")
+        assert proc.run([good], store, {**PATIENT, **packages}, python=python).stdout == expected
+        (victim,) = (path for path in store.glob("v1/objects/*/*.nbo") if b'"good:f"' in path.read_bytes())
+        before = victim.read_bytes()
+        main, _ = write(theirs, "forger", FORGERY.format(victim=str(victim), store=str(store)), k=7)
+        asker = {"python": python, "user": 54321}
+        assert proc.run([main], store, {**PATIENT, **packages}, **asker).stdout == "8\n"
+        said = [line.split("forgery: ")[1] for line in daemon.log.splitlines() if "forgery: " in line]
+        beside = ["False what is under that key was built for another user"] * 10
+        only_the_job = "it can't be handed in: only the job itself may do that, and not what it started"
+        assert said == ["True already there", *beside, f"False {only_the_job}"]
+        assert victim.read_bytes() == before
+        outcome = proc.run([good], store, {**PATIENT, **packages, "NBCACHE_LOG": "debug"}, python=python)
+        assert outcome.stdout == expected
+        assert "hit: good:f" in outcome.stderr
+        (log,) = (place / "store-one.state").glob("*/audit.jsonl")
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        added = [line for line in lines if line["function"] == "good:f"]
+        assert [line["asked"] for line in added] == [0]
+        assert {line["host"] for line in lines} == {os.uname().nodename}
+        assert 54321 in {line["asked"] for line in lines}
+        shown = json.loads(proc.run(["-m", "nbcache", "show", "--json", added[0]["key"]], store).stdout)["entries"]
+        assert [each["extra"]["asked"] for each in shown] == [0]
+        assert daemon.stop() == 0

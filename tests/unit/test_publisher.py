@@ -81,13 +81,24 @@ def test_what_is_there_stays(publisher, store):
 
 def test_no_variant_makes_room_for_another(publisher, store):
     for number in range(layout.MAX_SLOTS):
-        assert store.publish(header(key=KEY, guard=str(number)), SECTIONS).ok
+        assert store.publish(header(key=KEY, guard=str(number), extra={"asked": 5}), SECTIONS).ok
     before = {found.header.guard for found in store.find(KEY, pytest.fail)}
     done = take(publisher, encoded(guard="another"))
     assert (done.ok, done.reason) == (False, "there is no room for another variant")
     assert {found.header.guard for found in store.find(KEY, pytest.fail)} == before
     # As before, for whoever may write the store.
     assert store.publish(header(key=KEY, guard="another"), SECTIONS).ok
+
+
+@pytest.mark.parametrize("asked", [5, 7, None])
+def test_another_variant_is_only_put_beside_one_s_own(publisher, store, asked):
+    assert store.publish(header(key=KEY, extra={} if asked is None else {"asked": asked}), SECTIONS).ok
+    done = take(publisher, encoded(guard="another"))
+    if asked == 5:
+        assert done.ok
+    else:
+        assert (done.ok, done.reason) == (False, "what is under that key was built for another user")
+        assert only(store).header.guard == ""
 
 
 def test_what_is_damaged_in_the_store_is_replaced(publisher, store):
