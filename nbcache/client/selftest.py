@@ -205,6 +205,10 @@ def _asked(store: Store) -> list[str]:
 def _clean(settings: Settings, attempt: _Attempt) -> None:
     """Take back what was asked, and remove what was built, as far as this user may."""
     with suppress(Exception):
+        if not attempt.thread.is_alive():
+            from nbcache.client import session
+
+            session.forget()
         store = Store.open(replace(settings, readonly=False))
         if isinstance(store, Refusal):
             return

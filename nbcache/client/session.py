@@ -637,6 +637,13 @@ def _finish() -> None:
         _active.finish()
 
 
+def forget() -> None:
+    """Before this process ends without its exit functions: it leaves no record, and blames nothing that it used."""
+    if _active is not None:
+        _active.counters = Counters()
+        _active.finish()
+
+
 def deactivate() -> None:
     """Stop using the store in this process."""
     if _active is not None and _active.enabled:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from nbcache.metrics.ledger import Ledger, Sums
 from nbcache.protocol import heartbeats
-from nbcache.store import Refusal, Store, layout
+from nbcache.store import Refusal, Store, layout, quarantine
 from nbcache.store.folders import Folder
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ class Looker:
                 found.entries += 1
                 found.size += info.size
         found.failures = _count(store.path, layout.FAILED)
+        found.quarantined = _quarantined(store)
         with suppress(OSError):
             status = os.statvfs(store.path)
             found.free = status.f_bavail * status.f_frsize
@@ -119,6 +120,12 @@ def _look_at_daemons(store: Store, found: Look) -> None:
     counted = max(alive, key=lambda each: each.beat, default=None)
     if counted is not None:
         found.entries, found.size = counted.entries, counted.size
+
+
+def _quarantined(store: Store) -> int:
+    """How many entries are there that are passed over; crashes are remembered for long after one was built again."""
+    condemned = [each for each in quarantine.read(store.path, store.trust).values() if each.condemned]
+    return sum(any(entry.digest == each.digest for entry in store.find(each.key, lambda _: None)) for each in condemned)
 
 
 def _count(root: str, name: str) -> int:

@@ -54,6 +54,7 @@ def test_all_is_well_and_nothing_stays(place):
         assert entries(store) == first
         assert not any("selftest" in name for name in first)
         assert (spool(store), failures(store), list(usage.records(store))) == ([], [], [])
+        assert [path for path in (store / "v1/trials").rglob("*") if path.is_file()] == []
         assert (
             json.loads(proc.run(["-m", "nbcache", "status", "--dir", store, "--json"]).stdout)["daemons"][0]["jobs"]
             == []
