@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from nbcache.store.directory import Store
 
 _POLL_SECONDS: Final = 0.1
-SECTION: Final = "request"
-"""The section of an entry that says how to ask for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ def from_store(store: Store) -> Iterator[Wish]:
     settings = config.numba_settings()
     for info in store.scan():
         for entry in store.find(info.key, lambda _reason: None):
-            line = entry.section(SECTION)
+            line = entry.section(requests.SECTION)
             try:
                 request = None if line is None else requests.read(line)
             except BadRequestError:

@@ -9,6 +9,8 @@ What is promised of each entry that a job hands in:
   what somebody else uses.
 - **It says where it comes from.** Who asked, as whom the job ran, on which host and for which key, is written over
   whatever the job said of it.
+- **It asks for nothing but itself.** An entry says how it can be asked for again, which others do in their own name: by
+  reference only, and under its own key.
 - **It isn't somebody else's answer.** A job may hand in the entry that it is for, and those of functions which that one
   calls: there is no telling beforehand which. But not one that another user's request is waiting for.
 
@@ -26,6 +28,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from nbcache.plain import one_line
+from nbcache.protocol import requests
+from nbcache.protocol.requests import BadRequestError
 from nbcache.store import atomic, entry, layout, usage
 from nbcache.store.publish import PUBLISHED, Published
 
@@ -102,6 +106,8 @@ class Publisher:
             origin = {"asked": ticket.asked, "built": ticket.built, "host": atomic.host(), "for": ticket.key}
             marked = header._replace(extra={**header.extra, **origin})
             sections = {name: parsed.section(name) or b"" for name in parsed.section_sizes}
+            if not _asks_for_itself(header.key, sections.get(requests.SECTION)):
+                del sections[requests.SECTION]
             done = self._store().publish(marked, sections, recache=False, durable=False, keep=True)
         if done.ok and done.path is not None and self._audit is not None and done.reason == PUBLISHED:
             self._audit.record(
@@ -147,3 +153,13 @@ class Publisher:
                 host=os.uname().nodename, reason=reason,
             )  # fmt: skip
         return Published(ok=False, reason=reason, path=None)
+
+
+def _asks_for_itself(key: str, line: bytes | None) -> bool:
+    if line is None:
+        return True
+    try:
+        request = requests.read(line)
+    except BadRequestError:
+        return False
+    return request.key == key and request.value is None

@@ -10,7 +10,6 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
-from nbcache.daemon.prewarming import SECTION
 from nbcache.plain import one_line
 from nbcache.protocol import requests, spool
 from nbcache.protocol.requests import BadRequestError
@@ -71,7 +70,7 @@ def have_rebuilt(store: Store) -> None:
 
 
 def _ask(store: Store, found: FoundEntry) -> bool:
-    line = found.section(SECTION)
+    line = found.section(requests.SECTION)
     try:
         return line is not None and spool.submit(store.path, requests.read(line)) is not None
     except BadRequestError:

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 REQUEST_VERSION: Final = 1
 MAX_REQUEST: Final = 16 << 20
 """The longest request [bytes]. A pickled function holds the arrays it reads."""
+SECTION: Final = "request"
+"""The section of an entry that says how to ask for it."""
 MAX_TEXT: Final = 4096
 MAX_ITEMS: Final = 1000
 KINDS: Final = ("dispatcher", "ufunc", "cfunc")

@@ -11,6 +11,7 @@ from nbcache.daemon import audit, channel
 from nbcache.daemon.audit import Audit
 from nbcache.daemon.channel import BadMessageError
 from nbcache.daemon.publisher import Publisher, Ticket
+from nbcache.protocol.requests import Request
 from nbcache.store import entry, layout
 
 KEY, OTHER = "ab" * 32, "cd" * 32
@@ -70,6 +71,39 @@ def test_what_is_damaged_is_refused(publisher, store, log, at):
     assert not take(publisher, bytes(data)).ok
     assert not store.exists(KEY)
     assert json.loads(log.read_text())["event"] == "refused"
+
+
+def asking(**changes):
+    """An entry that says how to ask for it, or for something else."""
+    fields = {
+        "kind": "dispatcher",
+        "signature": "",
+        "types": {},
+        "value": None,
+        "modules": (),
+        "path": (),
+        "settings": {},
+    }
+    fields.update(
+        function="m:f", source="0" * 32, interpreter="", toolchain="", components=(), created=0.0, host="", pid=1
+    )
+    line = Request(**{**fields, "key": KEY, **changes}).line()
+    return entry.encode(header(key=KEY), {**SECTIONS, "request": line})
+
+
+@pytest.mark.parametrize(
+    "changes", [{"key": OTHER}, {"value": b"cos\nsystem\n(S'id'\ntR.", "source": None, "function": "<dynamic>:f"}]
+)
+def test_how_to_ask_for_an_entry_is_not_how_to_ask_for_something_else(publisher, store, changes):
+    """Whoever has entries built again asks for them in their own name."""
+    assert take(publisher, asking(**changes)).ok
+    assert only(store).section("request") is None
+    assert only(store).section("object") == SECTIONS["object"]
+
+
+def test_how_to_ask_for_an_entry_stays(publisher, store):
+    assert take(publisher, asking()).ok
+    assert json.loads(only(store).section("request"))["key"] == KEY
 
 
 def test_what_is_there_stays(publisher, store):
