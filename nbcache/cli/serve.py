@@ -40,6 +40,13 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser.add_argument("--name", default="", help="among the daemons of this store (default: the host's name)")
     add_job_options(parser)
     parser.add_argument(
+        "--job-uids",
+        type=uids,
+        default=None,
+        metavar="FIRST-LAST",
+        help="as whom a daemon that is root runs jobs (default: uids without an account, from 1900000000 on)",
+    )
+    parser.add_argument(
         "--state",
         metavar="DIR",
         help="where to remember jobs and sizes, on local disk (default: $STATE_DIRECTORY or /var/lib/nbcache)",
@@ -54,6 +61,16 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser = add("status", help="daemons, queue, failures", description="What the daemons of a store are doing.")
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.set_defaults(command=status)
+
+
+def uids(text: str) -> range:
+    """Read a uid, or two with a dash between them. Raises ValueError."""
+    first, dash, last = text.partition("-")
+    # argparse says what is wrong with it. Not 0: jobs of root are what it is there to avoid.
+    found = range(int(first), int(last if dash else first) + 1)
+    if not found or found[0] < 1 or found[-1] >= (1 << 32) - 1:
+        raise ValueError(text)
+    return found
 
 
 def add_job_options(parser: argparse.ArgumentParser) -> None:
@@ -93,7 +110,9 @@ def serve(args: argparse.Namespace) -> int:
     given = config.inherited(("STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"))
     # systemd names all of a unit's directories, with colons.
     state = args.state or given.get("STATE_DIRECTORY", "").partition(":")[0] or STATE
-    service = Service(settings, Options(args.name, args.workers, limits, os.path.abspath(state)), read_settings)
+    service = Service(
+        settings, Options(args.name, args.workers, limits, os.path.abspath(state), args.job_uids), read_settings
+    )
     watched = metrics.of_daemon(args.metrics, lambda: replace(service.settings, dir=service.store.path), service.meter)
     service.handle_signals()
     with contextlib.ExitStack() as stack:

@@ -211,24 +211,26 @@ def _mount_own(scratch: str) -> bool:
 class Uids:
     """Uids for interpreters. None twice, as long as there are any."""
 
-    def __init__(self, first: int = FIRST_UID, count: int = UIDS) -> None:
-        """Give these."""
-        self._first = first
-        self._count = count
+    def __init__(self, given: range | None = None) -> None:
+        """Give these; or from :data:`FIRST_UID` on, those that no account has."""
+        self._uids = range(FIRST_UID, FIRST_UID + UIDS) if given is None else given
+        self._chosen = given is not None
         self._next = 0
 
     def give(self) -> int | None:
-        """Return one that no account has; None if this process can't become another user."""
+        """Return the next one; None if this process can't become another user."""
         import pwd
 
         if os.geteuid() != 0:
             return None
-        for _ in range(self._count):
-            uid = self._first + self._next % self._count
+        for _ in self._uids:
+            uid = self._uids[self._next % len(self._uids)]
             self._next += 1
             try:
                 pwd.getpwuid(uid)
             except KeyError:
+                return uid
+            if self._chosen:
                 return uid
         return None
 

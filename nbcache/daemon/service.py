@@ -82,6 +82,8 @@ class Options:
     limits: Limits = field(default_factory=Limits)
     state: str = ""
     """Where catalogue and history lie, on local disk: a folder for each store in it."""
+    uids: range | None = None
+    """As whom jobs may run, where this process may say that; None: as anybody without an account."""
 
 
 @dataclass(slots=True)
@@ -147,7 +149,7 @@ class Service:
         """What it counts, for whoever watches it."""
         self.name = ""
         self._confined = ""
-        self._uids = Uids()
+        self._uids = Uids(options.uids)
         state = _state_of(options.state, self.store.path)
         self._publisher = Publisher(lambda: self.store, Audit(state), self._waited_for)
         self.catalogue = Catalogue(state, self.store)

@@ -396,7 +396,8 @@ def test_jobs_of_a_daemon_that_is_root_are_another_user_s(place, bus):
     if python is None:
         pytest.skip("no interpreter that an unprivileged user may execute")
     store, packages = place / "store", proc.packages()
-    with daemons.daemon(store, python=python, extra={**packages, "NBCACHE_LOG": "debug"}) as daemon:
+    uids = "1234567000-1234567009"
+    with daemons.daemon(store, "--job-uids", uids, python=python, extra={**packages, "NBCACHE_LOG": "debug"}) as daemon:
         (place / "base.py").write_text("from numba import njit\n@njit\ndef g(x):\n    return x + 1\n")
         (place / "base-main.py").write_text("import base\nprint(base.g(1))\n")
         (place / "top.py").write_text(
@@ -409,19 +410,19 @@ def test_jobs_of_a_daemon_that_is_root_are_another_user_s(place, bus):
             assert (outcome.stdout, outcome.status) == (expected, 0), outcome.stderr
         assert "built top:f" in daemon.log, daemon.log
         assert "hit: base:g" in daemon.log, daemon.log
-        assert "uid 1900000000" in report(daemon)
+        assert "uid 1234567000" in report(daemon)
         status = proc.run(["-m", "nbcache", "status"], store)
-        assert "as uid 19000000" in status.stdout
+        assert "as uid 1234567000" in status.stdout
         assert "in namespaces" in status.stdout
         assert daemon.stop() == 0
     shown = proc.run(["-m", "nbcache", "ls", "--json"], store)
     (key,) = [row["key"] for row in json.loads(shown.stdout) if row["function"] == "top:f"]
     (found,) = json.loads(proc.run(["-m", "nbcache", "show", "--json", key], store).stdout)["entries"]
     origin = found["extra"]
-    assert (origin["asked"], origin["built"], origin["for"]) == (0, 1_900_000_000, key)
+    assert (origin["asked"], origin["built"], origin["for"]) == (0, 1_234_567_000, key)
     (log,) = (place / "store-one.state").glob("*/audit.jsonl")
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    assert [line["built"] for line in lines if line["key"] == key] == [1_900_000_000]
+    assert [line["built"] for line in lines if line["key"] == key] == [1_234_567_000]
     assert log.stat().st_mode & 0o777 == 0o600
 
 
