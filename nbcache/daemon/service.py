@@ -554,7 +554,11 @@ class Service:
         request = job.request
         try:
             result = future.result()
-            reason = None if result is None else str(result)
+            # A job that may not even read the store can't tell, and one that lies is no source.
+            if result in (None, jobs.UNPUBLISHED):
+                reason = None if self.store.holds(request.key) else jobs.UNPUBLISHED
+            else:
+                reason = str(result)
         except CrashError as error:
             if job.attempts < ATTEMPTS:
                 self.meter.job(meter.CRASHED, time.monotonic() - job.started)

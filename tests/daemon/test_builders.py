@@ -578,3 +578,30 @@ def test_what_one_user_asks_for_replaces_nothing_of_another_s(place):
         shown = json.loads(proc.run(["-m", "nbcache", "show", "--json", added[0]["key"]], store).stdout)["entries"]
         assert [each["extra"]["asked"] for each in shown] == [0]
         assert daemon.stop() == 0
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, which has uids to give")
+def test_a_store_that_jobs_may_not_read(place):
+    """With umask 077, root's store is for root alone: what jobs of another uid build goes into it all the same."""
+    python = proc.interpreter_for(54321)
+    if python is None:
+        pytest.skip("no interpreter that an unprivileged user may execute")
+    store, packages = place / "store", proc.packages()
+    with daemons.daemon(store, python=python, extra={**packages, "NBCACHE_UMASK": "077"}) as daemon:
+        main, expected = write(place, "good")
+        outcome = proc.run([main], store, {**PATIENT, **packages}, python=python)
+        assert (outcome.stdout, outcome.status) == (expected, 0), outcome.stderr
+        assert "built good:f" in daemon.log, daemon.log
+        assert (store / "v1/objects").stat().st_mode & 0o777 == 0o700
+        assert daemon.stop() == 0
+
+
+def test_a_job_that_says_it_was_done_and_wasn_t(place):
+    store = place / "store"
+    lie = "from nbcache.daemon import worker\nworker._current.link.say({'result': None})\nimport os\nos._exit(0)"
+    with daemons.daemon(store) as daemon:
+        ask(place, store, "liar", lie)
+        assert "built liar:f" not in daemon.log, daemon.log
+        assert "liar:f (int64) is not built: it was compiled and could not be published" in daemon.log
+        served(place, daemon, "after")
+        assert daemon.stop() == 0
