@@ -139,10 +139,14 @@ PROGRAMS = (
     MAIN = threading.get_ident()
 
     def asynchronously():
-        thread = threading.Thread(
-            target=lambda: ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(MAIN), ctypes.py_object(Alarm))
-        )
+        ready = threading.Event()
+
+        def send():
+            ready.wait()  # in the middle of starting a thread, the exception becomes another one of threading's own
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(MAIN), ctypes.py_object(Alarm))
+        thread = threading.Thread(target=send)
         thread.start()
+        ready.set()
         thread.join()
 
     make(0)(1)
