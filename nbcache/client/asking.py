@@ -61,20 +61,20 @@ class Daemons:
         """
         from nbcache.glue.requested import UnaskableError, request_for
 
-        known = spool.failure(self._store.path, unit.key)
-        if known is not None:
-            _log.info("%s is not asked for: %s", unit.name, known.reason)
-            return False
         try:
             request = request_for(unit)
         except UnaskableError as exc:
             _log.info("%s can't be asked for: %s", unit.name, exc)
             return False
+        known = spool.failure(self._store.path, unit.key, request.scope)
+        if known is not None:
+            _log.info("%s is not asked for: %s", unit.name, known.reason)
+            return False
         path = spool.submit(self._store.path, request)
         if path is None:
             _log.info("%s can't be asked for: nothing can be written into the spool", unit.name)
             return False
-        return self._wait(unit, path, wait)
+        return self._wait(unit, path, request.scope, wait)
 
     def _delay(self, seconds: float) -> float | None:
         """How long a request would wait for a worker [s]; None if no daemon is worth waiting for."""
@@ -95,7 +95,7 @@ class Daemons:
         """Whether it was waited for in vain, and has finished nothing since."""
         return self._given_up.get(daemon.process) == daemon.finished
 
-    def _wait(self, unit: Unit, path: str, wait: Wait) -> bool:
+    def _wait(self, unit: Unit, path: str, scope: str, wait: Wait) -> bool:
         pause, longest = _POLL_SECONDS
         before, quiet = self._store.stamp(unit.key), time.monotonic()
         watch = progress.Watch(lambda: self.spent(unit.key))
@@ -118,7 +118,7 @@ class Daemons:
                 quiet = time.monotonic()
         # Where a daemon of another uid has answered, it couldn't.
         spool.withdraw(path)
-        known = spool.failure(self._store.path, unit.key)
+        known = spool.failure(self._store.path, unit.key, scope)
         if known is not None:
             _log.info("%s was not built: %s", unit.name, known.reason)
         return known is None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 import nbcache
-from nbcache.daemon import worker
+from nbcache.daemon import blame, worker
 from nbcache.protocol import requests
 from nbcache.store.directory import Store
 
@@ -16,8 +16,10 @@ UNPUBLISHED: Final = "it was compiled and could not be published"
 """The reason when it is the store's fault: a disk that is full, say."""
 
 
-def build(line: str, root: str, trusted_uids: list[int], insist: bool = True) -> str | None:
-    """Compile what a request (one line) asks for into the store *root*; return why not, None if it is there now.
+def build(line: str, root: str, trusted_uids: list[int], insist: bool = True) -> list[str] | None:
+    """Compile what a request (one line) asks for into the store *root*; return None if it is there now.
+
+    Else what is to blame (:mod:`nbcache.daemon.blame`), and why not.
 
     Without *insist*, whatever it is by now: from a newer source, under another toolchain.
     """
@@ -27,8 +29,10 @@ def build(line: str, root: str, trusted_uids: list[int], insist: bool = True) ->
     store = Store(root, trust, writable=False)
     try:
         key = requested.carry_out(requests.read(line.encode()), trust, store.holds, insist=insist)
+    except requested.EnvironmentRefusedError as error:
+        return [blame.of(error, blame.ENVIRONMENT), str(error)]
     except (requested.RefusedError, requests.BadRequestError) as error:
-        return str(error)
+        return [blame.of(error), str(error)]
     return None if key is None or store.holds(key) else _why_not()
 
 
@@ -43,6 +47,9 @@ def import_module(name: str, path: list[str], trusted_uids: list[int]) -> str | 
     return None
 
 
-def _why_not() -> str:
+def _why_not() -> list[str]:
     reasons = nbcache.stats()["uncacheable"]
-    return f"it can't be cached: {'; '.join(reasons)}" if reasons else UNPUBLISHED
+    if reasons:
+        return [blame.FUNCTION, f"it can't be cached: {'; '.join(reasons)}"]
+    # A store that couldn't take it may take it the next time.
+    return [blame.RESOURCES, UNPUBLISHED]

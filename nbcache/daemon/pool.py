@@ -27,7 +27,7 @@ import nbcache
 from nbcache.daemon import boot
 from nbcache.daemon.confinement import Confinement
 from nbcache.daemon.publisher import Ticket
-from nbcache.daemon.running import Call, CrashError, JobError
+from nbcache.daemon.running import Call, CrashError, InterpreterError, JobError
 from nbcache.daemon.supervisor import Interpreter, Services
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from nbcache.daemon.publisher import Publisher
     from nbcache.trust import Trust
 
-__all__ = ["Confining", "CrashError", "ForkingPool", "JobError", "Limits", "Pools"]
+__all__ = ["Confining", "CrashError", "ForkingPool", "InterpreterError", "JobError", "Limits", "Pools"]
 
 _log = logging.getLogger("nbcache")
 MODULES: Final = os.path.dirname(os.path.dirname(os.path.abspath(nbcache.__file__)))
@@ -257,7 +257,7 @@ class ForkingPool(Executor):
             interpreter = self._current()
             call.ticket.built = self._built
             if interpreter is None:
-                call.future.set_exception(CrashError(self._problem))
+                call.future.set_exception(InterpreterError(self._problem))
                 continue
             try:
                 taken = interpreter.run(call, self._limits.seconds)
@@ -317,7 +317,7 @@ class ForkingPool(Executor):
             self._waiting.clear()
         for call in lost:
             if call.future.running() or call.future.set_running_or_notify_cancel():
-                call.future.set_exception(CrashError(reason))
+                call.future.set_exception(InterpreterError(reason))
 
 
 class Pools:

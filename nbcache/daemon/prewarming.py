@@ -8,10 +8,10 @@ import sys
 import time
 from concurrent.futures import as_completed
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import config
-from nbcache.daemon import interpreters, jobs
+from nbcache.daemon import blame, interpreters, jobs
 from nbcache.daemon.pool import Confining, CrashError, ForkingPool, JobError, Limits, Pools
 from nbcache.daemon.publisher import Publisher, Ticket
 from nbcache.protocol import requests, spool
@@ -145,13 +145,13 @@ def ask(store: Store, wishes: Iterable[Wish], seconds: float) -> Iterator[Grante
 def _answer(store: Store, request: Request | None) -> str | None:
     if request is None or store.holds(request.key):
         return None
-    failure = spool.failure(store.path, request.key)
+    failure = spool.failure(store.path, request.key, request.scope)
     return "a daemon rejected the request" if failure is None else failure.reason
 
 
-def _reason(result: Callable[[], str | None]) -> str | None:
+def _reason(result: Callable[[], Any]) -> str | None:
     try:
-        return result()
+        return blame.read(result())[1]
     except (CrashError, JobError) as error:
         return str(error)
 

@@ -32,6 +32,10 @@ class CrashError(NbcacheError):
     """A job's process ended without a result: killed, overdue, out of memory. To try again may help."""
 
 
+class InterpreterError(CrashError):
+    """The interpreter that was to run a job doesn't start, or ended; the job needn't be to blame."""
+
+
 class JobError(NbcacheError):
     """A job raised. Its text is what."""
 

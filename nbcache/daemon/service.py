@@ -19,12 +19,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.daemon import history, interpreters, jobs, rebuilding, turns
+from nbcache.daemon import blame, history, interpreters, jobs, rebuilding, turns
 from nbcache.daemon.audit import Audit
 from nbcache.daemon.catalogue import Catalogue
 from nbcache.daemon.confinement import Uids
 from nbcache.daemon.intake import Intake
-from nbcache.daemon.pool import Confining, CrashError, ForkingPool, JobError, Limits, Pools
+from nbcache.daemon.pool import Confining, CrashError, ForkingPool, InterpreterError, JobError, Limits, Pools
 from nbcache.daemon.publisher import Publisher, Ticket
 from nbcache.daemon.selftests import SelfTests
 from nbcache.daemon.sparing import Sparing
@@ -439,13 +439,17 @@ class Service:
             job.paths.add(waiting.path)
         elif age > spool.MAX_AGE:
             self._reject(waiting, "it is older than a day")
-        elif self.store.holds(request.key) or spool.failure(self.store.path, request.key) is not None:
+        elif self._is_settled(request):
             self._answer(waiting)
         elif spool.is_answered(waiting.path):
             self._ignore(waiting.path)
         else:
             self._jobs[request.key] = Job(request, {waiting.path}, waiting.uid, time.monotonic() - age)
             self._room.take(waiting.uid)
+
+    def _is_settled(self, request: Request) -> bool:
+        root, key = self.store.path, request.key
+        return self.store.holds(key) or spool.failure(root, key, request.scope) is not None
 
     def _age(self, waiting: Waiting) -> float:
         """How old a request is [s], by our clock or by the one that dated it: either may be wrong, or jump."""
@@ -513,7 +517,7 @@ class Service:
             ticket = Ticket(key, asked=job.request.uid, what=job.request.function)
             job.future = pool.submit(jobs.build, line, self.store.path, sorted(self.store.trust.uids), ticket=ticket)
         except (NbcacheError, OSError, RuntimeError) as error:
-            self._finish(job, str(error))
+            self._finish(job, str(error), blame.of(error, blame.ENVIRONMENT))
             return False
         job.future.add_done_callback(lambda _future: self._wake.set())
         return True
@@ -552,13 +556,12 @@ class Service:
 
     def _judge(self, job: Job, future: Future[Any]) -> None:
         request = job.request
+        to_blame = blame.FUNCTION
         try:
-            result = future.result()
+            to_blame, reason = blame.read(future.result())
             # A job that may not even read the store can't tell, and one that lies is no source.
-            if result in (None, jobs.UNPUBLISHED):
-                reason = None if self.store.holds(request.key) else jobs.UNPUBLISHED
-            else:
-                reason = str(result)
+            if reason in {None, jobs.UNPUBLISHED}:
+                to_blame, reason = blame.RESOURCES, None if self.store.holds(request.key) else jobs.UNPUBLISHED
         except CrashError as error:
             if job.attempts < ATTEMPTS:
                 self.meter.job(meter.CRASHED, time.monotonic() - job.started)
@@ -566,13 +569,16 @@ class Service:
                 self._let_go(job)
                 return
             reason = str(error)
+            if isinstance(error, InterpreterError):
+                to_blame = blame.ENVIRONMENT
         except JobError as error:
             reason = f"a fault of nbcache: {error}"
         except BaseException as error:  # noqa: BLE001  another executor may raise what it likes
             reason = f"{type(error).__name__}: {error}"
-        self._finish(job, reason)
+            to_blame = blame.of(error)
+        self._finish(job, reason, to_blame)
 
-    def _finish(self, job: Job, reason: str | None) -> None:
+    def _finish(self, job: Job, reason: str | None, to_blame: str = blame.FUNCTION) -> None:
         """Answer everybody who asked for this."""
         request = job.request
         if request.function == SELF_TEST:
@@ -581,12 +587,12 @@ class Service:
         what = f"{request.function} {request.signature}"
         if reason is None:
             _log.info("built %s for %s", what, request.host)
-            spool.forget_failure(self.store.path, request.key)
+            spool.forget_failure(self.store.path, request.key, request.scope)
         else:
             self._failures_said.warning(request.key, "%s is not built: %s", what, reason)
-            # A store that couldn't take it may take it the next time.
-            if reason != jobs.UNPUBLISHED:
-                spool.failed(self.store.path, request, reason, job.attempts)
+            if to_blame != blame.RESOURCES:
+                scope = request.scope if to_blame == blame.ENVIRONMENT else ""
+                spool.failed(self.store.path, request, reason, job.attempts, scope=scope)
                 self._failures_grew = True
             self.catalogue.failure(request.key, what, reason)
         if job.attempts:

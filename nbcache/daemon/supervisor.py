@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nbcache.daemon import channel
 from nbcache.daemon.channel import BadMessageError, Channel
 from nbcache.daemon.publisher import Ticket
-from nbcache.daemon.running import NEVER, CrashError, Errors, JobError, Running, ending
+from nbcache.daemon.running import NEVER, CrashError, Errors, InterpreterError, JobError, Running, ending
 from nbcache.daemon.zygote import PROTOCOL_VERSION
 from nbcache.plain import one_line
 from nbcache.protocol import effort
@@ -124,7 +124,7 @@ class Interpreter:
             self.process.kill()
         for job in list(self.running.values()):
             job.kill()
-            job.settle(CrashError(reason))
+            job.settle(InterpreterError(reason))
             self._forget(job)
         self._close()
 

@@ -60,6 +60,10 @@ class RefusedError(NbcacheError):
     """A request that a worker won't or can't carry out. Its text says why, in one line."""
 
 
+class EnvironmentRefusedError(RefusedError):
+    """One that can't be carried out in the environment that it names; asked from another one, it may be."""
+
+
 # -- the client's side -------------------------------------------------------------------------
 
 
@@ -219,7 +223,7 @@ def _key(request: Request, public: Any, args: tuple[Any, ...], return_type: Any,
         msg = f"it can't be cached: it depends on {exc}"
         raise RefusedError(msg) from exc
     if insist and key != request.key:
-        raise RefusedError(_difference(request, unit))
+        raise EnvironmentRefusedError(_difference(request, unit))
     return key
 
 
@@ -257,11 +261,11 @@ def _fetch(request: Request, *, insist: bool) -> Any:
             return pickle.loads(request.value)  # noqa: S301  the spool took it from a trusted owner only
         except Exception as exc:
             msg = f"it can't be unpickled: {type(exc).__name__}: {exc}"
-            raise RefusedError(msg) from exc
+            raise EnvironmentRefusedError(msg) from exc
     module = _import(request.module)
     if insist and _source_digest(module) != request.source:
         msg = f"the source of {request.module} is not the client's"
-        raise RefusedError(msg)
+        raise EnvironmentRefusedError(msg)
     return resolve(request.module, request.qualname)
 
 
@@ -270,7 +274,7 @@ def _import(name: str) -> ModuleType:
         return importlib.import_module(name)
     except Exception as exc:
         msg = f"{exc}" if isinstance(exc, UntrustedError) else f"importing {name} fails: {type(exc).__name__}: {exc}"
-        raise RefusedError(msg) from exc
+        raise EnvironmentRefusedError(msg) from exc
 
 
 def resolve(module: str, qualname: str) -> object:
@@ -281,7 +285,7 @@ def resolve(module: str, qualname: str) -> object:
             found = getattr(found, name)
     except AttributeError as exc:
         msg = f"there is no {qualname} in {module}"
-        raise RefusedError(msg) from exc
+        raise EnvironmentRefusedError(msg) from exc
     return found
 
 

@@ -40,6 +40,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 import math
 import re
@@ -105,6 +106,12 @@ class Request:
     def qualname(self) -> str:
         """Its name there."""
         return self.function.partition(":")[2]
+
+    @property
+    def scope(self) -> str:
+        """What tells the environment that it was asked from (interpreter, path, settings, source): 16 hex digits."""
+        of = (self.interpreter, self.path, sorted(self.settings.items()), self.modules, self.source, self.value)
+        return hashlib.blake2b(repr(of).encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
 
     def line(self) -> bytes:
         """The request as JSON, without a newline. Raises BadRequestError if it is too long."""

@@ -13,7 +13,10 @@ The name is compared with what is inside.
 
 ``answers/<name of a request>``: it is answered, by a daemon that can't remove it (another uid's). Who asked does.
 
-``failed/<key>.json`` says why a function can't be built, so that nobody waits for it again for a while;
+``failed/<key>.json`` says why a function can't be built, so that nobody waits for it again for a while; what the
+environment of one client is to blame for (a module that isn't found, an interpreter that doesn't start) keeps only
+those from asking who would from the same one, and is called ``<key>.<scope>.json``. What is due to a lack of resources
+isn't written down: the next one who asks may find it over.
 ``failed/rejected-<digest>.json`` is a file that was no acceptable request, for the operator::
 
     nbcache = "failure" · version · key · function · signature · reason · attempts · host · created [Unix s]
@@ -248,12 +251,12 @@ def _answer_to(path: str) -> str:
 # -- failures ----------------------------------------------------------------------------------
 
 
-def failed(root: str, request: Request, reason: str, attempts: int = 1) -> None:
-    """Leave word that a request can't be satisfied."""
+def failed(root: str, request: Request, reason: str, attempts: int = 1, *, scope: str = "") -> None:
+    """Leave word that a request can't be satisfied; with a ``scope``, only from the environment of that."""
     failure = Failure(
         request.key, request.function, request.signature, reason[:_MAX_REASON], attempts, atomic.host(), time.time()
     )
-    _write_failure(root, request.key, failure)
+    _write_failure(root, request.key + (f".{scope}" if scope else ""), failure)
 
 
 def rejected(root: str, waiting: Waiting, reason: str) -> None:
@@ -265,12 +268,13 @@ def rejected(root: str, waiting: Waiting, reason: str) -> None:
     _write_failure(root, f"rejected-{hashlib.blake2b(os.fsencode(waiting.name), digest_size=8).hexdigest()}", failure)
 
 
-def failure(root: str, key: str) -> Failure | None:
-    """Return why a key could not be built lately, None if there is no such word."""
-    found = _read_failure(f"{root}/{layout.FAILED}/{key}{SUFFIX}")
-    if found is None or found.key != key or not -FAILURE_SECONDS < time.time() - found.created < FAILURE_SECONDS:
-        return None
-    return found
+def failure(root: str, key: str, scope: str = "") -> Failure | None:
+    """Return why a key could not be built lately, for all or from this environment; None if there is no such word."""
+    for name in (key, f"{key}.{scope}") if scope else (key,):
+        found = _read_failure(f"{root}/{layout.FAILED}/{name}{SUFFIX}")
+        if found is not None and found.key == key and -FAILURE_SECONDS < time.time() - found.created < FAILURE_SECONDS:
+            return found
+    return None
 
 
 def failures(root: str) -> list[Failure]:
@@ -291,9 +295,10 @@ def sweep_failures(root: str) -> int:
     return 0
 
 
-def forget_failure(root: str, key: str) -> None:
+def forget_failure(root: str, key: str, scope: str = "") -> None:
     """The key was built after all."""
-    folders.remove(f"{root}/{layout.FAILED}/{key}{SUFFIX}")
+    for name in (key, f"{key}.{scope}") if scope else (key,):
+        folders.remove(f"{root}/{layout.FAILED}/{name}{SUFFIX}")
 
 
 def _failure_paths(root: str) -> list[str]:

@@ -224,3 +224,14 @@ def test_failures_do_not_pile_up(root, monkeypatch):
         os.utime(f"{root}/v1/failed/{key}.json", (number, number))
     assert spool.sweep_failures(root) == 2
     assert {each.key for each in spool.failures(root)} == {f"{number:064x}" for number in (2, 3, 4)}
+
+
+def test_a_failure_of_one_environment(root):
+    elsewhere = dataclasses.replace(BY_REFERENCE, path=("/elsewhere",))
+    spool.failed(root, BY_REFERENCE, "no such module", scope=BY_REFERENCE.scope)
+    assert spool.failure(root, BY_REFERENCE.key, BY_REFERENCE.scope).reason == "no such module"
+    assert spool.failure(root, elsewhere.key, elsewhere.scope) is None
+    spool.failed(root, BY_REFERENCE, "it crashes")
+    assert spool.failure(root, elsewhere.key, elsewhere.scope).reason == "it crashes"
+    spool.forget_failure(root, BY_REFERENCE.key, BY_REFERENCE.scope)
+    assert spool.failures(root) == []
