@@ -172,7 +172,7 @@ def sweep_answers(root: str, now: float) -> int:
 def scan(root: str, trust: Trust, most: int = MAX_SCANNED) -> list[Waiting]:
     """Return the requests of trusted users, *most* at most, the oldest first."""
     found: list[Waiting] = []
-    for name in drops.names(root, layout.REQUESTS):
+    for name in drops.names(root, layout.REQUESTS, trust):
         folder = drops.opened(root, layout.REQUESTS, name, trust)
         if folder is not None:
             with folder, suppressed(OSError):

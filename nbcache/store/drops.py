@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass, suppressed
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from nbcache.trust import Trust
 
 _NAME: Final = re.compile(r"([0-9]{1,10})(?:-[0-9a-f]{8})?", re.ASCII)
+MAX_LISTED: Final = 10_000
+"""How much of what lies there is listed."""
+MAX_OTHERS: Final = 100
+"""How many directories with longer names are looked into."""
 _SECOND: Final = os.urandom(4).hex()
 """Nobody knows which the second name is before there is such a process."""
 
@@ -45,10 +50,22 @@ def owner(name: str, status: os.stat_result) -> int | None:
     return status.st_uid if right else None
 
 
-def names(root: str, where: str) -> Iterator[str]:
-    """Yield the names there that a user's directory may have. Never raises."""
+def names(root: str, where: str, trust: Trust) -> Iterator[str]:
+    """Yield the names there that a trusted user's directory may have, the plain ones first. Never raises.
+
+    Strangers may make as many as they like, of any names, so not all of them are looked at.
+    """
+    plain = [str(uid) for uid in trust.uids]
+    yield from plain
+    found = 0
     with suppressed(OSError), Folder(root, where) as folder:
-        yield from (item.name for item in folder.items() if _NAME.fullmatch(item.name))
+        for item in islice(folder.items(), MAX_LISTED):
+            named = _NAME.fullmatch(item.name)
+            if named is not None and item.name not in plain and int(named[1]) in trust.uids:
+                found += 1
+                if found > MAX_OTHERS:
+                    return
+                yield item.name
 
 
 def opened(root: str, where: str, name: str, trust: Trust) -> Folder | None:

@@ -67,7 +67,7 @@ class Suspect(NamedTuple):
 def read(root: str, trust: Trust) -> dict[str, Suspect]:
     """Return what is suspected by trusted users, by digest. Never raises."""
     found: dict[str, Suspect] = {}
-    for name in _names(root, trust):
+    for name in drops.names(root, layout.TRIALS, trust):
         folder = drops.opened(root, layout.TRIALS, name, trust)
         if folder is None:
             continue
@@ -96,7 +96,7 @@ def approve(path: str, digest: str) -> None:
 def clear(root: str, trust: Trust, digests: set[str] | None = None) -> int:
     """Forget crashes, all or those with one of these entries; return how many were forgotten."""
     count = 0
-    for name in _names(root, trust):
+    for name in drops.names(root, layout.TRIALS, trust):
         folder = drops.opened(root, layout.TRIALS, name, trust)
         if folder is None:
             continue
@@ -114,7 +114,7 @@ def clear(root: str, trust: Trust, digests: set[str] | None = None) -> int:
 def sweep(root: str, trust: Trust) -> int:
     """Remove what is of no use any more; return how many files went. Never raises."""
     count, now = 0, time.time()
-    for name in _names(root, trust):
+    for name in drops.names(root, layout.TRIALS, trust):
         folder = drops.opened(root, layout.TRIALS, name, trust)
         if folder is None:
             continue
@@ -126,12 +126,6 @@ def sweep(root: str, trust: Trust) -> int:
                 if now - status.st_mtime > kept:
                     count += folder.remove(item.name)
     return count
-
-
-def _names(root: str, trust: Trust) -> list[str]:
-    # Not all that lie there: strangers may make as many as they like.
-    plain = [str(uid) for uid in trust.uids]
-    return plain + [name for name in islice(drops.names(root, layout.TRIALS), MAX_FILES) if name not in plain]
 
 
 def _size(folder: Folder, name: str) -> int:

@@ -9,6 +9,7 @@ from test_requests import BY_REFERENCE
 
 from nbcache.config import Settings
 from nbcache.protocol import spool
+from nbcache.store import drops
 from nbcache.store.directory import Store
 from nbcache.trust import Trust
 
@@ -235,3 +236,13 @@ def test_a_failure_of_one_environment(root):
     assert spool.failure(root, elsewhere.key, elsewhere.scope).reason == "it crashes"
     spool.forget_failure(root, BY_REFERENCE.key, BY_REFERENCE.scope)
     assert spool.failures(root) == []
+
+
+def test_strangers_directories_are_not_all_listed(root, monkeypatch):
+    spool.submit(root, BY_REFERENCE)
+    monkeypatch.setattr(drops, "MAX_OTHERS", 5)
+    for number in range(50):
+        os.mkdir(f"{root}/v1/requests/{number + 5000}")
+        os.mkdir(f"{root}/v1/requests/{os.geteuid()}-{number:08x}")
+    assert len(spool.scan(root, TRUST)) == 1
+    assert len(list(drops.names(root, "v1/requests", TRUST))) == len(TRUST.uids) + 5
