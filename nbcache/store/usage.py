@@ -149,9 +149,10 @@ def write(root: str, record: Mapping[str, object]) -> str | None:
     path = f"{root}/{layout.USAGE}/{atomic.unique()}.json"
     try:
         data = _encode(full)
-        # Not flushed to the disk: a record lost in a power failure isn't worth a wait at the end of each process.
-        if data is not None and atomic.write_file(path, data, durable=False):
-            return path
+        with Folder(root, layout.USAGE):  # which is no link
+            # Not flushed to the disk: a record lost in a power failure isn't worth a wait at the end of each process.
+            if data is not None and atomic.write_file(path, data, durable=False):
+                return path
     except (OSError, ValueError, TypeError) as raised:
         let_pass(raised)
     return None
