@@ -26,12 +26,9 @@ import os
 import signal
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nbcache.daemon import syscalls
-
-if TYPE_CHECKING:
-    pass
 
 FIRST_UID: Final = 1_900_000_000
 UIDS: Final = 10_000
