@@ -11,7 +11,7 @@ from nbtest import breakage
 FUNCTIONS = 12
 GETTING_ON = (
     "a healthy daemon", "a daemon that just began", "a queue of 10000 requests", "workers that crash",
-    "workers that leave something behind",
+    "workers that leave something behind", "workers that stop",
 )  # fmt: skip
 """Where a daemon finishes jobs, so that it is asked again: what bounds the waiting then is the account alone."""
 GIVEN_UP = ("no answer in time", "takes too long")
