@@ -53,7 +53,7 @@ def numba_imported() -> None:
     try:
         from nbcache.glue import dormant, told
 
-        told.listen()
+        told.listen(just_imported=True)
         environ = dict(os.environ) if _nbcache.heeds_environment() else {}
         asleep = _is_patient(environ) and dormant.sleep(lambda: _activate(environ))
     except Exception as raised:  # noqa: BLE001  as below

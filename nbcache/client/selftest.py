@@ -35,6 +35,8 @@ TIDY_SECONDS: Final = 0.4
 _ARGUMENT: Final = 41
 _MOST_TEXT: Final = 300
 _RECENT: Final = 60.0
+_FILES: Final = ("nbcache.protocol.", "nbcache.store.")
+_BUSY: Final = "this machine is busy: try again, or give it longer with --timeout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +146,15 @@ def _judge(store: Store, attempt: _Attempt, waited: float) -> Problem | None:
     if stats.get("hit_count") and not stats.get("builds_count"):
         return None
     if not attempt.has_numba:
-        return Problem(f"Numba isn't imported within {waited:.1f} s", "try again, or give it longer with --timeout")
+        return Problem(f"Numba isn't imported within {waited:.1f} s", _BUSY)
     asked = _asked(store)
-    if attempt.result is None and not asked:
-        advice = "its filesystem is slow or hangs: see the mount, and the file server"
-        return Problem(f"no request could be written within {waited:.1f} s", advice)
     if asked:
         return _unanswered(store, waited)
+    if attempt.result is None and _is_about_files(attempt.thread):
+        advice = "its filesystem is slow or hangs: see the mount, and the file server"
+        return Problem(f"no request could be written within {waited:.1f} s", advice)
+    if attempt.result is None:
+        return Problem(f"nothing was asked for within {waited:.1f} s", _BUSY)
     failures = [spool.failure(store.path, build["key"]) for build in stats.get("builds", ())]
     reasons = [failure.reason for failure in failures if failure is not None]
     if reasons:
@@ -166,6 +170,16 @@ def _judge(store: Store, attempt: _Attempt, waited: float) -> Problem | None:
     return Problem(
         "the daemon gave no reason and published nothing", "see `nbcache status`, its log, and whether the disk is full"
     )
+
+
+def _is_about_files(thread: threading.Thread) -> bool:
+    """Whether a thread is at this moment in what reads and writes the store's files."""
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001  documented, and the only way
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith(_FILES):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _none_alive(store: Store, found: list[heartbeats.Heartbeat]) -> Problem:

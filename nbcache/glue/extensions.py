@@ -30,7 +30,7 @@ from numba.core.registry import cpu_target
 from numba.core.rewrites import rewrite_registry
 from numba.core.types.abstract import Type
 from numba.core.typing import templates
-from numba.core.typing.asnumbatype import AsNumbaTypeRegistry, as_numba_type
+from numba.core.typing.asnumbatype import as_numba_type
 from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue import consulted, told
@@ -102,6 +102,7 @@ class ExtensionIndex:
     """An incremental index over Numba's registries; `refresh` before asking."""
 
     def __init__(self) -> None:
+        told.listen()
         self._positions: dict[tuple[int, str], int] = {}
         self._namesakes: dict[tuple[int, str], Counter[int]] = {}
         """For a list of a registry how many of it were read that are for one object, by its id."""
@@ -389,10 +390,9 @@ class ExtensionIndex:
                     self._file(name, label, cls, registered, (cls,))
 
     def _read_annotations(self) -> None:
-        own = AsNumbaTypeRegistry().lookup
         seen = self._seen.setdefault("annotation", {})
         for kind, typ in as_numba_type.lookup.items():
-            if own.get(kind) != typ and seen.get(kind) is not typ:
+            if told.own_annotations.get(kind) != typ and seen.get(kind) is not typ:
                 seen[kind] = typ
                 self._file(consulted.annotation(kind), "annotation", kind, typ)
         for function in filter(_is_others, self._news(as_numba_type, "functions")):

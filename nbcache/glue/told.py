@@ -1,6 +1,6 @@
 """What Numba and LLVM are told by a call, decides what is compiled, and can't be read anywhere afterwards.
 
-`listen` has to come right after Numba's own import: what is told before that, or before `nbcache.enable`, isn't heard.
+What is told before anybody listens isn't heard: before Numba's import, or before `nbcache.enable` if that comes later.
 """
 
 from __future__ import annotations
@@ -10,22 +10,31 @@ from typing import Any
 
 from llvmlite.binding import ffi
 from numba.core.typeconv.castgraph import TypeGraph
+from numba.core.typing.asnumbatype import AsNumbaTypeRegistry, as_numba_type
 
 options: list[tuple[bytes, ...]] = []
 """LLVM's command line, as ``llvmlite.binding.set_option`` extends it."""
 conversions: list[tuple[Any, Any, str]] = []
 """From which type to which one Numba may convert arguments, and how: promote, safe or unsafe."""
 
+own_annotations: dict[Any, Any] = {}
+"""The types that Numba itself has classes stand for."""
+
 _COMMAND_LINE = "LLVMPY_SetCommandLine"
 
 
-def listen() -> None:
-    """Note from now on what is told.  Doing it again does nothing."""
+def listen(*, just_imported: bool = False) -> None:
+    """Note from now on what is told.  Doing it again does nothing.
+
+    *just_imported*: nobody but Numba itself can have told anything yet.
+    """
     # Under the function, which anybody may have imported by name: llvmlite looks this up for each call.
     command_line = getattr(ffi.lib, _COMMAND_LINE)
     if not isinstance(command_line, _CommandLine):
         ffi.lib._fntab[_COMMAND_LINE] = _CommandLine(command_line._lock, command_line._cfn)
         TypeGraph.insert_rule = _heard(TypeGraph.insert_rule)
+        # Making another registry takes as long as a tenth of a hit.
+        own_annotations.update((as_numba_type if just_imported else AsNumbaTypeRegistry()).lookup)
 
 
 class _CommandLine(ffi._lib_fn_wrapper):

@@ -425,3 +425,50 @@ print(f(1), sum(nbcache.stats()["hits"].values()))
     quiet = proc.run(["-I", "-c", "from numba import njit\nprint(njit(lambda x: x)(1))"], tmp_path / "unsaid")
     assert (quiet.stdout, quiet.stderr) == ("1\n", "")
     assert not (tmp_path / "unsaid").exists()
+
+
+_CONVERTS = """
+from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
+from numba.extending import lower_builtin
+def target(x): ...
+rules.default_casting_rules.unsafe(types.float64, types.int8)
+rules.default_casting_rules.safe(types.float64, types.int16)
+@infer_global(target)
+class Target(ConcreteTemplate):
+    cases = [signature(types.int64, types.int8), signature(types.int64, types.int16)]
+@lower_builtin(target, types.Integer)
+def lower_target(context, builder, sig, args):
+    return context.get_constant(types.int64, sig.args[0].bitwidth)
+"""
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["before Numba is imported", "after Numba is imported"])
+@pytest.mark.parametrize(
+    ("told", "value"),
+    [
+        ('llvm.set_option("app", "-force-vector-width=1")', "x"),
+        ("rules.default_casting_rules.promote(types.float64, types.int8)", "target(x)"),
+    ],
+    ids=["an option of LLVM", "a rule of conversion"],
+)
+def test_what_is_told_once_the_cache_is_on(tmp_path, early, told, value):
+    """Neither can be read from anywhere."""
+    program = tmp_path / "program.py"
+    enable = f"import nbcache; nbcache.enable({str(tmp_path / 'store')!r})"
+    imports = "import llvmlite.binding as llvm\nfrom numba import njit, types\nfrom numba.core.typeconv import rules"
+    head = f"{enable}\n{imports}" if early else f"{imports}\n{enable}"
+    body = f"@njit\ndef f(x):\n    return {value}\nprint(f(2.0), bool(nbcache.stats()['misses']))"
+
+    def run(said: str) -> tuple[str, bool]:
+        program.write_text(f"{head}\n{_CONVERTS}\n{said}\n{body}\n")
+        result, missed = proc.run([program], None, {}).stdout.split()
+        return result, missed == "True"
+
+    plain, missed = run("")
+    assert missed
+    assert run("") == (plain, False)
+    other, missed = run(told)
+    assert missed
+    assert run(told) == (other, False)
+    assert run("") == (plain, False)
+    assert (other != plain) == (value == "target(x)")
