@@ -57,7 +57,7 @@ class Programs:
         assert f"built {name}:f" in daemon.log, outcome.stderr + daemon.log
         assert not re.search("can't be asked|not built|not asked|no daemon", outcome.stderr), outcome.stderr
         # A heartbeat may say for a moment longer that it is busy.
-        daemons.wait_for(lambda: daemon.heartbeat().get("busy") == 0, 30, lambda: daemon.log)
+        daemons.wait_for(lambda: daemon.heartbeat().get("busy") == 0, lambda: daemon.log)
 
     def start(self, store, name, go):
         """Start a client of a function that no worker can build before the file ``go`` is there."""
@@ -100,7 +100,7 @@ def tries(daemon, times):
     """Wait until the daemon tried so many times more to give a sign of life."""
     for _ in range(times):
         last = (daemon.store / "v1/daemon").stat().st_mtime_ns
-        daemons.wait_for(lambda last=last: (daemon.store / "v1/daemon").stat().st_mtime_ns != last, 30)
+        daemons.wait_for(lambda last=last: (daemon.store / "v1/daemon").stat().st_mtime_ns != last)
 
 
 def assert_calm(daemon, *said):
@@ -118,7 +118,7 @@ def beats(daemon, times=2):
     """Wait until the daemon gave some more signs of life."""
     for _ in range(times):
         last = daemon.heartbeat().get("beat")
-        daemons.wait_for(lambda last=last: daemon.heartbeat().get("beat") not in {None, last}, 30, lambda: daemon.log)
+        daemons.wait_for(lambda last=last: daemon.heartbeat().get("beat") not in {None, last}, lambda: daemon.log)
 
 
 def status(store):
@@ -138,7 +138,7 @@ def test_the_store_s_disk_is_full(place, programs, disk):
     with daemons.daemon(store, logs=place) as daemon:
         programs.served(daemon, "before")
         waiting, expected = programs.start(store, "amid", go)
-        daemons.wait_for(lambda: daemon.heartbeat().get("busy"), 60, lambda: daemon.log)
+        daemons.wait_for(lambda: daemon.heartbeat().get("busy"), lambda: daemon.log)
         # Enough for what is said of it, and not for an entry.
         filler = fill(disk, leave=3 * 4096)
         go.touch()
@@ -169,7 +169,7 @@ def test_the_state_s_disk_is_full(place, programs, disk):
         programs.served(daemon, "first")
         programs.served(daemon, "second")
         assert_calm(daemon, "kept in memory for now")
-        jobs = daemons.wait_for(lambda: len(found := daemon.heartbeat()["jobs"]) == 3 and found, 30)
+        jobs = daemons.wait_for(lambda: len(found := daemon.heartbeat()["jobs"]) == 3 and found)
         assert {what.partition(":")[0] for what, *_ in jobs} == {"before", "first", "second"}
         assert daemon.stop() == 0
 
@@ -184,7 +184,7 @@ def deleted(path):
         shutil.rmtree(path, ignore_errors=True)
         return not path.exists()
 
-    daemons.wait_for(try_it, 30)
+    daemons.wait_for(try_it)
 
 
 def seconds_used(process):
@@ -199,12 +199,12 @@ def test_the_store_is_deleted(place, programs):
     with daemons.daemon(store) as daemon:
         programs.served(daemon, "before")
         waiting, expected = programs.start(store, "amid", go)
-        daemons.wait_for(lambda: daemon.heartbeat().get("busy"), 60, lambda: daemon.log)
+        daemons.wait_for(lambda: daemon.heartbeat().get("busy"), lambda: daemon.log)
         # Away all at once: what a slow `rm -r` leaves meanwhile is another test's.
         store.rename(place / "old")
         checked(proc.finish(waiting, BOUND), expected)
         shutil.rmtree(place / "old")
-        daemons.wait_for(daemon.is_serving, 30, lambda: daemon.log)
+        daemons.wait_for(daemon.is_serving, lambda: daemon.log)
         go.touch()
         programs.served(daemon, "after")
         assert_calm(daemon, f"was gone and is made again: {store}")
@@ -219,14 +219,14 @@ def test_the_store_is_deleted_and_what_it_lay_in(place, programs):
     store = place / "shared/store"
     with daemons.daemon(store, logs=place) as daemon:
         deleted(place / "shared")
-        daemons.wait_for(lambda: "is gone" in daemon.log, 30)
+        daemons.wait_for(lambda: "is gone" in daemon.log)
         before, started = seconds_used(daemon.process), time.monotonic()
         programs.ask(store, "during")
         assert seconds_used(daemon.process) - before < 0.3 * (time.monotonic() - started)
         assert not (place / "shared").exists()
         assert_calm(daemon, f"WARNING {store} is gone, and {place}/shared too: nothing is served until that is there")
         (place / "shared").mkdir()
-        daemons.wait_for(daemon.is_serving, 30, lambda: daemon.log)
+        daemons.wait_for(daemon.is_serving, lambda: daemon.log)
         programs.served(daemon, "after")
         assert_calm(daemon, f"INFO over: {store} is gone")
         assert daemon.stop() == 0
@@ -241,13 +241,13 @@ def test_the_store_is_a_stranger_s_now(place, programs):
         os.chown(place / "theirs", 4321, 4321)
         store.rename(place / "old")
         (place / "theirs").rename(store)
-        daemons.wait_for(lambda: "who isn't trusted" in daemon.log, 30, lambda: daemon.log)
+        daemons.wait_for(lambda: "who isn't trusted" in daemon.log, lambda: daemon.log)
         programs.ask(store, "during")
         assert os.listdir(store) == []
         assert_calm(daemon, "is owned by uid 4321, who isn't trusted")
         os.chown(store, 0, 0)
         programs.ask(store, "after", NBCACHE_READONLY="0")
-        daemons.wait_for(daemon.is_serving, 30, lambda: daemon.log)
+        daemons.wait_for(daemon.is_serving, lambda: daemon.log)
         programs.served(daemon, "later")
 
 
@@ -258,8 +258,8 @@ def test_parts_of_the_store_are_deleted(place, programs):
         assert len(modes) == 8
         for path in modes:
             deleted(path)
-            daemons.wait_for(path.is_dir, 30, lambda: daemon.log)
-        daemons.wait_for(daemon.is_serving, 30, lambda: daemon.log)
+            daemons.wait_for(path.is_dir, lambda: daemon.log)
+        daemons.wait_for(daemon.is_serving, lambda: daemon.log)
         assert {path: path.stat().st_mode for path in modes} == modes
         programs.served(daemon, "after")
         assert_calm(daemon, *(f"was gone and is made again: {path}" for path in modes))
@@ -304,7 +304,7 @@ def test_the_daemon_s_clock_jumps(place, programs, clock):
     with daemons.daemon(store, extra=clock.environment) as daemon:
         for name, ahead in (("ahead", YEAR), ("behind", -YEAR)):
             clock.set(ahead)
-            daemons.wait_for(lambda ahead=ahead: abs(daemon.heartbeat()["beat"] - time.time() - ahead) < 60, 30)
+            daemons.wait_for(lambda ahead=ahead: abs(daemon.heartbeat()["beat"] - time.time() - ahead) < 60)
             programs.served(daemon, name)
             assert status(store)[0]["one"]["alive"]
         clock.set(YEAR)
@@ -336,7 +336,7 @@ def test_requests_and_failures_with_wrong_dates(place, programs, clock):
             year = YEAR if "coming" in path.read_text() else -YEAR
             os.utime(path, (time.time() + year,) * 2)
         daemon.process.send_signal(signal.SIGCONT)
-        daemons.wait_for(lambda: not daemons.spool(store), 60, lambda: daemon.log)
+        daemons.wait_for(lambda: not daemons.spool(store), lambda: daemon.log)
         assert "built coming:f" in daemon.log
         assert "older than a day" in daemon.log
 
@@ -413,7 +413,7 @@ def test_two_daemons_that_learn_late_of_having_one_name(place):
         second = Namesake(store)
         assert second.heartbeat()["name"] == "one"
         first.process.send_signal(signal.SIGCONT)
-        daemons.wait_for(lambda: first.heartbeat().get("name", "one") != "one", 30, lambda: first.log)
+        daemons.wait_for(lambda: first.heartbeat().get("name", "one") != "one", lambda: first.log)
         for each in (first, second):
             beats(each)
         assert second.heartbeat()["name"] == "one"

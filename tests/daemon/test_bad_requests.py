@@ -55,7 +55,7 @@ def put(store, data, name=f"{KEY}.0.json"):
 
 def outcome_of(store, path, key=KEY):
     """What the daemon says of a file in the spool."""
-    daemons.wait_for(lambda: not path.exists(), 60, lambda: f"{path.name} still waits")
+    daemons.wait_for(lambda: not path.exists(), lambda: f"{path.name} still waits")
     names = {key, path.name}
     (reason,) = [each["reason"] for each in daemons.failures(store) if {each["key"], each["function"]} & names]
     return reason
@@ -144,7 +144,7 @@ def test_odd_files(store, tmp_path):
     (requests / "no suffix").write_bytes(b"")
     os.mkfifo(requests / f"{KEY}.fifo.json")
     (requests / f"{KEY}.link.json").symlink_to(tmp_path / "target")
-    daemons.wait_for(lambda: os.listdir(requests) == ["no suffix"], 60, lambda: f"left: {os.listdir(requests)}")
+    daemons.wait_for(lambda: os.listdir(requests) == ["no suffix"], lambda: f"left: {os.listdir(requests)}")
     reasons = {each["function"]: each["reason"] for each in daemons.failures(store)}
     assert "2 names" in reasons[f"{KEY}.hard.json"]
     assert "longer than" in reasons[f"{KEY}.large.json"]
@@ -166,7 +166,7 @@ def test_what_is_no_file_is_said_once_and_left_alone(tmp_path):
                 (folder / str(turn)).mkdir()
             # It has looked through the spool since.
             path = put(store, request(function=f"no_such_module:f{turn}").line(), f"{KEY}.turn{turn}.json")
-            daemons.wait_for(lambda path=path: not path.exists(), 60, lambda: daemon.log)
+            daemons.wait_for(lambda path=path: not path.exists(), lambda: daemon.log)
         assert daemon.log.count("no directory of a user's") == 1, daemon.log
         assert [each["key"] for each in daemons.failures(store)] == [KEY]
         assert all(folder.is_dir() for folder in folders)
@@ -179,7 +179,7 @@ def test_strangers_do_not_fill_the_log(tmp_path):
         for number in range(300):
             put(store, b"no request", f"one of many {number}.json")
             put(store, b'{"nbcache": "request", "version": "%d"}' % number, f"another {number}.json")
-        daemons.wait_for(lambda: not daemons.spool(store), 60, lambda: daemon.log)
+        daemons.wait_for(lambda: not daemons.spool(store), lambda: daemon.log)
         assert daemon.log.count("it is not JSON") == 1
         assert daemon.log.count("is rejected") <= sparing.MOST
         assert "further ones aren't written" in daemon.log
@@ -208,7 +208,7 @@ def test_text_that_cannot_be_encoded(store, fields):
 
 def test_names_and_texts_of_any_bytes(store):
     path = put(store, request(path=(os.fsdecode(b"/caf\xe9"),)).line(), os.fsdecode(b"caf\xe9\x1b[31m\n.json"))
-    daemons.wait_for(lambda: not path.exists(), 60)
+    daemons.wait_for(lambda: not path.exists())
 
 
 def test_a_fault_over_a_request_ends_that_request_alone(tmp_path, caplog):
@@ -231,7 +231,7 @@ def test_a_fault_over_a_request_ends_that_request_alone(tmp_path, caplog):
     try:
         for number in range(3):
             path = put(store, request().line(), f"{KEY}.{number}.json")
-            daemons.wait_for(lambda path=path: not path.exists(), 60)
+            daemons.wait_for(lambda path=path: not path.exists())
         assert thread.is_alive()
     finally:
         running.stop()
@@ -251,7 +251,7 @@ def test_a_store_s_directories_that_are_links(tmp_path):
     for name in ("requests", "failed", "leases"):
         (store / "v1" / name).symlink_to(elsewhere)
     with daemons.daemon(store) as daemon:
-        daemons.wait_for(lambda: "symbolic links aren't followed" in daemon.log, 60, lambda: daemon.log)
+        daemons.wait_for(lambda: "symbolic links aren't followed" in daemon.log, lambda: daemon.log)
         assert daemon.stop() == 0
         assert daemon.log.count("aren't followed: v1/failed, v1/leases, v1/requests in") == 1
     assert os.listdir(elsewhere) == [drop.name]
@@ -278,7 +278,7 @@ def test_fuzzed_requests(tmp_path, count):
             put(
                 store, fuzzing.mutated(rng, lines), f"{KEY[:-5]}{number:05d}.0.json" if number % 3 else f"{number}.json"
             )
-        daemons.wait_for(lambda: not daemons.spool(store), 3000, lambda: daemon.log[-2000:])
+        daemons.wait_for(lambda: not daemons.spool(store), lambda: daemon.log[-2000:])
         outcome = proc.run([tmp_path / "main.py"], store, daemons.WAITING)
         assert outcome.stdout == "40\n"
         assert "not built" not in outcome.stderr

@@ -86,7 +86,7 @@ def test_the_daemon_removes_what_others_may_not(place):
         done = health(store, *LONG, user=54321, python=python, extra=proc.packages())
         assert done.stdout.startswith(HEALTHY), done.stdout + running.log
         assert any("selftest" in name for name in entries(store))
-        wait_for(lambda: not any("selftest" in name for name in entries(store)), 90)
+        wait_for(lambda: not any("selftest" in name for name in entries(store)))
         done = health(store, *LONG, user=54321, python=python, extra=proc.packages())
         assert done.status == 0, done.stdout
         assert any("selftest" in name for name in entries(store))
@@ -152,7 +152,7 @@ def test_a_daemon_that_is_stopped(place):
         unhealthy(done)
         assert "no answer within" in done.stdout or "no sign of life" in done.stdout
         assert spool(store) == []
-        wait_for(lambda: "no sign of life" in health(store).stdout, 120)
+        wait_for(lambda: "no sign of life" in health(store).stdout)
 
 
 def test_interpreters_of_a_daemon_that_are_stopped(place):
@@ -167,7 +167,7 @@ def test_interpreters_of_a_daemon_that_are_stopped(place):
             if not done.stdout.startswith(HEALTHY):
                 unhealthy(done, "no answer within", "1 of")
             assert spool(store) == []
-        wait_for(lambda: health(store, *LONG).status == 0, 200)
+        wait_for(lambda: health(store, *LONG).status == 0)
 
 
 def test_a_daemon_that_dies_meanwhile(place):
@@ -175,7 +175,7 @@ def test_a_daemon_that_dies_meanwhile(place):
     with daemon(store) as running:
         os.kill(running.process.pid, signal.SIGSTOP)
         probe = proc.start(["-m", "nbcache", "health", "--dir", store, *LONG], cwd="/")
-        wait_for(lambda: spool(store), 60)
+        wait_for(lambda: spool(store))
         running.kill()
         unhealthy(proc.finish(probe), "no daemon is alive")
         assert spool(store) == []
@@ -232,7 +232,7 @@ def test_a_store_that_is_deleted_meanwhile(place):
     store = place / "store"
     with daemon(store) as running, stopped(running.process.pid):
         probe = proc.start(["-m", "nbcache", "health", "--dir", store], cwd="/")
-        wait_for(lambda: spool(store), 60)
+        wait_for(lambda: spool(store))
         shutil.rmtree(store)
         done = proc.finish(probe)
     unhealthy(done)

@@ -99,7 +99,7 @@ def test_one_of_two_daemons_is_killed_in_mid_job(place, capsys, clients, signatu
         daemons.daemon(store, "--workers", "1", name="stays") as stays,
     ):
         waiting = start_all(main, store, clients)
-        daemons.wait_for(lambda: dies.heartbeat().get("busy"), 120, lambda: dies.log)
+        daemons.wait_for(lambda: dies.heartbeat().get("busy"), lambda: dies.log)
         dies.kill()
         finished(waiting, expected, capsys)
         assert stays.stop() == 0
@@ -128,7 +128,7 @@ def test_killed_again_and_again(place, capsys, kills):
             daemon = daemons.Daemon(store, "--workers", "2")
         outcomes = finished(clients, expected, capsys)
         assert not any("no answer in time" in outcome.stderr for outcome in outcomes)
-        daemons.wait_for(lambda: not daemons.spool(store), 120, lambda: daemon.log)
+        daemons.wait_for(lambda: not daemons.spool(store), lambda: daemon.log)
         assert daemon.stop() == 0
     finally:
         if daemon.process.poll() is None:

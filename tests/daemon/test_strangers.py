@@ -171,7 +171,7 @@ def test_a_trusted_user_s_file_that_a_stranger_moves(main, place, into):
         outcome = proc.run([main.parent / "second.py"], store, daemons.WAITING)
         assert "built after:g" in daemon.log, outcome.stderr
         beats = daemon.heartbeat()["beat"]
-        daemons.wait_for(lambda: daemon.heartbeat()["beat"] > beats + 2, 60)
+        daemons.wait_for(lambda: daemon.heartbeat()["beat"] > beats + 2)
         assert "built lib:f" not in daemon.log
         assert not built_by_the_daemon_of(store, "lib:f")
 

@@ -43,7 +43,7 @@ def server(folder):
     with (folder / "sshd.log").open("w") as log:
         process = subprocess.Popen(["/usr/sbin/sshd", "-D", "-e", "-f", folder / "sshd_config"], stderr=log)
     try:
-        daemons.wait_for(lambda: "listening" in (folder / "sshd.log").read_text(), 30)
+        daemons.wait_for(lambda: "listening" in (folder / "sshd.log").read_text())
         yield f"-oport={port},IdentityFile={folder}/user,StrictHostKeyChecking=no,UserKnownHostsFile=/dev/null"
     finally:
         process.terminate()

@@ -99,7 +99,7 @@ def test_a_daemon_builds_it_again_for_those_who_can_not(main, place):
         spoil(store, "lib:f")
         # They can't write entries; they tell what they crashed with all the same.
         assert fleet(main, store, 2, NBCACHE_READONLY="1") == 2
-        daemons.wait_for(lambda: "built lib:f" in daemon.log.partition("crashed with the entry")[2], 60)
+        daemons.wait_for(lambda: "built lib:f" in daemon.log.partition("crashed with the entry")[2])
         before = usage.read(store)
         assert fleet(main, store, 2, NBCACHE_READONLY="1") == 0
         assert not usage.read(store).since(before).misses
@@ -132,7 +132,7 @@ def test_a_daemon_approves_of_what_others_used_well(main, place):
         assert proc.run(["-X", "faulthandler", main], store).stdout == EXPECTED
     assert not proven()
     with daemons.daemon(store):
-        daemons.wait_for(lambda: {"lib:f", "lib:g"} <= set(map(said, proven())), 60)
+        daemons.wait_for(lambda: {"lib:f", "lib:g"} <= set(map(said, proven())))
 
 
 def said(path):

@@ -93,7 +93,7 @@ def test_no_address(text):
 
 def test_metrics_are_to_be_had(address):
     with Running(address):
-        wait_for(lambda: answers(address), 20)
+        wait_for(lambda: answers(address))
         assert get(address, Accept="some/thing") == (200, "text/plain; got=some/thing", TEXT)
         assert get(address, "/") == get(address, "/metrics?x=1") == (200, "text/plain; got=", TEXT)
         assert get(address, method="HEAD") == (200, "text/plain; got=", b"")
@@ -106,7 +106,7 @@ def test_metrics_are_to_be_had(address):
 def test_only_loopback_listens_by_default():
     port = free_port()
     with Running(port):
-        wait_for(lambda: answers(port), 20)
+        wait_for(lambda: answers(port))
         with socket.socket() as other:
             other.settimeout(5)
             other.bind(("127.0.0.1", 0))
@@ -117,7 +117,7 @@ def test_only_loopback_listens_by_default():
 def test_an_open_address_is_said_to_be_open(caplog):
     port = free_port()
     with Running(f"0.0.0.0:{port}"):
-        wait_for(lambda: answers(port), 20)
+        wait_for(lambda: answers(port))
     assert "open to other machines" in caplog.text
 
 
@@ -125,7 +125,7 @@ def test_a_socket_is_for_its_owner_and_group(tmp_path):
     before = os.umask(0)
     try:
         with Running(tmp_path / "metrics.sock"):
-            wait_for(lambda: answers(tmp_path / "metrics.sock"), 20)
+            wait_for(lambda: answers(tmp_path / "metrics.sock"))
             assert stat.S_IMODE(os.stat(tmp_path / "metrics.sock").st_mode) == 0o660
             assert os.listdir(tmp_path) == ["metrics.sock"]
     finally:
@@ -135,14 +135,14 @@ def test_a_socket_is_for_its_owner_and_group(tmp_path):
 def test_what_is_taken_is_tried_again(address, caplog, monkeypatch):
     monkeypatch.setattr(exposing, "RETRY_SECONDS", 0.1)
     with Running(address) as first:
-        wait_for(lambda: answers(address), 20)
+        wait_for(lambda: answers(address))
         with Running(address, lambda _: (b"second\n", "text/plain")):
-            wait_for(lambda: "in use" in caplog.text, 20)
+            wait_for(lambda: "in use" in caplog.text)
             time.sleep(0.5)
             assert caplog.text.count("in use") == 1
             assert get(address)[2] == TEXT
             first.exposer.close()
-            wait_for(lambda: answers(address), 20)
+            wait_for(lambda: answers(address))
             assert get(address)[2] == b"second\n"
 
 
@@ -151,14 +151,14 @@ def test_a_socket_that_somebody_left_is_replaced_and_nothing_else_is(tmp_path, c
     left.bind(str(tmp_path / "left"))
     left.close()
     with Running(tmp_path / "left"):
-        wait_for(lambda: answers(tmp_path / "left"), 20)
+        wait_for(lambda: answers(tmp_path / "left"))
     (tmp_path / "precious").write_text("data")
     with Running(tmp_path / "precious"):
-        wait_for(lambda: "something else of that name" in caplog.text, 20)
+        wait_for(lambda: "something else of that name" in caplog.text)
     assert (tmp_path / "precious").read_text() == "data"
     os.symlink(tmp_path / "precious", tmp_path / "link")
     with Running(tmp_path / "link"):
-        wait_for(lambda: caplog.text.count("something else") == 2, 20)
+        wait_for(lambda: caplog.text.count("something else") == 2)
     assert os.path.islink(tmp_path / "link")
 
 
@@ -167,7 +167,7 @@ def test_a_place_that_cannot_be_is_said_once(tmp_path, caplog, monkeypatch, path
     monkeypatch.setattr(exposing, "RETRY_SECONDS", 0.05)
     monkeypatch.setattr(exposing, "TEXTFILE_SECONDS", 0.05)
     with Running(tmp_path / path):
-        wait_for(lambda: "can't be had" in caplog.text, 20)
+        wait_for(lambda: "can't be had" in caplog.text)
         time.sleep(0.3)
     assert caplog.text.count("can't be had") == 1
 
@@ -175,7 +175,7 @@ def test_a_place_that_cannot_be_is_said_once(tmp_path, caplog, monkeypatch, path
 def test_who_says_nothing_keeps_nobody_waiting_for_long(address, monkeypatch):
     monkeypatch.setattr(exposing, "REQUEST_SECONDS", 1.0)
     with Running(address):
-        wait_for(lambda: answers(address), 20)
+        wait_for(lambda: answers(address))
         threads = threading.active_count()
         family, where = (
             (socket.AF_UNIX, str(address)) if "/" in str(address) else (socket.AF_INET, ("127.0.0.1", address))
@@ -193,7 +193,7 @@ def test_who_says_nothing_keeps_nobody_waiting_for_long(address, monkeypatch):
         assert threading.active_count() <= threads + exposing.MAX_CONNECTIONS
         for each in silent:
             each.close()
-        wait_for(lambda: answers(address), 60)
+        wait_for(lambda: answers(address))
     gc.collect()
 
 
@@ -210,7 +210,7 @@ def test_who_says_nothing_keeps_nobody_waiting_for_long(address, monkeypatch):
 )
 def test_whatever_is_said_is_survived(address, said):
     with Running(address):
-        wait_for(lambda: answers(address), 20)
+        wait_for(lambda: answers(address))
         family, where = (
             (socket.AF_UNIX, str(address)) if "/" in str(address) else (socket.AF_INET, ("127.0.0.1", address))
         )
@@ -237,7 +237,7 @@ def test_a_fault_while_rendering_ends_nothing(address, caplog):
         return TEXT, "text/plain"
 
     with Running(address, render):
-        wait_for(lambda: answers(address), 20)
+        wait_for(lambda: answers(address))
         assert get(address)[2] == TEXT
     assert "of ours" in caplog.text
 
@@ -247,10 +247,10 @@ def test_a_file_for_node_exporter(tmp_path, monkeypatch, caplog):
     caplog.set_level(logging.INFO)
     path = tmp_path / "nbcache.prom"
     with Running(path):
-        wait_for(path.exists, 20)
+        wait_for(path.exists)
         assert path.read_bytes() == TEXT
         path.unlink()
-        wait_for(path.exists, 20)
+        wait_for(path.exists)
     assert os.listdir(tmp_path) == ["nbcache.prom"]
     assert stat.S_IMODE(path.stat().st_mode) & 0o444 == 0o444
 
@@ -258,5 +258,5 @@ def test_a_file_for_node_exporter(tmp_path, monkeypatch, caplog):
 def test_a_file_that_is_a_fifo_is_left_alone(tmp_path, caplog):
     os.mkfifo(tmp_path / "nbcache.prom")
     with Running(tmp_path / "nbcache.prom"):
-        wait_for(lambda: "not a regular file" in caplog.text, 20)
+        wait_for(lambda: "not a regular file" in caplog.text)
     assert stat.S_ISFIFO(os.stat(tmp_path / "nbcache.prom").st_mode)

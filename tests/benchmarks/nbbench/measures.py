@@ -221,7 +221,7 @@ def _throughput(bench: Bench, module: str, count: int = 100) -> float:
         temporary = spool / f".{request['key']}"
         temporary.write_text(json.dumps(request), encoding="utf-8")
         temporary.rename(spool / f"{request['key']}.0.json")
-    daemons.wait_for(lambda: not daemons.spool(bench.store), 600)
+    daemons.wait_for(lambda: not daemons.spool(bench.store))
     assert not daemons.failures(bench.store)
     return len(requests) / (time.perf_counter() - started)
 

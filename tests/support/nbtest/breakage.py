@@ -91,7 +91,7 @@ def serving(scene: Scene, *options: str) -> Iterator[daemons.Daemon]:
     """A daemon that has built something."""
     with daemons.daemon(scene.store, *options) as daemon:
         scene.use()
-        daemons.wait_for(lambda: daemon.heartbeat().get("busy") == 0, 60, lambda: daemon.log)
+        daemons.wait_for(lambda: daemon.heartbeat().get("busy") == 0, lambda: daemon.log)
         yield daemon
 
 

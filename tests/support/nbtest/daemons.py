@@ -16,7 +16,8 @@ from nbtest import proc
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-READY_SECONDS = 60
+MUCH = 600.0
+"""How long anything is waited for that may take a while on a busy machine [s]: what doesn't happen takes for ever."""
 WAITING = {
     "NBCACHE_READONLY": "1",
     "NBCACHE_ON_MISS": "wait",
@@ -58,7 +59,7 @@ class Daemon:
                 group=user,
                 extra_groups=None if user is None else [],
             )
-        wait_for(self.is_serving, READY_SECONDS, lambda: f"the daemon doesn't serve:\n{self.log}")
+        wait_for(self.is_serving, lambda: f"the daemon doesn't serve:\n{self.log}")
 
     @property
     def log(self) -> str:
@@ -81,7 +82,7 @@ class Daemon:
         self.process.kill()
         self.process.wait()
 
-    def stop(self, within: float = 20) -> int:
+    def stop(self, within: float = MUCH) -> int:
         """Ask it to end; return its exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -99,9 +100,9 @@ def daemon(store: Path, *options: str, **more: object) -> Iterator[Daemon]:
             running.kill()
 
 
-def wait_for(condition, seconds: float, complaint=lambda: "it didn't happen in time"):
+def wait_for(condition, complaint=lambda: "it didn't happen in time"):
     """Wait until *condition* returns something true, and return that."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + MUCH
     while not (found := condition()):
         assert time.monotonic() < deadline, complaint()
         time.sleep(0.05)
