@@ -70,7 +70,7 @@ def show(args: argparse.Namespace) -> int:
 
 
 def _state(store: Store, suspect: Suspect) -> str:
-    digests = {found.digest for found in store.find(suspect.key, lambda _reason: None)}
+    digests = {found.digest for found in store.find(suspect.key)}
     if suspect.digest in digests:
         return "passed over" if suspect.condemned else "suspected"
     return "built again" if digests else "removed"

@@ -113,7 +113,7 @@ def _collect(store: Store, asked: str) -> dict[str, list[Built]]:
             keys.add(info.key)
     functions: dict[str, list[Built]] = {}
     for key in keys:
-        for entry in store.find(key, lambda _reason: None):
+        for entry in store.find(key):
             functions.setdefault(entry.header.function, []).append(Built(entry.header, read_components(entry)))
     return functions
 

@@ -46,7 +46,7 @@ class Daemons:
 
         One that is overloaded is of no help to somebody who could compile meanwhile.
         """
-        delay = self._delay(LOOK_SECONDS)
+        delay = self._delay()
         return delay is not None and (self._patience.insists or delay <= self._patience.allowance)
 
     def spent(self, key: str) -> float | None:
@@ -76,9 +76,9 @@ class Daemons:
             return False
         return self._wait(unit, path, request.scope, wait)
 
-    def _delay(self, seconds: float) -> float | None:
+    def _delay(self) -> float | None:
         """How long a request would wait for a worker [s]; None if no daemon is worth waiting for."""
-        self._look(seconds)
+        self._look(LOOK_SECONDS)
         uid = os.geteuid()
         return min((each.delay(uid) for each in self._alive if not self._is_stuck(each)), default=None)
 
@@ -108,7 +108,7 @@ class Daemons:
                 _log.info("%s: no answer in time", unit.name)
                 self._given_up = {each.process: each.finished for each in self._alive}
                 return False
-            if self._delay(LOOK_SECONDS) is None:
+            if self._delay() is None:
                 _log.info("%s: no daemon is alive any more", unit.name)
                 return False
             wait.sleep(pause)

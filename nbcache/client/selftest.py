@@ -230,7 +230,7 @@ def _clean(settings: Settings, attempt: _Attempt) -> None:
             spool.withdraw(path)
         for key in (*attempt.stats.get("hits", ()), *(build["key"] for build in attempt.stats.get("builds", ()))):
             spool.forget_failure(store.path, key)
-            for entry in store.find(key, lambda _reason: None):
+            for entry in store.find(key):
                 if entry.header.function == SELF_TEST:
                     store.remove(entry.path)
 

@@ -374,7 +374,7 @@ class ClientSession:
     def _other(self, key: str, build: str) -> Callable[[str], bytes | None] | None:
         """Access to the entry of one particular build, which something that is loaded calls."""
         self._owners[build] = key
-        entries = (entry for entry in self.store.find(key, lambda _reason: None) if entry.header.build == build)
+        entries = (entry for entry in self.store.find(key) if entry.header.build == build)
         return next((entry.section for entry in entries if entry.proven or not self._is_condemned(entry)), None)
 
     def _hit(self, unit: Unit, fields: dict[str, Any], seconds: float) -> None:
@@ -539,7 +539,7 @@ class ClientSession:
 
     def _remembered(self, key: str) -> Iterator[bytes]:
         """What `_remember` kept under a key."""
-        for entry in self.store.find(key, lambda _reason: None):
+        for entry in self.store.find(key):
             content = entry.section("meta")
             if content is not None:
                 yield content

@@ -65,7 +65,7 @@ def from_store(store: Store) -> Iterator[Wish]:
     seen: set[tuple[str, str]] = set()
     settings = config.numba_settings()
     for info in store.scan():
-        for entry in store.find(info.key, lambda _reason: None):
+        for entry in store.find(info.key):
             line = entry.section(requests.SECTION)
             try:
                 request = None if line is None else requests.read(line)

@@ -47,7 +47,6 @@ MAX_ENTRIES: Final = 10_000
 """How many one job may hand in."""
 MAX_BYTES: Final = 1 << 30
 """How large they may be together [bytes]."""
-PROVENANCE: Final = ("asked", "built", "host", "for")
 _NO_MORE: Final = "the job handed in too much"
 _OTHERS: Final = "another user's request waits for that key"
 _BESIDE: Final = "what is under that key was built for another user"
@@ -131,7 +130,7 @@ class Publisher:
 
     def _is_beside(self, ticket: Ticket, header: Header) -> bool:
         """Whether it would be another variant of something that was built for somebody else."""
-        there = [found.header for found in self._store().find(header.key, lambda _reason: None)]
+        there = [found.header for found in self._store().find(header.key)]
         if any(each.guard == header.guard for each in there):
             return False
         return any(each.extra.get("asked") != ticket.asked for each in there)

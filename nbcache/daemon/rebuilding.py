@@ -50,7 +50,7 @@ class Approval:
 
 def _approve(store: Store, key: str, since: float) -> None:
     """Approve the entries of a key that were there when somebody began who used them."""
-    for found in store.find(key, lambda _reason: None):
+    for found in store.find(key):
         if not found.proven and found.header.created < since:
             quarantine.approve(found.path, found.digest)
 
@@ -60,7 +60,7 @@ def have_rebuilt(store: Store) -> None:
     for suspect in quarantine.read(store.path, store.trust).values():
         if not suspect.condemned:
             continue
-        for found in list(store.find(suspect.key, lambda _reason: None)):
+        for found in list(store.find(suspect.key)):
             if found.digest == suspect.digest:
                 asked = _ask(store, found)
                 if store.remove(found.path):

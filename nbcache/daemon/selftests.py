@@ -38,7 +38,7 @@ class SelfTests:
                     return
                 _, key = self._done.popleft()
             spool.forget_failure(store.path, key)
-            for entry in store.find(key, lambda _reason: None):
+            for entry in store.find(key):
                 # The name is what who asked says. Whatever else lies under the key isn't ours to remove.
                 if entry.header.function == SELF_TEST:
                     store.remove(entry.path)

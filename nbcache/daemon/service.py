@@ -329,7 +329,7 @@ class Service:
 
     def _give_sign(self, *, draining: bool) -> None:
         now = time.monotonic()
-        busy = sum(job.future is not None for job in self._jobs.values())
+        busy = self._busy
         # News is told sooner than that nothing happened.
         news = (*self._news(), draining)
         calm = heartbeats.WORK_SECONDS if busy else heartbeats.BEAT_SECONDS
@@ -356,10 +356,14 @@ class Service:
             problem = f"the heartbeat can't be written, so no client asks this daemon: {error.strerror or error}"
         self._report("heartbeat", problem)
 
+    @property
+    def _busy(self) -> int:
+        """How many jobs are under way."""
+        return sum(job.future is not None for job in self._jobs.values())
+
     def _rest(self) -> float:
         """How long nothing has to be done unless something happens [s]."""
-        running = any(job.future is not None for job in self._jobs.values())
-        rest = NEWS_SECONDS if running or self._news() != self._told[:-1] else SCAN_SECONDS
+        rest = NEWS_SECONDS if self._busy or self._news() != self._told[:-1] else SCAN_SECONDS
         return min(rest, self._intake.pause)
 
     def _arrived(self, path: str) -> None:
@@ -373,8 +377,7 @@ class Service:
 
     def _news(self) -> tuple[object, ...]:
         """What clients decide by whether to ask."""
-        busy = sum(job.future is not None for job in self._jobs.values())
-        return busy, len(self._jobs), self._finished
+        return self._busy, len(self._jobs), self._finished
 
     def _working(self) -> dict[str, float]:
         """How much processor time each running job has had [s], by its key."""
@@ -384,12 +387,12 @@ class Service:
     def _drain(self, notifier: Notifier) -> None:
         self._give_sign(draining=True)
         deadline = time.monotonic() + DRAIN_SECONDS
-        while any(job.future is not None for job in self._jobs.values()) and time.monotonic() < deadline:
+        while self._busy and time.monotonic() < deadline:
             self._wake.wait(0.1)
             self._wake.clear()
             self._collect()
             notifier.alive()
-        left = sum(job.future is not None for job in self._jobs.values())
+        left = self._busy
         _log.info("stopping; %s", f"{left} jobs are given up, their requests stay" if left else "all jobs are done")
 
     # -- requests --------------------------------------------------------------------------------
@@ -488,7 +491,7 @@ class Service:
     # -- jobs ------------------------------------------------------------------------------------
 
     def _start_jobs(self) -> None:
-        free = self.workers - sum(job.future is not None for job in self._jobs.values())
+        free = self.workers - self._busy
         for job in turns.ordered(self._waiting()) if free > 0 else ():
             if free <= 0:
                 return

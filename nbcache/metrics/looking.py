@@ -125,7 +125,7 @@ def _look_at_daemons(store: Store, found: Look) -> None:
 def _quarantined(store: Store) -> int:
     """How many entries are there that are passed over; crashes are remembered for long after one was built again."""
     condemned = [each for each in quarantine.read(store.path, store.trust).values() if each.condemned]
-    return sum(any(entry.digest == each.digest for entry in store.find(each.key, lambda _: None)) for each in condemned)
+    return sum(any(entry.digest == each.digest for entry in store.find(each.key)) for each in condemned)
 
 
 def _count(root: str, name: str) -> int:

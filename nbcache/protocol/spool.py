@@ -172,14 +172,12 @@ def sweep_answers(root: str, now: float) -> int:
 def scan(root: str, trust: Trust, most: int = MAX_SCANNED) -> list[Waiting]:
     """Return the requests of trusted users, *most* at most, the oldest first."""
     found: list[Waiting] = []
-    for name in drops.names(root, layout.REQUESTS, trust):
-        folder = drops.opened(root, layout.REQUESTS, name, trust)
-        if folder is not None:
-            with folder, suppressed(OSError):
-                uid = folder.status.st_uid
-                names = (item.name for item in folder.json_files())
-                room = max(0, most - len(found))
-                found.extend(Waiting(f"{root}/{layout.REQUESTS}/{name}/{each}", uid) for each in islice(names, room))
+    for folder in drops.folders(root, layout.REQUESTS, trust):
+        with suppressed(OSError):
+            uid = folder.status.st_uid
+            names = (item.name for item in folder.json_files())
+            room = max(0, most - len(found))
+            found.extend(Waiting(f"{root}/{folder.name}/{each}", uid) for each in islice(names, room))
     return sorted(found, key=lambda waiting: waiting.when)
 
 

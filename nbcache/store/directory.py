@@ -136,7 +136,7 @@ class Store:
         writable = not settings.readonly and tree.may_write(path)
         return cls(path, trust, writable=writable, recache=settings.recache, max_size=settings.max_size)
 
-    def find(self, key: str, reject: Callable[[str], None]) -> Iterator[FoundEntry]:
+    def find(self, key: str, reject: Callable[[str], None] = lambda _reason: None) -> Iterator[FoundEntry]:
         """Yield each variant of a key that may be used, base slot first.
 
         ``reject`` is called with one of :data:`REJECTIONS` for each file that is passed over. A key that isn't there,
@@ -186,7 +186,7 @@ class Store:
         from nbcache.store import quarantine
 
         suspects: dict[str, quarantine.Suspect] | None = None
-        for found in self.find(key, lambda _reason: None):
+        for found in self.find(key):
             if not found.whole:
                 continue
             if not found.proven:

@@ -50,7 +50,16 @@ def owner(name: str, status: os.stat_result) -> int | None:
     return status.st_uid if right else None
 
 
-def names(root: str, where: str, trust: Trust) -> Iterator[str]:
+def folders(root: str, where: str, trust: Trust) -> Iterator[Folder]:
+    """Yield the directories of trusted users there, one after the other, each open until the next. Never raises."""
+    for name in _names(root, where, trust):
+        folder = opened(root, where, name, trust)
+        if folder is not None:
+            with folder:
+                yield folder
+
+
+def _names(root: str, where: str, trust: Trust) -> Iterator[str]:
     """Yield the names there that a trusted user's directory may have, the plain ones first. Never raises.
 
     Strangers may make as many as they like, of any names, so not all of them are looked at.

@@ -21,7 +21,7 @@ _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 class Folder:
     """One directory, open; a context manager. Opening raises OSError, which for a link is ENOTDIR or ELOOP."""
 
-    __slots__ = ("_fd",)
+    __slots__ = ("_fd", "name")
 
     def __init__(self, root: str, name: str = "") -> None:
         """Open the directory ``name`` below ``root``, or ``root`` itself; a link in either's place isn't followed."""
@@ -35,6 +35,8 @@ class Folder:
             os.close(fd)
             raise
         self._fd = fd
+        self.name = name
+        """By which name below the root it was opened."""
 
     def __enter__(self) -> Folder:  # noqa: PYI034  # Self is new in Python 3.11
         """Return the folder."""
@@ -76,8 +78,17 @@ class Folder:
 
     def owner(self, name: str) -> int | None:
         """Return the uid of whoever owns what has that name in it; None if nothing does."""
+        status = self._look(name)
+        return None if status is None else status.st_uid
+
+    def size(self, name: str) -> int:
+        """Return how large what has that name in it is [bytes]; 0 if nothing has."""
+        status = self._look(name)
+        return 0 if status is None else status.st_size
+
+    def _look(self, name: str) -> os.stat_result | None:
         try:
-            return os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_uid
+            return os.stat(name, dir_fd=self._fd, follow_symlinks=False)
         except OSError as raised:
             let_pass(raised)
             return None

@@ -67,11 +67,8 @@ class Suspect(NamedTuple):
 def read(root: str, trust: Trust) -> dict[str, Suspect]:
     """Return what is suspected by trusted users, by digest. Never raises."""
     found: dict[str, Suspect] = {}
-    for name in drops.names(root, layout.TRIALS, trust):
-        folder = drops.opened(root, layout.TRIALS, name, trust)
-        if folder is None:
-            continue
-        with folder, suppressed(OSError):
+    for folder in drops.folders(root, layout.TRIALS, trust):
+        with suppressed(OSError):
             for item in islice(folder.items(), MAX_FILES):
                 if item.name.endswith(CRASH):
                     status = item.stat(follow_symlinks=False)
@@ -96,11 +93,8 @@ def approve(path: str, digest: str) -> None:
 def clear(root: str, trust: Trust, digests: set[str] | None = None) -> int:
     """Forget crashes, all or those with one of these entries; return how many were forgotten."""
     count = 0
-    for name in drops.names(root, layout.TRIALS, trust):
-        folder = drops.opened(root, layout.TRIALS, name, trust)
-        if folder is None:
-            continue
-        with folder, suppressed(OSError):
+    for folder in drops.folders(root, layout.TRIALS, trust):
+        with suppressed(OSError):
             for item in list(islice(folder.items(), MAX_FILES)):
                 stem = item.name.removesuffix(CRASH)
                 if stem == item.name or not item.stat(follow_symlinks=False).st_size:
@@ -114,24 +108,15 @@ def clear(root: str, trust: Trust, digests: set[str] | None = None) -> int:
 def sweep(root: str, trust: Trust) -> int:
     """Remove what is of no use any more; return how many files went. Never raises."""
     count, now = 0, time.time()
-    for name in drops.names(root, layout.TRIALS, trust):
-        folder = drops.opened(root, layout.TRIALS, name, trust)
-        if folder is None:
-            continue
-        with folder, suppressed(OSError):
+    for folder in drops.folders(root, layout.TRIALS, trust):
+        with suppressed(OSError):
             for item in list(islice(folder.items(), MAX_FILES)):
                 status = item.stat(follow_symlinks=False)
                 crash = item.name.removesuffix(KEYS).removesuffix(CRASH) + CRASH
-                kept = KEPT_SECONDS if _size(folder, crash) else STALE_SECONDS
+                kept = KEPT_SECONDS if folder.size(crash) else STALE_SECONDS
                 if now - status.st_mtime > kept:
                     count += folder.remove(item.name)
     return count
-
-
-def _size(folder: Folder, name: str) -> int:
-    with suppressed(OSError):
-        return os.stat(name, dir_fd=folder.fileno(), follow_symlinks=False).st_size
-    return 0
 
 
 def _add(found: dict[str, Suspect], folder: Folder, stem: str, crashed: float, trust: Trust) -> None:

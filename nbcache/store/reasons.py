@@ -30,9 +30,9 @@ WAITS: Final = ("0.1", "1", "10", "inf")
 """By which words waiting is counted: upper bounds [s]."""
 IN_VAIN: Final = "in vain"
 """Beside them: how often what was waited for didn't come."""
-KNOWN: Final = frozenset({*MISSES, *ERRORS, *WAITS, IN_VAIN, "a fault of nbcache"})
-"""What nbcache itself says, word by word."""
 _FAULTS: Final = "a fault of nbcache"
+KNOWN: Final = frozenset({*MISSES, *ERRORS, *WAITS, IN_VAIN, _FAULTS})
+"""What nbcache itself says, word by word."""
 _FAULT_WHILE: Final = "fault while "
 
 

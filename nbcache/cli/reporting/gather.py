@@ -240,7 +240,7 @@ def _causes(store: Store, groups: list[list[_Known]], deadline: float) -> list[t
         for each in newest:
             if time.monotonic() > deadline:
                 return found.most_common(CAUSES)
-            entry = next((one for one in store.find(each.key, lambda _: None) if one.path == each.path), None)
+            entry = next((one for one in store.find(each.key) if one.path == each.path), None)
             if entry is None:
                 continue
             components = read_components(entry)
