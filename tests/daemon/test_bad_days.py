@@ -329,13 +329,12 @@ def test_requests_and_failures_with_wrong_dates(place, programs, clock):
         (failure,) = daemons.failures(store)
         assert failure["created"] < time.time() + 60
 
-        daemon.process.send_signal(signal.SIGSTOP)
-        for name in ("coming", "past"):
-            programs.ask(store, name, NBCACHE_WAIT_SECONDS="1")
-        for path in daemons.spool(store):
-            year = YEAR if "coming" in path.read_text() else -YEAR
-            os.utime(path, (time.time() + year,) * 2)
-        daemon.process.send_signal(signal.SIGCONT)
+        with daemons.hung(daemon):
+            for name in ("coming", "past"):
+                programs.ask(store, name, NBCACHE_WAIT_SECONDS="1")
+            for path in daemons.spool(store):
+                year = YEAR if "coming" in path.read_text() else -YEAR
+                os.utime(path, (time.time() + year,) * 2)
         daemons.wait_for(lambda: not daemons.spool(store), lambda: daemon.log)
         assert "built coming:f" in daemon.log
         assert "older than a day" in daemon.log

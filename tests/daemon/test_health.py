@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from nbtest import disks, proc, usage
-from nbtest.daemons import WAITING, Daemon, daemon, failures, spool, wait_for
+from nbtest.daemons import WAITING, Daemon, daemon, failures, hung, spool, wait_for
 
 LONG = ["--timeout", "120"]
 """For what has to succeed, however busy the machine is."""
@@ -172,8 +172,7 @@ def test_interpreters_of_a_daemon_that_are_stopped(place):
 
 def test_a_daemon_that_dies_meanwhile(place):
     store = place / "store"
-    with daemon(store) as running:
-        os.kill(running.process.pid, signal.SIGSTOP)
+    with daemon(store) as running, hung(running):
         probe = proc.start(["-m", "nbcache", "health", "--dir", store, *LONG], cwd="/")
         wait_for(lambda: spool(store))
         running.kill()
@@ -230,8 +229,8 @@ def test_a_full_disk(place):
 
 def test_a_store_that_is_deleted_meanwhile(place):
     store = place / "store"
-    with daemon(store) as running, stopped(running.process.pid):
-        probe = proc.start(["-m", "nbcache", "health", "--dir", store], cwd="/")
+    with daemon(store) as running, hung(running):
+        probe = proc.start(["-m", "nbcache", "health", "--dir", store, *LONG], cwd="/")
         wait_for(lambda: spool(store))
         shutil.rmtree(store)
         done = proc.finish(probe)

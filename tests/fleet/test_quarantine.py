@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import struct
+import time
 
 import pytest
 from nbtest import daemons, proc, usage
@@ -42,7 +43,8 @@ def spoil(store, function):
             sections = {name: parsed.section(name) for name in parsed.section_sizes}
             sections["object"] = crashing(sections["object"])
             fresh = path.with_suffix(".new")
-            fresh.write_bytes(entry.encode(parsed.header, sections))
+            # As new as it is: what programs said of the one before isn't about this one.
+            fresh.write_bytes(entry.encode(parsed.header._replace(created=time.time()), sections))
             fresh.rename(path)
             found += 1
     assert found
@@ -99,7 +101,7 @@ def test_a_daemon_builds_it_again_for_those_who_can_not(main, place):
         spoil(store, "lib:f")
         # They can't write entries; they tell what they crashed with all the same.
         assert fleet(main, store, 2, NBCACHE_READONLY="1") == 2
-        daemons.wait_for(lambda: "built lib:f" in daemon.log.partition("crashed with the entry")[2])
+        daemons.wait_for(lambda: "built lib:f" in daemon.log.partition("crashed with the entry")[2], lambda: daemon.log)
         before = usage.read(store)
         assert fleet(main, store, 2, NBCACHE_READONLY="1") == 0
         assert not usage.read(store).since(before).misses

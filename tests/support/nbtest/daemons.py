@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -98,6 +100,27 @@ def daemon(store: Path, *options: str, **more: object) -> Iterator[Daemon]:
     finally:
         if running.process.poll() is None:
             running.kill()
+
+
+@contextmanager
+def hung(running: Daemon) -> Iterator[None]:
+    """A daemon that does nothing, and gives signs of life for however long its clients take to start."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(0.5):
+            with suppress(OSError):
+                os.utime(running.store / "v1/daemon" / f"{running.name}.json")
+
+    running.process.send_signal(signal.SIGSTOP)
+    beating = threading.Thread(target=beat)
+    beating.start()
+    try:
+        yield
+    finally:
+        over.set()
+        beating.join()
+        running.process.send_signal(signal.SIGCONT)
 
 
 def wait_for(condition, complaint=lambda: "it didn't happen in time"):

@@ -108,7 +108,7 @@ def packages() -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join([str(INJECT), str(ROOT), sysconfig.get_paths()["purelib"]])}
 
 
-def finish(process: subprocess.Popen[str], timeout: float = 300, started: float | None = None) -> Outcome:
+def finish(process: subprocess.Popen[str], timeout: float = 900, started: float | None = None) -> Outcome:
     """Wait for ``process``; past ``timeout`` [s] it is killed and its status is -9."""
     started = time.perf_counter() if started is None else started
     try:
@@ -125,7 +125,7 @@ def run(
     store: Path | str | None = None,
     extra: Mapping[str, str] | None = None,
     cwd: Path | str | None = None,
-    timeout: float = 300,
+    timeout: float = 900,
     python: str = sys.executable,
     user: int | None = None,
 ) -> Outcome:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def everywhere(
-    place: Path, text: str, *, extra: Mapping[str, str] | None = None, argv: tuple[str, ...] = (), timeout: float = 200
+    place: Path, text: str, *, extra: Mapping[str, str] | None = None, argv: tuple[str, ...] = (), timeout: float = 900
 ) -> Usage:
     """Run ``text`` without a cache, cold and warm, and assert that nothing differs; what the warm process did."""
     main, store = place / "main.py", place / "store"
