@@ -49,7 +49,7 @@ def prewarm(dispatcher: Any, signatures: Iterable[Any]) -> None:
     signature is what Numba takes for one, and its return type is ignored, as a call has none. Raises what Numba raises
     for a signature that it can't compile.
     """
-    from nbcache.glue import requested
+    from nbcache.glue.requests import requested
 
     for signature in signatures:
         requested.prepare(dispatcher, signature)

@@ -117,7 +117,7 @@ def check_seams() -> Finding:
 
         # Looking at Numba imports it. With NBCACHE_DIR set that would make this very process a client of the store.
         hook.disarm()
-        from nbcache.glue import seams
+        from nbcache.glue.hooks import seams
 
         problem = seams.problem()
     except Exception as error:  # noqa: BLE001 - whatever is broken is what is to be reported

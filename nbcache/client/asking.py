@@ -12,7 +12,7 @@ from nbcache.protocol import heartbeats, spool
 
 if TYPE_CHECKING:
     from nbcache.client.patience import Patience, Wait
-    from nbcache.glue.units import Unit
+    from nbcache.glue.keys.units import Unit
     from nbcache.store.directory import Store
 
 _log = logging.getLogger("nbcache")
@@ -59,7 +59,7 @@ class Daemons:
 
         Returns when there is nothing left of *wait* at the latest, and as soon as it is known that nothing will come.
         """
-        from nbcache.glue.requested import UnaskableError, request_for
+        from nbcache.glue.requests.requested import UnaskableError, request_for
 
         try:
             request = request_for(unit)

@@ -51,7 +51,8 @@ def numba_imported() -> None:
 
     _state["armed"] = True
     try:
-        from nbcache.glue import dormant, told
+        from nbcache.glue.hooks import dormant
+        from nbcache.glue.identity import told
 
         told.listen(just_imported=True)
         environ = dict(os.environ) if _nbcache.heeds_environment() else {}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nbcache.client.patience import Wait
     from nbcache.config import Settings
     from nbcache.counting import Counters
-    from nbcache.glue.units import Unit
+    from nbcache.glue.keys.units import Unit
     from nbcache.store.directory import Store
     from nbcache.store.locks import Lease
 

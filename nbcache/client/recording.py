@@ -11,7 +11,7 @@ from nbcache.protocol.requests import BadRequestError
 from nbcache.regular import open_to_append
 
 if TYPE_CHECKING:
-    from nbcache.glue.units import Unit
+    from nbcache.glue.keys.units import Unit
     from nbcache.protocol.requests import Request
 
 _log = logging.getLogger("nbcache")
@@ -20,7 +20,7 @@ _MODE = 0o644
 
 def requested(unit: Unit, *, by_value: bool = True) -> Request | None:
     """A unit as a request, or None and a line in the log."""
-    from nbcache.glue.requested import UnaskableError, request_for
+    from nbcache.glue.requests.requested import UnaskableError, request_for
 
     try:
         return request_for(unit, explain=False, by_value=by_value)

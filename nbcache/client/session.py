@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from nbcache.client.others import Others
     from nbcache.client.trials import Trials
     from nbcache.config import Settings
-    from nbcache.glue.artifacts import Packed
-    from nbcache.glue.frames import Frame
-    from nbcache.glue.units import Unit
-    from nbcache.glue.wrappers import RuntimeUnit, WrapperUnit
+    from nbcache.glue.capture.compilations import Frame
+    from nbcache.glue.entries.artifacts import Packed
+    from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
+    from nbcache.glue.keys.units import Unit
     from nbcache.store.directory import FoundEntry
 
 _log = logging.getLogger("nbcache")
@@ -40,13 +40,13 @@ _active: ClientSession | None = None
 
 
 class ClientSession:
-    """Implements `nbcache.glue.seams.Session` over a store."""
+    """Implements `nbcache.glue.hooks.seams.Session` over a store."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
-        from nbcache.glue.caveats import Watch
-        from nbcache.glue.frames import FrameStack
-        from nbcache.glue.history import History
-        from nbcache.glue.units import KeyMaker
+        from nbcache.glue.capture.compilations import FrameStack
+        from nbcache.glue.capture.diagnostics import Watch
+        from nbcache.glue.keys.units import KeyMaker
+        from nbcache.glue.overloads.history import History
 
         self.settings = settings
         self.store = store
@@ -94,13 +94,13 @@ class ClientSession:
     def _warn(self) -> None:
         """Warn of what the compilation of what was just loaded warned of."""
         if self._caveats:
-            from nbcache.glue.caveats import repeat
+            from nbcache.glue.capture.diagnostics import repeat
 
             packed, self._caveats = self._caveats, []
             repeat(packed)
 
     def _load(self, owner: Any, sig: Any, target_context: Any) -> Any | None:
-        from nbcache.glue.frames import Frame, new_build
+        from nbcache.glue.capture.compilations import Frame, new_build
 
         unit = None
         try:
@@ -131,8 +131,8 @@ class ClientSession:
 
     def load_block(self, lifted: Any, args: tuple[Any, ...]) -> Any | None:
         """The same for an ``objmode`` block; no frame is opened for one that can't be told from others."""
-        from nbcache.glue.artifacts import origin_of
-        from nbcache.glue.units import LiftedUnit
+        from nbcache.glue.entries.artifacts import origin_of
+        from nbcache.glue.keys.units import LiftedUnit
 
         def identify() -> Unit | None:
             origin = origin_of(lifted, self.frames.top())
@@ -142,8 +142,8 @@ class ClientSession:
 
     def stencil(self, stencil: Any, args: tuple[Any, ...], out: bool, build: Callable[[], Any]) -> Any:
         """A CompileResult for a stencil that is called from Python, loaded or what *build* returns."""
-        from nbcache.glue.artifacts import settle_stencil
-        from nbcache.glue.units import StencilUnit
+        from nbcache.glue.entries.artifacts import settle_stencil
+        from nbcache.glue.keys.units import StencilUnit
 
         def identify() -> Unit | None:
             self.maker.prepare()
@@ -166,8 +166,8 @@ class ClientSession:
         return found
 
     def _look_up(self, identify: Callable[[], Unit | None], target_context: Any) -> Any | None:
-        from nbcache.glue.frames import Frame, new_build
-        from nbcache.glue.identity import Unidentifiable
+        from nbcache.glue.capture.compilations import Frame, new_build
+        from nbcache.glue.identity.graph import Unidentifiable
 
         if not self.enabled:
             return None
@@ -194,7 +194,7 @@ class ClientSession:
 
     def save(self, cres: Any) -> None:
         """The compilation of the innermost frame succeeded: publish it."""
-        from nbcache.glue import artifacts
+        from nbcache.glue.entries import artifacts
 
         frame = self.frames.top()
         if frame is None:
@@ -230,7 +230,7 @@ class ClientSession:
             self._fault("publishing", unit)
 
     def _save_request(self, frame: Frame, unit: Unit, positions: tuple[int, ...]) -> None:
-        from nbcache.glue import artifacts
+        from nbcache.glue.entries import artifacts
 
         seconds, own, uses, past = self._finished(frame, unit)
         request = artifacts.LiteralsRequested(positions)
@@ -240,7 +240,8 @@ class ClientSession:
 
     def _finished(self, frame: Frame, unit: Unit) -> tuple[float, float, dict[str, Any], str]:
         """Seconds in all and on its own, the uses, and the past that they need, of a compilation that ends."""
-        from nbcache.glue import effects, witness
+        from nbcache.glue.capture import witness
+        from nbcache.glue.overloads import effects
 
         seconds, own = self.frames.finished()
         witness.settle(frame)
@@ -255,7 +256,7 @@ class ClientSession:
 
     def wrapper(self, kind: str, cres: Any, signature: Any, shape: object, build: Callable[[], Any]) -> Any:
         """A ufunc wrapper: (library, environment, name), loaded, or built by *build* and published."""
-        from nbcache.glue.wrappers import WrapperUnit, finish, prepare, wrappable, wrapper_info
+        from nbcache.glue.entries.wrappers import WrapperUnit, finish, prepare, wrappable, wrapper_info
 
         if not self.enabled:
             return build()
@@ -283,7 +284,7 @@ class ClientSession:
 
     def runtime(self, target_context: Any, build: Callable[[], Any]) -> Any:
         """The library of Numba's runtime, loaded, or built by *build* and published."""
-        from nbcache.glue.wrappers import RuntimeUnit
+        from nbcache.glue.entries.wrappers import RuntimeUnit
 
         unit = None
         try:
@@ -307,7 +308,7 @@ class ClientSession:
         return library
 
     def _find_library(self, unit: RuntimeUnit | WrapperUnit) -> tuple[Any, str] | None:
-        from nbcache.glue import artifacts
+        from nbcache.glue.entries import artifacts
 
         def load(entry: FoundEntry) -> tuple[Any, str]:
             found = artifacts.unpack_library(unit, entry.section)
@@ -320,7 +321,7 @@ class ClientSession:
         return found
 
     def _save_library(self, unit: RuntimeUnit | WrapperUnit, library: Any, name: str, seconds: float) -> None:
-        from nbcache.glue import artifacts
+        from nbcache.glue.entries import artifacts
 
         packed = self._pack(unit, library, seconds, lambda: artifacts.pack_library(unit, library, name))
         if packed is not None:
@@ -329,8 +330,8 @@ class ClientSession:
     # -- finding ---------------------------------------------------------------------------------
 
     def _identify(self, owner: Any, sig: Any) -> Unit | str:
-        from nbcache.glue.identity import Unidentifiable
-        from nbcache.glue.units import unit_for
+        from nbcache.glue.identity.graph import Unidentifiable
+        from nbcache.glue.keys.units import unit_for
 
         self.maker.prepare()
         name = "a function"
@@ -350,7 +351,7 @@ class ClientSession:
         return unit
 
     def _find(self, unit: Unit, target_context: Any) -> Any | None:
-        from nbcache.glue import artifacts
+        from nbcache.glue.entries import artifacts
 
         library = self._libraries.get(unit.key)
         if library is not None:
@@ -378,9 +379,9 @@ class ClientSession:
         return next((entry.section for entry in entries if entry.proven or not self._is_condemned(entry)), None)
 
     def _hit(self, unit: Unit, fields: dict[str, Any], seconds: float) -> None:
-        from nbcache.glue import effects
-        from nbcache.glue.history import resolved
-        from nbcache.glue.past import past_of
+        from nbcache.glue.overloads import effects
+        from nbcache.glue.overloads.history import resolved
+        from nbcache.glue.overloads.past import past_of
 
         uses = fields["uses"]
         self.has_hits = True
@@ -405,7 +406,7 @@ class ClientSession:
 
     def _first(self, unit: Unit | RuntimeUnit | WrapperUnit, load: Callable[[FoundEntry], Any]) -> Any | None:
         """What *load* makes of the first variant of the unit's key that can be used here."""
-        from nbcache.glue.artifacts import InUse, Unloadable
+        from nbcache.glue.entries.artifacts import InUse, Unloadable
 
         self._last_reason = "recache" if self.settings.recache else "new"
         if self.settings.recache:
@@ -474,7 +475,7 @@ class ClientSession:
     # -- publishing ------------------------------------------------------------------------------
 
     def _save(self, frame: Frame, unit: Unit, cres: Any) -> None:
-        from nbcache.glue import artifacts
+        from nbcache.glue.entries import artifacts
 
         seconds, own, uses, past = self._finished(frame, unit)
         packed = self._pack(
@@ -499,7 +500,7 @@ class ClientSession:
     def _pack(
         self, unit: Unit | RuntimeUnit | WrapperUnit, library: Any, seconds: float, pack: Callable[[], Packed]
     ) -> Packed | None:
-        from nbcache.glue.artifacts import Unstorable, taint
+        from nbcache.glue.entries.artifacts import Unstorable, taint
 
         self.counters.built(unit.key, f"{unit.name} {unit.signature_text}", seconds)
         try:
@@ -615,7 +616,7 @@ def activate(settings: Settings | None, store: Store | None = None) -> None:
     if isinstance(found, Refusal):
         _log.warning("nbcache stays off: %s", found.reason)
         return
-    from nbcache.glue import forks, seams
+    from nbcache.glue.hooks import forks, seams
 
     session = ClientSession(settings, found)
     reason = seams.install(session)
@@ -647,7 +648,7 @@ def forget() -> None:
 def deactivate() -> None:
     """Stop using the store in this process."""
     if _active is not None and _active.enabled:
-        from nbcache.glue import seams
+        from nbcache.glue.hooks import seams
 
         _active.leave()
         _active.enabled = False

@@ -23,7 +23,7 @@ def build(line: str, root: str, trusted_uids: list[int], insist: bool = True) ->
 
     Without *insist*, whatever it is by now: from a newer source, under another toolchain.
     """
-    from nbcache.glue import requested
+    from nbcache.glue.requests import requested
 
     trust = worker.rule(trusted_uids)
     store = Store(root, trust, writable=False)
@@ -38,7 +38,7 @@ def build(line: str, root: str, trusted_uids: list[int], insist: bool = True) ->
 
 def import_module(name: str, path: list[str], trusted_uids: list[int]) -> str | None:
     """Import a module, and so compile everything in it that has a signature of its own; return why not."""
-    from nbcache.glue import requested
+    from nbcache.glue.requests import requested
 
     try:
         requested.import_trusted(name, path, worker.rule(trusted_uids))

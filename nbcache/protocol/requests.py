@@ -9,7 +9,7 @@
         kind         = text                 ; "dispatcher", "ufunc", "cfunc"
         function     = "module:qualname"
         signature    = text                 ; for people
-        types        = {"version", "args": [type...], "returns": type}   ; `nbcache.glue.typecodec`
+        types        = {"version", "args": [type...], "returns": type}   ; `nbcache.glue.requests.types`
         by           = {"source": digest} | {"pickle": base64}
         modules      = [name...]            ; to be imported first: they registered something with Numba
         path         = [directory...]       ; where the client's interpreter looks for modules

@@ -184,7 +184,7 @@ _NEVER_ASKS = """\
 import sys, time
 class Slow:
     def find_spec(self, name, *_):
-        if name == "nbcache.glue.requested":
+        if name == "nbcache.glue.requests.requested":
             time.sleep(3600)
 sys.meta_path.insert(0, Slow())
 """

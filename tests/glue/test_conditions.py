@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from numba.core import config
 
-from nbcache.glue.toolchain import Conditions
+from nbcache.glue.keys.conditions import Conditions
 
 
 @pytest.fixture

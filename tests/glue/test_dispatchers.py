@@ -12,7 +12,7 @@ from numba import njit
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import CPUDispatcher
 
-from nbcache.glue.units import KeyMaker
+from nbcache.glue.keys.units import KeyMaker
 
 
 @pytest.fixture
@@ -90,8 +90,8 @@ def test_a_subclass_that_was_called_is_the_same(digest):
 KERNELS = textwrap.dedent("""
     import json, sys
     from numba import cuda, njit, objmode
-    from nbcache.glue.identity import Unidentifiable
-    from nbcache.glue.units import KeyMaker
+    from nbcache.glue.identity.graph import Unidentifiable
+    from nbcache.glue.keys.units import KeyMaker
     digest = KeyMaker().engine.digest
     def made(k, **options):
         scope = {"K": k, "__name__": "case", "cuda": cuda}

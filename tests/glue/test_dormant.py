@@ -5,7 +5,7 @@ import json
 import pytest
 from nbtest import proc
 
-AWAKE = "'nbcache.glue.seams' in sys.modules"
+AWAKE = "'nbcache.glue.hooks.seams' in sys.modules"
 FIRST_USES = {
     "njit": "@numba.njit\ndef f(x): return x + 1",
     "njit cached": "@numba.njit(cache=True)\ndef f(x): return x + 1",

@@ -4,7 +4,7 @@ import llvmlite.binding as llvm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbcache.glue.elf import symbols_of
+from nbcache.glue.entries.object_file import symbols_of
 
 SOURCE = """
 @given = common global i64 0

@@ -170,7 +170,7 @@ def test_the_toolchain(store, module, capsys, monkeypatch, owner, name, value, l
 
 def test_the_target(store, module, capsys, monkeypatch):
     run(module, PLAIN)
-    monkeypatch.setattr("nbcache.glue.toolchain.target_components", lambda: [("target/cpu", "pentium")])
+    monkeypatch.setattr("nbcache.glue.keys.conditions.target_components", lambda: [("target/cpu", "pentium")])
     session._active.maker.conditions._settings = None
     run(module, PLAIN)
     assert "target `cpu`" in why(capsys, store)

@@ -29,8 +29,8 @@ import pytest
 from numba import njit
 from numba.core import types as nbtypes
 
-from nbcache.glue.identity import Unidentifiable
-from nbcache.glue.units import KeyMaker
+from nbcache.glue.identity.graph import Unidentifiable
+from nbcache.glue.keys.units import KeyMaker
 
 
 class Holder:

@@ -11,8 +11,8 @@ import pytest
 from numba import njit
 
 from nbcache.client import session
-from nbcache.glue.identity import Unidentifiable
-from nbcache.glue.units import KeyMaker, unit_for
+from nbcache.glue.identity.graph import Unidentifiable
+from nbcache.glue.keys.units import KeyMaker, unit_for
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from numba import njit
 from numba import types as types_of_numba
 from numba.core.registry import cpu_target
 
-from nbcache.glue import extensions, ownership
-from nbcache.glue.identity import Unidentifiable
-from nbcache.glue.units import KeyMaker
+from nbcache.glue.identity import ownership, registrations
+from nbcache.glue.identity.graph import Unidentifiable
+from nbcache.glue.keys.units import KeyMaker
 
 
 @pytest.fixture
@@ -135,12 +135,13 @@ import statistics
 from numba import njit
 from numba import types as types_of_numba
 from numba.core.registry import cpu_target
-from nbcache.glue.units import KeyMaker
+from nbcache.glue.keys.units import KeyMaker
 @njit
 def f(x):
     return statistics.helper(x)
 import numba, os, json
-from nbcache.glue import extensions, ownership
+from nbcache.glue.identity import registrations
+from nbcache.glue.identity import ownership
 print(KeyMaker().engine.digest(f).hex(), ownership.is_toolchain_module("os"), ownership.is_toolchain_module("json.decoder"),
       ownership.is_toolchain_module("numba.core"), ownership.toolchain_name(json.dumps), ownership.is_toolchain_module("statistics"))
 """
@@ -185,7 +186,8 @@ def test_a_library_in_an_archive(tmp_path):
         sys.path.insert(0, sys.argv[1])
         import statistics
         assert "library.zip" in statistics.__file__
-        from nbcache.glue import extensions, ownership
+        from nbcache.glue.identity import registrations
+        from nbcache.glue.identity import ownership
         print(ownership.is_toolchain_module("statistics"), ownership.toolchain_name(statistics.mean))
     """)
     command = [sys.executable, "-c", source, archive]
@@ -286,17 +288,17 @@ def test_somebodys_among_many(made):
 def test_for_whom_it_is_registered(key):
     from numba.core.typing.builtins import Len
 
-    assert extensions._are_numbas([Len], [len])
-    assert not extensions._are_numbas([Len], [len, key])
+    assert registrations._are_numbas([Len], [len])
+    assert not registrations._are_numbas([Len], [len, key])
 
 
 def test_nobody_extends_numba():
     code = """
         from numba.core.registry import cpu_target
-        from nbcache.glue import extensions
+        from nbcache.glue.identity import registrations
         looked = []
-        extensions._is_others = lambda *args: looked.append(args)
-        index = extensions.ExtensionIndex()
+        registrations._is_others = lambda *args: looked.append(args)
+        index = registrations.ExtensionIndex()
         context = cpu_target.typing_context
         context.refresh()
         assert len(context._functions) > 50

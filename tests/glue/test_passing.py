@@ -46,8 +46,8 @@ PLACES = [
     "nbcache.client.session:ClientSession._find",
     "nbcache.client.session:ClientSession._publish",
     "nbcache.store.entry:encode",
-    "nbcache.glue.artifacts:pack",
-    "nbcache.glue.history:History.record",
+    "nbcache.glue.entries.artifacts:pack",
+    "nbcache.glue.overloads.history:History.record",
     "nbcache.store.directory:Store.lease",
 ]
 

@@ -167,7 +167,8 @@ def test_cfunc(run):
 def test_the_hook_never_raises_into_the_program(run):
     body = """
         from nbcache.client import session
-        from nbcache.glue import artifacts, units
+        from nbcache.glue.entries import artifacts
+        from nbcache.glue.keys import units
         def broken(*args, **kwargs):
             raise RuntimeError("a fault")
         {fault} = broken

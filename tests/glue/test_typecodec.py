@@ -22,8 +22,8 @@ from numba import njit, types
 from numba.core.typing import signature
 from numba.experimental import jitclass, structref
 
-from nbcache.glue import typecodec
-from nbcache.glue.typecodec import MAX_DEPTH, MAX_NODES, Undecodable, Unencodable, decode, encode
+from nbcache.glue.requests import types as typecodec
+from nbcache.glue.requests.types import MAX_DEPTH, MAX_NODES, Undecodable, Unencodable, decode, encode
 
 
 class Point(NamedTuple):

@@ -4,8 +4,8 @@ import functools
 
 from numba import types
 
-from nbcache.glue.identity import IdentityEngine
-from nbcache.glue.units import KeyMaker
+from nbcache.glue.identity.graph import IdentityEngine
+from nbcache.glue.keys.units import KeyMaker
 
 
 def kept(function):

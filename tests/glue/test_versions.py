@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from nbcache.glue import seams
+from nbcache.glue.hooks import seams
 
 PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 

@@ -1,0 +1,182 @@
+"""Addresses of this process inside compiled code, as symbols that every process binds anew.
+
+Where Numba lowers a large array, a dispatcher as a value, a function of ctypes or cffi, or a jitclass's
+box, it stores an address in the code.  While a frame is open such an address becomes an undefined
+symbol instead, which is a token (placeholders.py) of a kind of its own: its definition says whose address it
+is.  The symbol is bound to a cell that holds the live address, before the object that refers to it is
+linked.
+
+An address that belongs to nothing the unit reaches stays what it is, and makes the code uncacheable.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import llvmlite.binding as llvm
+import numpy as np
+from numba import njit
+from numba.core import ir_utils, types
+
+from nbcache.glue.identity import cython, foreign
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from nbcache.glue.capture.placeholders import Reach
+
+Owner = tuple[Any, ...]
+"""Whose address: (kind, reference), or a name: ("native" or "exported", module, name), ("closure", recipe)."""
+NAMED = frozenset({"native", "exported", "closure"})
+"""Kinds that say what they mean in every process: Numba's own native functions, what Cython modules export, and
+dispatchers that Numba makes of closures in compiled code."""
+RECIPE = "_nbcache_recipe"
+"""On the function of such a dispatcher: what Numba made it from."""
+
+
+class Address:
+    """An address and the object whose it is, which lives as long as the library that refers to it."""
+
+    def __init__(self, value: int, owner: object, *, made_for_it: bool = False) -> None:
+        self.value = value
+        self._owner = weakref.ref(owner)
+        self._kept = owner if made_for_it else None
+
+    def handed_over(self) -> object:
+        """The object, for somebody to hold from now on, or None when it is no more."""
+        owner, self._kept = self.owner, None
+        return owner
+
+    @property
+    def owner(self) -> object:
+        """The object, or None when it is no more."""
+        return self._owner()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Address) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+_cells: dict[str, ctypes.c_void_p] = {}
+
+
+def provide(symbol: str, address: Address) -> None:
+    """Define *symbol*: a pointer-sized variable that holds *address*; for good, code refers to it."""
+    if symbol not in _cells:
+        cell = _cells[symbol] = ctypes.c_void_p(address.value)
+        llvm.add_symbol(symbol, ctypes.addressof(cell))
+
+
+def owner_of(value: int, reach: Reach) -> tuple[Owner, Address] | None:
+    """Whose address *value* is, or None when nothing, or more than one thing, has it."""
+    found = _owners(value, reach.own_objects())
+    if not found:
+        # All that is reached by way of registrations comes last: it may be half of several packages.
+        named = _native(value) or _exported(value)
+        if named is not None:
+            return named
+        found = _owners(value, reach.objects())
+    if len(found) != 1:
+        return None
+    ((kind, _id), obj), = found.items()  # fmt: skip
+    return (kind, reach.reference(obj)), Address(value, obj)
+
+
+def _owners(value: int, objects: Iterable[object]) -> dict[tuple[str, int], object]:
+    found = {}
+    for obj in objects:
+        for kind, address in _addresses_of(obj):
+            if address == value:
+                found[kind, id(obj)] = obj
+    return found
+
+
+def owner_of_closure(value: int, closures: Iterable[Any], reach: Reach) -> tuple[Owner, Address] | None:
+    """The same for dispatchers that Numba made of closures on the way."""
+    for dispatcher in closures:
+        if id(dispatcher) == value:
+            code, *texts = vars(dispatcher.py_func)[RECIPE]
+            place = reach.place_of(code)
+            return None if place is None else (("closure", (*place, *texts)), Address(value, dispatcher))
+    return None
+
+
+def locate(owner: Owner, reach: Callable[[], Reach]) -> Address:
+    """The address that *owner* means here.
+
+    Raises placeholders.Unresolvable for what isn't reachable, LookupError for a name that means nothing here.
+    """
+    if owner[0] in NAMED:
+        return _named(owner, reach)
+    kind, reference = owner
+    obj = reach().referent(reference)
+    return Address(dict(_addresses_of(obj, making=True))[kind], obj)
+
+
+def _named(owner: Owner, reach: Callable[[], Reach]) -> Address:
+    if owner[0] == "closure":
+        digest, qualname, *texts = owner[1]
+        function, code = reach().closure(digest, qualname)
+        dispatcher = njit(ir_utils._create_function_from_code_obj(code, *texts, function.__globals__))
+        return Address(id(dispatcher), dispatcher, made_for_it=True)
+    return (_native_address if owner[0] == "native" else _exported_address)(*owner[1:])
+
+
+def _addresses_of(obj: Any, *, making: bool = False) -> list[tuple[str, int]]:
+    """(kind, address) of everything about *obj* that code may point to."""
+    found = [("object", id(obj))]
+    if isinstance(obj, np.ndarray):
+        found.append(("data", obj.ctypes.data))
+    elif isinstance(obj, types.ClassType):
+        box = _box_of(obj, making=making)
+        if box is not None:
+            found.append(("box", id(box)))
+    elif type(obj).__module__ == "numba.core.ccallback":
+        found.append(("wrapper", obj._wrapper_address))
+    elif foreign.is_ctypes_function(obj) or foreign.is_cffi_function(obj):
+        found.append(("function", foreign.address_of(obj)))
+    return found
+
+
+def _box_of(class_type: types.ClassType, *, making: bool) -> Any | None:
+    """The class of a jitclass's instances as Python sees them; making it compiles its accessors."""
+    boxing = sys.modules["numba.experimental.jitclass.boxing"]
+    instance = class_type.instance_type
+    return boxing._specialize_box(instance) if making else boxing._cache_specialized_box.get(instance)
+
+
+# -- what is known by its name -------------------------------------------------------------------
+
+
+def _native(value: int) -> tuple[Owner, Address] | None:
+    for name, module in sorted(sys.modules.items()):
+        if name.startswith("numba."):
+            for attribute, function in sorted(vars(module).items()):
+                if foreign.is_ctypes_function(function) and foreign.address_of(function) == value:
+                    return ("native", name, attribute), Address(value, function)
+    return None
+
+
+def _native_address(module: str, name: str) -> Address:
+    if module == "numba.np.ufunc.parallel":
+        # It has these from the moment the threads are there, and compiling would have launched them.
+        sys.modules[module]._launch_threads()
+    function = getattr(sys.modules[module], name)
+    return Address(foreign.address_of(function), function)
+
+
+def _exported(value: int) -> tuple[Owner, Address] | None:
+    name = cython.exported_as(value)
+    return None if name is None else (("exported", *name), Address(value, sys.modules[name[0]]))
+
+
+def _exported_address(module: str, name: str) -> Address:
+    value = cython.address_of(module, name)
+    if value is None:
+        raise LookupError(f"{module} exports no {name}")
+    return Address(value, sys.modules[module])

@@ -1,0 +1,267 @@
+"""What is being compiled right now, and the names its symbols get.
+
+Numba mangles a process-wide counter into symbol names, so two processes give one name to two
+bodies, and whoever links objects of both gets the wrong one, silently (numba#10486).  While a
+frame is open the counter yields huge numbers instead: the frame's *build id*, which starts with the
+key and goes on with random bytes, and an ordinal.  The random part is deliberate: nested subroutines
+are cached by Numba across compilations, so what an ordinal stands for depends on the history of
+the process; a name that no other build can have needs no such argument.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import sys
+import threading
+import time
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from nbcache.glue.capture.diagnostics import Caveat, Watch
+    from nbcache.glue.capture.placeholders import Reach
+    from nbcache.glue.capture.witness import Witness
+    from nbcache.glue.identity.consulted import Consulted
+    from nbcache.glue.keys.units import KeyMaker, Unit
+    from nbcache.glue.overloads.past import Given
+
+
+class Effect(NamedTuple):
+    """What a compilation used, and so made: an overload or a loop.
+
+    ``kind``: "dispatcher" or "ufunc"; ``obj``: who has it, or the id of a use out of an entry.  Or
+    "implementation": then ``obj`` is the function that chose it for an ``@overload``.  Or "stencil":
+    then ``return_type`` is the neighborhood that was found.  Or "reading": then ``obj`` is what somebody's code read.
+    """
+
+    kind: str
+    obj: Any
+    args: tuple[Any, ...]
+    return_type: Any
+    given: Given
+    fresh: bool
+
+
+@dataclass(eq=False, repr=False)
+class Frame:
+    """One compilation.
+
+    ``unit`` is None for a function without an identity of its own.  Inside an identified caller
+    (``outer``) it still is a consequence of the caller's key, like the subroutines that Numba
+    compiles without a dispatcher, and its code may become part of the caller's entry.
+    """
+
+    unit: Unit | None
+    build: str
+    reason: str = ""
+    consulted: Consulted = None  # type: ignore[assignment]
+    """What was asked for so far; from when the frame is opened."""
+    outer: Frame | None = None
+    started: float = field(default_factory=time.perf_counter)
+    nested: float = 0.0
+    """What the compilations inside this one took [s]."""
+    blocks: Iterator[int] = field(default_factory=itertools.count)
+    """Numbers for the blocks that are lifted out of the function."""
+    ordinals: Iterator[int] = field(default_factory=itertools.count)
+    taint: str = ""
+    release: Callable[[], None] | None = None
+    held: list[object] = field(default_factory=list)
+    """What the code compiled here refers to and must not outlive."""
+    closures: list[Any] = field(default_factory=list)
+    """Dispatchers that Numba made of closures in this function."""
+    addresses: dict[int, str] = field(default_factory=dict)
+    locations: dict[tuple[str, str, int], object] = field(default_factory=dict)
+    effects: dict[tuple[str, Any, tuple[Any, ...]], Effect] = field(default_factory=dict)
+    """The first use counts: later ones are its consequences."""
+    caveats: list[Caveat] = field(default_factory=list)
+    modules: int = field(default_factory=lambda: len(sys.modules))
+    """How many modules were loaded when the frame was opened."""
+    filters: object = field(default_factory=lambda: warnings.filters)
+    """The filters of warnings when the frame was opened."""
+    away: int = 0
+    """Whether what was read was not noted when the frame was opened (witness.py)."""
+
+    @property
+    def reach(self) -> Reach | None:
+        """What the unit reaches, walked when first asked for."""
+        return self.reaching(self.consulted.names)
+
+    def reaching(self, names: set[bytes]) -> Reach | None:
+        """The same with what others have registered for *names*."""
+        if self.unit is not None:
+            return self.unit.reaching(names)
+        return None if self.outer is None else self.outer.reaching(names | self.outer.consulted.names)
+
+    @property
+    def portable(self) -> bool:
+        """Whether code compiled here may end up in an entry."""
+        return self.unit is not None or (self.outer is not None and self.outer.portable)
+
+
+def new_build(key: str) -> str:
+    """A build id for *key*: 24 hex digits, 48 random bits."""
+    return key[:12] + os.urandom(6).hex()
+
+
+class FrameStack(threading.local):
+    """The frames that the thread which asks has open, outermost first.
+
+    What is open belongs to the thread that opened it: another thread that pickles, warns or makes a
+    name meanwhile finds nothing open, and a forked child that is another thread's has no frames of
+    it.  *watch* makes what notes warnings while a frame is open; it is called once for each thread.
+    *maker* knows what is registered.
+    """
+
+    def __init__(self, watch: Callable[[list[Frame]], Watch], maker: KeyMaker) -> None:
+        self._maker = maker
+        self._frames: list[Frame] = []
+        self._floor = 0
+        self._pending: Callable[[], None] | None = None
+        self._anonymous = _anonymous_names()
+        self._watch = watch(self._frames)
+        self._witness: Witness | None = None
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    def top(self) -> Frame | None:
+        """The innermost open frame."""
+        return self._frames[-1] if self._frames else None
+
+    def key_of(self, owner: object, args: tuple[Any, ...]) -> str:
+        """The key of what is being compiled for *owner*, "" if nothing is: the other half of a recursion."""
+        units = (frame.unit for frame in self._frames if frame.unit is not None and frame.unit.args == args)
+        return next((unit.key for unit in units if unit.owner is owner), "")
+
+    def push(self, frame: Frame) -> None:
+        """Open *frame*."""
+        frame.outer = self.top()
+        frame.consulted = self._maker.new_consulted()
+        if frame.outer is None:
+            self._watch.start()
+            if self._witness is None:
+                from nbcache.glue.capture.witness import Witness
+
+                self._witness = Witness(self.note)
+            self._witness.start()
+            _watching[threading.get_ident()] = (self._watch, self._witness)
+        # What is compiled while somebody looks away is an entry of its own, and what it reads counts.
+        frame.away, self._witness.paused = self._witness.paused, 0  # type: ignore[union-attr]
+        self._frames.append(frame)
+        frame.release, self._pending = self._pending, None
+
+    def on_close(self, release: Callable[[], None]) -> None:
+        """Call *release* when the frame that is opened next has closed, or if it is never opened."""
+        self._pending = release
+
+    def pop_to(self, depth: int) -> Consulted | None:
+        """Close whatever was opened above *depth*; a compilation that raised leaves frames behind.
+
+        Returns what the outermost of these asked for, None if there was nothing to close.
+        """
+        consulted = None
+        while len(self._frames) > depth:
+            frame = self._frames.pop()
+            release, consulted = frame.release, frame.consulted
+            if self._witness is not None:
+                self._witness.paused = frame.away
+            if not consulted.packed:
+                self._maker.close(frame)
+            if len(self._frames) > self._floor:
+                self._frames[-1].consulted.include(consulted)
+            if not self._frames:
+                for each in _watching.pop(threading.get_ident(), ()):
+                    each.stop()
+            if release is not None:
+                release()
+        if self._pending is not None:  # an exception of somebody else's came before the frame was opened
+            release, self._pending = self._pending, None
+            release()
+        return consulted
+
+    def include(self, consulted: Consulted | None) -> None:
+        """What is being compiled uses code for which all this was asked."""
+        if consulted is not None and len(self._frames) > self._floor:
+            self._frames[-1].consulted.include(consulted)
+
+    def note(self, *effects: Effect) -> None:
+        """Remember for every open frame what is happening to somebody's dispatcher or ufunc."""
+        for frame in self._frames[self._floor :]:
+            for effect in effects:
+                frame.effects.setdefault(effect[:3], effect)
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """While this is entered, what is compiled is no concern of the frames that are open."""
+        floor, self._floor = self._floor, len(self._frames)
+        try:
+            yield
+        finally:
+            self._floor = floor
+
+    def settle(self) -> None:
+        """Walk what the open frames reach, before something they reach changes."""
+        for frame in self._frames:
+            frame.reach  # noqa: B018  computed and kept
+
+    def finished(self) -> tuple[float, float]:
+        """How long the innermost frame took so far [s]: all in all, and without what it called for."""
+        frame = self._frames[-1]
+        seconds = time.perf_counter() - frame.started
+        if len(self._frames) > 1:
+            self._frames[-2].nested += seconds
+        return seconds, max(0.0, seconds - frame.nested)
+
+    def next_unique_id(self) -> int:
+        """What takes the place of Numba's counter."""
+        frame = self.top()
+        if frame is None:
+            return next(self._anonymous)
+        return int(f"1{int(frame.build, 16):0{_BUILD_DIGITS}d}{next(frame.ordinals):06d}")
+
+    def restart(self) -> None:
+        """In a forked child, which goes on with the thread that forked: have its own names and nobody else's watch."""
+        self._anonymous = _anonymous_names()
+        for thread in [each for each in _watching if each != threading.get_ident()]:
+            for each in _watching.pop(thread):
+                each.stop()
+
+
+_watching: dict[int, tuple[Watch | Witness, ...]] = {}
+"""By thread: what notes things while its frames are open, in the place of functions of the standard library."""
+
+
+_BUILD_DIGITS = 29
+"""Decimal digits of a build id."""
+_BUILD_IN_NAME = re.compile(rf"v1([0-9]{{{_BUILD_DIGITS}}})[0-9]{{6,}}")
+
+
+def build_in(symbol: str) -> str | None:
+    """The build that a symbol belongs to, if its name says so."""
+    match = _BUILD_IN_NAME.search(symbol)
+    return None if match is None else f"{int(match[1]):024x}"
+
+
+def _anonymous_names() -> Iterator[int]:
+    process = int.from_bytes(os.urandom(8), "little")
+    # No generator: an exception that a signal raises inside one ends it for good.
+    return itertools.count(int(f"2{process:020d}{0:09d}"))
+
+
+class UniqueIds:
+    """Stands in for ``FunctionIdentity._unique_ids``."""
+
+    def __init__(self, frames: FrameStack) -> None:
+        self._frames = frames
+
+    def __iter__(self) -> UniqueIds:
+        return self
+
+    def __next__(self) -> int:
+        return self._frames.next_unique_id()

@@ -1,0 +1,155 @@
+"""Warnings that a compilation gives, and that a hit must give again.
+
+A program that was told that its `parallel=True` does nothing is told so in every process, cache or
+no cache.  While something is compiled, ``warnings.warn`` and ``warn_explicit`` are watched; an entry
+lists what came through, with locations that follow the source (placeholders.py).
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from numba.core.errors import NumbaWarning
+from numba.core.ir import Loc
+
+from nbcache.glue.capture import placeholders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from nbcache.glue.capture.compilations import Frame
+
+
+class Caveat(NamedTuple):
+    """One warning.
+
+    ``text``: the message, or that of a Numba warning without the place; ``place``: (filename, line,
+    column, at a decorator) of a Numba warning; ``module``: whose registry says what was shown
+    before, None for one that is shown each time.
+    """
+
+    category: type[Warning]
+    text: str
+    place: tuple[str, int, int | None, bool] | None
+    filename: str
+    line: int
+    module: str | None
+
+
+class Watch:
+    """Notes on the open *frames* what is warned of, as far as it leaves them.
+
+    Numba holds some warnings back, under filters of its own, and gives them later, when it knows
+    their place: only what comes under a frame's own filters counts for that frame.
+    """
+
+    def __init__(self, frames: Sequence[Frame]) -> None:
+        self._frames = frames
+        self._thread = 0
+        self._replaced: list[tuple[str, Any, Any]] = []
+        self._by_text: dict[str, NumbaWarning] = {}
+
+    def start(self) -> None:
+        """Watch what this thread warns of."""
+        self._thread = threading.get_ident()
+        self._by_text.clear()
+        for name, make in (("warn", self._warn), ("warn_explicit", self._warn_explicit)):
+            original = getattr(warnings, name)
+            replacement = make(original)
+            self._replaced.append((name, original, replacement))
+            setattr(warnings, name, replacement)
+
+    def stop(self) -> None:
+        """Watch no longer."""
+        while self._replaced:
+            name, original, replacement = self._replaced.pop()
+            if getattr(warnings, name) is replacement:
+                setattr(warnings, name, original)
+
+    def _warn(self, original: Callable[..., None]) -> Callable[..., None]:
+        def warn(message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **kwargs: Any) -> None:
+            # The least that `warnings.warn` makes of it, before this function's own frame comes on top.
+            stacklevel = max(2 if kwargs.get("skip_file_prefixes") else 1, stacklevel)
+            original(message, category, stacklevel + 1, source, **kwargs)
+            if threading.get_ident() == self._thread:
+                try:
+                    caller = sys._getframe(stacklevel)
+                except ValueError:  # the stack isn't that deep
+                    caller = sys._getframe(1)
+                name = caller.f_globals.get("__name__")
+                self._note(message, category or UserWarning, caller.f_code.co_filename, caller.f_lineno, name)
+
+        return warn
+
+    def _warn_explicit(self, original: Callable[..., None]) -> Callable[..., None]:
+        def warn_explicit(message: Any, category: Any, filename: str, lineno: int, *args: Any, **kwargs: Any) -> None:
+            original(message, category, filename, lineno, *args, **kwargs)
+            if threading.get_ident() == self._thread:
+                self._note(message, category, filename, lineno, None)
+
+        return warn_explicit
+
+    def _note(self, message: Any, category: Any, filename: str, line: int, module: str | None) -> None:
+        text, place = str(message), None
+        if isinstance(message, NumbaWarning):
+            self._by_text[text] = message
+        numba_warning = self._by_text.get(text)
+        if isinstance(message, Warning):
+            category = type(message)
+        if numba_warning is not None and issubclass(category, NumbaWarning):
+            text, loc = str(numba_warning.msg), numba_warning.loc
+            if isinstance(loc, Loc):
+                place = (loc.filename, loc.line, loc.col, loc.maybe_decorator)
+        caveat = Caveat(category, text, place, filename, line, module)
+        for frame in self._frames:
+            if frame.filters is warnings.filters:
+                frame.caveats.append(caveat)
+
+
+def pack(frame: Frame) -> list[tuple[Any, ...]]:
+    """What *frame* was warned of, for an entry's metadata; places in it are tokens."""
+    return [
+        (
+            caveat.category,
+            caveat.text,
+            caveat.place and (placeholders.live_location(frame, ("", *caveat.place[:2])), *caveat.place[2:]),
+            placeholders.live_location(frame, ("", caveat.filename, caveat.line)),
+            caveat.module,
+        )
+        for caveat in frame.caveats
+    ]
+
+
+def _numba_warning(category: type[NumbaWarning], text: str, loc: Loc | None) -> NumbaWarning:
+    """Return a warning as it was given.
+
+    Some categories take other arguments than their base, or add to the text, and have done so already: only the base
+    is asked to initialise it.
+    """
+    warning: NumbaWarning = Warning.__new__(category)
+    NumbaWarning.__init__(warning, text, loc)
+    return warning
+
+
+def repeat(packed: list[tuple[Any, ...]]) -> None:
+    """Warn of what an entry lists.  Raises what the warnings' filters say has to be raised."""
+    if packed:
+        # Compiling changes filters on its way, and whenever these change, Python forgets what it has shown.
+        with warnings.catch_warnings():
+            pass
+    for category, text, place, where, module in packed:
+        message: Any = text
+        _name, filename, line = placeholders.located(where)
+        if issubclass(category, NumbaWarning):
+            loc = place and Loc(*placeholders.located(place[0])[1:], *place[1:])
+            warning = _numba_warning(category, text, loc)
+            message = warning if module is not None else str(warning)
+        known = sys.modules.get(module) if module is not None else None
+        if known is None:
+            warnings.warn_explicit(message, category, filename, line)
+        else:
+            registry = vars(known).setdefault("__warningregistry__", {})
+            warnings.warn_explicit(message, category, filename, line, module, registry)

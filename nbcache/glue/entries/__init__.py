@@ -1,0 +1,1 @@
+"""Compile results as entries, and back."""

@@ -1,0 +1,108 @@
+"""Entries for code that is built without a compilation of a Python function.
+
+The loops around ufunc and gufunc kernels, and the module of Numba's runtime (NRT).
+
+A wrapper has its kernel linked in and refers to the kernel's environment by name, so it belongs to
+one build of the kernel and to no other: mixing halves of two builds crashes (numba#10128).  The
+kernel's symbol, build id included, is therefore the heart of a wrapper's key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from numba.core.runtime import nrtdynmod
+from numba.np.ufunc import wrappers
+
+from nbcache.glue.capture.placeholders import Reach
+
+if TYPE_CHECKING:
+    from nbcache.glue.keys.units import KeyMaker
+
+_VERSION = b"wrapper key version 1"
+_RUNTIME_VERSION = b"runtime key version 1"
+
+
+class WrapperUnit:
+    """A wrapper of *kind* around the kernel of a CompileResult."""
+
+    def __init__(self, maker: KeyMaker, kind: str, cres: Any, signature: Any, shape: object) -> None:
+        self.kind = kind
+        self.cres = cres
+        self.target_context = cres.target_context
+        self.name = f"{cres.fndesc.modname}:{cres.fndesc.qualname}"
+        self.signature_text = str(signature)
+        self._parts = [
+            ("kernel", cres.fndesc.mangled_name),
+            ("environment", cres.fndesc.env_name),
+            ("signature", f"{signature}"),
+            ("core dimensions", repr(shape)),
+            ("object mode", repr(cres.objectmode)),
+        ]
+        hasher = hashlib.blake2b(_VERSION + maker.conditions.digest() + kind.encode(), digest_size=32)
+        for _label, words in self._parts:
+            content = words.encode("utf-8", "surrogatepass")
+            hasher.update(len(content).to_bytes(8, "little"))
+            hasher.update(content)
+        self.key = hasher.hexdigest()
+
+    def components(self) -> list[tuple[str, str]]:
+        """The key's components in words."""
+        return [("kind", self.kind), *self._parts]
+
+    def reach(self) -> Reach:
+        """What the kernel reaches: its tokens are the wrapper's."""
+        unit = getattr(self.cres.library, "_nbcache_unit", None)
+        return unit.reach() if unit is not None else Reach(())
+
+
+class RuntimeUnit:
+    """The functions of Numba's runtime that Numba compiles in each process."""
+
+    kind = "runtime"
+    name = "numba.core.runtime:nrt"
+    signature_text = "()"
+
+    def __init__(self, maker: KeyMaker, target_context: Any) -> None:
+        self.target_context = target_context
+        self.key = hashlib.blake2b(_RUNTIME_VERSION + maker.conditions.digest(), digest_size=32).hexdigest()
+
+    def components(self) -> list[tuple[str, str]]:
+        """The key's components in words."""
+        return [("kind", self.kind)]
+
+    def reach(self) -> Reach:
+        """Nothing but the toolchain."""
+        return Reach(())
+
+
+def build_runtime(target_context: Any) -> Any:
+    """A finished library of the runtime, whose object code can be had (`nrtdynmod.compile_nrt_functions`)."""
+    module, library = nrtdynmod.create_nrt_module(target_context)
+    library.enable_object_caching()
+    library.add_ir_module(module)
+    library.finalize()
+    return library
+
+
+def prepare(cres: Any) -> None:
+    """Initialise the registries that lowering a wrapper needs."""
+    cres.target_context.refresh()
+
+
+def finish(library: Any) -> None:
+    """Compile a wrapper's library so that its object code can be had."""
+    if not library._finalized:
+        library.enable_object_caching()
+        library._ensure_finalized()
+
+
+def wrapper_info(cres: Any, library: Any, name: str) -> Any:
+    """Numba's ``_wrapper_info`` around a loaded wrapper."""
+    return wrappers._wrapper_info(library=library, env=cres.environment, name=name)
+
+
+def wrappable(cres: Any) -> bool:
+    """Whether the kernel came from the store or went into it, so that its symbol means one build."""
+    return hasattr(cres.library, "_nbcache_unit") and not getattr(cres.library, "_nbcache_taint", "")

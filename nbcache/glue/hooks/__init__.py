@@ -1,0 +1,1 @@
+"""Where nbcache takes part in Numba."""

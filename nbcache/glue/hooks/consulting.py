@@ -1,0 +1,296 @@
+"""Notes what a compilation asks Numba's registries for: what the seams on them do.
+
+All of this runs hundreds of times in a compilation, and does nothing but add to a dictionary.  Names are
+explained in consulted.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from numba.core import types
+
+from nbcache.glue.identity import consulted
+from nbcache.glue.identity.consulted import Consulted
+from nbcache.glue.identity.ownership import is_toolchain_definition
+from nbcache.glue.identity.registrations import is_native
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from nbcache.glue.hooks.seams import Session
+
+_SUBROUTINE = "_nbcache_consulted"
+"""On the library of a subroutine that Numba keeps: what compiling it asked for."""
+_foreign_classes: dict[type, tuple[bytes, ...]] = {}
+_foreign_value_classes: WeakKeyDictionary[type, tuple[bytes, ...]] = WeakKeyDictionary()
+_inside: dict[int, tuple[bytes, ...]] = {}
+"""By the number that Numba gives a type: the names of all that a value of it consists of."""
+_answered: list[tuple[type, Any]] = [(object, None)]
+"""The template that answered last, and its answer."""
+
+
+def _names_of(cls: type) -> tuple[bytes, ...]:
+    """The names of a class of types and its bases, as far as they aren't Numba's."""
+    names = _foreign_classes.get(cls)
+    if names is None:
+        names = _foreign_classes[cls] = tuple(map(consulted.type_class, _foreign_bases(cls)))
+    return names
+
+
+def _foreign_bases(cls: type) -> list[type]:
+    return [base for base in cls.__mro__ if issubclass(base, types.Type) and not is_toolchain_definition(base)]
+
+
+def _note_types(names: set[bytes], found: Iterable[Any]) -> None:
+    for typ in found:
+        if isinstance(typ, types.Type):
+            names.update(_names_of(type(typ)))
+
+
+def _types_in(thing: object) -> list[Any]:
+    """The types among a type's or a data model's attributes."""
+    found = []
+    for value in vars(thing).values():
+        each = value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else (value,)
+        found += [part for part in each if isinstance(part, types.Type)]
+    return found
+
+
+def _names_inside(typ: Any, models: Any) -> tuple[bytes, ...]:
+    """The names of all types that a value of *typ* consists of, by its fields and by those of its data model."""
+    seen, pending = {}, [typ]
+    while pending:
+        each = pending.pop()
+        if each._code not in seen:
+            seen[each._code] = _names_of(type(each))
+            model = models._cache.get(each)
+            pending += _types_in(each) + ([] if model is None else _types_in(model))
+    return tuple({name for names in seen.values() for name in names})
+
+
+def data_models(original: Any, session: Session) -> Any:
+    """`DataModelManager.lookup`, which keeps the model of a type, and so asks for what is inside it once."""
+
+    @functools.wraps(original)
+    def lookup(self: Any, fetype: Any) -> Any:
+        model = original(self, fetype)
+        frame = session.frames.top()
+        if frame is not None:
+            names = _inside.get(fetype._code)
+            if names is None:
+                names = _inside[fetype._code] = _names_inside(fetype, self)
+            if names:
+                frame.consulted.at(session.maker.extensions.generation).update(names)
+        return model
+
+    return lookup
+
+
+def answering(original: Any, session: Session) -> Any:
+    """`apply` of a kind of template."""
+
+    @functools.wraps(original)
+    def apply(self: Any, args: Any, kws: Any) -> Any:
+        frame = session.frames.top()
+        if frame is not None and session.maker.extensions.asks_for_types(type(self)):
+            sig = session.maker.choices.signature(original, self, args, kws, frame)
+        else:
+            sig = original(self, args, kws)
+        if sig is not None:
+            _answered[0] = (type(self), sig)
+        return sig
+
+    return apply
+
+
+def _settled(sig: Any) -> bool:
+    """Whether a template that nobody can get ahead of answered just now."""
+    template, answer = _answered[0]
+    return answer is sig and is_native(template)
+
+
+def typing_of_calls(original: Any, session: Session) -> Any:
+    """`BaseFunction.get_call_type`: Numba's way from a function and argument types to a signature."""
+
+    @functools.wraps(original)
+    def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
+        frame = session.frames.top()
+        if frame is None:
+            return original(self, context, args, kws)
+        names = frame.consulted.at(session.maker.extensions.generation)
+        names.add(consulted.called(self.typing_key))
+        _note_types(names, args)
+        settled = False
+        try:
+            sig = original(self, context, args, kws)
+            settled = _settled(sig)
+        finally:
+            if not settled:
+                names.add(consulted.typed(self.typing_key))
+        _note_types(names, (sig.return_type,))
+        return sig
+
+    return get_call_type
+
+
+def typing_of_builtins(original: Any, session: Session) -> Any:
+    """`BaseContext._resolve_builtin_function_type`: the same for what has no value in Python, such as `getiter`."""
+
+    @functools.wraps(original)
+    def _resolve_builtin_function_type(self: Any, func: Any, args: Any, kws: Any) -> Any:
+        frame = session.frames.top()
+        if frame is None or isinstance(func, types.Type):
+            return original(self, func, args, kws)
+        names = frame.consulted.at(session.maker.extensions.generation)
+        names.add(consulted.called(func))
+        _note_types(names, args)
+        settled = False
+        try:
+            sig = original(self, func, args, kws)
+            settled = _settled(sig)
+        finally:
+            if not settled:
+                names.add(consulted.typed(func))
+        return sig
+
+    return _resolve_builtin_function_type
+
+
+def attributes(type_at: int, name_at: int) -> Callable[[Any, Session], Any]:
+    """What looks for an attribute: the type and the attribute's name are at these positions after ``self``."""
+
+    def replace(original: Any, session: Session) -> Any:
+        @functools.wraps(original)
+        def look(self: Any, *args: Any) -> Any:
+            frame = session.frames.top()
+            if frame is not None:
+                names = frame.consulted.at(session.maker.extensions.generation)
+                names.add(consulted.attribute(args[name_at]))
+                owner = args[type_at]
+                owners = (owner,) if isinstance(owner, types.Type) else owner.args
+                _note_types(names, owners)
+                for cls in {type(each) for each in owners if _names_of(type(each))}:
+                    names.update(consulted.attribute_of(base, args[name_at]) for base in _foreign_bases(cls))
+            return original(self, *args)
+
+        return look
+
+    return replace
+
+
+def lowering(original: Any, session: Session) -> Any:
+    """`BaseContext.get_function`: the code for a call."""
+
+    @functools.wraps(original)
+    def get_function(self: Any, fn: Any, sig: Any, *rest: Any, **named: Any) -> Any:
+        frame = session.frames.top()
+        if frame is not None and not isinstance(fn, types.Dispatcher):
+            names = frame.consulted.at(session.maker.extensions.generation)
+            key = fn.get_impl_key(sig) if isinstance(fn, types.Callable) else fn
+            names.add(consulted.called(key))
+            _note_types(names, sig.args)
+        return original(self, fn, sig, *rest, **named)
+
+    return get_function
+
+
+def types_at(*positions: int) -> Callable[[Any, Session], Any]:
+    """What handles values whose types are at these *positions* after ``self``, and nothing else that has a name."""
+
+    def replace(original: Any, session: Session) -> Any:
+        @functools.wraps(original)
+        def handle(self: Any, *args: Any, **named: Any) -> Any:
+            frame = session.frames.top()
+            if frame is not None:
+                found = [args[position] for position in positions if position < len(args)]
+                _note_types(frame.consulted.at(session.maker.extensions.generation), found)
+            return original(self, *args, **named)
+
+        return handle
+
+    return replace
+
+
+def boxing(original: Any, session: Session) -> Any:
+    """`_Registry.lookup` of what boxes, unboxes and reflects values of a class of types."""
+
+    @functools.wraps(original)
+    def lookup(self: Any, typeclass: Any, default: Any = None) -> Any:
+        frame = session.frames.top()
+        if frame is not None:
+            frame.consulted.at(session.maker.extensions.generation).update(_names_of(typeclass))
+        return original(self, typeclass, default)
+
+    return lookup
+
+
+def _names_of_classes(cls: type) -> tuple[bytes, ...]:
+    """The names of a value's class and its bases, as far as they aren't the toolchain's."""
+    names = _foreign_value_classes.get(cls)
+    if names is None:
+        foreign = [base for base in cls.__mro__ if not is_toolchain_definition(base)]
+        names = _foreign_value_classes[cls] = tuple(map(consulted.value_class, foreign))
+    return names
+
+
+def _names_of_value(value: object) -> Iterator[bytes]:
+    """The same with those of the items by which a container is typed."""
+    yield from _names_of_classes(type(value))
+    items = value if isinstance(value, tuple) else itertools.islice(value, 1) if isinstance(value, list | set) else ()
+    for item in items:
+        yield from _names_of_value(item)
+
+
+def values(original: Any, session: Session) -> Any:
+    """`BaseContext.resolve_value_type`: the type of a global, a default or a closure's value."""
+
+    @functools.wraps(original)
+    def resolve_value_type(self: Any, val: Any) -> Any:
+        frame = session.frames.top()
+        if frame is not None:
+            names = frame.consulted.at(session.maker.extensions.generation)
+            names.update(_names_of_value(val))
+        return original(self, val)
+
+    return resolve_value_type
+
+
+def annotated(original: Any, session: Session) -> Any:
+    """`AsNumbaTypeRegistry.infer`: the type that a class stands for in ``isinstance``."""
+
+    @functools.wraps(original)
+    def infer(self: Any, py_type: Any) -> Any:
+        frame = session.frames.top()
+        if frame is not None:
+            names = frame.consulted.at(session.maker.extensions.generation)
+            names.update((consulted.annotation(py_type), consulted.ANY_ANNOTATION))
+        return original(self, py_type)
+
+    return infer
+
+
+def subroutines(original: Any, session: Session) -> Any:
+    """`BaseContext.compile_subroutine`, which keeps what it has compiled for the next caller."""
+
+    @functools.wraps(original)
+    def compile_subroutine(self: Any, *args: Any, **named: Any) -> Any:
+        frame = session.frames.top()
+        if frame is None:
+            return original(self, *args, **named)
+        outer, frame.consulted = frame.consulted, Consulted(session.maker.extensions.generation)
+        try:
+            cres = original(self, *args, **named)
+            kept = vars(cres.library).setdefault(_SUBROUTINE, frame.consulted)
+        except BaseException:
+            kept = frame.consulted
+            raise
+        finally:
+            frame.consulted = outer
+            outer.include(kept)
+        return cres
+
+    return compile_subroutine

@@ -1,0 +1,1 @@
+"""What Python objects are to a compiler: equal descriptions mean interchangeable."""

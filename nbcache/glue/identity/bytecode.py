@@ -1,0 +1,291 @@
+"""What a code object is, apart from where it stands: its digest and the names it reads.
+
+A plan is computed once per code object (they are immutable) and kept until the code dies.
+File name, first line and line table stay out: they are handled as *locations* (see placeholders.py).
+"""
+
+from __future__ import annotations
+
+import dis
+import hashlib
+import sys
+import weakref
+from types import CodeType
+from typing import TYPE_CHECKING, NamedTuple
+
+from nbcache.glue.identity.exact import encode_constant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CONTAINS_OP = dis.opmap["CONTAINS_OP"]
+_EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
+# Since 3.11 the lowest bit of LOAD_GLOBAL's argument says whether a NULL is pushed.
+_GLOBAL_SHIFT = 1 if "CACHE" in dis.opmap else 0
+# Since 3.12 that of LOAD_ATTR says whether a method is called.
+_ATTRIBUTE_SHIFT = 1 if sys.version_info >= (3, 12) else 0
+
+# What the scanner does with an instruction: the names it has an index into are shifted by so many bits.
+_READ_GLOBAL, _READ_ATTRIBUTE, _READ_CELL, _READ, _READ_TWO = range(5)
+_STORE, _STORES, _STORE_AND_READ, _IMPORT, _IMPORT_FROM = range(5, 10)
+_Kinds = dict[int, tuple[int, int]]
+
+
+def _kinds(*known: tuple[int, int, str]) -> _Kinds:
+    every = ((name, kind, shift) for kind, shift, names in known for name in names.split())
+    return {dis.opmap[name]: (kind, shift) for name, kind, shift in every if name in dis.opmap}
+
+
+_KINDS = _kinds(
+    (_READ_GLOBAL, _GLOBAL_SHIFT, "LOAD_GLOBAL"),
+    (_READ_GLOBAL, 0, "LOAD_NAME LOAD_FROM_DICT_OR_GLOBALS"),
+    (_READ_ATTRIBUTE, _ATTRIBUTE_SHIFT, "LOAD_ATTR"),
+    (_READ_ATTRIBUTE, 0, "LOAD_METHOD"),
+    (_IMPORT, 0, "IMPORT_NAME"),
+    (_IMPORT_FROM, 0, "IMPORT_FROM"),
+    (_READ_CELL, 0, "LOAD_DEREF LOAD_CLASSDEREF LOAD_FROM_DICT_OR_DEREF"),
+    (_STORE, 0, "STORE_FAST"),
+    (_STORES, 0, "STORE_FAST_STORE_FAST"),
+    (_STORE_AND_READ, 0, "STORE_FAST_LOAD_FAST"),
+)
+_KINDS_WITH_LOCALS = _KINDS | _kinds(
+    (_READ, 0, "LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_AND_CLEAR"),
+    (_READ_TWO, 0, "LOAD_FAST_LOAD_FAST"),
+)
+_STORING = frozenset({_STORE, _STORES, _STORE_AND_READ})
+_CACHE = dis.opmap.get("CACHE", -1)
+_LOAD_CONST = dis.opmap["LOAD_CONST"]
+
+GLOBAL, CLOSURE, IMPORTED, _LOCAL = "global", "closure", "import", "local"
+Variable = tuple[str, str]
+"""Where a value comes from, and its name there."""
+Read = tuple[tuple[str, ...], bool]
+"""Attributes that code reads off a variable, one off the other: ``a.b.c`` is ``("b", "c")`` of ``a``; and whether
+what is found at the end is handed on (to a call, a container), so that other code may read more off it."""
+
+_SERIALIZE = "serialize_object"
+_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
+_CALLS = frozenset({"CALL", "CALL_METHOD", "CALL_FUNCTION"})
+_SILENT = frozenset({"CACHE", "EXTENDED_ARG", "NOP", "PRECALL", "PUSH_NULL"})
+
+
+class CodePlan(NamedTuple):
+    """The identity of one code object, nested code included.
+
+    ``digest``: covers bytecode, constants (type-exact), names, flags, exception table.
+    ``global_names``: names looked up in globals or builtins, sorted.
+    ``attribute_names``: every name that could be read off a module: attribute names and string
+    constants (Numba folds ``getattr(module, "K")``).  A superset on purpose: an alias such as
+    ``m = mod; m.K`` needs no data-flow analysis then.
+    ``imports``: modules imported inside the body.
+    ``reads``: what is read off each variable for certain, or handed on; nothing else is read off it here.
+    ``asks_membership``: whether there is an ``in``, which Numba answers while compiling if it can.
+    ``serialized``: names of variables that the code does nothing with but hand them to ``serialize_object``, the way
+    in which boxing has compiled code refer to a class.
+    """
+
+    digest: bytes
+    global_names: tuple[str, ...]
+    attribute_names: frozenset[str]
+    imports: tuple[str, ...]
+    reads: dict[Variable, set[Read]]
+    asks_membership: bool
+    serialized: frozenset[str] = frozenset()
+
+
+_plans: dict[int, tuple[weakref.ref[CodeType], CodePlan]] = {}
+
+
+def plan_of(code: CodeType) -> CodePlan:
+    """The plan of *code*; microseconds when it was asked for before."""
+    key = id(code)
+    known = _plans.get(key)
+    if known is not None and known[0]() is code:
+        return known[1]
+    plan = _make_plan(code)
+    # The callback keeps a dead code object's id from being mistaken for its successor's.
+    _plans[key] = (weakref.ref(code, lambda _ref: _plans.pop(key, None)), plan)
+    return plan
+
+
+def nested_codes(code: CodeType) -> Iterator[CodeType]:
+    """*code* and every code object among its constants, outermost first."""
+    yield code
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield from nested_codes(const)
+
+
+def _make_plan(code: CodeType) -> CodePlan:
+    attribute_names: set[str] = set()
+    reads: dict[Variable, set[Read]] = {}
+    for each in nested_codes(code):
+        for variable, found in _reads(each).items():
+            reads.setdefault(variable, set()).update(found)
+        attribute_names.update(each.co_names)
+        # Several at once, too: ``resolve_name("pkg.cfg:K")``.
+        texts = (const.replace(":", ".").split(".") for const in each.co_consts if isinstance(const, str))
+        attribute_names.update(part for parts in texts if all(map(str.isidentifier, parts)) for part in parts)
+    return CodePlan(
+        digest=_digest(code),
+        global_names=tuple(sorted(name for kind, name in reads if kind == GLOBAL)),
+        attribute_names=frozenset(attribute_names),
+        imports=tuple(sorted(name for kind, name in reads if kind == IMPORTED)),
+        reads=reads,
+        asks_membership=any(_CONTAINS_OP in each.co_code[::2] for each in nested_codes(code)),
+        serialized=_serialized(code) if _SERIALIZE in attribute_names else frozenset(),
+    )
+
+
+def _serialized(code: CodeType) -> frozenset[str]:
+    handed: set[str] = set()
+    other: set[str] = set()
+    for each in nested_codes(code):
+        steps = [step for step in dis.get_instructions(each) if step.opname not in _SILENT]
+        for i, step in enumerate(steps):
+            if step.opname in _LOADS:
+                before, after = steps[max(0, i - 1)], steps[min(i + 1, len(steps) - 1)]
+                whole = before.argval == _SERIALIZE and after.opname in _CALLS and after.arg == 1
+                (handed if whole else other).add(step.argval)
+    return frozenset(handed - other)
+
+
+def _reads(code: CodeType) -> dict[Variable, set[Read]]:
+    """What one code object reads off its variables, without its nested code."""
+    chains = _Chains()
+    chains.scan(code, _KINDS)
+    if chains.aliases:  # what is read off local variables matters only if they stand for something else
+        chains = _Chains()
+        chains.scan(code, _KINDS_WITH_LOCALS)
+        chains.follow_aliases()
+    return {variable: found for variable, found in chains.found.items() if variable[0] != _LOCAL}
+
+
+class _Chains:
+    """A chain is a variable and the attributes read off it, each by the instruction that follows.
+
+    It ends in a local variable, of which more may be read, or what was found is handed on.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[Variable, set[Read]] = {}
+        self.aliases: list[tuple[Variable, tuple[str, ...], str]] = []
+        """Chains that end in local variables."""
+        self._module: Variable = (IMPORTED, "")
+        """What ``from ... import`` reads from."""
+
+    def scan(self, code: CodeType, kinds: _Kinds) -> None:
+        """One pass over the bytecode."""
+        raw, names, slots, cells, found = code.co_code, code.co_names, *_slots(code), self.found
+        variable: Variable | None = None
+        chain: tuple[str, ...] = ()
+        extended = 0
+        for position, (op, low) in enumerate(zip(raw[::2], raw[1::2], strict=True)):
+            if op == _CACHE:
+                continue
+            entry = kinds.get(op)
+            if entry is None:  # most instructions
+                extended = (low | extended) << 8 if op == _EXTENDED_ARG else 0
+                if variable is not None and not extended:
+                    found.setdefault(variable, set()).add((chain, True))
+                    variable, chain = None, ()
+                continue
+            kind, arg = entry[0], (low | extended) >> entry[1]
+            extended = 0
+            if kind == _READ_ATTRIBUTE:
+                chain = (*chain, names[arg])
+                continue
+            if variable is not None:
+                self._end(variable, chain, kind, slots[arg if kind == _STORE else arg >> 4] if kind in _STORING else "")
+            chain = ()
+            if kind == _READ_GLOBAL:
+                variable = (GLOBAL, names[arg])
+            elif kind == _READ:
+                variable = (_LOCAL, slots[arg])
+            elif kind == _READ_CELL:
+                variable = (CLOSURE, cells[arg])
+            elif kind == _IMPORT:
+                found.setdefault((IMPORTED, names[arg]), set())
+                variable = self._module = (IMPORTED, _bound_by_import(code, names[arg], 2 * position))
+            elif kind == _IMPORT_FROM:
+                variable, chain = self._module, (names[arg],)
+            else:
+                variable = self._read_last(kind, arg, slots)
+
+    def _read_last(self, kind: int, arg: int, slots: tuple[str, ...]) -> Variable | None:
+        """What an instruction with two local variables leaves to be read off."""
+        if kind == _READ_TWO:
+            self.found.setdefault((_LOCAL, slots[arg >> 4]), set()).add(((), True))
+        return (_LOCAL, slots[arg & 15]) if kind in {_STORE_AND_READ, _READ_TWO} else None
+
+    def _end(self, variable: Variable, chain: tuple[str, ...], kind: int, local: str) -> None:
+        """What was found by *chain* meets an instruction of this kind, which may store it in *local*."""
+        found = self.found.setdefault(variable, set())
+        if kind in _STORING:
+            self.aliases.append((variable, chain, local))
+        elif kind != _IMPORT_FROM or chain:
+            found.add((chain, True))
+
+    def follow_aliases(self) -> None:
+        """Count what is read off local variables for what they stand for."""
+        for variable, names, local in self.aliases:
+            if variable[0] != _LOCAL:
+                self.found[variable] |= self._read_off(local, names, ())
+
+    def _read_off(self, local: str, before: tuple[str, ...], through: tuple[str, ...]) -> set[Read]:
+        """What is read off *local*, which is found by the names *before*."""
+        if local in through:  # x = x.next
+            return {(before, True)}
+        found = {(before + names, passed) for names, passed in self.found.get((_LOCAL, local), ())}
+        for variable, names, other in self.aliases:
+            if variable == (_LOCAL, local):
+                found |= self._read_off(other, before + names, (*through, local))
+        return found or {(before, False)}
+
+
+def _slots(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of local variables, and of those in cells, as instructions number them."""
+    if _CACHE < 0:
+        return code.co_varnames, (*code.co_cellvars, *code.co_freevars)
+    if not code.co_cellvars and not code.co_freevars:
+        return code.co_varnames, ()
+    cells = (name for name in code.co_cellvars if name not in code.co_varnames)
+    together = (*code.co_varnames, *cells, *code.co_freevars)
+    return together, together
+
+
+def _bound_by_import(code: CodeType, name: str, position: int) -> str:
+    """The module that ``import`` at *position* finds: without names after it, the package at the root of *name*."""
+    raw = code.co_code
+    high = raw[position - 3] << 8 if raw[position - 4] == _EXTENDED_ARG else 0
+    wanted = code.co_consts[raw[position - 1] | high] if raw[position - 2] == _LOAD_CONST else ()
+    return name if wanted else name.partition(".")[0]
+
+
+def _digest(code: CodeType) -> bytes:
+    hasher = hashlib.blake2b(digest_size=32, person=b"nbcache code")
+    for part in (
+        code.co_code,
+        repr(
+            (
+                code.co_name,
+                code.co_argcount,
+                code.co_posonlyargcount,
+                code.co_kwonlyargcount,
+                code.co_nlocals,
+                code.co_flags,
+                code.co_names,
+                code.co_varnames,
+                code.co_freevars,
+                code.co_cellvars,
+            )
+        ).encode(),
+        getattr(code, "co_exceptiontable", b""),
+    ):
+        hasher.update(len(part).to_bytes(8, "little"))
+        hasher.update(part)
+    for const in code.co_consts:
+        part = plan_of(const).digest if isinstance(const, CodeType) else encode_constant(const)
+        hasher.update(len(part).to_bytes(8, "little"))
+        hasher.update(part)
+    return hasher.digest()

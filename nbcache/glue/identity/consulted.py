@@ -1,0 +1,204 @@
+"""What a compilation asked Numba's registries for, and what other people's choosers answered.
+
+Numba looks up how something is typed and lowered in containers that any package may add to.  While a
+frame is open, the seams around these containers note the *names* asked for.  Names are spelt so that two
+processes spell one thing alike; that two things are spelt alike only means that more is compared.  An
+entry carries the names, a few bytes each.  A hit compares what others have registered for them
+(registrations.py), which nearly always is nothing, and asks the choosers among them again (choices.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from numba.core.types.abstract import Type
+
+from nbcache.glue.identity.ownership import is_numba_type, module_name
+from nbcache.passing import let_pass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NAME_BYTES = 8
+_CHANGED = "what is registered with Numba for something that it asked for changed meanwhile"
+
+
+class Ask(NamedTuple):
+    """One question to somebody's chooser, and its answer.
+
+    ``name`` and ``position``: who was asked, the how many-th of those registered for that name; ``args``
+    and ``kws``: the types it was asked about; ``flags``: those of whoever asked, in words, since Numba
+    keeps an answer for each; ``answer``: identifies the implementation that was chosen, or says that
+    there was none; ``config``: the flags themselves, which a chooser may look at.
+    """
+
+    name: bytes
+    position: int
+    args: tuple[Any, ...]
+    kws: tuple[tuple[str, Any], ...]
+    flags: str
+    answer: bytes
+    config: Any
+
+
+class Consulted:
+    """What one compilation asked for, those on the way included.
+
+    ``names``: by the generation of the registries (`ExtensionIndex.refresh`) at which they were asked for;
+    ``asks``: in order; ``snapshot``: by name, the identity of what others had registered for it; ``packed``:
+    all names, sorted, once the compilation is over; ``conflict``: why that isn't one thing, or "".
+    """
+
+    __slots__ = ("_names", "asks", "conflict", "packed", "snapshot")
+
+    def __init__(self, generation: int) -> None:
+        self._names: dict[int, set[bytes]] = {generation: {EVERYTHING}}
+        self.asks: dict[Ask, None] = {}
+        self.snapshot: dict[bytes, bytes] = {}
+        self.packed = b""
+        self.conflict = ""
+
+    def at(self, generation: int) -> set[bytes]:
+        """The names asked for at *generation*, to add to."""
+        names = self._names.get(generation)
+        if names is None:
+            names = self._names[generation] = set()
+        return names
+
+    @property
+    def names(self) -> set[bytes]:
+        """All of them."""
+        return set().union(*self._unpacked().values())
+
+    def _unpacked(self) -> dict[int, set[bytes]]:
+        """The names of an entry are taken apart when a caller is compiled, which is seldom."""
+        for generation, names in self._names.items():
+            if not names:
+                self._names[generation] = set(split(self.packed))
+        return self._names
+
+    def include(self, other: Consulted) -> None:
+        """Add what a callee asked for when it was compiled, on the way or earlier."""
+        for generation, names in other._unpacked().items():
+            self.at(generation).update(names)
+        self.asks.update(other.asks)
+        self.conflict = self.conflict or other.conflict
+        for name, digest in other.snapshot.items():
+            if self.snapshot.setdefault(name, digest) != digest:
+                self.conflict = self.conflict or _CHANGED
+
+    def close(self, current: dict[bytes, tuple[int, bytes]]) -> None:
+        """The compilation is over; *current*: what is registered by others for its names, and since when."""
+        self.packed = b"".join(sorted(self.names))
+        for name, (since, digest) in current.items():
+            asked = min(generation for generation, names in self._names.items() if name in names)
+            if since > asked or self.snapshot.get(name, digest) != digest:
+                self.conflict = self.conflict or _CHANGED
+        if self.snapshot.keys() - current.keys():
+            self.conflict = self.conflict or _CHANGED
+        self.snapshot = {name: digest for name, (_since, digest) in current.items()}
+
+    @classmethod
+    def of_an_entry(
+        cls, packed: bytes, snapshot: dict[bytes, bytes], asks: tuple[Ask, ...], generation: int
+    ) -> Consulted:
+        """What an entry says, agreed upon by this process when its registries were of *generation*."""
+        consulted = cls(generation)
+        consulted._names = {generation: set()}
+        consulted.asks = dict.fromkeys(asks)
+        consulted.snapshot = snapshot
+        consulted.packed = packed
+        return consulted
+
+
+def split(packed: bytes) -> Iterator[bytes]:
+    """The names in `Consulted.packed`."""
+    return (packed[i : i + _NAME_BYTES] for i in range(0, len(packed), _NAME_BYTES))
+
+
+# -- how names are spelt -------------------------------------------------------------------------
+
+_hashes: dict[str, bytes] = {}
+
+
+def name_of(spelling: str) -> bytes:
+    """The name for a spelling."""
+    name = _hashes.get(spelling)
+    if name is None:
+        content = spelling.encode("utf-8", "surrogatepass")
+        name = _hashes[spelling] = hashlib.blake2b(content, digest_size=_NAME_BYTES).digest()
+    return name
+
+
+EVERYTHING = name_of("*")
+"""What counts whatever is compiled: a rewrite, a cast between Numba's own types."""
+
+
+def typed(key: object) -> bytes:
+    """A call is typed, and somebody who registered later than Numba itself is asked how."""
+    return name_of("typed " + spelling_of(key))
+
+
+def called(key: object) -> bytes:
+    """A call is typed or lowered, whoever it is that says how."""
+    return name_of("called " + spelling_of(key))
+
+
+def attribute(name: object) -> bytes:
+    """An attribute or a method of something is read or written."""
+    return name_of(f"attribute {name}")
+
+
+def attribute_of(cls: type, name: object) -> bytes:
+    """The same of a type of this class, which isn't Numba's, or of one derived from it."""
+    return name_of(f"attribute {name} of {spelling_of(cls)}")
+
+
+def type_class(cls: type) -> bytes:
+    """Something is of a type of this class, which isn't Numba's."""
+    return name_of("type " + spelling_of(cls))
+
+
+def value_class(cls: type) -> bytes:
+    """A value of this class, which isn't the toolchain's, needs a type."""
+    return name_of("value " + spelling_of(cls))
+
+
+def annotation(kind: object) -> bytes:
+    """A class, or what else stands for a type in an annotation or ``isinstance``, is asked for its type."""
+    return name_of("annotation " + spelling_of(kind))
+
+
+ANY_ANNOTATION = name_of("annotation *")
+
+
+def spelling_of(key: Any) -> str:
+    """What *key*, under which something is registered, is called in any process."""
+    try:
+        return _spelling(key)
+    except Exception as exc:  # noqa: BLE001  somebody's __getattr__; it is spelt alike on both sides
+        let_pass(exc)
+        return f"of {type(key).__module__}:{type(key).__qualname__}"
+
+
+def _spelling(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, tuple):
+        return f"({', '.join(map(spelling_of, key))})"
+    if is_numba_type(key):
+        return f"of {spelling_of(type(key))}"
+    definition = getattr(key, "_defn", None)
+    if definition is not None:  # an intrinsic's handle
+        key = definition
+    qualname = getattr(key, "__qualname__", None) or getattr(key, "__name__", None)
+    if not isinstance(qualname, str):
+        return f"of {spelling_of(type(key))}"
+    module = getattr(key, "__module__", None) or getattr(type(key), "__module__", "")
+    return f"{module_name(module)}:{qualname}"
+
+
+def is_type_class(obj: object) -> bool:
+    """``issubclass(obj, numba.types.Type)``, without asking a hundred subclasses for each new class."""
+    return isinstance(obj, type) and Type in obj.__mro__

@@ -1,0 +1,66 @@
+"""What compiled code only names at run time: the class that a value is boxed into, say.
+
+Such a thing is looked up where it is needed, under its name or as a token (placeholders.py), so where to find
+it counts and what it consists of doesn't.  In a graph of identities a `Referred` stands for it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any
+
+from nbcache.glue.identity.ownership import module_name, resolve
+
+if TYPE_CHECKING:
+    from nbcache.glue.identity.graph import Node
+
+_known: dict[int, tuple[weakref.ref[Any], Referred]] = {}
+
+
+class Referred:
+    """A reference to a class or function; there is one for each."""
+
+    __slots__ = ("__weakref__", "_target")
+
+    def __init__(self, target: type | FunctionType) -> None:
+        self._target = weakref.ref(target)
+
+    @property
+    def target(self) -> Any:
+        """What is referred to, or None when it is no more."""
+        return self._target()
+
+
+def _reference_to(target: type | FunctionType) -> Referred:
+    key = id(target)
+    known = _known.get(key)
+    if known is None or known[0]() is not target:
+        known = _known[key] = (weakref.ref(target, lambda _ref: _known.pop(key, None)), Referred(target))
+    return known[1]
+
+
+def refer(node: Node, label: str, value: object) -> bool:
+    """Add to *node* a reference to *value*; False if it has to be described, because it would be copied."""
+    if isinstance(value, MethodType) and isinstance(value.__self__, type):
+        return refer(node, f"{label} function", value.__func__) and refer(node, f"{label} class", value.__self__)
+    if not isinstance(value, type | FunctionType):
+        return False
+    node.edge(label, _reference_to(value))
+    return True
+
+
+def describe_referred(node: Node, reference: Referred) -> None:
+    """Where it is found: under its name, or among what is reached, where its place tells it from others."""
+    target = reference.target
+    name = f"{module_name(target.__module__)}:{target.__qualname__}"
+    node.title = f"reference to {name}"
+    node.individual = node.live = True
+    found = node.check(_is_found_by_name, reference)
+    node.part("name", name.encode("utf-8", "surrogatepass") + found, name)
+
+
+def _is_found_by_name(reference: Referred) -> bytes:
+    target = reference.target
+    module = getattr(target, "__module__", None)
+    return b"1" if isinstance(module, str) and resolve(module, target.__qualname__) is target else b"0"

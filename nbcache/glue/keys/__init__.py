@@ -1,0 +1,1 @@
+"""What is compiled and under which conditions, as one key."""

@@ -1,0 +1,372 @@
+"""Other people's choosers: what they answered, and asking them again.
+
+The function under an ``@overload`` is called by Numba with types, and returns the function to compile for
+them; the one under an ``@intrinsic`` returns a signature and a function that makes the code.  What such a
+chooser reads (a flag in another module, the environment, a file) can't be known in general, so an entry
+says what choosers were asked and what identifies their answers, and a hit asks them again: they run where
+a compilation would have run them, and only their answers have to be the same.
+
+Numba keeps an answer for each set of types and flags, and asks once.  So does this: what a hit was
+answered, Numba is answered too when it comes to ask, and the other way round.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import hashlib
+import inspect
+import sys
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from numba.core.errors import NumbaError
+from numba.core.registry import cpu_target
+from numba.core.targetconfig import ConfigStack
+from numba.core.typing import templates
+
+from nbcache.glue.identity.bytecode import nested_codes
+from nbcache.glue.identity.consulted import Ask
+from nbcache.glue.identity.graph import Unidentifiable
+from nbcache.glue.identity.ownership import is_toolchain_definition
+from nbcache.glue.identity.registrations import chooser_of, foreign_parts
+from nbcache.passing import let_pass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from nbcache.glue.capture.compilations import Frame
+    from nbcache.glue.identity.graph import Scope
+    from nbcache.glue.keys.units import KeyMaker
+
+NO_ANSWER = b"none"
+REFUSED = b"refused"
+_INLINED, _TYPED = "inlined", "typed"
+"""In the place of flags: asked by the pass that inlines; for a signature, which Numba keeps for nobody."""
+_HEARD = "_nbcache_heard"
+_Question = tuple[Any, ...]
+_stand_ins: list[tuple[Any, str, Any]] = []
+"""Templates whose choosers are answered for while the cache is off: the attribute, and what it holds otherwise."""
+
+
+class Answer:
+    """What a chooser returned in this process.
+
+    ``raw``: just that; ``chosen``: the function in it that gets compiled, or makes code; ``types``: those in
+    it; ``again``: whether Numba asks anew each time; ``runs``: whether what was chosen runs while compiling, and
+    isn't compiled; ``hands_on``: whether the question's types bring modules along.
+    """
+
+    __slots__ = ("again", "chosen", "hands_on", "known", "raw", "runs", "types")
+
+    def __init__(
+        self, raw: Any, chosen: Any, types: tuple[Any, ...], *, again: bool = False, runs: bool = False
+    ) -> None:
+        self.raw = raw
+        self.runs = runs
+        self.chosen = chosen
+        self.types = types
+        self.again = again
+        self.hands_on: bool | None = None
+        self.known: tuple[bytes, Scope] | None = None
+
+
+_REFUSAL = Answer(None, None, (), again=True)
+"""An exception, or that the question didn't fit."""
+
+
+class Choices:
+    """The answers of one process."""
+
+    def __init__(self, maker: KeyMaker) -> None:
+        self._maker = maker
+        self._answers: dict[_Question, Answer] = {}
+        self._foreign: dict[type, bool] = {}
+        self._flags: dict[Any, str] = {}
+        while _stand_ins:
+            template, field, original = _stand_ins.pop()
+            setattr(template, field, original)
+
+    # -- while compiling -----------------------------------------------------------------------------
+
+    def concerns(self, template: Any) -> bool:
+        """Whether *template* asks somebody else's chooser."""
+        cls = type(template)
+        foreign = self._foreign.get(cls)
+        if foreign is None:
+            foreign = self._foreign[cls] = not is_toolchain_definition(chooser_of(cls))
+        return foreign
+
+    def overload(self, original: Callable[..., Any], template: Any, args: Any, kws: Any, frame: Frame | None) -> Any:
+        """`_OverloadFunctionTemplate._get_impl` for somebody else's chooser."""
+        question = (type(template), tuple(args), tuple(kws.items()), self._words(ConfigStack.top_or_none()))
+        return self._put(question, frame, original, template, args, kws, "_overload_func", _overloaded)
+
+    def intrinsic(self, original: Callable[..., Any], template: Any, args: Any, kws: Any, frame: Frame | None) -> Any:
+        """`_IntrinsicTemplate.generic` for somebody else's intrinsic."""
+        question = (type(template), tuple(args), tuple(kws.items()), "")
+        return self._put(question, frame, original, template, args, kws, "_definition_func", _defined)
+
+    def _put(
+        self,
+        question: _Question,
+        frame: Frame | None,
+        original: Callable[..., Any],
+        template: Any,
+        args: Any,
+        kws: Any,
+        field: str,
+        answer_of: Callable[[Any], Answer],
+    ) -> Any:
+        """Have Numba put the question, with a function in the chooser's place that listens.
+
+        Noted in the order in which plain Numba asks: before what the answer asks for when it is compiled.
+        """
+        chooser = _unheard(getattr(template, field))
+        noted = False
+
+        def note() -> None:
+            nonlocal noted
+            if not noted:
+                noted = True
+                self._note(frame, question)
+
+        @functools.wraps(chooser)
+        def ask(*args: Any, **kws: Any) -> Any:
+            known = self._answers.get(question)
+            if known is None or known.again:
+                self._answers[question] = _REFUSAL
+                with _looking_away():
+                    raw = chooser(*args, **kws)
+                known = self._answers[question] = answer_of(raw)
+            note()
+            return known.raw
+
+        known = self._answers.get(question)
+        if known is not None and not known.again:
+            note()
+        setattr(template, field, ask)
+        try:
+            return original(template, args, kws)
+        finally:
+            setattr(template, field, chooser)
+            note()
+
+    def signature(self, original: Callable[..., Any], template: Any, args: Any, kws: Any, frame: Frame) -> Any:
+        """`apply` of somebody else's template that says what type a call has, and nothing else."""
+        question = (type(template), tuple(args), tuple(kws.items()), _TYPED)
+        answer = _REFUSAL
+        try:
+            with _looking_away():
+                sig = original(template, args, kws)
+            answer = _signed(sig)
+        finally:
+            self._answers[question] = answer
+            self._note(frame, question)
+        return sig
+
+    @contextmanager
+    def inlining(self, frame: Frame | None) -> Iterator[None]:
+        """While Numba inlines overloads, for which it asks once more, without keeping the answer."""
+        templates = self._maker.extensions.inlined() if frame is not None else ()
+        originals = [(template, vars(template)["_overload_func"]) for template in templates]
+        for template, original in originals:
+            template._overload_func = staticmethod(self._heard(template, _unheard(original.__func__), frame))
+        try:
+            yield
+        finally:
+            for template, original in originals:
+                template._overload_func = original
+
+    def _heard(self, template: Any, chooser: Any, frame: Frame | None) -> Any:
+        @functools.wraps(chooser)
+        def ask(*args: Any) -> Any:
+            question = (template, args, (), _INLINED)
+            self._answers[question] = _REFUSAL
+            try:
+                with _looking_away():
+                    raw = chooser(*args)
+                self._answers[question] = Answer(raw, raw, (), again=True)
+            finally:
+                self._note(frame, question)
+            return raw
+
+        vars(ask)[_HEARD] = chooser
+        return ask
+
+    def leave(self) -> None:
+        """The cache is switched off: whoever was answered on a hit gives that answer to Numba too, without it."""
+        for template in {question[0] for question, answer in self._answers.items() if not answer.again}:
+            field = "_overload_func" if hasattr(template, "_overload_func") else "_definition_func"
+            original = vars(template).get(field)
+            if isinstance(original, staticmethod):
+                _stand_ins.append((template, field, original))
+                setattr(template, field, staticmethod(self._standing_in(template, field, original.__func__)))
+
+    def _standing_in(self, template: Any, field: str, chooser: Any) -> Any:
+        @functools.wraps(chooser)
+        def ask(*args: Any, **kws: Any) -> Any:
+            overloaded = field == "_overload_func"
+            types = args if overloaded else args[1:]
+            words = self._words(ConfigStack.top_or_none()) if overloaded else ""
+            known = self._answers.get((template, types, tuple(kws.items()), words))
+            return chooser(*args, **kws) if known is None or known.again else known.raw
+
+        return ask
+
+    def _words(self, flags: Any) -> str:
+        if flags is None:
+            return ""
+        words = self._flags.get(flags)
+        if words is None:
+            from nbcache.glue.keys.units import flag_components
+
+            text = repr(flag_components(flags)).encode()
+            words = self._flags[flags] = hashlib.blake2b(text, digest_size=8).hexdigest()
+        return words
+
+    def _note(self, frame: Frame | None, question: _Question) -> None:
+        """Note on the frame what was asked; what nothing identifies can't become an entry."""
+        if frame is None:
+            return
+        template, args, kws, flags = question
+        try:
+            name, position = self._maker.extensions.place(template)
+            # Numba asked before nbcache was switched on, or wasn't asked at all: the types don't fit the parameters.
+            answer = self._digest(self._answers.get(question, _REFUSAL), args, kws)
+            config = ConfigStack.top_or_none()
+            config = None if config is None else config.copy()
+            frame.consulted.asks.setdefault(Ask(name, position, args, kws, flags, answer, config))
+        except Exception as exc:  # noqa: BLE001  whatever it is, the program goes on
+            let_pass(exc)
+            frame.taint = frame.taint or f"what {template.__name__} chose for it: {exc}"
+
+    def _digest(self, answer: Answer, args: tuple[Any, ...], kws: tuple[tuple[str, Any], ...]) -> bytes:
+        """Identity of an answer to a question about these types, of which what was chosen may read modules."""
+        if answer.chosen is None:
+            return REFUSED if answer is _REFUSAL else NO_ANSWER
+        # A list is nothing that Numba compiles: what it holds counts as what runs.
+        root = [answer.chosen] if answer.runs else answer.chosen
+        with self._maker.as_before():
+            if answer.known is None or not answer.known[1].unchanged():
+                answer.known = self._maker.engine.scoped(root)
+            content = answer.known[0]
+            for typ in answer.types:
+                content += self._maker.type_digest(typ)
+            asked = (*args, *(typ for _name, typ in kws))
+            if answer.hands_on is None:
+                # Known of a type when its digest is.
+                opened = any(self._maker.type_scoped(typ)[1] is not None for typ in asked)
+                answer.hands_on = opened and any(map(self._maker.hands_on, asked))
+            if answer.hands_on or answer.known[1].hands_on:
+                content += self._maker.engine.together((root, *asked))
+        return content if len(content) == 32 else hashlib.blake2b(content, digest_size=32).digest()
+
+    def changed(self, ask: Ask) -> bool:
+        """Whether what was answered in this process would be told apart from what it was then.  Asks nobody."""
+        template = self._maker.extensions.at((ask.name, ask.position))
+        known = self._answers.get((template, ask.args, ask.kws, ask.flags))
+        try:
+            return known is not None and not known.again and self._digest(known, ask.args, ask.kws) != ask.answer
+        except Unidentifiable:
+            return True
+
+    def answer_to(self, ask: Ask) -> tuple[str, Any | None, bool]:
+        """Who was asked, by name, the function that was chosen, None if there was none, and whether that only runs."""
+        template = self._maker.extensions.at((ask.name, ask.position))
+        known = self._answers.get((template, ask.args, ask.kws, ask.flags))
+        name = getattr(chooser_of(template), "__qualname__", "?")
+        return (name, None, False) if known is None else (name, known.chosen, known.runs)
+
+    # -- on a hit ------------------------------------------------------------------------------------
+
+    def objection(self, ask: Ask) -> str | None:
+        """Why what was asked would be answered otherwise in this process, or None.  Calls the chooser."""
+        template = self._maker.extensions.at((ask.name, ask.position))
+        typing = ask.flags == _TYPED and self._maker.extensions.asks_for_types(template)
+        chooser = template if typing else chooser_of(template)
+        if chooser is None:
+            return None if ask.answer in {NO_ANSWER, REFUSED} else "what it was built with is not registered"
+        question = (template, ask.args, ask.kws, ask.flags)
+        known = self._answers.get(question)
+        if known is None or known.again:
+            self._answers[question] = _REFUSAL
+            try:
+                flags = nullcontext() if ask.config is None else ConfigStack().enter(ask.config.copy())
+                with _looking_away(), flags:
+                    known = self._answers[question] = self._ask(template, chooser, ask)
+            except Exception as exc:  # noqa: BLE001  as Numba does with its own errors; others it will raise itself
+                let_pass(exc)
+                known = self._answers[question] if isinstance(exc, NumbaError) else None
+        if known is None or self._digest(known, ask.args, ask.kws) != ask.answer:
+            return f"{chooser.__qualname__} chooses otherwise"
+        return None
+
+    def _ask(self, template: Any, chooser: Any, ask: Ask) -> Answer:
+        kws = dict(ask.kws)
+        if chooser is template:
+            if any(_looks_at_context(part.__code__) for part in foreign_parts(template)):
+                cpu_target.target_context.refresh()
+            return _signed(template(cpu_target.typing_context).apply(ask.args, kws))
+        if templates._IntrinsicTemplate in template.__mro__:
+            if _looks_at_context(chooser.__code__):
+                cpu_target.target_context.refresh()
+            return _defined(chooser(cpu_target.typing_context, *ask.args, **kws))
+        try:
+            inspect.signature(chooser).bind(*ask.args, **kws)
+        except TypeError:
+            return _REFUSAL
+        answer = _overloaded(chooser(*ask.args, **kws))
+        return Answer(answer.raw, answer.chosen, (), again=True) if ask.flags == _INLINED else answer
+
+
+def _looking_away() -> Any:
+    """Nothing is noted of what a chooser reads; nobody notes anything where nothing has been compiled."""
+    witness = sys.modules.get("nbcache.glue.capture.witness")
+    return nullcontext() if witness is None else witness.looking_away()
+
+
+def _unheard(chooser: Any) -> Any:
+    """The chooser itself, where one stands that listens while overloads are inlined."""
+    return getattr(chooser, "__dict__", {}).get(_HEARD, chooser)
+
+
+def _overloaded(raw: Any) -> Answer:
+    """What the chooser of an overload returned: nothing, a function, or a function and the types that it wants."""
+    if isinstance(raw, tuple):  # Numba keeps none of these
+        return Answer(raw, raw[1], tuple(raw[0].args), again=True)
+    return Answer(raw, raw, ())
+
+
+def _signed(sig: Any) -> Answer:
+    """What a template answered that only types: nothing, or a signature."""
+    if sig is None:
+        return Answer(None, None, (), again=True)
+    return Answer(sig, [str(sig.pysig)], _types_of(sig), again=True)
+
+
+def _defined(raw: Any) -> Answer:
+    """What the typing half of an intrinsic returned: nothing, or a signature and the function that makes the code."""
+    if raw is None:
+        return Answer(None, None, ())
+    sig, implementation = raw
+    return Answer(raw, implementation, _types_of(sig), runs=True)
+
+
+def _types_of(sig: Any) -> tuple[Any, ...]:
+    return (sig.return_type, *sig.args, *(() if sig.recvr is None else (sig.recvr,)))
+
+
+@functools.lru_cache(maxsize=256)
+def _looks_at_context(code: Any) -> bool:
+    """Whether what types a call uses its first argument, the typing context or a template that holds it.
+
+    The context then has to know all that it may be asked.
+    """
+    name = code.co_varnames[0] if code.co_argcount else None
+    name = "context" if name == "self" else name
+    return any(
+        name == instruction.argval or (isinstance(instruction.argval, tuple) and name in instruction.argval)
+        for each in nested_codes(code)
+        for instruction in dis.get_instructions(each)
+    )

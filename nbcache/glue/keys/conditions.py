@@ -1,0 +1,172 @@
+"""The conditions a compilation runs under: toolchain, target, Numba's configuration."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import platform
+import sys
+from operator import is_, itemgetter
+from typing import TYPE_CHECKING, Any
+
+import llvmlite
+import llvmlite.binding as llvm
+import numba
+import numpy as np
+from numba.core import config
+from numba.core.registry import cpu_target
+
+from nbcache.glue.identity import told
+from nbcache.passing import suppressed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+# Settings that cannot change generated code.  Everything not listed here is in the key, so a
+# setting that a new Numba brings causes a miss, never a wrong hit.
+IRRELEVANT_SETTINGS: dict[str, str] = {
+    "CACHE_DIR": "where Numba's own cache lies",
+    "CACHE_LOCATOR_CLASSES": "how Numba's own cache finds its files",
+    "CAPTURED_ERRORS": "how errors inside the compiler are reported",
+    "COLOR_SCHEME": "colours of error messages",
+    "DEBUG_CACHE": "prints what Numba's own cache does",
+    "DEBUG_TYPEINFER": "prints during type inference",
+    "DEBUG_ARRAY_OPT_STATS": "prints statistics",
+    "DEVELOPER_MODE": "more words in error messages",
+    "DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "colours of error messages",
+    "DUMP_ASSEMBLY": "prints", "DUMP_BYTECODE": "prints", "DUMP_CFG": "prints", "DUMP_FUNC_OPT": "prints",
+    "DUMP_IR": "prints", "DUMP_LLVM": "prints", "DUMP_OPTIMIZED": "prints", "DUMP_SSA": "prints",
+    "EXPERIMENTAL_REDVAR": "not read by any release in range",
+    "FULL_TRACEBACKS": "how Python tracebacks of compile errors are cut",
+    "FUNCTION_CACHE_SIZE": "how many unpickled functions are kept alive",
+    "HIGHLIGHT_DUMPS": "colours of dumps", "HTML": "writes an annotated listing",
+    "LLVM_PASS_TIMINGS": "measures", "NUM_THREADS": "read when the threads are launched",
+    "NUMBA_NUM_THREADS": "read when the threads are launched",
+    "NUMBA_DEFAULT_NUM_THREADS": "read when the threads are launched",
+    "PARALLEL_DIAGNOSTICS": "prints", "PRINT_AFTER": "prints", "PROFILE_RATE": "measures",
+    "SHOW_HELP": "more words in error messages", "SSA_DUMP": "prints",
+    "THREADING_LAYER": "chosen when the threads are launched",
+    "THREADING_LAYER_PRIORITY": "chosen when the threads are launched",
+    "TRACE": "prints", "USE_RVSDG": "not read by any release in range", "WARNINGS": "warnings only",
+    "IS_32BITS": "constant of the platform", "OPT_NPY_DATETIME": "constant",
+}  # fmt: skip
+# Whole families: settings of targets that nbcache leaves alone, some of them paths of the host.
+IRRELEVANT_PREFIXES = ("CUDA_",)
+
+_Component = tuple[str, str]
+
+
+def toolchain_components() -> list[_Component]:
+    """Versions of everything that turns Python into machine code, and what codegen asks them for."""
+    return [
+        ("toolchain/python", f"{sys.implementation.name} {platform.python_version()} {sys.implementation.cache_tag}"),
+        ("toolchain/abi", f"{getattr(sys, 'abiflags', '')} {sys.maxsize.bit_length()} {sys.byteorder}"),
+        # Numba compiles the hash function that this Python was built with.
+        ("toolchain/hash", f"{sys.hash_info.algorithm} {sys.hash_info.hash_bits} {sys.hash_info.cutoff}"),
+        ("toolchain/numba", numba.__version__),
+        ("toolchain/llvmlite", llvmlite.__version__),
+        ("toolchain/llvm", ".".join(map(str, llvm.llvm_version_info))),
+        ("toolchain/numpy", np.__version__),
+        ("toolchain/svml", str(bool(getattr(config, "USING_SVML", False)))),
+        ("toolchain/scipy", str(_has_linear_algebra())),
+    ]
+
+
+def _has_linear_algebra() -> bool:
+    """Whether SciPy brings the BLAS and LAPACK that Numba's linear algebra calls.
+
+    Numba asks by importing them, which would cost a hit 100 ms; a look at the files must do.
+    """
+    spec = importlib.util.find_spec("scipy")
+    for root in (spec.submodule_search_locations or ()) if spec is not None else ():
+        with suppressed(OSError):
+            names = os.listdir(os.path.join(root, "linalg"))
+            return any(name.startswith("cython_lapack.") for name in names)
+    return False
+
+
+def target_components() -> list[_Component]:
+    """What Numba's code generator compiles for."""
+    triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
+    options = [("target/options", repr(told.options))] if told.options else []
+    return [("target/triple", triple), ("target/cpu", cpu), ("target/features", features), *options]
+
+
+def config_components() -> list[_Component]:
+    """Every setting that could matter, as it is now."""
+    return [(f"config/NUMBA_{name}", repr(getattr(config, name))) for name in _relevant_settings()]
+
+
+def _relevant_settings() -> list[str]:
+    return sorted(
+        name
+        for name, value in vars(config).items()
+        if name.isupper()
+        and not name.startswith(("_", *IRRELEVANT_PREFIXES))
+        and not callable(value)
+        and name not in IRRELEVANT_SETTINGS
+    )
+
+
+class Conditions:
+    """Digest of all of the above, recomputed only when a setting is a different object than before."""
+
+    def __init__(self) -> None:
+        self._settings: Callable[[Mapping[str, Any]], tuple[Any, ...]] | None = None
+        self._values: tuple[Any, ...] = ()
+        self._options = 0
+        self._components: list[_Component] = []
+        self._digest = b""
+        self._summary = ""
+        self._environ: dict[Any, Any] | None = None
+        self._has_file = False
+
+    def digest(self) -> bytes:
+        """32 bytes; Numba re-reads its environment before each compilation, and so does this."""
+        self._reload()
+        if not self._unchanged():
+            self._recompute()
+        return self._digest
+
+    def _unchanged(self) -> bool:
+        if self._settings is None or self._options != len(told.options):
+            return False
+        try:
+            return all(map(is_, self._settings(vars(config)), self._values))
+        except KeyError:
+            return False
+
+    def _reload(self) -> None:
+        """Do what Numba does, unless that would find everything as it was: it decodes each variable again."""
+        environ = getattr(os.environ, "_data", None)
+        # What a file of settings said counts until Numba misses it.
+        has_file, had_file = os.path.exists(config._config_fname), self._has_file
+        if environ is None or environ != self._environ or has_file or had_file:
+            config.reload_config()
+            self._environ = None if environ is None else dict(environ)
+            self._has_file = has_file
+
+    def components(self) -> list[_Component]:
+        """The labelled parts behind `digest`."""
+        return self._components
+
+    def summary(self) -> str:
+        """One line for people."""
+        if not self._summary:
+            cpu = llvm.get_host_cpu_name()
+            self._summary = f"numba {numba.__version__} python {platform.python_version()} {cpu}"
+        return self._summary
+
+    def _recompute(self) -> None:
+        read = self._settings = itemgetter(*_relevant_settings())
+        self._values = read(vars(config))
+        self._options = len(told.options)
+        self._components = [*toolchain_components(), *target_components(), *config_components()]
+        hasher = hashlib.blake2b(digest_size=32, person=b"nbcache conds")
+        for label, words in self._components:
+            for text in (label, words):
+                content = text.encode()
+                hasher.update(len(content).to_bytes(8, "little"))
+                hasher.update(content)
+        self._digest = hasher.digest()

@@ -1,0 +1,591 @@
+"""What the past of a process decides about a compilation, and so about a hit.
+
+Numba compiles a callee once and uses that overload from then on, so its code depends on the moment:
+
+* A callee inherits ``fastmath``, ``error_model`` and ``forceinline`` from whoever makes it compile
+  first.  Called first from Python, ``g`` divides by Python's rules; called first inside a ufunc's
+  kernel it divides by NumPy's, from then on and for all.
+* A callee holds the globals it had then, also after they were bound to other values.  So does the
+  implementation that somebody's ``@overload`` or ``@intrinsic`` chose, which Numba keeps for each set
+  of types (for overloads also of flags that callers have).
+
+An entry therefore lists the *uses* of its compilation: each overload it was built upon; what that
+was *given*, which is whatever it would not have, were it compiled here and now from Python; and
+whether it is *fresh*, which is whether it would come out the same if it did not exist.  A hit
+requires the past of this process to agree.  And since a hit compiles no callee, the callee's
+overload is *promised*: whoever asks for it later gets what this process would have by now.
+
+Nearly always nothing is given and everything is fresh.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import weakref
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from numba.core import compiler, sigutils, types
+from numba.core.cpu_options import FastMathOptions
+from numba.core.targetconfig import ConfigStack
+
+from nbcache.glue.capture.compilations import Effect
+from nbcache.glue.capture.placeholders import Unresolvable
+from nbcache.glue.identity.graph import Unidentifiable
+from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
+from nbcache.glue.keys.units import flag_components
+from nbcache.glue.overloads.past import CHOOSER, LOOPS, Promise, past_of
+from nbcache.passing import let_pass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
+
+    from nbcache.glue.identity.consulted import Consulted
+    from nbcache.glue.keys.units import KeyMaker, Unit
+    from nbcache.glue.overloads.past import Given
+
+_log = logging.getLogger("nbcache")
+INHERITED = ("nrt", "fastmath", "error_model", "forceinline")
+"""The flags that Numba's ``inherit_if_not_set`` is called for."""
+
+_ID_BYTES = 16
+_NAMELESS = bytes(_ID_BYTES)
+"""The id of what cannot be identified; it agrees with a regular past only."""
+_OF_THE_MOMENT = frozenset({"made from", "registered"})
+"""What an overload has of the time when it was made, and nobody gave it."""
+_OTHERS = "it was built upon callees that were compiled differently"
+
+
+def _neutral() -> compiler.Flags:
+    """What a function called from Python inherits."""
+    flags = compiler.Flags()
+    flags.nrt = True
+    return flags
+
+
+def _inheritable(flags: Any) -> list[tuple[str, Any]]:
+    values = [(name, getattr(flags, name)) for name in INHERITED]
+    return [(name, tuple(sorted(v.flags)) if isinstance(v, FastMathOptions) else v) for name, v in values]
+
+
+_NEUTRAL = _inheritable(_neutral())
+
+
+def in_plain_context() -> bool:
+    """Whether what is compiled now inherits nothing that it would not have on its own."""
+    top = ConfigStack.top_or_none()
+    return top is None or _inheritable(top) == _NEUTRAL
+
+
+def inherited(targetdescr: Any, options: Any) -> Given:
+    """The flags that something with these options would not have, were it compiled from Python."""
+    now = _parsed(targetdescr, options)
+    with ConfigStack().enter(_neutral()):
+        alone = _parsed(targetdescr, options)
+    return tuple(pair for pair, other in zip(now, alone, strict=True) if pair != other)
+
+
+def _parsed(targetdescr: Any, options: Any) -> list[tuple[str, Any]]:
+    flags = compiler.Flags()
+    targetdescr.options.parse_as_flags(flags, options)
+    return _inheritable(flags)
+
+
+def giving(given: Given) -> AbstractContextManager[Any]:
+    """While this is entered, what is compiled inherits the flags in *given* and nothing else."""
+    flags = _neutral()
+    for name, value in given:
+        if name in INHERITED:
+            setattr(flags, name, FastMathOptions(set(value)) if name == "fastmath" else value)
+    return ConfigStack().enter(flags)
+
+
+class History:
+    """The past of one process, as far as compilations depend on it."""
+
+    def __init__(self, maker: KeyMaker) -> None:
+        self._maker = maker
+        self._irregular = False
+        self._declared: list[weakref.ref[Any]] = []
+        self._odd: set[bytes] = set()
+        self._existing: dict[bytes, Given] = {}
+        self._promised: dict[bytes, Given] = {}
+        self._pending: list[Callable[[], None]] = []
+        # By the template whose chooser chose it: the key of each implementation that Numba has, or would have by now.
+        self._chosen: weakref.WeakKeyDictionary[Any, dict[bytes, str]] = weakref.WeakKeyDictionary()
+        self._overloads: list[tuple[weakref.ref[Any], tuple[Any, ...]]] = []
+        self._owing: list[weakref.ref[Any]] = []
+        self._generation = 0
+
+    @property
+    def _regular(self) -> bool:
+        """Whether nobody was given anything, and nothing was compiled for a declared return type.
+
+        Unless compiling is over for it: then its overloads are part of its identity.
+        """
+        if self._declared:
+            self._declared = [known for known in self._declared if (it := known()) is not None and it._can_compile]
+        return not self._irregular and not self._declared
+
+    # -- while compiling -------------------------------------------------------------------------
+
+    @contextmanager
+    def compiling(self, dispatcher: Any, sig: Any) -> Iterator[list[Effect]]:
+        """Enter to have *dispatcher* compile, or look up, an overload as the past demands.
+
+        Yields a list that holds the use when all went well.
+        """
+        args, return_type = sigutils.normalize_signature(sig)
+        args = tuple(args)
+        exists = args in vars(dispatcher)["overloads"]
+        try:
+            given, fresh, context = self._terms(dispatcher, args, exists=exists)
+        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+            let_pass(raised)
+            _log.debug("the past of %r can't be told", dispatcher, exc_info=True)
+            # Agrees with nothing, so that nobody else takes what is built upon it.
+            given, fresh, context = (("unknown", os.urandom(8).hex()),), False, nullcontext()
+        uses: list[Effect] = []
+        with context:
+            yield uses
+        if not exists and args in vars(dispatcher)["overloads"]:
+            try:
+                self._made(dispatcher, args, return_type, given)
+            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+                let_pass(raised)
+                _log.debug("the past of %r can't be kept", dispatcher, exc_info=True)
+                past_of(dispatcher).given[args] = (("unknown", os.urandom(8).hex()),)
+        if CHOOSER in vars(dispatcher):
+            try:
+                uses.append(self._choice(dispatcher, args))
+            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+                let_pass(raised)
+                _log.debug("what %r was chosen from can't be told", dispatcher, exc_info=True)
+                name, template = os.urandom(_ID_BYTES), vars(dispatcher)[CHOOSER].template
+                uses.append(Effect("implementation", template, (name,), None, (("key", ""),), False))
+        else:
+            uses.append(Effect("dispatcher", dispatcher, args, return_type, given, fresh))
+
+    def _choice(self, dispatcher: Any, args: tuple[Any, ...]) -> Effect:
+        """The use of an implementation that an ``@overload`` chose."""
+        template, name = vars(dispatcher)[CHOOSER].template, self._overload_name(dispatcher, args)
+        key = _key_of(dispatcher, args)
+        self._chosen.setdefault(template, {})[name] = key
+        made_from = past_of(dispatcher).made_from.get(args)
+        fresh = made_from is None or made_from == self._content(dispatcher)
+        return Effect("implementation", template, (name,), None, (("key", key),), fresh)
+
+    def _overload_name(self, dispatcher: Any, args: tuple[Any, ...]) -> bytes:
+        """Names a choice: one chooser may be asked in several ways about what comes to the same types."""
+        flags = ConfigStack.top_or_none()
+        asked = vars(dispatcher)[CHOOSER]
+        text = (
+            f"{None if flags is None else flag_components(flags)} {len(asked.args)} {[name for name, _ in asked.kws]}"
+        )
+        return self._choice_name(text.encode(), (*asked.args, *(typ for _, typ in asked.kws), *args))
+
+    def _choice_name(self, text: bytes, args: tuple[Any, ...]) -> bytes:
+        try:
+            content = text + self._types_digest(args)
+        except Unidentifiable:
+            content = os.urandom(_ID_BYTES)  # nobody can ask for it by name
+        return hashlib.blake2b(content, digest_size=_ID_BYTES).digest()
+
+    def _content(self, dispatcher: Any) -> bytes:
+        """What an overload would be made from now.  Raises Unidentifiable."""
+        return self._made_from(dispatcher, self._maker.engine.digest(dispatcher))
+
+    def _made_from(self, dispatcher: Any, content: bytes) -> bytes:
+        """The same for one whose identity is *content*; the objects that its code is bound to count as themselves."""
+        bound = self._maker.engine.bound(dispatcher)
+        return hashlib.blake2b(content + repr(bound).encode(), digest_size=32).digest() if bound else content
+
+    def _terms(self, dispatcher: Any, args: tuple[Any, ...], *, exists: bool) -> tuple[Given, bool, Any]:
+        plain = in_plain_context()
+        promise = past_of(dispatcher).promised.get(args)
+        if plain and not exists and promise is None and self._regular:
+            return (), True, nullcontext()
+        natural = () if plain else inherited(dispatcher.targetdescr, dispatcher.targetoptions)
+        if exists:
+            given = self._given(dispatcher, args)
+            return given, given == natural, nullcontext()
+        if promise is not None:
+            given = promise.given + self._staleness(dispatcher, promise.content, promise.consulted)
+        else:
+            self._settle()
+            given = self._promised.get(self.use_id(dispatcher, args), natural) if self._promised else natural
+        return (given, True, nullcontext()) if given == natural else (given, False, giving(given))
+
+    def _staleness(self, dispatcher: Any, content: bytes | None, consulted: Consulted | None) -> Given:
+        if content is None or not dispatcher._can_compile:
+            return ()
+        try:
+            current = self._content(dispatcher)
+        except Unidentifiable:
+            return ()
+        stale: Given = () if current == content else (("made from", content.hex()),)
+        if consulted is not None and self._maker.registered_otherwise(consulted.packed, consulted.snapshot):
+            snapshot = repr(sorted(consulted.snapshot.items())).encode()
+            stale += (("registered", hashlib.blake2b(snapshot, digest_size=16).hexdigest()),)
+        return stale
+
+    def _given(self, dispatcher: Any, args: tuple[Any, ...]) -> Given:
+        past = past_of(dispatcher)
+        stale = self._staleness(dispatcher, past.made_from.get(args), past.consulted.get(args))
+        return past.given.get(args, ()) + stale
+
+    def _now(self, dispatcher: Any, args: tuple[Any, ...]) -> Given | None:
+        """What an overload that exists, or will, was given; None if there is nothing yet."""
+        if args in vars(dispatcher)["overloads"]:
+            return self._given(dispatcher, args)
+        promise = past_of(dispatcher).promised.get(args)
+        if promise is None:
+            return None
+        return promise.given + self._staleness(dispatcher, promise.content, promise.consulted)
+
+    def identified(self, dispatcher: Any, args: tuple[Any, ...], content: bytes, key: str) -> str | None:
+        """*dispatcher*, whose identity is *content*, is about to get an overload; the present asks for *key*.
+
+        Returns the key of the entry that must be used instead: "" if there must be one and its key
+        is not known, None if the present will do.
+        """
+        past = past_of(dispatcher)
+        content = self._made_from(dispatcher, content)
+        if CHOOSER in vars(dispatcher):
+            template = vars(dispatcher)[CHOOSER].template
+            owed = self._chosen.get(template, {}).get(self._overload_name(dispatcher, args), key)
+            past.made_from[args] = content if owed == key else _NAMELESS
+            return None if owed == key else owed
+        promise = past.promised.get(args)
+        if promise is None or not self._staleness(dispatcher, promise.content, promise.consulted):
+            past.made_from[args] = content
+            return None
+        past.made_from[args] = promise.content
+        return promise.key
+
+    def promises(self, unit: Unit) -> bool:
+        """Whether a hit made *unit*'s overload one of those that this process would have already."""
+        return unit.kind == "dispatcher" and unit.args in past_of(unit.owner).promised
+
+    def _made(self, dispatcher: Any, args: tuple[Any, ...], return_type: Any, given: Given) -> None:
+        if return_type is not None:
+            given = (*given, ("returns", self._types_digest((return_type,)).hex()))
+            self._declared.append(weakref.ref(dispatcher))
+        past = past_of(dispatcher)
+        past.promised.pop(args, None)
+        past.order.setdefault(args)
+        past.given.pop(args, None)
+        self._overloads.append((weakref.ref(dispatcher), args))
+        flags = tuple(pair for pair in given if pair[0] not in _OF_THE_MOMENT)
+        if flags:
+            past.given[args] = flags
+            self._irregular |= return_type is None
+            self._odd.add(self.use_id(dispatcher, args))
+        if toolchain_name(dispatcher) is None and not any(isinstance(typ, types.Callable) for typ in args):
+            return  # nobody asks for it by its id
+        known = weakref.ref(dispatcher)
+
+        def settle() -> None:
+            alive = known()
+            if alive is not None and self.use_id(alive, args) != _NAMELESS:
+                self._existing[self.use_id(alive, args)] = flags
+
+        self._pending.append(settle)
+
+    def built(self, unit: Unit, uses: dict[str, Any]) -> None:
+        """Note what *unit*'s overload was built upon.
+
+        Where overloads are part of an identity (no more compiling, a ufunc's loops), so is this.
+        """
+        lines = self._lines(uses, lambda given, fresh: bool(given) or not fresh)
+        if lines:
+            past_of(unit.owner).odd[unit.args] = " ".join(lines)
+
+    def _lines(self, uses: dict[str, Any], which: Callable[[Given, bool], bool]) -> list[str]:
+        lines = [f"{use_id.hex()} {given}" for use_id, given, fresh in uses["odd"] if which(given, fresh)]
+        for _kind, (_position, digest), args, _return_type, given, fresh, _key in uses["visible"]:
+            if which(given, fresh):
+                lines.append(f"{digest.hex()} {self._types_digest(args).hex()} {given}")
+        for place, name, key, fresh in uses["chosen"]:
+            if which((), fresh):
+                lines.append(f"{place} {name.hex()} {key}")
+        lines += map(repr, uses["readings"])
+        return sorted(lines)
+
+    def loop_made(self, ufunc: Any, dispatcher: Any, args: tuple[Any, ...], given: Given) -> None:
+        """Note on *ufunc* what its new loop was made from; that is part of the ufunc's identity."""
+        try:
+            content = self._content(dispatcher)
+        except Unidentifiable:
+            content = _NAMELESS
+        text = f"{self._types_digest(args).hex()} {content.hex()} {given} {past_of(dispatcher).odd.get(args)}"
+        mark = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        vars(ufunc)[LOOPS] = (*vars(ufunc).get(LOOPS, ()), mark)
+
+    def id_of(self, use: Effect) -> bytes:
+        """The id of a use, which may have come out of an entry already."""
+        return use.obj if isinstance(use.obj, bytes) else self.use_id(use.obj, use.args)
+
+    def use_id(self, dispatcher: Any, args: tuple[Any, ...]) -> bytes:
+        """Names an overload by what *dispatcher* and *args* are."""
+        ids = past_of(dispatcher).ids
+        if args not in ids:
+            try:
+                content = self._maker.engine.digest(dispatcher) + self._types_digest(args)
+                ids[args] = hashlib.blake2b(content, digest_size=_ID_BYTES, person=b"nbcache use").digest()
+            except (Unidentifiable, ReferenceError):  # the latter: a type around something that is no more
+                ids[args] = _NAMELESS
+        return ids[args]
+
+    def _types_digest(self, args: tuple[Any, ...]) -> bytes:
+        return b"".join(map(self._maker.type_digest, args))
+
+    # -- entries ---------------------------------------------------------------------------------
+
+    def record(self, unit: Unit, effects: Iterable[Effect]) -> dict[str, Any]:
+        """What an entry says about its uses, in terms of what its unit reaches.
+
+        ``visible``: those of reachable objects, which users look at too; of Numba's own functions
+        the ids: ``internal`` if regular, else ``odd``; ``chosen``: the implementations of overloads; ``readings``:
+        what was read from outside the process (witness.py).
+        """
+        visible, internal, odd, chosen, readings = [], set(), [], [], []
+        for effect in effects:
+            if effect.obj is unit.owner and effect.args == unit.args:
+                continue
+            if effect.kind == "reading":
+                readings.append(tuple(effect.obj))
+                continue
+            if effect.kind == "implementation":
+                chosen.append(
+                    (self._maker.extensions.place(effect.obj), *effect.args, effect.given[0][1], effect.fresh)
+                )
+                continue
+            reference = _reference(unit, effect)
+            if reference is not None:
+                kind, obj, args, return_type, given, fresh = effect
+                visible.append(
+                    (
+                        kind,
+                        reference,
+                        args,
+                        return_type,
+                        given,
+                        fresh,
+                        _key_of(obj, args) or unit.frames.key_of(obj, args),
+                    )
+                )
+            elif effect.kind == "dispatcher" and self._is_shared(unit, effect.obj):
+                if effect.fresh and not effect.given:
+                    internal.add(self.id_of(effect))
+                else:
+                    odd.append((self.id_of(effect), effect.given, effect.fresh))
+        return {
+            "visible": visible,
+            "internal": b"".join(sorted(internal)),
+            "odd": odd,
+            "chosen": chosen,
+            "readings": readings,
+        }
+
+    def _is_shared(self, unit: Unit, obj: Any) -> bool:
+        if isinstance(obj, bytes) or toolchain_name(obj) is not None:
+            return True
+        # What Numba makes for one caller, nobody else can use, and to look for it means to walk through all that
+        # others have registered.
+        made_by_numba = is_toolchain_definition(getattr(obj, "py_func", obj))
+        return not made_by_numba and unit.reach().reference(obj) is not None
+
+    def guard(self, uses: dict[str, Any]) -> str:
+        """What tells entries of one key apart: those of their uses that need a past of their own."""
+        return "\n".join(self._lines(uses, lambda _given, fresh: not fresh))
+
+    def objection(self, unit: Unit, uses: dict[str, Any]) -> str | None:
+        """Why an entry built upon these *uses* isn't what would be compiled here, or None."""
+        return _read_otherwise(uses["readings"]) or self._disagreement(unit, uses)
+
+    def _disagreement(self, unit: Unit, uses: dict[str, Any]) -> str | None:
+        for kind, reference, args, _return_type, given, fresh, _key in uses["visible"]:
+            if kind != "dispatcher":
+                continue
+            try:
+                now = self._now(unit.referent(reference), args)
+            except Unresolvable:
+                if given or not fresh:
+                    return _OTHERS
+                continue
+            if not fresh if now is None else now != given:
+                return _OTHERS
+        for place, name, key, fresh in uses["chosen"]:
+            known = self._chosen_by(place).get(name)
+            if not fresh if known is None else known != key:
+                return _OTHERS
+        self._look_for_stale()
+        if self._regular and not uses["odd"]:
+            return None
+        self._settle()
+        if any(use_id == _NAMELESS or use_id in self._odd for use_id in _split(uses["internal"])):
+            return _OTHERS
+        for use_id, given, fresh in uses["odd"]:
+            now = self._existing.get(use_id, self._promised.get(use_id))
+            if use_id == _NAMELESS or (not fresh if now is None else now != given):
+                return _OTHERS
+        return None
+
+    def accept(self, unit: Unit, uses: dict[str, Any], consulted: Consulted) -> list[tuple[Any, tuple[Any, ...]]]:
+        """An entry was loaded: what it was built upon is promised from now on.
+
+        Returns dispatchers with the types of overloads that can't wait: their code is bound to objects that may
+        be others by the time when somebody asks.
+        """
+        urgent = []
+        if unit.kind == "dispatcher":
+            self._overloads.append((weakref.ref(unit.owner), unit.args))
+        for kind, reference, args, _return_type, given, _fresh, key in uses["visible"]:
+            if kind != "dispatcher":
+                continue
+            try:
+                dispatcher: Any = unit.referent(reference)
+            except Unresolvable:
+                continue
+            if args not in vars(dispatcher)["overloads"]:
+                content = self._promised_content(dispatcher, reference[1])
+                self._promise(dispatcher, args, given, Promise((), content, key, consulted))
+                if self._maker.engine.bound(dispatcher):
+                    urgent.append((dispatcher, args))
+        for place, name, key, _fresh in uses["chosen"]:
+            self._chosen_by(place).setdefault(name, key)
+        if uses["internal"] or uses["odd"]:
+            self._pending.append(lambda: self._promise_internal(uses))
+        self._irregular |= bool(uses["odd"])
+        self.built(unit, uses)
+        if uses["readings"]:
+            from nbcache.glue.capture import witness
+
+            witness.load_modules(uses["readings"])
+        return urgent
+
+    def _promised_content(self, dispatcher: Any, found: bytes) -> bytes:
+        """What an overload that is promised would be made from; *dispatcher* was *found* by an identity.
+
+        That is another one where it was reached by what only runs.
+        """
+        if self._maker.engine.carries(dispatcher, found):
+            return self._made_from(dispatcher, found)
+        try:
+            return self._content(dispatcher)
+        except Unidentifiable:
+            return _NAMELESS
+
+    def keep_promises(self) -> None:
+        """Give dispatchers the overloads that are owed to them: nobody could tell later what they are made from."""
+        while self._owing:
+            owing, self._owing = self._owing, []
+            for known in owing:
+                dispatcher = known()
+                if dispatcher is not None:
+                    len(dispatcher.overloads)  # whoever looks is given them, and they may owe others some
+
+    def _chosen_by(self, place: tuple[bytes, int]) -> dict[bytes, str]:
+        template = self._maker.extensions.at(place)
+        return {} if template is None else self._chosen.setdefault(template, {})
+
+    def _look_for_stale(self) -> None:
+        """Mark the overloads for which something was registered since they were made."""
+        if self._generation == self._maker.extensions.generation:
+            return
+        self._generation = self._maker.extensions.generation
+        for known, args in self._overloads:
+            dispatcher = known()
+            consulted = past_of(dispatcher).consulted.get(args) if dispatcher is not None else None
+            if consulted is not None and self._maker.registered_otherwise(consulted.packed, consulted.snapshot):
+                self._irregular = True
+                self._odd.add(self.use_id(dispatcher, args))
+
+    def _promise(self, dispatcher: Any, args: tuple[Any, ...], given: Given, promise: Promise) -> None:
+        flags = []
+        for name, value in given:
+            if name == "made from":
+                promise = promise._replace(content=bytes.fromhex(value))
+            elif name not in _OF_THE_MOMENT:
+                flags.append((name, value))
+        past = past_of(dispatcher)
+        if not past.promised:
+            self._owing.append(weakref.ref(dispatcher))
+        past.promised.setdefault(args, promise._replace(given=tuple(flags)))
+        past.order.setdefault(args)
+        if flags:
+            self._irregular = True
+            self._odd.add(self.use_id(dispatcher, args))
+
+    def _promise_internal(self, uses: dict[str, Any]) -> None:
+        for use_id in _split(uses["internal"]):
+            self._promised.setdefault(use_id, ())
+        for use_id, given, _fresh in uses["odd"]:
+            self._promised.setdefault(use_id, given)
+            if given:
+                self._odd.add(use_id)
+
+    def _settle(self) -> None:
+        pending, self._pending = self._pending, []
+        for each in pending:
+            each()
+
+
+def _read_otherwise(readings: list[tuple[str, str, str]]) -> str | None:
+    if not readings:
+        return None
+    from nbcache.glue.capture import witness
+
+    return witness.objection(readings)
+
+
+def resolved(unit: Unit, uses: dict[str, Any]) -> list[Effect]:
+    """An entry's uses, for callers that are compiled later in this process."""
+    found = []
+    for kind, reference, args, return_type, given, fresh, _key in uses["visible"]:
+        try:
+            found.append(Effect(kind, unit.referent(reference), args, return_type, given, fresh))
+        except Unresolvable:
+            continue
+    for place, name, key, fresh in uses["chosen"]:
+        template = unit.maker.extensions.at(place)
+        if template is not None:
+            found.append(Effect("implementation", template, (name,), None, (("key", key),), fresh))
+    if uses["readings"]:
+        from nbcache.glue.capture import witness
+
+        found += [witness.effect_of(witness.Reading(*reading)) for reading in uses["readings"]]
+    internal = [(use_id, (), True) for use_id in _split(uses["internal"])]
+    return found + [
+        Effect("dispatcher", use_id, (), None, given, fresh) for use_id, given, fresh in (*internal, *uses["odd"])
+    ]
+
+
+def _reference(unit: Unit, effect: Effect) -> tuple[int, bytes] | None:
+    """How to find the object again; None if users can't see it, or can't in other processes.
+
+    Nobody asks for the signatures of Numba's internals, and a function among the arguments can't
+    be named in another process.
+    """
+    obj: Any = effect.obj
+    if effect.kind == "stencil":  # says of itself that it is from the module of its class
+        return unit.reach().reference(obj)
+    if isinstance(obj, bytes) or is_toolchain_definition(getattr(obj, "py_func", obj)):
+        return None
+    if any(isinstance(typ, types.Callable) for typ in effect.args):
+        return None
+    return unit.reach().reference(obj)
+
+
+def _key_of(obj: Any, args: tuple[Any, ...]) -> str:
+    cres = getattr(obj, "__dict__", {}).get("overloads", {}).get(args)
+    unit = getattr(cres.library, "_nbcache_unit", None) if cres is not None else None
+    return unit.key if unit is not None else ""
+
+
+def _split(ids: bytes) -> Iterator[bytes]:
+    return (ids[i : i + _ID_BYTES] for i in range(0, len(ids), _ID_BYTES))

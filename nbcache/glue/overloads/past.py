@@ -1,0 +1,69 @@
+"""What is remembered of one dispatcher's overloads; what it is for, `history` says."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from nbcache.glue.identity.consulted import Consulted
+
+Given = tuple[tuple[str, Any], ...]
+"""(name, value) of what an overload would not have, were it compiled here and now from Python."""
+_PAST = "_nbcache_past"
+CHOOSER = "_nbcache_chooser"
+"""On dispatchers that Numba made for an ``@overload`` of others: the `Question` that it is an answer to."""
+LOOPS = "_nbcache_loops"
+"""On ufuncs: a text for each loop, in which stands what it was made from."""
+
+
+class Question(NamedTuple):
+    """What the chooser of an overload's *template* was asked."""
+
+    template: Any
+    args: tuple[Any, ...]
+    kws: tuple[tuple[str, Any], ...]
+
+
+class Promise(NamedTuple):
+    """An overload that this process would have, if a hit had not saved it the compilation.
+
+    ``content``: what it would have been made from; ``key``: that of the overload's entry, "" if it has
+    none; ``consulted``: what was asked for where it was promised, which includes what it would have asked for.
+    """
+
+    given: Given
+    content: bytes
+    key: str
+    consulted: Consulted
+
+
+class Past:
+    """What is known of one dispatcher's overloads, by argument types.
+
+    ``given``: the flags each was given, unless none; ``made_from``: what its dispatcher was when it was
+    compiled; ``consulted``: what was asked for then; ``odd``: its uses that were not regular, if
+    any; ``promised``: those that are owed; ``order``: that in which they would have come; ``ids``: see
+    `History.use_id`.
+    """
+
+    __slots__ = ("consulted", "given", "ids", "made_from", "odd", "order", "owner", "promised")
+
+    def __init__(self, owner: Any) -> None:
+        # functools.wraps copies an object's __dict__ onto another object, this one's included.
+        self.owner = weakref.ref(owner)
+        self.given: dict[tuple[Any, ...], Given] = {}
+        self.consulted: dict[tuple[Any, ...], Consulted] = {}
+        self.made_from: dict[tuple[Any, ...], bytes] = {}
+        self.odd: dict[tuple[Any, ...], str] = {}
+        self.order: dict[tuple[Any, ...], None] = {}
+        self.promised: dict[tuple[Any, ...], Promise] = {}
+        self.ids: dict[tuple[Any, ...], bytes] = {}
+
+
+def past_of(dispatcher: Any) -> Past:
+    """The dispatcher's own `Past`."""
+    past = vars(dispatcher).get(_PAST)
+    if past is None or past.owner() is not dispatcher:
+        past = vars(dispatcher)[_PAST] = Past(dispatcher)
+    return past

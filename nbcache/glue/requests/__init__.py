@@ -1,0 +1,1 @@
+"""Functions as requests: written down by a client, found again and compiled by a worker."""

@@ -1,0 +1,372 @@
+"""Functions as requests: how a client writes one down, and how a worker finds it, judges it and compiles it.
+
+By reference, if the function is found under its own name in a module that any process can import; else
+by value, pickled. Either way the worker computes the key anew, from what it found, and compiles only if
+that is the key that was asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import importlib.machinery
+import importlib.util
+import io
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba.core import sigutils
+from numba.core.ccallback import CFunc
+from numba.core.dispatcher import Dispatcher
+from numba.core.serialize import NumbaPickler
+from numba.core.targetconfig import ConfigStack
+from numba.experimental.jitclass.base import JitClassType
+from numba.np.ufunc.dufunc import DUFunc
+from numba.np.ufunc.gufunc import GUFunc
+from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
+from numba.stencils.stencil import StencilFunc
+
+from nbcache import config
+from nbcache.errors import NbcacheError
+from nbcache.glue.capture.compilations import FrameStack
+from nbcache.glue.capture.diagnostics import Watch
+from nbcache.glue.identity.graph import Unidentifiable
+from nbcache.glue.identity.ownership import resolve as loaded
+from nbcache.glue.keys.units import KeyMaker, unit_for
+from nbcache.glue.requests import types as typecodec
+from nbcache.glue.requests.faces import public_face
+from nbcache.importing import UntrustedError, guard
+from nbcache.protocol.requests import MAX_ITEMS, MAX_TEXT, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from types import ModuleType
+
+    from nbcache.glue.keys.units import Unit
+    from nbcache.trust import Trust
+
+_MAX_SHOWN = 200
+
+
+class UnaskableError(NbcacheError):
+    """A function that can't be written down. Its text says why, for the log."""
+
+
+class RefusedError(NbcacheError):
+    """A request that a worker won't or can't carry out. Its text says why, in one line."""
+
+
+class EnvironmentRefusedError(RefusedError):
+    """One that can't be carried out in the environment that it names; asked from another one, it may be."""
+
+
+# -- the client's side -------------------------------------------------------------------------
+
+
+def request_for(unit: Unit, *, explain: bool = True, by_value: bool = True) -> Request:
+    """What to ask a daemon for, or to write into a warm list.  Raises UnaskableError.
+
+    Without *explain*, the components of the key are left out; without *by_value*, what can't be
+    named can't be asked for.
+    """
+    public = public_face(unit.owner)
+    module, qualname = unit.name.split(":", 1)
+    source = _source_digest(sys.modules[module]) if _is_found(public, module, qualname) else None
+    if source is None and not by_value:
+        msg = "other processes can't import it"
+        raise UnaskableError(msg)
+    value = _by_value(public) if source is None else None
+    try:
+        signature = {
+            "version": typecodec.TYPES_VERSION,
+            "args": [typecodec.encode(typ) for typ in unit.args],
+            "returns": None if unit.return_type is None else typecodec.encode(unit.return_type),
+        }
+    except typecodec.Unencodable as exc:
+        raise UnaskableError(str(exc)) from exc
+    return Request(
+        key=unit.key,
+        kind=unit.kind,
+        function=unit.name,
+        signature=unit.signature_text[:MAX_TEXT],
+        types=signature,
+        source=source,
+        value=value,
+        modules=tuple(unit.maker.extensions.modules())[:MAX_ITEMS],
+        path=tuple(os.path.abspath(entry) for entry in sys.path)[:MAX_ITEMS],
+        interpreter=sys.executable or "",
+        settings=config.numba_settings(),
+        toolchain=unit.maker.conditions.summary(),
+        components=tuple(_shown(unit)) if explain else (),
+        created=time.time(),
+        host=os.uname().nodename,
+        pid=os.getpid(),
+    )
+
+
+def _is_found(public: Any, module: str, qualname: str) -> bool:
+    """Whether another process that imports the module finds *public* there under its own name.
+
+    What is compiled where it is defined has no name yet, but will have one: the worker sees whether it does.
+    """
+    home = sys.modules.get(module)
+    if home is None or module == "__main__" or "<" in qualname:
+        return False
+    named = loaded(module, qualname)
+    return named is public or (named is None and getattr(getattr(home, "__spec__", None), "_initializing", False))
+
+
+def _by_value(public: Any) -> bytes:
+    if isinstance(public, CFunc):
+        made, sig = public._compiler, (public._sig.args, public._sig.return_type)
+        public = _Again(CFunc, (public._pyfunc, sig, made.locals, made.targetoptions, made.pipeline_class))
+    try:
+        with io.BytesIO() as file:
+            _Pickler(file, protocol=4).dump(public)
+            return file.getvalue()
+    except Exception as exc:
+        msg = f"it can't be pickled ({type(exc).__name__}: {exc})"
+        raise UnaskableError(msg) from exc
+
+
+class _Pickler(NumbaPickler):
+    """Numba's pickler, naming what other processes can import: Numba can't pickle all of it."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, _NAMED):
+            inner = getattr(obj, "py_func", obj)
+            module, qualname = getattr(inner, "__module__", None), getattr(inner, "__qualname__", None)
+            if isinstance(module, str) and isinstance(qualname, str) and _is_found(obj, module, qualname):
+                return resolve, (module, qualname)
+        return super().reducer_override(obj)
+
+
+_NAMED = (Dispatcher, DUFunc, GUFunc, StencilFunc, JitClassType)
+
+
+class _Again:
+    """Pickles as what calling something with these arguments returns."""
+
+    def __init__(self, call: Any, args: tuple[Any, ...]) -> None:
+        self._made = call, args
+
+    def __reduce__(self) -> Any:
+        return self._made
+
+
+def _source_digest(module: ModuleType | None) -> str | None:
+    """The digest of a module's source file, None if it has none."""
+    path = getattr(getattr(module, "__spec__", None), "origin", None)
+    if path is None or not path.endswith(tuple(importlib.machinery.SOURCE_SUFFIXES)):
+        return None
+    try:
+        return _digest_of(path, os.stat(path).st_mtime_ns)
+    except OSError:
+        return None
+
+
+@functools.lru_cache(maxsize=1000)
+def _digest_of(path: str, _mtime_ns: int) -> str:
+    with open(path, "rb") as file:
+        return hashlib.blake2b(file.read(), digest_size=16).hexdigest()
+
+
+def _shown(unit: Unit) -> Iterator[tuple[str, str]]:
+    for label, text in unit.components()[:MAX_ITEMS]:
+        yield label[:_MAX_SHOWN], text[:_MAX_SHOWN]
+
+
+def prepare(public: Any, signature: Any) -> None:
+    """Compile, or load, what a call with arguments of this *signature* would.  Raises what Numba raises."""
+    args, _return_type = sigutils.normalize_signature(signature)
+    _compile(public, tuple(args), None)
+
+
+# -- the worker's side -------------------------------------------------------------------------
+
+
+def carry_out(request: Request, trust: Trust, is_built: Callable[[str], bool], *, insist: bool) -> str | None:
+    """Compile what is asked for, in a process of its own, with the hook switched on; return its key here.
+
+    None stands for "compiled, under keys that only its module knows".  *is_built* says whether a key is in
+    the store by now.  The process has the client's settings of Numba from its start; its ``sys.path`` is
+    made the client's, as far as that is trusted.  Raises RefusedError; if it *insists*, also if the key or
+    the source of the module is another than the client's.
+    """
+    _become(request.path, trust)
+    public = _fetch(request, insist=insist)
+    # Importing a module compiles everything in it that has a signature of its own.
+    if insist and is_built(request.key):
+        return request.key
+    if not insist and isinstance(public, np.ufunc):
+        return None
+    args, return_type = _signature(request)
+    key = "" if insist else _made(public, args)
+    if not key:
+        key = _key(request, public, args, return_type, insist=insist)
+        if not is_built(key):
+            _insist_on_compiling(public, args, return_type)
+    return key
+
+
+def _key(request: Request, public: Any, args: tuple[Any, ...], return_type: Any, *, insist: bool) -> str:
+    maker = KeyMaker()
+    maker.prepare()
+    try:
+        unit = _unit(maker, public, args, return_type)
+        key = unit.key
+    except Unidentifiable as exc:
+        msg = f"it can't be cached: it depends on {exc}"
+        raise RefusedError(msg) from exc
+    if insist and key != request.key:
+        raise EnvironmentRefusedError(_difference(request, unit))
+    return key
+
+
+def _insist_on_compiling(public: Any, args: tuple[Any, ...], return_type: Any) -> None:
+    try:
+        _compile(public, args, return_type)
+    except Exception as exc:
+        first = (str(exc).strip().splitlines() or [""])[0]
+        msg = f"it does not compile: {type(exc).__name__}: {first}"
+        raise RefusedError(msg) from exc
+
+
+def import_trusted(name: str, path: Iterable[str], trust: Trust) -> None:
+    """Import a module as :func:`carry_out` imports those of a request.  Raises RefusedError."""
+    _become(path, trust)
+    _import(name)
+
+
+def _become(places: Iterable[str], trust: Trust) -> None:
+    # Where the client looks is where this process looks, in the same order; what it finds is judged then.
+    path = [entry for entry in places if os.path.isabs(entry)]
+    sys.path[:] = list(dict.fromkeys([*path, *filter(None, sys.path)]))
+    guard(trust)
+    importlib.invalidate_caches()
+
+
+def _fetch(request: Request, *, insist: bool) -> Any:
+    """The object that is to be compiled."""
+    for name in request.modules:
+        _import(name)
+    if request.value is not None:
+        import pickle
+
+        try:
+            return pickle.loads(request.value)  # noqa: S301  the spool took it from a trusted owner only
+        except Exception as exc:
+            msg = f"it can't be unpickled: {type(exc).__name__}: {exc}"
+            raise EnvironmentRefusedError(msg) from exc
+    module = _import(request.module)
+    if insist and _source_digest(module) != request.source:
+        msg = f"the source of {request.module} is not the client's"
+        raise EnvironmentRefusedError(msg)
+    return resolve(request.module, request.qualname)
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except Exception as exc:
+        msg = f"{exc}" if isinstance(exc, UntrustedError) else f"importing {name} fails: {type(exc).__name__}: {exc}"
+        raise EnvironmentRefusedError(msg) from exc
+
+
+def resolve(module: str, qualname: str) -> object:
+    """What a request refers to.  Raises RefusedError."""
+    found: Any = _import(module)
+    try:
+        for name in qualname.split("."):
+            found = getattr(found, name)
+    except AttributeError as exc:
+        msg = f"there is no {qualname} in {module}"
+        raise EnvironmentRefusedError(msg) from exc
+    return found
+
+
+def _signature(request: Request) -> tuple[tuple[Any, ...], Any]:
+    said = request.types
+    if said.get("version") != typecodec.TYPES_VERSION:
+        msg = f"its types are written in version {said.get('version')!r:.40}; {typecodec.TYPES_VERSION} is understood"
+        raise RefusedError(msg)
+    args, returns = said.get("args"), said.get("returns")
+    if not isinstance(args, list):
+        msg = "its signature has no list of types"
+        raise RefusedError(msg)
+    try:
+        decoded = tuple(typecodec.decode(each, resolve) for each in args)
+        return decoded, None if returns is None else typecodec.decode(returns, resolve)
+    except typecodec.Undecodable as exc:
+        raise RefusedError(str(exc)) from exc
+
+
+class _Asked:
+    """Stands in for a ufunc's dispatcher, to be told the flags that it would compile with."""
+
+    def __init__(self, kernel: UFuncDispatcher) -> None:
+        self.locals, self.targetoptions, self.targetdescr = kernel.locals, kernel.targetoptions, kernel.targetdescr
+
+    def _compile_core(self, _sig: Any, flags: Any, _locals: Any) -> Any:
+        return flags
+
+
+def _unit(maker: KeyMaker, public: Any, args: tuple[Any, ...], return_type: Any) -> Unit:
+    sig = args if return_type is None else return_type(*args)
+    frames = FrameStack(Watch, maker)
+    kernel, options = _kernel(public)
+    if isinstance(kernel, UFuncDispatcher):
+        with ConfigStack().enter(UFuncDispatcher.compile(_Asked(kernel), sig, **options)):
+            return unit_for(maker, frames, kernel, sig)
+    return unit_for(maker, frames, kernel, sig)
+
+
+def _kernel(public: Any) -> tuple[Any, dict[str, Any]]:
+    """Who compiles, and the options that it is given on top of its own."""
+    if isinstance(public, DUFunc):
+        return public._dispatcher, public.targetoptions
+    if isinstance(public, GUFunc):
+        return public.gufunc_builder.nb_func, public.gufunc_builder.targetoptions
+    if isinstance(public, Dispatcher | CFunc | UFuncDispatcher):
+        return public, {}
+    msg = f"{type(public).__name__} is nothing that can be compiled"
+    raise RefusedError(msg)
+
+
+def _made(public: Any, args: tuple[Any, ...]) -> str:
+    """The key of what importing the module compiled for these arguments; "" if it compiled nothing."""
+    kernel, _options = _kernel(public)
+    for signature, cres in getattr(kernel, "overloads", {}).items():
+        if tuple(getattr(signature, "args", signature)) == args:
+            unit = getattr(cres.library, "_nbcache_unit", None)
+            return "" if unit is None else str(unit.key)
+    return ""
+
+
+def _compile(public: Any, args: tuple[Any, ...], return_type: Any) -> None:
+    sig = args if return_type is None else return_type(*args)
+    if isinstance(public, DUFunc):
+        known = any(tuple(made.args) == args for made in public._dispatcher.overloads)
+        if not known:
+            public._compile_for_argtys(args, return_type)
+    elif isinstance(public, GUFunc):
+        public.add(sig)
+        public.build_ufunc()
+    elif isinstance(public, CFunc):
+        if getattr(public, "_library", None) is None:  # else it was compiled where it is defined
+            public.compile()
+    else:
+        public.compile(sig)
+
+
+def _difference(request: Request, unit: Unit) -> str:
+    """In which components the key that was asked for differs from the one that was computed."""
+    theirs, ours = dict(request.components), dict(_shown(unit))
+    labels = [label for label in {**theirs, **ours} if theirs.get(label) != ours.get(label)]
+    shown = [f"{label}: {theirs.get(label, 'absent')} → {ours.get(label, 'absent')}" for label in labels[:3]]
+    more = f" and {len(labels) - 3} more" if len(labels) > 3 else ""
+    return f"the key differs in {'; '.join(shown)}{more}" if shown else "the key differs"
