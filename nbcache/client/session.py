@@ -381,7 +381,7 @@ class ClientSession:
     def _hit(self, unit: Unit, fields: dict[str, Any], seconds: float) -> None:
         from nbcache.glue.overloads import effects
         from nbcache.glue.overloads.history import resolved
-        from nbcache.glue.overloads.past import past_of
+        from nbcache.glue.identity.past import past_of
 
         uses = fields["uses"]
         self.has_hits = True

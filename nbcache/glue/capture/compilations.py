@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nbcache.glue.capture.witness import Witness
     from nbcache.glue.identity.consulted import Consulted
     from nbcache.glue.keys.units import KeyMaker, Unit
-    from nbcache.glue.overloads.past import Given
+    from nbcache.glue.identity.past import Given
 
 
 class Effect(NamedTuple):

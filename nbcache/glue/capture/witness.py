@@ -147,7 +147,7 @@ def _directory(path: str) -> str:
 
 
 _ROOTS = (
-    (_COMPILER, (_directory(numba.__file__), _directory(os.path.dirname(__file__)))),
+    (_COMPILER, (_directory(numba.__file__), _directory(sys.modules["nbcache"].__file__ or ""))),
     (_LIBRARY, (_directory(np.__file__), _directory(os.__file__))),
 )
 _NOT_LIBRARY = tuple(os.sep + name + os.sep for name in ("site-packages", "dist-packages", "tests"))

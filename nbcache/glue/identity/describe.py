@@ -67,7 +67,7 @@ from nbcache.glue.identity.ownership import (
     toolchain_name,
 )
 from nbcache.glue.identity.referred import Referred, describe_referred, refer
-from nbcache.glue.overloads.past import LOOPS, past_of
+from nbcache.glue.identity.past import LOOPS, past_of
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from numba.core import compiler_lock
 
 from nbcache.glue.capture.placeholders import Unresolvable
 from nbcache.glue.overloads.history import giving
-from nbcache.glue.overloads.past import past_of
+from nbcache.glue.identity.past import past_of
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from nbcache.glue.capture.compilations import Effect, FrameStack
     from nbcache.glue.keys.units import Unit
-    from nbcache.glue.overloads.past import Given
+    from nbcache.glue.identity.past import Given
 
 _log = logging.getLogger("nbcache")
 _KEPT = "_nbcache_effects"
