@@ -379,9 +379,9 @@ class ClientSession:
         return next((entry.section for entry in entries if entry.proven or not self._is_condemned(entry)), None)
 
     def _hit(self, unit: Unit, fields: dict[str, Any], seconds: float) -> None:
+        from nbcache.glue.identity.past import past_of
         from nbcache.glue.overloads import effects
         from nbcache.glue.overloads.history import resolved
-        from nbcache.glue.identity.past import past_of
 
         uses = fields["uses"]
         self.has_hits = True

@@ -146,18 +146,18 @@ def test_the_content_of_a_small_array_counts():
 
 @pytest.mark.parametrize("layout", [np.s_[:], np.s_[::2], np.s_[:, ::-1], np.s_[::3, 1:5]])
 def test_content_is_hashed_where_it_lies(layout):
-    from nbcache.glue.identity import describe
+    from nbcache.glue.identity import describe_numpy
 
     base = np.arange(6000.0).reshape(100, 60)
     for array in (base[layout], base.T[layout], base.astype("M8[s]")[layout], base.astype(">c16")[layout]):
-        seen = describe.array_bytes(array)
-        assert seen == describe.array_bytes(array)
+        seen = describe_numpy.array_bytes(array)
+        assert seen == describe_numpy.array_bytes(array)
         other = array.copy("K")
         if other.strides == array.strides:
-            assert seen == describe.array_bytes(other)
+            assert seen == describe_numpy.array_bytes(other)
         index = tuple(n - 1 for n in array.shape)
         array[index] += 1
-        assert seen != describe.array_bytes(array)
+        assert seen != describe_numpy.array_bytes(array)
 
 
 def test_a_large_array_that_would_be_written_down_is_not_stored(store, module):

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from nbcache.glue.capture.placeholders import Reach
     from nbcache.glue.capture.witness import Witness
     from nbcache.glue.identity.consulted import Consulted
-    from nbcache.glue.keys.units import KeyMaker, Unit
     from nbcache.glue.identity.past import Given
+    from nbcache.glue.keys.units import KeyMaker, Unit
 
 
 class Effect(NamedTuple):

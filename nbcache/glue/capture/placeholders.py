@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.glue.capture import addresses
 from nbcache.glue.identity.bytecode import nested_codes, plan_of
-from nbcache.glue.identity.describe import file_digest
+from nbcache.glue.identity.files import file_digest
 from nbcache.glue.identity.ownership import is_toolchain_definition
 from nbcache.glue.identity.ownership import resolve as resolve_name
 from nbcache.glue.identity.referred import Referred

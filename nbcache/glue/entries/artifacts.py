@@ -45,7 +45,8 @@ from nbcache.glue.entries.inspection import Annotation, Inspection, LoadedDescri
 from nbcache.glue.entries.library import StoredLibrary, abort_unresolved
 from nbcache.glue.entries.object_file import symbols_of
 from nbcache.glue.identity.consulted import Consulted
-from nbcache.glue.identity.describe import ADDRESS, by_address
+from nbcache.glue.identity.describe_numba import ADDRESS
+from nbcache.glue.identity.describe_numpy import by_address
 from nbcache.glue.identity.exact import encode_atom
 from nbcache.glue.identity.ownership import is_toolchain_definition, is_toolchain_module, toolchain_name
 from nbcache.glue.keys.units import StencilUnit, Unit

@@ -57,9 +57,9 @@ from nbcache.glue.capture.compilations import Effect, FrameStack, UniqueIds
 from nbcache.glue.entries import artifacts
 from nbcache.glue.entries.wrappers import build_runtime
 from nbcache.glue.hooks import consulting, shortcuts
+from nbcache.glue.identity.past import CHOOSER, Question, past_of
 from nbcache.glue.overloads import effects
 from nbcache.glue.overloads.history import History, inherited
-from nbcache.glue.identity.past import CHOOSER, Question, past_of
 from nbcache.glue.requests.faces import show_as
 from nbcache.passing import let_pass, suppressed
 

@@ -36,7 +36,7 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from operator import attrgetter, is_, itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nbcache.glue.identity.exact import encode_atom
 from nbcache.passing import let_pass
@@ -927,3 +927,7 @@ def _refined(node: Node, colours: dict[int, bytes], edges: list[tuple[bytes, Nod
         if child is not None:
             hasher.update(colours[id(child)])
     return hasher.digest()
+
+
+Describer: TypeAlias = "Callable[[Node, Any], None]"
+"""Says of a node what an object consists of."""

@@ -33,7 +33,8 @@ from nbcache.glue.capture.placeholders import Reach
 from nbcache.glue.identity import imported
 from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.consulted import Consulted, split
-from nbcache.glue.identity.describe import Describers, function_name, is_compilable
+from nbcache.glue.identity.describe import Describers, is_compilable
+from nbcache.glue.identity.describe_functions import function_name
 from nbcache.glue.identity.graph import IdentityEngine, Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.registrations import ExtensionIndex

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 from numba.core import compiler_lock
 
 from nbcache.glue.capture.placeholders import Unresolvable
-from nbcache.glue.overloads.history import giving
 from nbcache.glue.identity.past import past_of
+from nbcache.glue.overloads.history import giving
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nbcache.glue.capture.compilations import Effect, FrameStack
-    from nbcache.glue.keys.units import Unit
     from nbcache.glue.identity.past import Given
+    from nbcache.glue.keys.units import Unit
 
 _log = logging.getLogger("nbcache")
 _KEPT = "_nbcache_effects"

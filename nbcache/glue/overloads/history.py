@@ -35,8 +35,8 @@ from nbcache.glue.capture.compilations import Effect
 from nbcache.glue.capture.placeholders import Unresolvable
 from nbcache.glue.identity.graph import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
-from nbcache.glue.keys.units import flag_components
 from nbcache.glue.identity.past import CHOOSER, LOOPS, Promise, past_of
+from nbcache.glue.keys.units import flag_components
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from nbcache.glue.identity.consulted import Consulted
-    from nbcache.glue.keys.units import KeyMaker, Unit
     from nbcache.glue.identity.past import Given
+    from nbcache.glue.keys.units import KeyMaker, Unit
 
 _log = logging.getLogger("nbcache")
 INHERITED = ("nrt", "fastmath", "error_model", "forceinline")

@@ -1,0 +1,50 @@
+"""Attributes that anybody may have set on an object, beside what it is made of."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from nbcache.glue.identity.graph import MARK, Node
+
+if TYPE_CHECKING:
+    pass
+
+# -- attributes that anybody sets --------------------------------------------------------------
+
+IGNORED_MEMBERS = frozenset(
+    {
+        "__dict__", "__weakref__", "__module__", "__doc__", "__qualname__",
+        "__firstlineno__", "__static_attributes__", "__abstractmethods__", "_abc_impl",
+        "__annotate__", "__annotate_func__", "__annotations_cache__", "class_type",
+        "__slotnames__",  # what copyreg remembers
+        # what Numba's templates remember between uses
+        "_impl_cache", "_compiled_overloads", "_inline_overloads", "_overload_cache",
+    }
+)  # fmt: skip
+"""What a class has that says nothing about it."""
+USUAL_ATTRIBUTES = frozenset(
+    {"__module__", "__name__", "__qualname__", "__doc__", "__wrapped__", "__annotations__", "__signature__"}
+)  # what functools.update_wrapper copies, and what is described anyway
+
+
+def describe_attributes(node: Node, obj: Any, *, but: frozenset[str] = USUAL_ATTRIBUTES) -> None:
+    """What was set on a function or the like; code that runs while compiling may read it."""
+
+    def found(known: weakref.ref[Any]) -> list[object]:
+        attributes = vars(known())
+        names = sorted(name for name in attributes.keys() - but if not name.startswith(MARK))
+        return [*names, *(attributes[name] for name in names)]
+
+    node.snapshot(found, weakref.ref(obj))
+    attributes = found(weakref.ref(obj))
+    half = len(attributes) // 2
+    for name, value in zip(attributes[:half], attributes[half:], strict=True):
+        node.value(f"attribute {name}", value)
+
+
+@functools.cache
+def attributes_of_any(kind: type) -> frozenset[str]:
+    """What Numba sets on every dispatcher of a kind."""
+    return USUAL_ATTRIBUTES | vars(kind(lambda: None)).keys()

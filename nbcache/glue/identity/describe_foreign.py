@@ -1,0 +1,145 @@
+"""Descriptions of functions that are no Python: built in, or called by their address."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from types import (
+    BuiltinFunctionType,
+    GetSetDescriptorType,
+    ModuleType,
+)
+from typing import TYPE_CHECKING, Any
+
+from numba.core import types
+
+from nbcache.glue.identity.attributes import IGNORED_MEMBERS
+from nbcache.glue.identity.cython import exported_as
+from nbcache.glue.identity.files import file_digest
+from nbcache.glue.identity.foreign import CFuncPtr, address_of, cffi_signature, is_cffi_function
+from nbcache.glue.identity.graph import Node, Unidentifiable
+from nbcache.glue.identity.instances import describe_instance
+from nbcache.glue.identity.ownership import (
+    is_toolchain_module,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nbcache.glue.identity.graph import Describer
+
+# -- foreign -----
+
+
+def _add_pointer(node: Node, function: object) -> None:
+    """Compiled code calls it where it is in each process; what it does when it runs while compiling isn't known."""
+    if not node.compiled:
+        msg = f"a native function ({type(function).__name__}) that could be called while compiling"
+        raise Unidentifiable(msg)
+    node.individual = node.live = True
+
+
+def _describe_cffi_object(node: Node, obj: Any) -> None:
+    if not is_cffi_function(obj):
+        msg = f"a cffi object ({type(obj).__name__}) is an address in this process"
+        raise Unidentifiable(msg)
+    node.title = "cffi function"
+    _add_pointer(node, obj)
+    try:
+        signature = cffi_signature(obj)
+    except TypeError as exc:
+        msg = f"a cffi function that Numba can't call ({exc})"
+        raise Unidentifiable(msg) from exc
+    node.part("signature", signature.encode(), signature)
+
+
+def _describe_builtin(node: Node, function: Any) -> None:
+    if is_cffi_function(function):
+        _describe_cffi_object(node, function)
+        return
+    owner = getattr(function, "__self__", None)
+    name = getattr(function, "__qualname__", None) or function.__name__
+    home = type(owner).__module__
+    if is_toolchain_module(home) and vars(sys.modules[home]).get(function.__name__) is function:
+        # e.g. np.random.random or random.random, methods of generators that are hidden in these modules
+        node.title = f"method {home}.{name}"
+        return
+    if owner is not None and not isinstance(owner, ModuleType):
+        node.title = f"native method {function.__name__}"
+        node.value("owner", owner)
+        return
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    path = getattr(module, "__file__", None)
+    if module is None or path is None:
+        msg = f"the native function {name} has no source that can be seen"
+        raise Unidentifiable(msg)
+    node.title = f"native function {module.__name__}:{name}"
+    node.part("file", node.check(file_digest, path), os.path.basename(path))
+
+
+def _refuse_pointer(_node: Node, obj: object) -> None:
+    msg = f"a ctypes object ({type(obj).__name__}) is an address in this process"
+    raise Unidentifiable(msg)
+
+
+def _describe_ctypes_function(node: Node, function: Any) -> None:
+    """How it is called; what it is counts if that has a name, and else its address is bound in each process."""
+    node.title = "ctypes function"
+    if not _add_export(node, function, address_of):
+        _add_pointer(node, function)
+    for attribute in ("restype", "argtypes"):
+        value = getattr(function, attribute)
+        node.watch_attribute(function, attribute, value)
+        node.value(attribute, value)
+    node.part("flags", b"%d" % function._flags_, str(function._flags_))
+
+
+def _describe_wrapper_address(node: Node, obj: Any) -> None:
+    """An object that tells Numba where a function is; where isn't its identity if the address has a name."""
+    if not _add_export(node, obj, _called_by_protocol):
+        describe_instance(node, obj)
+        return
+    node.value("signature", obj.signature())
+    node.value("state", vars(obj))
+    for base in type(obj).__mro__:
+        if not is_toolchain_module(base.__module__):
+            for member, value in node.watch_members(base, ignored=IGNORED_MEMBERS | {"__wrapper_address__"}):
+                if not isinstance(value, GetSetDescriptorType):
+                    node.value(f"member {base.__qualname__}: {member}", value)
+
+
+def _add_export(node: Node, obj: Any, address: Callable[[Any], int | None]) -> bool:
+    """Add the name of the Cython function that *obj* calls; False if that isn't what it calls."""
+
+    def name(obj: Any) -> bytes:
+        return ":".join(exported_as(address(obj) or 0) or ()).encode()
+
+    found = name(obj)
+    if found:
+        node.part("Cython function", node.check(name, obj), found.decode())
+    return bool(found)
+
+
+def _called_by_protocol(obj: Any) -> int | None:
+    return obj.__wrapper_address__()
+
+
+def _describe_fortran(node: Node, function: Any) -> None:
+    # f2py's routines have no module and no state; compiled code can't call them.
+    node.title = "Fortran routine"
+    node.value("documentation", function.__doc__)
+
+
+DESCRIBERS: dict[type, Describer] = {
+    BuiltinFunctionType: _describe_builtin,
+    ctypes._SimpleCData: _refuse_pointer,
+    ctypes._Pointer: _refuse_pointer,
+    CFuncPtr: _describe_ctypes_function,
+    types.WrapperAddressProtocol: _describe_wrapper_address,
+}
+BY_NAME: dict[str, Describer] = {
+    "_cffi_backend:_CDataBase": _describe_cffi_object,
+    "_cffi_backend:__CDataOwnGC": _describe_cffi_object,
+    "builtins:fortran": _describe_fortran,
+}

@@ -1,0 +1,429 @@
+"""What a Python function consists of: its code, and what that reads of cells, globals and modules."""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import functools
+import os
+import sys
+import warnings
+from abc import ABCMeta
+from collections.abc import Mapping, Sequence
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+    WrapperDescriptorType,
+)
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba.core import types
+from numba.core.dispatcher import Dispatcher
+from numba.core.typing.typeof import typeof_impl
+from numba.np.ufunc import parallel
+from numba.np.ufunc.dufunc import DUFunc
+
+from nbcache.glue.identity import imported
+from nbcache.glue.identity.attributes import describe_attributes
+from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED, plan_of
+from nbcache.glue.identity.exact import encode_atom
+from nbcache.glue.identity.graph import MISSING, HandedOn, Node, Unidentifiable
+from nbcache.glue.identity.ownership import (
+    edition_of,
+    has_toolchain_globals,
+    is_toolchain_definition,
+    is_toolchain_module,
+    module_name,
+    toolchain_name,
+)
+from nbcache.glue.identity.referred import refer
+from nbcache.passing import let_pass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nbcache.glue.identity.bytecode import CodePlan, Read
+    from nbcache.glue.identity.graph import Describer
+
+_builtins = vars(sys.modules["builtins"])
+
+
+# -- functions -------------------------------------------------------------------------------
+
+
+def function_name(function: FunctionType) -> str:
+    """``module:qualname``, the way entries and ``nbcache why`` name a function."""
+    return f"{module_name(function.__module__) or '<dynamic>'}:{function.__qualname__}"
+
+
+def _describe_function(node: Node, function: FunctionType) -> None:
+    name = function_name(function)
+    node.title = f"function {name}"
+    code = function.__code__
+    plan = plan_of(code)
+    node.part(f"code {name}", plan.digest, plan.digest.hex()[:12])
+    node.names = plan.attribute_names
+    node.watch_attribute(function, "__code__", code)
+    node.watch_attribute(function, "__defaults__", function.__defaults__)
+    node.watch_attribute(function, "__kwdefaults__", function.__kwdefaults__)
+    parameters = code.co_varnames[: code.co_argcount]
+    defaults = function.__defaults__ or ()
+    for parameter, default in zip(parameters[len(parameters) - len(defaults) :], defaults, strict=False):
+        _describe_value(node, f"default {name}: {parameter}", default, plan)
+    for parameter, default in sorted((function.__kwdefaults__ or {}).items()):
+        _describe_value(node, f"default {name}: {parameter}", default, plan)
+    for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
+        _describe_cell(node, f"closure {name}: {variable}", cell, plan, (CLOSURE, variable))
+    # inspect.signature, and so Numba, follows these.
+    compiled, node.compiled = node.compiled, False
+    for attribute in ("__wrapped__", "__signature__"):
+        if attribute in function.__dict__:
+            node.watch_attribute(function, attribute, function.__dict__[attribute])
+            node.value(f"{attribute} {name}", function.__dict__[attribute])
+    if not compiled:
+        describe_attributes(node, function)
+        node.watch_attribute(function, "__annotations__", function.__annotations__)
+        node.value("annotations", function.__annotations__, owned=True)
+        for attribute in ("__name__", "__doc__"):
+            node.watch_attribute(function, attribute, getattr(function, attribute))
+            node.value(attribute, getattr(function, attribute))
+    node.compiled = compiled
+    if has_toolchain_globals(function):
+        return
+    _describe_globals(node, name, function, plan)
+    for dotted, by_text in imported.imported_by(function, runs=not compiled).items():
+        module = imported.loaded(dotted)
+        node.watch_item(sys.modules, dotted, module)
+        if isinstance(module, ModuleType) and (not is_toolchain_module(dotted) or dotted in _ALWAYS_THERE):
+            reads = _HANDED_ON if by_text else _reads_of_import(plan, dotted)
+            _describe_what_is_read(node, f"import {name}: {dotted}", module, plan, reads)
+    _describe_looks_around(node, name, function, plan)
+    if plan.asks_membership:
+        for i, (_label, value) in enumerate(node.edges):
+            # Whether something is in a captured array, Numba finds out while compiling.
+            node.ways[i] &= not isinstance(value, np.ndarray | tuple)
+
+
+def _describe_looks_around(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
+    """What running code finds out about the process without anything leading there."""
+    if node.compiled:
+        return
+    if not plan.attribute_names.isdisjoint(_OF_FRAMES):
+        msg = f"{name}, which runs while compiling and looks at the variables of frames"
+        raise Unidentifiable(msg)
+    if "modules" in plan.attribute_names:  # of sys: whether one is loaded
+        for text in sorted(imported.spelt(function)):
+            module = sys.modules.get(text, MISSING)
+            node.watch_item(sys.modules, text, module)
+            node.part(f"loaded {text}", b"no" if module is MISSING else b"yes", "no" if module is MISSING else "yes")
+
+
+_OF_FRAMES = frozenset({"f_globals", "f_locals"})
+
+
+def _describe_globals(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
+    scope = function.__globals__
+    builtin = _builtins if node.compiled else function.__builtins__
+    for variable in plan.global_names:
+        if not node.compiled and variable in _EVALUATORS and variable not in scope:
+            msg = f"{name}, which may run while compiling, reads by {variable}() what its code doesn't name"
+            raise Unidentifiable(msg)
+        _describe_global(node, name, scope, builtin, variable, plan)
+
+
+_EVALUATORS = frozenset({"globals", "eval", "exec"})
+
+
+def _is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+_ALWAYS_THERE = frozenset({"sys", "os", "math", "numpy", "numba", "numba.core.config"})
+"""Of the toolchain's modules, the others may be loaded or not, which must not matter."""
+
+
+def _reads_of_import(plan: CodePlan, module: str) -> set[Read]:
+    """What is read off an imported *module*; relative imports name the end of its name."""
+    found: set[Read] = set()
+    for (kind, stated), reads in plan.reads.items():
+        if kind == IMPORTED and (stated in {module, ""} or module.endswith("." + stated)):
+            found |= reads
+    return found
+
+
+def _describe_value(
+    node: Node, label: str, value: object, plan: CodePlan, variable: tuple[str, str] = ("", "")
+) -> None:
+    if isinstance(value, ModuleType):
+        _describe_what_is_read(node, label, value, plan, plan.reads.get(variable, _HANDED_ON))
+    elif variable[1] in plan.serialized and refer(node, label, value):
+        pass
+    elif node.compiled and isinstance(value, type) and _stands_for_itself(value):
+        refer(node, label, value)
+        _describe_members_by_name(node, label, value, plan.attribute_names)
+    else:
+        node.value(label, value)
+
+
+def _describe_what_is_read(node: Node, label: str, module: ModuleType, plan: CodePlan, reads: Iterable[Read]) -> None:
+    wanted = _Wanted(plan.attribute_names, reads)
+    if not node.compiled and edition_of(module) is None and _reads_what_it_computes(plan, wanted):
+        node.watch_size(vars(module))
+        wanted.names |= {each for each in vars(module) if not _is_dunder(each)}
+    _describe_module_attributes(node, label, module, wanted, set())
+
+
+def _stands_for_itself(cls: type) -> bool:
+    """Whether a class means nothing to the compiler but what is registered for it.
+
+    Not where Numba makes a type of it, as it does for exceptions, named tuples, enums and numbers, and not where
+    somebody else does.
+    """
+    if toolchain_name(cls) is not None or issubclass(cls, _CLASSES_WITH_TYPES):
+        return False
+    return type(cls) in _PLAIN_METACLASSES and typeof_impl.dispatch(type(cls)) is _typeof_class
+
+
+_CLASSES_WITH_TYPES = (BaseException, tuple, enum.Enum, np.generic, types.Type, Mapping, Sequence)
+_PLAIN_METACLASSES = frozenset({type, ABCMeta})
+_typeof_class = typeof_impl.dispatch(type)
+
+
+def _describe_members_by_name(node: Node, label: str, cls: type, attributes: frozenset[str]) -> None:
+    """Numba follows ``raise Errors.Missing``: what code could read off a class, but functions, which it can't use."""
+    names = sorted(attributes)
+
+    def read(cls: type) -> list[object]:
+        return [next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), MISSING) for name in names]
+
+    node.snapshot(read, cls)
+    for name, value in zip(names, read(cls), strict=True):
+        value = value.__func__ if isinstance(value, staticmethod | classmethod) else value  # noqa: PLW2901
+        if value is not MISSING and not isinstance(value, _UNUSABLE):
+            node.value(f"{label}.{name}", value)
+
+
+_UNUSABLE = (FunctionType, property, functools.cached_property, GetSetDescriptorType, MemberDescriptorType,
+             WrapperDescriptorType, MethodDescriptorType)  # fmt: skip
+
+
+def _describe_cell(node: Node, label: str, cell: Any, plan: CodePlan, variable: tuple[str, str]) -> None:
+    try:
+        value = cell.cell_contents
+    except ValueError:
+        node.part(label, b"empty", "empty")
+        node.volatile = True
+        return
+    node.watch_attribute(cell, "cell_contents", value)
+    _describe_value(node, label, value, plan, variable)
+
+
+def _describe_global(
+    node: Node, name: str, scope: dict[str, Any], builtin: dict[str, Any], variable: str, plan: CodePlan
+) -> None:
+    """A variable of a *scope*; the compiler looks for *builtin* ones among Python's, a function in its own."""
+    value = scope.get(variable, MISSING)
+    if type(scope) is not dict:  # Numba asks it as it asks for any item, and a subclass may answer what it likes
+        value = _item(scope, variable)
+        node.snapshot(lambda scope: [_item(scope, variable)], scope)
+    else:
+        node.watch_item(scope, variable, value)
+    if value is MISSING:
+        value = builtin.get(variable, MISSING)
+        node.watch_item(builtin, variable, value)
+        if value is MISSING:
+            node.part(f"global {name}: {variable}", b"undefined", "undefined")
+            return
+    _describe_value(node, f"global {name}: {variable}", value, plan, (GLOBAL, variable))
+
+
+_STARTED_WITH = frozenset({"argv", "orig_argv", "flags", "warnoptions", "_xoptions"})
+"""What of `sys` is this process's, and not Python's."""
+
+
+def _item(scope: dict[str, Any], name: str) -> object:
+    try:
+        return scope[name]
+    except KeyError:
+        return MISSING
+
+
+_HANDED_ON: Iterable[Read] = (((), True),)
+_READERS = frozenset({"getattr", "vars", "dir", "getmembers"})
+
+
+def _reads_what_it_computes(plan: CodePlan, wanted: _Wanted) -> bool:
+    """Whether code that has a module may read anything off it, by names that it doesn't spell."""
+    return "__dict__" in wanted.reads or (wanted.handed_on and not _READERS.isdisjoint(plan.attribute_names))
+
+
+class _Wanted:
+    """What of a module is wanted by the code that has it.
+
+    ``names``: all that it could read, of which what is there counts. ``reads``: what it does read, which
+    counts even if it is only there when asked for. ``everywhere``: whether the names are looked for in the toolchain's
+    modules below a module of the toolchain as well.
+    """
+
+    __slots__ = ("everywhere", "handed_on", "names", "reads")
+
+    def __init__(self, names: frozenset[str], reads: Iterable[Read], *, everywhere: bool = False) -> None:
+        self.names = names
+        self.everywhere = everywhere
+        self.handed_on = False
+        self.reads: dict[str, list[Read]] = {}
+        for chain, handed_on in reads:
+            if chain:
+                self.reads.setdefault(chain[0], []).append((chain[1:], handed_on))
+            else:
+                self.handed_on |= handed_on
+
+    def below(self, attribute: str, names: frozenset[str]) -> _Wanted:
+        """What is wanted of a module that is found as *attribute* of this one."""
+        return _Wanted(names, self.reads.get(attribute, ()), everywhere=self.everywhere)
+
+
+MOST_HANDED_ON = 10_000
+"""How much may be read off modules.  Names are collected wherever a walk leads, and what is found under them leads
+further: from one package that stands in for another, as Vector's backends do, to all of both."""
+
+
+def _describe_module_attributes(node: Node, label: str, module: ModuleType, wanted: _Wanted, seen: set[int]) -> None:
+    """A module counts for those of its attributes that the code could read off it."""
+    if id(module) in seen and not wanted.reads and not wanted.handed_on:
+        return
+    names = wanted.names if id(module) not in seen else frozenset()
+    seen.add(id(module))
+    edition = edition_of(module)
+    if wanted.handed_on:
+        hand_on(node, module, edition)
+    if module is os and not names.isdisjoint({"environ", "getenv"}):
+        _describe_environment(node, label, names)
+    node.part(label, f"{module_name(module.__name__) or ''}{edition or ''}".encode(), f"module {module.__name__}")
+    scope = vars(module)
+    if edition is None:
+        node.watch_attribute(module, "__class__", type(module))
+    for attribute in sorted((names | wanted.reads.keys()) & (scope.keys() | wanted.reads.keys())):
+        if imported.is_hidden(scope.get(attribute)):
+            continue
+        value = _attribute(node, module, attribute, asked=attribute in wanted.reads)
+        inner = f"{label}.{attribute}"
+        if not isinstance(value, ModuleType):
+            _describe_attribute(node, inner, module, attribute, value, read=attribute in wanted.reads)
+        elif edition is None or edition_of(value) is None or wanted.everywhere:
+            _describe_module_attributes(node, inner, value, wanted.below(attribute, wanted.names), seen)
+        elif attribute in wanted.reads:
+            _describe_module_attributes(node, inner, value, wanted.below(attribute, frozenset()), seen)
+    if len(node.edges) > MOST_HANDED_ON:
+        msg = f"{label} is handed on to code that could read more than {MOST_HANDED_ON} things off it"
+        raise Unidentifiable(msg)
+    for attribute in sorted(names - scope.keys() - wanted.reads.keys()):
+        # A submodule imported later, or an attribute set later, changes what the code means.
+        node.watch_item(scope, attribute, MISSING)
+
+
+def _describe_attribute(node: Node, label: str, module: ModuleType, attribute: str, value: Any, *, read: bool) -> None:
+    """What was found on a module and is no module."""
+    if value is MISSING:
+        node.part(label, b"undefined", "undefined")
+    elif module is sys and (attribute in _STARTED_WITH or (attribute == "path" and read)):
+        node.value(label, tuple(value) if attribute == "flags" else value)
+    elif edition_of(module) is not None and _is_its_own(value, read=read and module is not sys):
+        own = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
+        node.part(label, str(own).encode(), str(own))
+    else:
+        node.value(label, value)
+
+
+def _attribute(node: Node, module: ModuleType, name: str, *, asked: bool) -> object:
+    """What *name* of a module is for who compiles code that reads it; MISSING if there is no such thing.
+
+    Modules may answer for what isn't in them (PEP 562), or be of a class with properties. They are asked
+    for what the code certainly reads, and for nothing else: answers may import, or warn.
+    """
+    scope = vars(module)
+    value = scope.get(name, MISSING)
+    plain = type(module) is ModuleType
+    if not asked or (plain and (value is not MISSING or "__getattr__" not in scope)):
+        node.watch_item(scope, name, value)
+        if value is MISSING:
+            node.watch_item(scope, "__getattr__", MISSING)
+        return value
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # compiling asks again
+            value = getattr(module, name, MISSING)
+    except Exception as exc:
+        let_pass(exc)
+        msg = f"the module {module.__name__} fails when asked for {name} ({exc!r})"
+        raise Unidentifiable(msg) from exc
+    if plain and vars(module).get(name, MISSING) is value is not MISSING:  # it remembers its answer
+        node.watch_item(scope, name, value)
+    else:
+        node.watch_attribute(module, name, value)
+    return value
+
+
+def hand_on(node: Node, module: ModuleType, edition: str | None) -> None:
+    """Others may read off *module* whatever they like, by names that are known only when all is known."""
+    if edition is None and (type(module) is not ModuleType or "__getattr__" in vars(module)):
+        msg = f"the module {module.__name__}, which answers when asked, is handed on to other code"
+        raise Unidentifiable(msg)
+    node.handed_on.append(module)
+
+
+def _describe_handed_on(node: Node, handed: HandedOn) -> None:
+    node.title = "modules handed on"
+    for root in handed.roots:
+        node.edge("root", root)
+    wanted = _Wanted(handed.names, (), everywhere=True)
+    for module in sorted(handed.modules, key=lambda module: module.__name__):
+        _describe_module_attributes(node, f"handed on {module.__name__}", module, wanted, set())
+
+
+def _describe_environment(node: Node, label: str, names: frozenset[str]) -> None:
+    """Code that runs while compiling may read environment variables, of which it must know the names."""
+    store = os.environ._data  # type: ignore[attr-defined]
+    for name in sorted(names):
+        key = os.environ.encodekey(name)
+        value = store.get(key, MISSING)
+        node.watch_item(store, key, value)
+        if value is not MISSING:
+            node.value(f"{label}.environ[{name!r}]", os.environ[name])
+
+
+def _is_its_own(value: object, *, read: bool) -> bool:
+    """Whether an attribute found on a toolchain module is the toolchain's, so that its name says it all.
+
+    What the toolchain keeps in its modules besides definitions and constants (locks, streams, generators) is
+    no concern of compiled code, nor are its tables unless somebody certainly reads them.
+    """
+    if value is parallel.set_num_threads:  # more than its name counts
+        return False
+    if isinstance(value, FunctionType | type | Dispatcher | DUFunc | np.ufunc | BuiltinFunctionType):
+        return toolchain_name(value) is not None or is_toolchain_definition(getattr(value, "py_func", value))
+    if isinstance(value, MethodType):
+        return is_toolchain_definition(value.__func__)
+    if type(value) in {dict, list, set}:
+        return not read
+    if encode_atom(value) is not None or isinstance(value, _VALUES) or not is_toolchain_module(type(value).__module__):
+        return False
+    return "__wrapped__" not in getattr(value, "__dict__", ()) or toolchain_name(value) is not None
+
+
+_VALUES = (
+    tuple, frozenset, int, float, complex, str, bytes, np.ndarray, np.generic, types.Type, enum.Enum, functools.partial,
+    ctypes._SimpleCData, ctypes._CFuncPtr, ctypes._Pointer,  # type: ignore[attr-defined]
+)  # fmt: skip
+"""What compiled code may take for a constant."""
+
+DESCRIBERS: dict[type, Describer] = {
+    FunctionType: _describe_function,
+    HandedOn: _describe_handed_on,
+}

@@ -1,0 +1,434 @@
+"""Descriptions of what Numba makes: dispatchers, ufuncs, stencils, types, templates, contexts."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import weakref
+from types import (
+    CodeType,
+    FunctionType,
+    MemberDescriptorType,
+    ModuleType,
+)
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba.core import ir, types
+from numba.core.datamodel import default_manager
+from numba.core.dispatcher import Dispatcher, LiftedCode
+from numba.core.extending import _Intrinsic
+from numba.core.registry import cpu_target
+from numba.core.typing.templates import AttributeTemplate, FunctionTemplate, Signature
+from numba.np.ufunc.dufunc import DUFunc
+from numba.np.ufunc.gufunc import GUFunc
+from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
+
+from nbcache.glue.identity.attributes import attributes_of_any, describe_attributes
+from nbcache.glue.identity.describe_functions import function_name
+from nbcache.glue.identity.graph import Node, Unidentifiable
+from nbcache.glue.identity.ownership import (
+    is_toolchain_definition,
+    module_name,
+    toolchain_name,
+)
+from nbcache.glue.identity.past import LOOPS, past_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nbcache.glue.identity.graph import Describer
+
+ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}|#[0-9a-fA-F]{4,}")
+
+
+# -- Numba's own kinds of function -------------------------------------------------------------
+
+
+def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
+    node.title = f"{type(dispatcher).__name__} {function_name(dispatcher.py_func)}"
+    # What is watched lies in a memo on the dispatcher itself: it must not keep the dispatcher alive.
+    weakly = weakref.proxy(dispatcher)
+    node.watch_attribute(weakly, "py_func", dispatcher.py_func)
+    compiled = node.compiled
+    pipeline = dispatcher._compiler.pipeline_class
+    # What is inlined, and what passes of others see, is looked at by more than the compiler.
+    node.compiled &= dispatcher.targetoptions.get("inline", "never") == "never" and toolchain_name(pipeline) is not None
+    node.edge("py_func", dispatcher.py_func)
+    _describe_frozen_defaults(node, dispatcher)
+    node.compiled = False
+    _describe_options(node, dispatcher)
+    node.edge("pipeline", pipeline)
+    _describe_class_of(node, dispatcher)
+    if not compiled:
+        describe_attributes(node, dispatcher, but=attributes_of_any(type(dispatcher)))  # type: ignore[arg-type]
+    can_compile = dispatcher._can_compile
+    node.watch_attribute(weakly, "_can_compile", can_compile)
+    node.part("can compile", b"%d" % can_compile, str(can_compile))
+    if not can_compile:
+        # Calls are resolved among what there is, with conversions: what there is decides.
+        node.part("overloads made from", node.check(_overloads_made_from, weakref.ref(dispatcher)))
+        for i, cres in enumerate(dispatcher.overloads.values()):
+            node.value(f"overload {i}", (*cres.signature.args, cres.signature.return_type))
+
+
+def describe_other_dispatcher(node: Node, dispatcher: Any) -> None:
+    """A dispatcher of another target, which pickles as the name of its function and has no base in common with ours."""
+    node.title = f"{type(dispatcher).__name__} {function_name(dispatcher.py_func)}"
+    node.watch_attribute(weakref.proxy(dispatcher), "py_func", dispatcher.py_func)
+    node.edge("py_func", dispatcher.py_func)
+    _describe_options(node, dispatcher)
+    _describe_class_of(node, dispatcher)
+
+
+def _describe_simulated_kernel(node: Node, kernel: Any) -> None:
+    """What stands for a kernel in the CUDA simulator; grid and stream are those of its last launch."""
+    node.title = f"{type(kernel).__name__} {function_name(kernel.fn)}"
+    node.watch_attribute(kernel, "fn", kernel.fn)
+    node.edge("py_func", kernel.fn)
+    for option in ("_device", "_fastmath", "_debug", "extensions"):
+        value = getattr(kernel, option)
+        node.watch_attribute(kernel, option, value)
+        node.value(f"option {option}", value)
+    _describe_class_of(node, kernel)
+
+
+def _describe_class_of(node: Node, obj: object) -> None:
+    """The class of a dispatcher, and what somebody's subclass keeps in it."""
+    cls = type(obj)
+    name = toolchain_name(cls)
+    if name is not None:
+        node.part("class", name.encode(), name)
+        return
+    node.edge("class", cls)
+    inherited = set().union(*(_instance_attributes(base) for base in cls.__mro__ if toolchain_name(base) is not None))
+    own = {key: value for key, value in vars(obj).items() if key not in inherited and not key.startswith("_nbcache")}
+    for key, value in sorted(own.items()):
+        node.watch_attribute(weakref.proxy(obj), key, value)
+        node.value(f"state {key}", value)
+
+
+@functools.cache
+def _instance_attributes(cls: type) -> frozenset[str]:
+    """Attributes that methods of *cls* read or set, and those that ``functools.wraps`` copies."""
+    names = [member.__code__.co_names for member in vars(cls).values() if isinstance(member, FunctionType)]
+    return frozenset(functools.WRAPPER_ASSIGNMENTS).union({"__wrapped__"}, *names)
+
+
+def _describe_frozen_defaults(node: Node, dispatcher: Any) -> None:
+    """The defaults that callers get, which were the function's when it was decorated."""
+    parameters = dispatcher._compiler.pysig.parameters.values()
+    frozen = [p for p in parameters if p.default is not p.empty]
+    function = dispatcher.py_func
+    code, keywords = function.__code__, function.__kwdefaults__ or {}
+    current = [*(function.__defaults__ or ()), *(keywords[p.name] for p in parameters if p.name in keywords)]
+    declared = [(p.name, p.kind) for p in parameters]
+    if declared != _parameters(code):
+        # It had the signature of another one then (__signature__, __wrapped__), and callers go by that.
+        node.value("parameters at decoration", tuple((name, int(kind)) for name, kind in declared))
+    if len(frozen) != len(current) or any(p.default is not now for p, now in zip(frozen, current, strict=True)):
+        for parameter in frozen:
+            node.value(f"default at decoration: {parameter.name}", parameter.default)
+
+
+def _parameters(code: CodeType) -> list[tuple[str, Any]]:
+    """What a function with this code declares, in the order of `inspect.signature`."""
+    positional, last = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    kinds: list[Any] = [inspect.Parameter.POSITIONAL_ONLY] * code.co_posonlyargcount
+    kinds += [inspect.Parameter.POSITIONAL_OR_KEYWORD] * (positional - code.co_posonlyargcount)
+    if code.co_flags & inspect.CO_VARARGS:
+        kinds.append(inspect.Parameter.VAR_POSITIONAL)
+    kinds += [inspect.Parameter.KEYWORD_ONLY] * code.co_kwonlyargcount
+    names = [*code.co_varnames[:positional], *code.co_varnames[positional:last]]
+    if code.co_flags & inspect.CO_VARARGS:
+        names.insert(positional, code.co_varnames[last])
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        kinds.append(inspect.Parameter.VAR_KEYWORD)
+        names.append(code.co_varnames[last + bool(code.co_flags & inspect.CO_VARARGS)])
+    return list(zip(names, kinds, strict=True))
+
+
+def _describe_options(node: Node, dispatcher: Any) -> None:
+    for option, value in sorted(dispatcher.targetoptions.items()):
+        node.watch_item(dispatcher.targetoptions, option, value)
+        node.value(f"option {option}", value)
+    for variable, typ in _declared(getattr(dispatcher, "locals", None)):
+        node.value(f"locals {variable}", typ)
+    # Options that are dictionaries themselves (parallel={...}) are not edited in place.
+    node.volatile = False
+
+
+def _declared(variables: dict[str, Any] | None) -> list[tuple[str, Any]]:
+    """``locals=`` without what compiling adds to it: ``x.1``, ``x.2`` for the assignments of an ``x`` that is there."""
+    declared = variables or {}
+    return sorted(
+        (name, typ)
+        for name, typ in declared.items()
+        if "." not in name or declared.get(name.partition(".")[0]) is not typ
+    )
+
+
+def _overloads_made_from(known: weakref.ref[Any]) -> bytes:
+    dispatcher = known()
+    past = past_of(dispatcher)
+    made = ((past.made_from.get(args), past.odd.get(args)) for args in vars(dispatcher)["overloads"])
+    return repr(list(made)).encode()
+
+
+def _describe_ufunc_dispatcher(node: Node, dispatcher: UFuncDispatcher) -> None:
+    node.title = f"ufunc {function_name(dispatcher.py_func)}"
+    node.edge("py_func", dispatcher.py_func)
+    node.compiled = False
+    _describe_options(node, dispatcher)
+
+
+def _describe_dufunc(node: Node, dufunc: Any) -> None:
+    node.title = f"DUFunc {dufunc.__name__}"
+    node.edge("dispatcher", dufunc._dispatcher)
+    node.check(_dufunc_state, dufunc)
+    node.part("state", _dufunc_state(dufunc), " ".join(dufunc.types))
+
+
+def _dufunc_state(dufunc: Any) -> bytes:
+    # Which loops exist already decides whether a call casts or compiles; what they were made from may be past.
+    return repr((dufunc.types, dufunc.identity, dufunc._frozen, dufunc.reorderable, _loops_of(dufunc))).encode()
+
+
+def _loops_of(ufunc: Any) -> Any:
+    return vars(ufunc).get(LOOPS, ())
+
+
+def _describe_gufunc(node: Node, gufunc: Any) -> None:
+    node.title = f"GUFunc {gufunc.__name__}"
+    builder = gufunc.gufunc_builder
+    node.edge("py_func", builder.py_func)
+    node.compiled = False
+    for option, value in sorted(builder.targetoptions.items()):
+        node.value(f"option {option}", value)
+    node.volatile = False
+    node.check(_gufunc_state, gufunc)
+    node.part("state", _gufunc_state(gufunc), gufunc.signature)
+
+
+def _gufunc_state(gufunc: Any) -> bytes:
+    builder = gufunc.gufunc_builder
+    return repr(
+        (
+            builder.signature,
+            builder.writable_args,
+            builder.identity,
+            [str(s) for s in builder._sigs],
+            gufunc._frozen,
+            _loops_of(gufunc),
+        )
+    ).encode()
+
+
+def _describe_cfunc(node: Node, cfunc: Any) -> None:
+    node.title = f"CFunc {function_name(cfunc._pyfunc)}"
+    node.edge("py_func", cfunc._pyfunc)
+    node.compiled = False
+    node.value("signature", (*cfunc._sig.args, cfunc._sig.return_type))
+    for option, value in sorted(cfunc._compiler.targetoptions.items()):
+        node.value(f"option {option}", value)
+    for variable, typ in _declared(cfunc._compiler.locals):
+        node.value(f"locals {variable}", typ)
+    node.edge("pipeline", cfunc._compiler.pipeline_class)
+    node.volatile = False
+
+
+def _describe_stencil(node: Node, stencil: Any) -> None:
+    function = stencil.kernel_ir.func_id.func
+    node.title = f"stencil {function_name(function)}"
+    node.edge("kernel", function)
+    # The kernel's values are those of its decoration.
+    for i, (name, value) in enumerate(_frozen_in(stencil.kernel_ir)):
+        node.value(f"value {i} at decoration: {name}", value)
+    node.compiled = False
+    node.value("mode", stencil.mode)
+    for option, value in sorted(stencil.options.items()):
+        node.value(f"option {option}", value)
+    node.volatile = False
+
+
+def _frozen_in(func_ir: ir.FunctionIR) -> Iterator[tuple[str, object]]:
+    """(name, value) of the globals and captured variables that a function's IR holds, in the order of its code."""
+    for _label, block in sorted(func_ir.blocks.items()):
+        for statement in block.find_insts(ir.Assign):
+            if isinstance(statement.value, ir.Global | ir.FreeVar):
+                value = statement.value.value
+                if not isinstance(value, ModuleType):  # its attributes are read when the kernel is compiled
+                    yield statement.value.name, value
+
+
+def _describe_jitclass(node: Node, cls: Any) -> None:
+    node.title = f"jitclass {module_name(cls.__module__)}:{cls.__qualname__}"
+    node.edge("class type", cls.class_type)
+
+
+def _describe_intrinsic(node: Node, intrinsic: _Intrinsic) -> None:
+    node.title = f"intrinsic {function_name(intrinsic._defn)}"
+    if is_toolchain_definition(intrinsic._defn):
+        # Numba makes some of its own in a loop, alike but for what they hold. Others' definitions are asked when they
+        # are used, and what they answer counts (choices.py).
+        node.edge("definition", intrinsic._defn)
+    node.value("options", tuple(sorted(intrinsic._ctor_kwargs.items())))
+    node.value("prefer_literal", bool(getattr(intrinsic, "_prefer_literal", False)))
+
+
+def _refuse_lifted(_node: Node, obj: LiftedCode) -> None:
+    msg = f"{type(obj).__name__} is code lifted out of another function"
+    raise Unidentifiable(msg)
+
+
+# -- Numba types -------------------------------------------------------------------------------
+
+
+def _describe_type(node: Node, typ: Any) -> None:
+    """A Numba type is its class and its fields.
+
+    Some types name themselves by address; what the address stood for is among the fields then,
+    so the name counts without it.
+    """
+    node.title = f"type {nameless(typ)}"
+    if isinstance(typ, types.WeakType):
+        node.edge("object", typ._get_object())
+        node.compiled = False
+        node.edge("class", type(typ))
+        return
+    if isinstance(typ, types.ClassType):
+        _describe_class_type(node, typ)
+        return
+    cls = type(typ)
+    name = toolchain_name(cls)
+    if name is None:
+        # Its methods run while compiling, and anybody may set its attributes.
+        node.compiled = False
+        node.edge("class", cls)
+        node.watch_size(vars(typ))
+        for field, value in _in_slots(typ):
+            node.watch_attribute(typ, field, value)
+            node.value(f"slot {field}", value)
+    else:
+        node.part("class", name.encode(), cls.__qualname__)
+    fields = 0
+    for field, value in sorted(vars(typ).items()):
+        # An Omitted is keyed by the address of a default that cannot be hashed; its value counts.
+        if field in {"_code", "name", "_value_key"} or isinstance(getattr(cls, field, None), functools.cached_property):
+            continue
+        if field in _NOTES_OF_CALLS and isinstance(typ, types.BaseFunction):
+            continue
+        fields += 1
+        if not node.compiled:
+            node.watch_item(vars(typ), field, value)
+        node.value(f"field {field}", value)
+    node.volatile = isinstance(typ, types.DeferredType) and typ._define is None
+    if not fields and has_address(typ):
+        msg = f"type {typ.name} is known by a process address alone"
+        raise Unidentifiable(msg)
+
+
+_NOTES_OF_CALLS = frozenset({"_impl_keys", "_depth"})
+"""What the type of a function remembers of the calls that it has typed."""
+
+
+def _in_slots(obj: object) -> Iterator[tuple[str, Any]]:
+    """What an object of somebody's class holds besides its dictionary."""
+    for cls in type(obj).__mro__:
+        for name, member in vars(cls).items():
+            if isinstance(member, MemberDescriptorType) and hasattr(obj, name):
+                yield name, getattr(obj, name)
+
+
+def _describe_template(node: Node, template: Any) -> None:
+    """One of the objects that Numba resolves calls and attributes by: its class, besides the context it was made in."""
+    node.title = "template"
+    node.edge("class", type(template))
+    node.value("state", {name: value for name, value in vars(template).items() if name != "context"}, owned=True)
+    node.snapshot(lambda template: [*vars(template).values()], template)
+    _refuse_other_contexts(node, template.context)
+
+
+def _describe_context(node: Node, context: Any) -> None:
+    node.title = f"Numba's {type(context).__qualname__}"
+    _refuse_other_contexts(node, context)
+
+
+def _refuse_other_contexts(_node: Node, context: Any) -> None:
+    if context is not cpu_target.typing_context and context is not cpu_target.target_context:
+        msg = f"a {type(context).__qualname__} that is not Numba's own"
+        raise Unidentifiable(msg)
+
+
+def _describe_data_models(node: Node, manager: Any) -> None:
+    """Numba's table of data models, which keeps what it was asked for; what others register in it has names."""
+    node.title = "Numba's data models"
+    if manager is not default_manager:
+        msg = "a table of data models that is not Numba's own"
+        raise Unidentifiable(msg)
+
+
+def has_address(typ: Any) -> bool:
+    """Whether the name of a Numba type contains what could be an address of this process."""
+    return any(map(_could_be_address, ADDRESS.findall(typ.name)))
+
+
+def nameless(typ: Any) -> str:
+    """The name of a Numba type without addresses of this process."""
+    return ADDRESS.sub(lambda match: "" if _could_be_address(match[0]) else match[0], typ.name)
+
+
+def _could_be_address(text: str) -> bool:
+    """Whether a number lies where this process has objects; a colour such as ``#ff0000`` does not."""
+    return int(text.lstrip("0#xX"), 16) >> 32 in _neighbourhoods()
+
+
+@functools.cache
+def _neighbourhoods() -> frozenset[int]:
+    """The parts of the address space, of 4 GiB each, that small, large and Python's own objects lie in, or next to."""
+    found = [id(each) >> 32 for each in (object(), ADDRESS, _neighbourhoods, type, np.ndarray, None)]
+    found.append(np.empty(1 << 20).ctypes.data >> 32)
+    return frozenset(part + step for part in found for step in (-1, 0, 1))
+
+
+def _describe_class_type(node: Node, typ: Any) -> None:
+    node.title = f"jitclass type {typ.class_name}"
+    for field, field_type in typ.struct.items():
+        node.value(f"field {field}", field_type)
+    for kind, members in (("method", typ.jit_methods), ("static method", typ.jit_static_methods)):
+        for name, dispatcher in sorted(members.items()):
+            node.edge(f"{kind} {name}", dispatcher)
+    for name, accessors in sorted(typ.jit_props.items()):
+        for accessor, dispatcher in sorted(accessors.items()):
+            node.edge(f"property {name} {accessor}", dispatcher)
+
+
+def _describe_signature(node: Node, sig: Signature) -> None:
+    node.value("signature", (sig.return_type, sig.args, sig.recvr))
+    if sig.pysig is not None:
+        node.value("parameters", tuple((p.name, int(p.kind), p.default) for p in sig.pysig.parameters.values()))
+
+
+DESCRIBERS: dict[type, Describer] = {
+    Dispatcher: _describe_dispatcher,
+    LiftedCode: _refuse_lifted,
+    UFuncDispatcher: _describe_ufunc_dispatcher,
+    DUFunc: _describe_dufunc,
+    GUFunc: _describe_gufunc,
+    _Intrinsic: _describe_intrinsic,
+    types.Type: _describe_type,
+    Signature: _describe_signature,
+    FunctionTemplate: _describe_template,
+    AttributeTemplate: _describe_template,
+}
+BY_NAME: dict[str, Describer] = {
+    "numba.core.base:BaseContext": _describe_context,
+    "numba.core.datamodel.manager:DataModelManager": _describe_data_models,
+    "numba.core.ccallback:CFunc": _describe_cfunc,
+    "numba.core.typing.context:BaseContext": _describe_context,
+    "numba.cuda.dispatcher:CUDADispatcher": describe_other_dispatcher,
+    "numba.cuda.simulator.kernel:FakeCUDAKernel": _describe_simulated_kernel,
+    "numba.stencils.stencil:StencilFunc": _describe_stencil,
+    "numba.experimental.jitclass.base:JitClassType": _describe_jitclass,
+}

@@ -1,0 +1,307 @@
+"""Descriptions of Python's own kinds of objects: classes, modules, methods, containers."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import gc
+import importlib
+import os
+import re
+import sys
+import weakref
+from abc import ABCMeta
+from importlib.machinery import EXTENSION_SUFFIXES
+from types import (
+    CodeType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+    WrapperDescriptorType,
+)
+from typing import TYPE_CHECKING, Any
+
+from numba.core.typing.templates import AttributeTemplate, FunctionTemplate
+
+from nbcache.glue.identity.attributes import IGNORED_MEMBERS, USUAL_ATTRIBUTES
+from nbcache.glue.identity.bytecode import plan_of
+from nbcache.glue.identity.describe_functions import hand_on
+from nbcache.glue.identity.describe_numba import ADDRESS
+from nbcache.glue.identity.files import file_digest
+from nbcache.glue.identity.graph import Node, Unidentifiable
+from nbcache.glue.identity.instances import HEAP_TYPE, describe_instance, dictionary_of
+from nbcache.glue.identity.ownership import (
+    edition_of,
+    is_toolchain_module,
+    module_name,
+    toolchain_name,
+)
+
+if TYPE_CHECKING:
+    from nbcache.glue.identity.graph import Describer
+
+# -- classes and modules -----------------------------------------------------------------------
+
+
+def _describe_class(node: Node, cls: type) -> None:
+    name = f"{module_name(cls.__module__)}:{cls.__qualname__}"
+    # Not issubclass(), which asks each of the thousands of other templates when it sees a class for the first time.
+    if not {FunctionTemplate, AttributeTemplate}.isdisjoint(cls.__mro__):
+        name = ADDRESS.sub("", name)  # made for a type, and called by its name
+    node.title = f"class {name}"
+    compiled = node.compiled
+    if toolchain_name(cls) is not None or (is_toolchain_module(cls.__module__) and not cls.__flags__ & HEAP_TYPE):
+        return
+    path = _native_file(cls)
+    if path is not None:
+        node.part("file", node.check(file_digest, path), os.path.basename(path))
+        return
+    if type(cls) is not type:  # it may answer for attributes
+        node.edge("metaclass", type(cls))
+    node.watch_attribute(cls, "__bases__", cls.__bases__)
+    for base in cls.__bases__:
+        if base is not object:
+            node.edge("base", base)
+    if issubclass(cls, BaseException) and compiled:
+        # Compiled code only ever names an exception class; what it does is the live class's affair.
+        return
+    node.compiled = False
+    ignored = IGNORED_MEMBERS
+    if issubclass(cls, enum.Enum):
+        ignored |= _describe_enum_members(node, cls, name)
+    elif issubclass(cls, tuple) and "_fields" in vars(cls):
+        # What it was given when it was made; the rest is made from that.
+        ignored |= _MADE_FOR_NAMED_TUPLES
+        node.watch_attribute(cls, "__new__", cls.__new__)
+        node.watch_attribute(cls.__new__, "__defaults__", cls.__new__.__defaults__)
+        node.value("defaults", cls.__new__.__defaults__)
+    for member, value in node.watch_members(cls, ignored=ignored):
+        if not isinstance(value, GetSetDescriptorType | MemberDescriptorType) and not _is_spent(member, value):
+            node.value(f"member {name}: {member}", value)
+    if isinstance(cls, ABCMeta):
+        _describe_registered(node, cls)
+
+
+_MADE_FOR_NAMED_TUPLES = frozenset(
+    {"__new__", "_make", "_replace", "__replace__", "__repr__", "_asdict", "__getnewargs__", "__match_args__"}
+)
+_MADE_FOR_ENUMS = frozenset(
+    {
+        "_member_names_", "_member_map_", "_value2member_map_", "_hashable_values_", "_unhashable_values_",
+        "_unhashable_values_map_", "_new_member_", "__new_member__", "_use_args_", "_member_type_", "_value_repr_",
+        "_singles_mask_", "_all_bits_", "_flag_mask_", "_inverted_", "_iter_member_", "_iter_member_by_value_",
+        "_iter_member_by_def_",
+    }
+)  # fmt: skip
+
+
+def _is_spent(member: str, value: object) -> bool:
+    """Whether it is what ``__slots__`` were read from once."""
+    return member == "__slots__" and not isinstance(value, str | tuple | list | dict)
+
+
+def _describe_enum_members(node: Node, cls: Any, name: str) -> frozenset[str]:
+    """All members, under all their names, aliases and composite flags included; returns what they are called."""
+    for alias, option in cls.__members__.items():
+        node.value(f"member {name}: {alias}", option._value_)
+        if alias != option._name_:
+            node.value(f"alias {name}: {alias}", option._name_)
+        node.snapshot(lambda option: [option._value_], option)
+        state = {k: v for k, v in (dictionary_of(option) or {}).items() if k not in _STATE_OF_ENUM_MEMBERS}
+        if state:
+            node.value(f"state {name}: {alias}", state, owned=True)
+            node.snapshot(lambda option: [*vars(option).values()], option)
+    return _MADE_FOR_ENUMS | cls.__members__.keys()
+
+
+_STATE_OF_ENUM_MEMBERS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_"})
+
+
+_registry_of = importlib.import_module("_abc")._get_dump  # nothing says what types it has
+
+
+def _describe_registered(node: Node, cls: Any) -> None:
+    found = node.check(_names_of_registered, cls)
+    node.part("registered", found, found.decode())
+    for registered in _registered_with(cls):
+        node.edge("registered", registered)
+
+
+def _registered_with(cls: Any) -> list[type]:
+    """The classes that were registered as an abstract one's subclasses."""
+    found = [known() for known in _registry_of(cls)[0]]
+    return sorted((each for each in found if each is not None), key=lambda each: (each.__module__, each.__qualname__))
+
+
+def _names_of_registered(cls: Any) -> bytes:
+    return " ".join(f"{each.__module__}:{each.__qualname__}" for each in _registered_with(cls)).encode()
+
+
+def _native_file(cls: type) -> str | None:
+    """The file of an extension module that *cls* comes from, if nobody can set attributes of *cls* later."""
+    if cls.__flags__ & HEAP_TYPE and not cls.__flags__ & _IMMUTABLE_TYPE:
+        return None
+    path = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    return path if path is not None and path.endswith(tuple(EXTENSION_SUFFIXES)) else None
+
+
+_IMMUTABLE_TYPE = 1 << 8  # CPython's Py_TPFLAGS_IMMUTABLETYPE
+
+
+def _describe_enum_member(node: Node, member: enum.Enum) -> None:
+    node.title = f"enum member {member.name}"
+    node.edge("class", type(member))
+    node.value("value", (member._name_, member._value_))
+    state = {k: v for k, v in (dictionary_of(member) or {}).items() if k not in _STATE_OF_ENUM_MEMBERS}
+    node.snapshot(lambda member: [member._value_, *vars(member).values()], member)
+    node.value("state", state, owned=True)
+
+
+def _describe_module(node: Node, module: ModuleType) -> None:
+    node.title = f"module {module_name(module.__name__)}"
+    edition = edition_of(module)
+    hand_on(node, module, edition)
+    if edition is not None:
+        node.part("edition", edition.encode(), edition)
+        return
+    path = getattr(module, "__file__", None)
+    if path is None:
+        msg = f"the module {module.__name__} as a value"
+        raise Unidentifiable(msg)
+    node.part("file", node.check(file_digest, path), os.path.basename(path))
+
+
+# -- everything else ---------------------------------------------------------------------------
+
+
+def _describe_descriptor(node: Node, descriptor: Any) -> None:
+    owner = descriptor.__objclass__
+    node.title = f"descriptor {owner.__module__}:{descriptor.__qualname__}"
+    node.edge("owner", owner)
+
+
+def _describe_method(node: Node, method: MethodType) -> None:
+    node.title = "bound method"
+    node.edge("function", method.__func__)
+    node.value("self", method.__self__)
+
+
+def _describe_property(node: Node, prop: property) -> None:
+    for label in ("fget", "fset", "fdel"):
+        node.value(label, getattr(prop, label))
+
+
+def _describe_wrapped(node: Node, wrapper: Any) -> None:
+    node.value("function", wrapper.__func__)
+    attributes = dictionary_of(wrapper) or {}
+    node.snapshot(lambda wrapper: [*(dictionary_of(wrapper) or {}).values()], wrapper)
+    own = {name: value for name, value in attributes.items() if name not in USUAL_ATTRIBUTES}
+    if own:
+        node.value("attributes", own, owned=True)
+
+
+def _describe_cached_property(node: Node, prop: Any) -> None:
+    node.value("function", prop.func)
+    node.value("name", prop.attrname)
+
+
+def _describe_mapping(node: Node, mapping: Any) -> None:
+    (behind,) = gc.get_referents(mapping)  # its own methods may be overridden
+    node.edge("mapping", behind)
+
+
+def _describe_code(node: Node, code: CodeType) -> None:
+    plan = plan_of(code)
+    node.part("code", plan.digest, plan.digest.hex()[:12])
+
+
+def _describe_pattern(node: Node, pattern: re.Pattern[Any]) -> None:
+    node.value("pattern", (pattern.pattern, pattern.flags))
+
+
+def _describe_container(node: Node, value: Any) -> None:
+    node.title = type(value).__name__
+    if type(value) in {dict, list, set, frozenset}:
+        node.value("value", value, owned=True)
+    else:
+        describe_instance(node, value)
+
+
+def _describe_logger(node: Node, logger: Any) -> None:
+    """A logger, as far as it decides what is logged; not where to."""
+    node.title = f"logger {logger.name}"
+    for label in ("level", "disabled", "propagate", "parent", "manager"):
+        value = getattr(logger, label)
+        node.watch_attribute(logger, label, value)
+        if label != "manager":
+            node.value(label, value)
+    node.value("filters", logger.filters)
+    handlers = [(type(each).__module__, type(each).__qualname__, each.level) for each in logger.handlers]
+    node.value("handlers", handlers, owned=True)
+    node.snapshot(lambda logger: [part for each in logger.handlers for part in (each, each.level)], logger)
+    node.watch_attribute(logger.manager, "disable", logger.manager.disable)
+    node.value("disabled below", logger.manager.disable)
+    if not is_toolchain_module(type(logger).__module__):
+        node.edge("class", type(logger))
+        usual = vars(logger.root).keys()
+        node.value("state", {name: value for name, value in vars(logger).items() if name not in usual}, owned=True)
+        node.snapshot(lambda logger: [*vars(logger).values()], logger)
+
+
+def _describe_weak_reference(node: Node, reference: weakref.ref[Any]) -> None:
+    node.title = "weak reference"
+    node.volatile = True  # what is watched is held
+    node.value("referent", reference())
+    node.value("callback", reference.__callback__)
+
+
+_FIELD_OF_TUPLE = importlib.import_module("_collections")._tuplegetter
+
+
+def _describe_field_of_tuple(node: Node, getter: Any) -> None:
+    node.title = "field of a named tuple"
+    node.value("position", getter.__reduce__()[1][0])
+    node.watch_attribute(getter, "__doc__", getter.__doc__)
+    node.value("documentation", getter.__doc__)
+
+
+def _describe_type_variable(node: Node, variable: Any) -> None:
+    node.title = f"type variable {variable.__name__}"
+    node.value("limits", (variable.__bound__, variable.__constraints__, variable.__covariant__,
+                          variable.__contravariant__))  # fmt: skip
+
+
+def _describe_tuple(node: Node, value: tuple[Any, ...]) -> None:
+    node.title = "tuple"
+    node.value("items", tuple(tuple.__iter__(value)))
+
+
+DESCRIBERS: dict[type, Describer] = {
+    type: _describe_class,
+    enum.Enum: _describe_enum_member,
+    ModuleType: _describe_module,
+    WrapperDescriptorType: _describe_descriptor,
+    MethodDescriptorType: _describe_descriptor,
+    MethodType: _describe_method,
+    property: _describe_property,
+    staticmethod: _describe_wrapped,
+    classmethod: _describe_wrapped,
+    functools.cached_property: _describe_cached_property,
+    MappingProxyType: _describe_mapping,
+    CodeType: _describe_code,
+    re.Pattern: _describe_pattern,
+    weakref.ref: _describe_weak_reference,
+    _FIELD_OF_TUPLE: _describe_field_of_tuple,
+    tuple: _describe_tuple,
+    dict: _describe_container,
+    list: _describe_container,
+    set: _describe_container,
+    frozenset: _describe_container,
+}
+BY_NAME: dict[str, Describer] = {
+    "logging:Logger": _describe_logger,
+    "typing:TypeVar": _describe_type_variable,
+}
