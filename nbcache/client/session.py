@@ -167,7 +167,7 @@ class ClientSession:
 
     def _look_up(self, identify: Callable[[], Unit | None], target_context: Any) -> Any | None:
         from nbcache.glue.capture.compilations import Frame, new_build
-        from nbcache.glue.identity.graph import Unidentifiable
+        from nbcache.glue.identity.node import Unidentifiable
 
         if not self.enabled:
             return None
@@ -240,11 +240,11 @@ class ClientSession:
 
     def _finished(self, frame: Frame, unit: Unit) -> tuple[float, float, dict[str, Any], str]:
         """Seconds in all and on its own, the uses, and the past that they need, of a compilation that ends."""
-        from nbcache.glue.capture import witness
+        from nbcache.glue.capture import readings
         from nbcache.glue.overloads import effects
 
         seconds, own = self.frames.finished()
-        witness.settle(frame)
+        readings.settle(frame)
         self.maker.close(frame)
         unit.meets(self.maker.extensions.relevant(frame.consulted.packed))
         unit.asks = tuple(frame.consulted.asks)
@@ -330,7 +330,7 @@ class ClientSession:
     # -- finding ---------------------------------------------------------------------------------
 
     def _identify(self, owner: Any, sig: Any) -> Unit | str:
-        from nbcache.glue.identity.graph import Unidentifiable
+        from nbcache.glue.identity.node import Unidentifiable
         from nbcache.glue.keys.units import unit_for
 
         self.maker.prepare()

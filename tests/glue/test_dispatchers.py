@@ -90,7 +90,7 @@ def test_a_subclass_that_was_called_is_the_same(digest):
 KERNELS = textwrap.dedent("""
     import json, sys
     from numba import cuda, njit, objmode
-    from nbcache.glue.identity.graph import Unidentifiable
+    from nbcache.glue.identity.node import Unidentifiable
     from nbcache.glue.keys.units import KeyMaker
     digest = KeyMaker().engine.digest
     def made(k, **options):

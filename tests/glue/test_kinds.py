@@ -29,7 +29,7 @@ import pytest
 from numba import njit
 from numba.core import types as nbtypes
 
-from nbcache.glue.identity.graph import Unidentifiable
+from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.keys.units import KeyMaker
 
 

@@ -11,7 +11,7 @@ import pytest
 from numba import njit
 
 from nbcache.client import session
-from nbcache.glue.identity.graph import Unidentifiable
+from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.keys.units import KeyMaker, unit_for
 
 

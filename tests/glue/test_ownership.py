@@ -16,8 +16,8 @@ from numba import njit
 from numba import types as types_of_numba
 from numba.core.registry import cpu_target
 
-from nbcache.glue.identity import ownership, registrations
-from nbcache.glue.identity.graph import Unidentifiable
+from nbcache.glue.identity import ownership
+from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.keys.units import KeyMaker
 
 
@@ -140,6 +140,7 @@ from nbcache.glue.keys.units import KeyMaker
 def f(x):
     return statistics.helper(x)
 import numba, os, json
+from nbcache.glue.identity import registered
 from nbcache.glue.identity import registrations
 from nbcache.glue.identity import ownership
 print(KeyMaker().engine.digest(f).hex(), ownership.is_toolchain_module("os"), ownership.is_toolchain_module("json.decoder"),
@@ -186,7 +187,6 @@ def test_a_library_in_an_archive(tmp_path):
         sys.path.insert(0, sys.argv[1])
         import statistics
         assert "library.zip" in statistics.__file__
-        from nbcache.glue.identity import registrations
         from nbcache.glue.identity import ownership
         print(ownership.is_toolchain_module("statistics"), ownership.toolchain_name(statistics.mean))
     """)
@@ -288,8 +288,10 @@ def test_somebodys_among_many(made):
 def test_for_whom_it_is_registered(key):
     from numba.core.typing.builtins import Len
 
-    assert registrations._are_numbas([Len], [len])
-    assert not registrations._are_numbas([Len], [len, key])
+    from nbcache.glue.identity import registered
+
+    assert registered.are_numbas([Len], [len])
+    assert not registered.are_numbas([Len], [len, key])
 
 
 def test_nobody_extends_numba():
@@ -297,7 +299,7 @@ def test_nobody_extends_numba():
         from numba.core.registry import cpu_target
         from nbcache.glue.identity import registrations
         looked = []
-        registrations._is_others = lambda *args: looked.append(args)
+        registrations.is_others = lambda *args: looked.append(args)
         index = registrations.ExtensionIndex()
         context = cpu_target.typing_context
         context.refresh()

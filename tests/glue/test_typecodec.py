@@ -23,7 +23,8 @@ from numba.core.typing import signature
 from numba.experimental import jitclass, structref
 
 from nbcache.glue.requests import types as typecodec
-from nbcache.glue.requests.types import MAX_DEPTH, MAX_NODES, Undecodable, Unencodable, decode, encode
+from nbcache.glue.requests.fields import MAX_DEPTH, MAX_NODES, Undecodable, Unencodable
+from nbcache.glue.requests.types import decode, encode
 
 
 class Point(NamedTuple):

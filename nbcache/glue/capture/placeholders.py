@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from nbcache.glue.capture.compilations import Frame
-    from nbcache.glue.identity.graph import Node
+    from nbcache.glue.identity.node import Node
 
 _SPELLING = re.compile(rb"nbcache![0-9a-z]{24}\.[0-9]+!")
 Definition = tuple[Any, ...]

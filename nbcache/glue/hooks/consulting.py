@@ -16,7 +16,7 @@ from numba.core import types
 from nbcache.glue.identity import consulted
 from nbcache.glue.identity.consulted import Consulted
 from nbcache.glue.identity.ownership import is_toolchain_definition
-from nbcache.glue.identity.registrations import is_native
+from nbcache.glue.identity.registered import is_native
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -6,7 +6,7 @@ import functools
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from nbcache.glue.identity.graph import MARK, Node
+from nbcache.glue.identity.node import MARK, Node
 
 if TYPE_CHECKING:
     pass

@@ -37,8 +37,8 @@ from nbcache.glue.identity import (
 )
 from nbcache.glue.identity.describe_numba import describe_other_dispatcher
 from nbcache.glue.identity.foreign import CFuncPtr
-from nbcache.glue.identity.graph import HandedOn, Node
 from nbcache.glue.identity.instances import add_state, describe_instance, dictionary_of
+from nbcache.glue.identity.node import HandedOn, Node
 from nbcache.glue.identity.ownership import (
     is_numba_type,
     is_toolchain_module,
@@ -47,7 +47,7 @@ from nbcache.glue.identity.ownership import (
 from nbcache.glue.identity.referred import Referred, describe_referred
 
 if TYPE_CHECKING:
-    from nbcache.glue.identity.graph import Describer
+    from nbcache.glue.identity.node import Describer
     from nbcache.glue.identity.registrations import ExtensionIndex
 
 

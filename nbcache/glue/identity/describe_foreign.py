@@ -18,8 +18,8 @@ from nbcache.glue.identity.attributes import IGNORED_MEMBERS
 from nbcache.glue.identity.cython import exported_as
 from nbcache.glue.identity.files import file_digest
 from nbcache.glue.identity.foreign import CFuncPtr, address_of, cffi_signature, is_cffi_function
-from nbcache.glue.identity.graph import Node, Unidentifiable
 from nbcache.glue.identity.instances import describe_instance
+from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
     is_toolchain_module,
 )
@@ -27,7 +27,7 @@ from nbcache.glue.identity.ownership import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nbcache.glue.identity.graph import Describer
+    from nbcache.glue.identity.node import Describer
 
 # -- foreign -----
 

@@ -33,7 +33,7 @@ from nbcache.glue.identity import imported
 from nbcache.glue.identity.attributes import describe_attributes
 from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED, plan_of
 from nbcache.glue.identity.exact import encode_atom
-from nbcache.glue.identity.graph import MISSING, HandedOn, Node, Unidentifiable
+from nbcache.glue.identity.node import MISSING, HandedOn, Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
     edition_of,
     has_toolchain_globals,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from nbcache.glue.identity.bytecode import CodePlan, Read
-    from nbcache.glue.identity.graph import Describer
+    from nbcache.glue.identity.node import Describer
 
 _builtins = vars(sys.modules["builtins"])
 

@@ -27,7 +27,7 @@ from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.identity.attributes import attributes_of_any, describe_attributes
 from nbcache.glue.identity.describe_functions import function_name
-from nbcache.glue.identity.graph import Node, Unidentifiable
+from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
     is_toolchain_definition,
     module_name,
@@ -38,7 +38,7 @@ from nbcache.glue.identity.past import LOOPS, past_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nbcache.glue.identity.graph import Describer
+    from nbcache.glue.identity.node import Describer
 
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}|#[0-9a-fA-F]{4,}")
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nbcache.glue.identity.exact import encode_dtype, extras_of
-from nbcache.glue.identity.graph import Node, Unidentifiable
+from nbcache.glue.identity.node import Node, Unidentifiable
 
 if TYPE_CHECKING:
-    from nbcache.glue.identity.graph import Describer
+    from nbcache.glue.identity.node import Describer
 
 # -- NumPy -------------------------------------------------------------------------------------
 

@@ -31,8 +31,8 @@ from nbcache.glue.identity.bytecode import plan_of
 from nbcache.glue.identity.describe_functions import hand_on
 from nbcache.glue.identity.describe_numba import ADDRESS
 from nbcache.glue.identity.files import file_digest
-from nbcache.glue.identity.graph import Node, Unidentifiable
 from nbcache.glue.identity.instances import HEAP_TYPE, describe_instance, dictionary_of
+from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
     edition_of,
     is_toolchain_module,
@@ -41,7 +41,7 @@ from nbcache.glue.identity.ownership import (
 )
 
 if TYPE_CHECKING:
-    from nbcache.glue.identity.graph import Describer
+    from nbcache.glue.identity.node import Describer
 
 # -- classes and modules -----------------------------------------------------------------------
 

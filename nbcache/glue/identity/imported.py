@@ -14,7 +14,7 @@ from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nbcache.glue.identity.bytecode import nested_codes, plan_of
-from nbcache.glue.identity.graph import MISSING
+from nbcache.glue.identity.node import MISSING
 from nbcache.glue.identity.ownership import cell_values, is_toolchain_module
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from weakref import WeakKeyDictionary
 
 from llvmlite import ir
 
-from nbcache.glue.identity.graph import MARK, MISSING, Node, Unidentifiable
+from nbcache.glue.identity.node import MARK, MISSING, Node, Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.passing import let_pass, suppressed
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from nbcache.glue.identity.ownership import module_name, resolve
 
 if TYPE_CHECKING:
-    from nbcache.glue.identity.graph import Node
+    from nbcache.glue.identity.node import Node
 
 _known: dict[int, tuple[weakref.ref[Any], Referred]] = {}
 

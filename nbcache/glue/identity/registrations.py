@@ -18,84 +18,47 @@ from __future__ import annotations
 import abc
 import functools
 import hashlib
-import importlib
 import sys
 from collections import Counter
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from numba.core import imputils, pythonapi
 from numba.core.datamodel import default_manager
 from numba.core.registry import cpu_target
 from numba.core.rewrites import rewrite_registry
-from numba.core.types.abstract import Type
 from numba.core.typing import templates
 from numba.core.typing.asnumbatype import as_numba_type
 from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue.identity import consulted, told
 from nbcache.glue.identity.consulted import EVERYTHING, is_type_class
-from nbcache.glue.identity.graph import Unidentifiable, are_same
-from nbcache.glue.identity.instances import HEAP_TYPE
+from nbcache.glue.identity.node import Unidentifiable, are_same
 from nbcache.glue.identity.ownership import (
-    are_toolchain_definitions,
-    cell_values,
     is_numba_type,
     is_toolchain_definition,
     judging_once,
 )
+from nbcache.glue.identity.registered import (
+    REMEMBERED,
+    Registration,
+    are_numbas,
+    asks_of,
+    chooser_of,
+    identified,
+    is_others,
+    lowered_for,
+    module_of,
+    of_type,
+    only_types,
+    speaks_for_others,
+    undecorated,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
-    from nbcache.glue.identity.graph import IdentityEngine, Scope
-
-_FIRST = frozenset(
-    "numba.core.typing." + name
-    for name in (
-        "builtins", "cffi_utils", "cmathdecl", "enumdecl", "listdecl", "mathdecl", "npydecl", "setdecl", "dictdecl",
-    )
-)  # fmt: skip
-"""Whose templates come first: ``builtins`` is there once Numba is imported; the others have registries of their own,
-which a typing context installs ahead of Numba's registry of built-in things."""
-
-
-@functools.cache
-def is_native(template: type) -> bool:
-    """Whether nobody who registers a template in the usual way gets ahead of this one."""
-    own = any(base.__module__ in _FIRST for base in template.__mro__[:2])
-    return own and not _is_foreign_registration(template)
-
-
-_REMEMBERED = 4096
-"""Of how many sets of names it is remembered which are relevant; small functions share theirs."""
-
-
-class Registration:
-    """One thing registered by others: *registered* for *key*, declared for types; *label* is for people.
-
-    ``rank``: how many were registered for the key before it, Numba's included, or "late" once that says nothing:
-    when something had been looked up, Numba would have loaded all of its own.
-    """
-
-    __slots__ = ("formal", "key", "label", "rank", "registered")
-
-    def __init__(self, label: str, key: object, registered: Any, formal: tuple[Any, ...], rank: str) -> None:
-        self.label = label
-        self.rank = rank
-        self.key = key
-        self.registered = registered
-        self.formal = formal
-
-
-def chooser_of(template: Any) -> Any | None:
-    """The function that an overload's or intrinsic's template asks, None for other templates."""
-    if isinstance(template, type):
-        for base, field in ((templates._OverloadFunctionTemplate, "_overload_func"),
-                            (templates._IntrinsicTemplate, "_definition_func")):  # fmt: skip
-            if base in template.__mro__:
-                return getattr(template, field)
-    return None
+    from nbcache.glue.identity.graph import IdentityEngine
+    from nbcache.glue.identity.node import Scope
 
 
 class ExtensionIndex:
@@ -160,7 +123,7 @@ class ExtensionIndex:
             return ()
         found = self._relevant.get(packed)
         if found is None:
-            if len(self._relevant) >= _REMEMBERED:
+            if len(self._relevant) >= REMEMBERED:
                 self._relevant.clear()
             found = self._relevant[packed] = self.relevant_among(consulted.split(packed))
         return found
@@ -230,7 +193,7 @@ class ExtensionIndex:
         """The modules that registered anything, as far as another process can import them."""
         if self._count != self._modules[0]:
             everything = (each for filed in self._filed.values() for each in filed)
-            self._modules = (self._count, frozenset(map(_module_of, everything)) - {"__main__"})
+            self._modules = (self._count, frozenset(map(module_of, everything)) - {"__main__"})
         return sorted(name for name in self._modules[1] if name in sys.modules)
 
     def digest(self, name: bytes, engine: IdentityEngine) -> bytes:
@@ -253,10 +216,10 @@ class ExtensionIndex:
 
     def _digest(self, each: Registration, engine: IdentityEngine) -> bytes:
         if self.asks_for_types(each.registered):
-            return _asked(each)
+            return asks_of(each)
         if hasattr(each.registered, "_overload_func") or chooser_of(each.registered) is not None:
             # In lists, as what runs.
-            return _asked(each) + b"".join(engine.digest([part]) for part in _identified(each.registered))
+            return asks_of(each) + b"".join(engine.digest([part]) for part in identified(each.registered))
         known = self._digests.get(id(each))
         if known is None or not known[2].unchanged():
             refused = self._refused.get(id(each))
@@ -312,20 +275,20 @@ class ExtensionIndex:
         keys = [*(template.key for template in (*functions, *attributes)), *(value for value, _typ in values)]
         counts = self._namesakes.setdefault((id(registry), "functions"), Counter())
         counts_of_values = self._namesakes.setdefault((id(registry), "globals"), Counter())
-        if _are_numbas([*functions, *attributes, *(template for _value, template in asked)], keys):
+        if are_numbas([*functions, *attributes, *(template for _value, template in asked)], keys):
             counts.update(map(id, (template.key for template in functions)))  # the registry keeps them alive
             counts_of_values.update(id(value) for value, _typ in values)
             return
         for template in functions:
-            if _is_others(template, template.key):
+            if is_others(template, template.key):
                 self._file_template(template.key, template, counts[id(template.key)], late=late)
             counts[id(template.key)] += 1
         for template in attributes:
-            if _is_others(template, template.key):
+            if is_others(template, template.key):
                 self._file_attributes(template)
         for value, typ in values:
             for template in getattr(typ, "templates", ()):
-                if _is_others(template, value):
+                if is_others(template, value):
                     self._file_template(value, template, counts_of_values[id(value)], late=late)
             counts_of_values[id(value)] += 1
 
@@ -352,37 +315,37 @@ class ExtensionIndex:
     def _read_lowering(self, registry: Any) -> None:
         for implementation, function, signature in self._news(registry, "functions"):
             # What an intrinsic's typing half answered is registered for itself.
-            if implementation is not function and _is_others(implementation, function, signature):
-                self._file(_lowered(function, signature), "lowering", function, implementation, signature)
+            if implementation is not function and is_others(implementation, function, signature):
+                self._file(lowered_for(function, signature), "lowering", function, implementation, signature)
         for field in ("getattrs", "setattrs"):
             for decorated, name, signature in self._news(registry, field):
-                implementation = _undecorated(decorated)
-                if _is_others(implementation, None, signature):
+                implementation = undecorated(decorated)
+                if is_others(implementation, None, signature):
                     general = EVERYTHING if name is None else consulted.attribute(name)
-                    self._file(_of_type(signature) or general, field, None, implementation, signature)
+                    self._file(of_type(signature) or general, field, None, implementation, signature)
         for field in ("casts", "constants"):
             for implementation, signature in self._news(registry, field):
-                if _is_others(implementation, None, signature):
-                    self._file(_of_type(signature) or EVERYTHING, field, None, implementation, signature)
+                if is_others(implementation, None, signature):
+                    self._file(of_type(signature) or EVERYTHING, field, None, implementation, signature)
 
     def _read_rewrites(self) -> None:
         for kind, classes in rewrite_registry.rewrites.items():
             start = self._positions.get((id(rewrite_registry), kind), 0)
             self._positions[id(rewrite_registry), kind] = len(classes)
-            for cls in filter(_is_others, classes[start:]):
+            for cls in filter(is_others, classes[start:]):
                 self._file(EVERYTHING, f"rewrite {kind}", None, cls)
 
     def _read_tables(self) -> None:
         for label, table in self._tables:
-            if label not in self._seen and _are_numbas([*table.values()], [*table]):
+            if label not in self._seen and are_numbas([*table.values()], [*table]):
                 continue
             seen = self._seen.setdefault(label, {})
             for cls, registered in table.items():
                 # What is registered for an abstract base class may be for whoever is said to be one.
-                general = is_toolchain_definition(cls) or (label == "typeof" and _speaks_for_others(cls))
+                general = is_toolchain_definition(cls) or (label == "typeof" and speaks_for_others(cls))
                 if seen.get(cls) != (registered, general):
                     seen[cls] = (registered, general)
-                    if not _is_others(registered, cls):
+                    if not is_others(registered, cls):
                         continue
                     name = EVERYTHING
                     if not general:
@@ -395,14 +358,14 @@ class ExtensionIndex:
             if told.own_annotations.get(kind) != typ and seen.get(kind) is not typ:
                 seen[kind] = typ
                 self._file(consulted.annotation(kind), "annotation", kind, typ)
-        for function in filter(_is_others, self._news(as_numba_type, "functions")):
+        for function in filter(is_others, self._news(as_numba_type, "functions")):
             self._file(consulted.ANY_ANNOTATION, "annotation", None, function)
 
     def _read_conversions(self) -> None:
         news = told.conversions[self._conversions :]
         self._conversions += len(news)
         for fromty, toty, relation in news:
-            name = _of_type((fromty, toty)) or EVERYTHING
+            name = of_type((fromty, toty)) or EVERYTHING
             self._file(name, f"{relation} conversion to {toty} from", None, fromty, (fromty, toty), rank=relation)
 
     def _file(
@@ -415,7 +378,7 @@ class ExtensionIndex:
             return
         label = f"{label} {getattr(registered, '__qualname__', registered)!s}"
         filed.append(Registration(label, key, registered, formal, rank))
-        if _only_types(registered):
+        if only_types(registered):
             self._typing.add(registered)
         self._count += 1
         if any(each.key is not key for each in filed):
@@ -436,168 +399,3 @@ def _tables() -> list[tuple[str, Any]]:
         ("reflection", pythonapi._reflectors.functions),
         ("typeof", typeof_impl.registry),
     ]
-
-
-def _only_types(template: Any) -> bool:
-    """Whether all that matters of a template of others is the signatures that it answers with."""
-    if not isinstance(template, type) or hasattr(template, "_overload_func") or chooser_of(template) is not None:
-        return False
-    # Not issubclass(), which asks each of the thousands of other templates when it sees a class for the first time.
-    if {templates.AbstractTemplate, templates.CallableTemplate}.isdisjoint(template.__mro__):
-        return False
-    made_here = [base for base in template.__mro__[:-1] if vars(templates).get(base.__qualname__) is not base]
-    return all(set(vars(base)) <= _OF_TEMPLATES_THAT_TYPE for base in made_here)
-
-
-_OF_TEMPLATES_THAT_TYPE = frozenset(
-    {
-        "__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__firstlineno__", "__static_attributes__",
-        "__annotations__", "key", "generic", "prefer_literal", "unsafe_casting", "exact_match_required", "metadata",
-        "recvr", "__abstractmethods__", "_abc_impl",
-    }
-)  # fmt: skip
-"""What a template may define of which `_asked` or its answers tell."""
-
-
-def _speaks_for_others(cls: type) -> bool:
-    """Whether a class that isn't derived from *cls* may count as a subclass of it."""
-    if type(cls).__subclasscheck__ is type.__subclasscheck__:
-        return False
-    if type(cls).__subclasscheck__ is not abc.ABCMeta.__subclasscheck__ or _registered_with(cls)[0]:
-        return True
-    asked = next(base for base in cls.__mro__ if "__subclasshook__" in vars(base))
-    # Those of the standard library answer for the class itself that they are written in, and for none derived from it.
-    if asked is cls or asked.__module__ not in {"builtins", "collections.abc", "typing"}:
-        return True
-    subclasses: list[type] = type.__subclasses__(cls)
-    return any(map(_speaks_for_others, subclasses))
-
-
-_registered_with = importlib.import_module("_abc")._get_dump  # nothing says what types it has
-
-
-def _lowered(function: object, signature: Iterable[Any]) -> bytes:
-    """Lowering for one's own types says nothing to who has none of these."""
-    return _of_type(signature) or consulted.called(function)
-
-
-def _of_type(signature: Iterable[Any]) -> bytes | None:
-    """The name of the first class of types in a signature that isn't Numba's."""
-    for formal in signature or ():
-        cls = formal if isinstance(formal, type) else type(formal)
-        if is_type_class(cls) and not is_toolchain_definition(cls):
-            return consulted.type_class(cls)
-    return None
-
-
-def _asked(each: Registration) -> bytes:
-    """What counts of a template whose chooser is asked: how it is asked, and what is made of its answer."""
-    template = each.registered
-    chooser = getattr(template, "_overload_func", None) or chooser_of(template)
-    options = sorted((name, repr(value)) for name, value in _options(template) if type(value) in _PLAIN)
-    inline = getattr(template, "_inline", None)
-    fields = (
-        consulted.spelling_of(each.key), consulted.spelling_of(chooser), options, getattr(template, "_strict", None),
-        template.prefer_literal, sorted(template.metadata.items()),
-        getattr(template, "unsafe_casting", None), getattr(template, "exact_match_required", None),
-        None if inline is None else (inline.is_never_inline, inline.is_always_inline),
-    )  # fmt: skip
-    return repr(fields).encode("utf-8", "surrogatepass")
-
-
-_PLAIN = frozenset({bool, int, str, type(None)})
-
-
-def _options(template: Any) -> list[tuple[str, Any]]:
-    """What the implementations that an overload's chooser returns are compiled with."""
-    return sorted(getattr(template, "_jit_options", {}).items())
-
-
-def _identified(template: Any) -> Iterator[object]:
-    """What counts of such a template besides `_asked`, by its content: it isn't asked, or has no words of its own."""
-    chooser = chooser_of(template) or getattr(template, "_overload_func", None)
-    if is_toolchain_definition(chooser):
-        yield chooser
-    options = [(name, value) for name, value in _options(template) if type(value) not in _PLAIN]
-    if options:
-        yield options
-    inline = getattr(template, "_inline", None)
-    if inline is not None and not (inline.is_never_inline or inline.is_always_inline):
-        yield inline.value
-
-
-def _is_foreign_registration(registered: Any) -> bool:
-    """Whether somebody else's code is behind a function or template that is registered.
-
-    Templates are often made by Numba around somebody's function: an overload's chooser, the typing
-    function of ``@type_callable``.
-    """
-    if not isinstance(registered, type):
-        return not is_toolchain_definition(registered)
-    members = vars(registered)
-    for field in ("_overload_func", "_definition_func"):
-        if field in members:
-            return not is_toolchain_definition(members[field].__func__)
-    if not is_toolchain_definition(registered):
-        return True
-    if getattr(sys.modules[registered.__module__], registered.__name__, None) is registered:
-        return False
-    return next(foreign_parts(registered), None) is not None
-
-
-def _is_others(registered: Any, key: object = None, signature: Iterable[Any] | None = ()) -> bool:
-    """Whether a registration concerns anybody: something of others is registered, or it is for something of theirs."""
-    if _is_foreign_registration(registered):
-        return True
-    # Numba's templates register something themselves when they are first used, which adds nothing to them.
-    if getattr(registered, "__module__", "") == templates.__name__:
-        return False
-    return _is_somebodys(key) or any(map(_is_somebodys, signature or ()))
-
-
-def _are_numbas(registered: list[Any], keys: list[Any]) -> bool:
-    """Whether none of these is others', nor for anything of theirs: one look is enough when nobody extends Numba.
-
-    May say no where it is so; then `_is_others` tells for each.
-    """
-    kinds = {id(type(key)): type(key) for key in keys}.values()  # others' metaclasses say what is equal
-    classes = [kind for kind in kinds if Type in kind.__mro__] + [key for key in keys if issubclass(type(key), type)]
-    functions = [key for key in keys if type(key) is FunctionType]
-    return are_toolchain_definitions([*registered, *functions, *(cls for cls in classes if cls.__flags__ & HEAP_TYPE)])
-
-
-def _is_somebodys(key: object) -> bool:
-    """Whether what something is registered for is others': their function, or a class of theirs.
-
-    Then it counts even if Numba's own code is what was registered, as it is by ``make_attribute_wrapper``, or where a
-    type of one's own is given a data model of Numba's.
-    """
-    if is_numba_type(key):
-        key = type(key)
-    if isinstance(key, type) and not key.__flags__ & HEAP_TYPE:
-        return False  # Python and Numba have native classes that are found under no name
-    return isinstance(key, FunctionType | type) and not is_toolchain_definition(key)
-
-
-def foreign_parts(template: type) -> Iterator[FunctionType]:
-    """Somebody's functions inside a template that Numba made around them."""
-    for member in vars(template).values():
-        for part in (member, *cell_values(member)):
-            if isinstance(part, FunctionType) and not is_toolchain_definition(part):
-                yield part
-
-
-def _undecorated(implementation: Any) -> Any:
-    """The user's function inside the closure that ``lower_getattr`` makes around it."""
-    return next((value for value in cell_values(implementation) if callable(value)), implementation)
-
-
-def _module_of(each: Registration) -> str:
-    """The module of a function or template that is registered; where that is Numba's, of what it is registered for."""
-    registered = each.registered
-    chooser = getattr(registered, "_overload_func", None) or getattr(registered, "_definition_func", None)
-    if chooser is None and isinstance(registered, type) and is_toolchain_definition(registered):
-        chooser = next(foreign_parts(registered), None)
-    if not _is_foreign_registration(registered):
-        chooser = next(filter(_is_somebodys, (each.key, *each.formal)), chooser)
-    return str(getattr(chooser or registered, "__module__", ""))

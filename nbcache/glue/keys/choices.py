@@ -27,16 +27,16 @@ from numba.core.typing import templates
 
 from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.consulted import Ask
-from nbcache.glue.identity.graph import Unidentifiable
+from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition
-from nbcache.glue.identity.registrations import chooser_of, foreign_parts
+from nbcache.glue.identity.registered import chooser_of, foreign_parts
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from nbcache.glue.capture.compilations import Frame
-    from nbcache.glue.identity.graph import Scope
+    from nbcache.glue.identity.node import Scope
     from nbcache.glue.keys.units import KeyMaker
 
 NO_ANSWER = b"none"

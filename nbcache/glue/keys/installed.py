@@ -32,7 +32,7 @@ import numpy as np
 from numba.core import entrypoints
 from numba.core.typing.typeof import typeof_impl
 
-from nbcache.glue.capture.witness import environment_variable, reads_for_others
+from nbcache.glue.capture.readings import environment_variable, reads_for_others
 from nbcache.glue.hooks import shortcuts
 from nbcache.glue.identity import told
 from nbcache.glue.identity.instances import dictionary_of

@@ -35,7 +35,8 @@ from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.consulted import Consulted, split
 from nbcache.glue.identity.describe import Describers, is_compilable
 from nbcache.glue.identity.describe_functions import function_name
-from nbcache.glue.identity.graph import IdentityEngine, Unidentifiable
+from nbcache.glue.identity.graph import IdentityEngine
+from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.registrations import ExtensionIndex
 from nbcache.glue.keys.choices import Choices
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from types import FunctionType
 
     from nbcache.glue.identity.consulted import Ask
-    from nbcache.glue.identity.graph import Node, Scope
+    from nbcache.glue.identity.node import Node, Scope
 
 KEY_VERSION = 3
 MOST_BEYOND = 5_000

@@ -33,7 +33,7 @@ from numba.core.targetconfig import ConfigStack
 
 from nbcache.glue.capture.compilations import Effect
 from nbcache.glue.capture.placeholders import Unresolvable
-from nbcache.glue.identity.graph import Unidentifiable
+from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
 from nbcache.glue.identity.past import CHOOSER, LOOPS, Promise, past_of
 from nbcache.glue.keys.units import flag_components
@@ -463,9 +463,9 @@ class History:
         self._irregular |= bool(uses["odd"])
         self.built(unit, uses)
         if uses["readings"]:
-            from nbcache.glue.capture import witness
+            from nbcache.glue.capture import readings
 
-            witness.load_modules(uses["readings"])
+            readings.load_modules(uses["readings"])
         return urgent
 
     def _promised_content(self, dispatcher: Any, found: bytes) -> bytes:
@@ -535,12 +535,12 @@ class History:
             each()
 
 
-def _read_otherwise(readings: list[tuple[str, str, str]]) -> str | None:
-    if not readings:
+def _read_otherwise(noted: list[tuple[str, str, str]]) -> str | None:
+    if not noted:
         return None
-    from nbcache.glue.capture import witness
+    from nbcache.glue.capture import readings
 
-    return witness.objection(readings)
+    return readings.objection(noted)
 
 
 def resolved(unit: Unit, uses: dict[str, Any]) -> list[Effect]:
@@ -556,9 +556,9 @@ def resolved(unit: Unit, uses: dict[str, Any]) -> list[Effect]:
         if template is not None:
             found.append(Effect("implementation", template, (name,), None, (("key", key),), fresh))
     if uses["readings"]:
-        from nbcache.glue.capture import witness
+        from nbcache.glue.capture import readings
 
-        found += [witness.effect_of(witness.Reading(*reading)) for reading in uses["readings"]]
+        found += [readings.effect_of(readings.Reading(*reading)) for reading in uses["readings"]]
     internal = [(use_id, (), True) for use_id in _split(uses["internal"])]
     return found + [
         Effect("dispatcher", use_id, (), None, given, fresh) for use_id, given, fresh in (*internal, *uses["odd"])

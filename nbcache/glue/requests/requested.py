@@ -34,9 +34,10 @@ from nbcache import config
 from nbcache.errors import NbcacheError
 from nbcache.glue.capture.compilations import FrameStack
 from nbcache.glue.capture.diagnostics import Watch
-from nbcache.glue.identity.graph import Unidentifiable
+from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import resolve as loaded
 from nbcache.glue.keys.units import KeyMaker, unit_for
+from nbcache.glue.requests import fields
 from nbcache.glue.requests import types as typecodec
 from nbcache.glue.requests.faces import public_face
 from nbcache.importing import UntrustedError, guard
@@ -86,7 +87,7 @@ def request_for(unit: Unit, *, explain: bool = True, by_value: bool = True) -> R
             "args": [typecodec.encode(typ) for typ in unit.args],
             "returns": None if unit.return_type is None else typecodec.encode(unit.return_type),
         }
-    except typecodec.Unencodable as exc:
+    except fields.Unencodable as exc:
         raise UnaskableError(str(exc)) from exc
     return Request(
         key=unit.key,
@@ -301,7 +302,7 @@ def _signature(request: Request) -> tuple[tuple[Any, ...], Any]:
     try:
         decoded = tuple(typecodec.decode(each, resolve) for each in args)
         return decoded, None if returns is None else typecodec.decode(returns, resolve)
-    except typecodec.Undecodable as exc:
+    except fields.Undecodable as exc:
         raise RefusedError(str(exc)) from exc
 
 

@@ -1,0 +1,295 @@
+"""What was read from outside the process's objects: what it was, and whether it is so still."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import importlib.util
+import os
+import stat
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numba
+import numpy as np
+from numba.core import event
+
+from nbcache.passing import let_pass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import FrameType
+
+    from nbcache.glue.capture.compilations import Effect, Frame
+
+LARGEST_FILE = 4 << 20
+"""What is larger [bytes] isn't read again for each hit."""
+READING = "reading"
+FILE, BESIDE, EXISTENCE = "the file", "the file beside", "the existence of"
+_UNREADABLE = "unreadable"
+
+
+class Reading(NamedTuple):
+    """One thing that was read.
+
+    ``kind``: one of those in `CURRENT`, or "refused": then ``name`` is the reason. ``value``: a digest, "" for what
+    isn't there; None until the compilation is over, for modules.
+    """
+
+    kind: str
+    name: str
+    value: str | None = ""
+
+
+def effect_of(reading: Reading) -> Effect:
+    """As callers of what was compiled come to know of it."""
+    from nbcache.glue.capture.compilations import Effect
+
+    return Effect(READING, reading, (), None, (), True)
+
+
+so_far: dict[Reading, None] = {}
+"""Everything noted in this process, in order."""
+
+
+# -- whose code reads --------------------------------------------------------------------------
+
+_COMPILER, _LIBRARY, OTHERS_CODE = "compiler", "library", "others"
+_TALKERS = frozenset({"warnings", "traceback", "logging"})
+"""What reads source files to show lines of them."""
+
+
+def directory_of(path: str) -> str:
+    """Return what the names of all files in the same directory begin with."""
+    return os.path.dirname(path) + os.sep
+
+
+_ROOTS = (
+    (_COMPILER, (directory_of(numba.__file__), directory_of(sys.modules["nbcache"].__file__ or ""))),
+    (_LIBRARY, (directory_of(np.__file__), directory_of(os.__file__))),
+)
+_NOT_LIBRARY = tuple(os.sep + name + os.sep for name in ("site-packages", "dist-packages", "tests"))
+
+
+@functools.lru_cache(maxsize=4096)
+def whose_code(filename: str) -> str:
+    """Who wrote the code in a file. Tests of Numba and NumPy stand for user code (ownership.py)."""
+    if filename.startswith("<frozen "):
+        return _LIBRARY
+    for who, roots in _ROOTS:
+        for root in roots:
+            if filename.startswith(root) and not any(part in filename[len(root) - 1 :] for part in _NOT_LIBRARY):
+                return who
+    return OTHERS_CODE
+
+
+def others_caller(frame: FrameType | None) -> FrameType | None:
+    """The frame of others' code that *frame* works for, or None if the toolchain works for itself.
+
+    A module's own code works for whoever imports it; Numba's modules, imported late, call others to set themselves up.
+    Who listens to Numba's events takes no part in a compilation.
+    """
+    found = None
+    while frame is not None:
+        code = frame.f_code
+        who = whose_code(code.co_filename)
+        if who is _COMPILER:
+            return None if code.co_name == "<module>" or code.co_filename == _EVENTS else found
+        if who is OTHERS_CODE:
+            found = found or frame
+        elif code.co_name == "exec_module":
+            found = None
+        elif found is None and frame.f_globals.get("__name__") in _TALKERS:
+            return None
+        frame = frame.f_back
+    return found
+
+
+_EVENTS = event.__file__
+
+
+def reads_for_others(frame: FrameType | None) -> bool:
+    """Whether *frame* works for somebody's code: the nearest that isn't Python's library or NumPy decides."""
+    while frame is not None:
+        who = whose_code(frame.f_code.co_filename)
+        if who is not _LIBRARY:
+            return who is OTHERS_CODE
+        frame = frame.f_back
+    return False
+
+
+def environment_variable(name: str) -> str:
+    """What an environment variable holds, in a form that tells nobody; "" if there is none."""
+    return _environment_variable(name)
+
+
+def is_import(frame: FrameType) -> bool:
+    """Whether the import system reads for itself: it also hands data to others (``get_data``)."""
+    code = frame.f_code
+    if not code.co_filename.startswith("<frozen importlib"):
+        return False
+    caller = frame.f_back
+    return code.co_name != "get_data" or (caller is not None and caller.f_code.co_name == "get_code")
+
+
+# -- what is compared --------------------------------------------------------------------------
+
+
+def content_digest(content: bytes) -> str:
+    """Return what is noted for a content."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def _environment_variable(name: str) -> str:
+    value = os.environ.get(name)
+    return "" if value is None else content_digest(os.fsencode(value))
+
+
+def _content(path: str) -> str:
+    """Of a file; nothing else can be told by looking at it again."""
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            if stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST_FILE:
+                return content_digest(file.read())
+            return _UNREADABLE
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
+        return _UNREADABLE
+
+
+def _listing(path: str) -> str:
+    try:
+        return content_digest("\0".join(sorted(os.listdir(path))).encode("utf-8", "surrogateescape"))
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
+        return _UNREADABLE
+
+
+def _status(path: str) -> str:
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
+        return ""
+    size, modified = (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else (0, 0)
+    return content_digest(repr((status.st_mode, size, modified)).encode())
+
+
+def _sort_of_file(path: str) -> str:
+    try:
+        return str(stat.S_IFMT(os.stat(path).st_mode))
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
+        return ""
+
+
+def current_directory(_name: str) -> str:
+    """Return what is noted for where the process is."""
+    try:
+        return content_digest(os.fsencode(os.getcwd()))
+    except OSError as raised:
+        let_pass(raised)
+        return ""
+
+
+def _module(name: str) -> str:
+    """A module by its file, loaded or not; "" if there is none."""
+    try:
+        spec = getattr(sys.modules.get(name), "__spec__", None) or _find(name)
+    except Exception as raised:  # noqa: BLE001  finders are others' code; what they raise an import would raise too
+        let_pass(raised)
+        return _UNREADABLE
+    if spec is None:
+        return ""
+    if spec.origin is None or not spec.has_location:
+        return "namespace" if spec.submodule_search_locations is not None else str(spec.origin)
+    return _content(spec.origin)
+
+
+def _find(name: str) -> Any:
+    """The spec of a module, without importing the packages around it."""
+    parent = name.rpartition(".")[0]
+    path = None
+    if parent:
+        around = getattr(sys.modules.get(parent), "__spec__", None) or _find(parent)
+        path = None if around is None else around.submodule_search_locations
+        if path is None:
+            return None
+    return importlib.util._find_spec(name, path)  # type: ignore[attr-defined]
+
+
+def look_beside(name: str) -> str:
+    """The content of a file that is known by where it lies from a module's own."""
+    module, _, path = name.partition(":")
+    home = getattr(sys.modules.get(module), "__file__", None)
+    return _UNREADABLE if home is None else _content(os.path.join(os.path.dirname(home), path))
+
+
+CURRENT: dict[str, Callable[[str], str]] = {
+    "the environment variable": _environment_variable,
+    FILE: _content,
+    BESIDE: look_beside,
+    "the directory": _listing,
+    "the status of": _status,
+    EXISTENCE: _sort_of_file,
+    "the working directory": current_directory,
+    "the module": _module,
+}
+
+
+def objection(readings: Iterable[tuple[str, str, str]]) -> str | None:
+    """Why something compiled under these *readings* isn't what would be compiled now, or None."""
+    for kind, name, value in readings:
+        if CURRENT[kind](name) != value:
+            return f"compiling it read {_in_words(kind, name)}, which is another now"
+    return None
+
+
+def _in_words(kind: str, name: str) -> str:
+    words = os.path.basename(name) if kind not in {"the environment variable", "the module"} else name
+    return f"{kind} {words}".rstrip()
+
+
+def load_modules(readings: Iterable[tuple[str, str, str]]) -> None:
+    """Import what compiling would have imported: what is identified later may look at it."""
+    for kind, name, value in readings:
+        if kind == "the module" and value and name not in sys.modules:
+            importlib.import_module(name)
+
+
+def settle(frame: Frame) -> None:
+    """Complete what was noted on *frame*, whose compilation is over; what can't be compared taints it."""
+    noted = [effect.obj for effect in frame.effects.values() if effect.kind == READING]
+    for reading in noted:
+        del frame.effects[READING, reading, ()]
+    for reading in dict.fromkeys([*noted, *so_far]):
+        settled = _settled(reading)
+        if settled.kind == "refused":
+            frame.taint = frame.taint or settled.name
+        if settled.kind:
+            frame.effects[READING, settled, ()] = effect_of(settled)
+
+
+@functools.cache
+def _settled(reading: Reading) -> Reading:
+    """*reading* with what was read; of no kind if the toolchain answers for it."""
+    if reading.value is None:
+        spec = getattr(sys.modules.get(reading.name), "__spec__", None)
+        origin = getattr(spec, "origin", None)
+        if origin in {"built-in", "frozen"} or (origin is not None and whose_code(origin) is not OTHERS_CODE):
+            return Reading("", "", "")
+        reading = reading._replace(value=_module(reading.name))
+    if reading.value == _UNREADABLE:
+        return refused(f"read {_in_words(*reading[:2])}")
+    return reading
+
+
+def refused(what: str) -> Reading:
+    """Return what is noted for something that can't be compared later, and so makes a function uncacheable."""
+    return Reading("refused", f"while it was compiled, somebody's code {what}")

@@ -1,0 +1,107 @@
+"""Digests of graphs: equal ones mean that the graphs are alike, cycles and shared parts included."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from typing import TYPE_CHECKING
+
+from nbcache.glue.identity.node import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def sharing_pattern(nodes: list[Node]) -> bytes:
+    """Which edges lead to one and the same object; *nodes* as a walk without memos visited them."""
+    places = {id(node.obj): i for i, node in enumerate(nodes)}
+    hasher = hashlib.blake2b(digest_size=32, person=b"nbcache sharing")
+    for node in nodes:
+        reached = (id(child.obj) for child in node.children)
+        held = (id(obj) for _content, obj in node.held)
+        for each in itertools.chain([id(node.obj)], reached, held):
+            hasher.update(b"%d," % places.setdefault(each, len(places) + len(nodes)))
+        hasher.update(b";")
+    return hasher.digest()
+
+
+def components(first: Node, visit: Callable[[object, bool], Node]) -> Iterator[list[Node]]:
+    """Tarjan's algorithm, without recursion: a chain of callees may be longer than Python's stack."""
+    counter = itertools.count()
+    stack: list[Node] = []
+    on_stack: set[int] = set()
+    work = [first]
+    while work:
+        node = work[-1]
+        if node.digest is not None:
+            work.pop()
+            continue
+        if node.index < 0:
+            node.index = node.lowlink = next(counter)
+            stack.append(node)
+            on_stack.add(id(node))
+        if len(node.children) < len(node.edges):
+            position = len(node.children)
+            child = visit(node.edges[position][1], node.ways[position])
+            if child.index < 0 and child.digest is None:
+                work.append(child)
+            elif id(child) in on_stack:
+                node.lowlink = min(node.lowlink, child.index)
+            node.children.append(child)
+            continue
+        work.pop()
+        for child in node.children:
+            if id(child) in on_stack:
+                node.lowlink = min(node.lowlink, child.lowlink)
+        if node.lowlink == node.index:
+            component: list[Node] = []
+            while not component or component[-1] is not node:
+                component.append(stack.pop())
+                on_stack.discard(id(component[-1]))
+            yield component
+
+
+def digest_component(component: list[Node]) -> None:
+    """Give every node of one strongly connected component its digest.
+
+    Colours are refined by the colours of the children until no further node can be told apart.
+    The last colours alone would only depend on the neighbourhood that few rounds reach, so each
+    digest also covers the component's whole transition table: two nodes agree only if following
+    any path of labels from them reads the same parts.
+    """
+    if len(component) == 1:  # one round tells all there is
+        (node,) = component
+        colours = {id(node): node.local_digest()}
+        node.digest = _refined(node, colours, _edge_bytes(node, {id(node)}))
+        return
+    inside = {id(member) for member in component}
+    colours = {id(member): member.local_digest() for member in component}
+    edges = {id(member): _edge_bytes(member, inside) for member in component}
+    distinct = 0
+    while len(set(colours.values())) > distinct:
+        distinct = len(set(colours.values()))
+        colours = {id(member): _refined(member, colours, edges[id(member)]) for member in component}
+    table = hashlib.blake2b(digest_size=32)
+    for row in sorted(_refined(member, colours, edges[id(member)]) for member in component):
+        table.update(row)
+    for member in component:
+        member.digest = hashlib.blake2b(colours[id(member)] + table.digest(), digest_size=32).digest()
+
+
+def _edge_bytes(node: Node, inside: set[int]) -> list[tuple[bytes, Node | None]]:
+    """For each edge its label and, unless the child is in the same component, the child's digest."""
+    found: list[tuple[bytes, Node | None]] = []
+    for (label, _obj), child in zip(node.edges, node.children, strict=True):
+        name = label.encode("utf-8", "surrogatepass")
+        prefix = b"%d:%s" % (len(name), name)
+        found.append((prefix, child) if id(child) in inside else (prefix + child.digest, None))  # type: ignore[operator]
+    return found
+
+
+def _refined(node: Node, colours: dict[int, bytes], edges: list[tuple[bytes, Node | None]]) -> bytes:
+    hasher = hashlib.blake2b(colours[id(node)], digest_size=32, person=b"nbcache edge")
+    for prefix, child in edges:
+        hasher.update(prefix)
+        if child is not None:
+            hasher.update(colours[id(child)])
+    return hasher.digest()

@@ -1,0 +1,414 @@
+"""One object of a graph: what it consists of, what was read to know that, and whether that is what it was."""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+import weakref
+from collections import Counter
+from operator import attrgetter, is_, itemgetter
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from nbcache.glue.identity.exact import encode_atom
+from nbcache.passing import let_pass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from types import ModuleType
+
+MISSING = object()
+MAX_NODES = 20_000
+MAX_ITEMS = 1_000_000
+"""How many items a container may have: all are compared whenever somebody asks."""
+_LONG = 2000
+_MANY = 1000
+MARK = "_nbcache_"
+"""What the names of attributes begin with that nbcache leaves on others' objects."""
+MEMO = "_nbcache_identity"
+
+
+class Unidentifiable(Exception):  # noqa: N818  a verdict, not a malfunction
+    """No identity can be established; ``str()`` is the reason, fit for ``nbcache stats``."""
+
+
+class Node:
+    """One object's description.  ``parts``: (label, bytes, words); ``edges``: (label, object)."""
+
+    __slots__ = (
+        "checks", "children", "compiled", "digest", "edges", "handed_on", "held", "index", "individual", "live",
+        "lowlink", "names", "obj", "parts", "reached_compiled", "scope", "snapshots", "strings", "title", "volatile",
+        "watched_attributes", "watched_items", "watched_members", "watched_sizes", "ways",
+    )  # fmt: skip
+
+    def __init__(self, obj: object, title: str, *, compiled: bool = False) -> None:
+        self.obj = obj
+        self.title = title
+        self.compiled = compiled
+        """Whether what the edges lead to that are added from now on is compiled; else it may run while compiling."""
+        self.reached_compiled = False
+        self.individual = False
+        self.live = False
+        """Whether compiled code is bound to this very object, whatever it holds."""
+        """Whether anybody could tell the object from another one that is just like it."""
+        self.held: list[tuple[bytes, object]] = []
+        """Such objects that are described as part of this one, with their content."""
+        self.ways: list[bool] = []
+        """For each edge what `compiled` was."""
+        self.parts: list[tuple[str, bytes, str]] = []
+        self.edges: list[tuple[str, object]] = []
+        self.children: list[Node] = []
+        self.watched_items: list[tuple[dict[str, Any], str, object]] = []
+        self.watched_attributes: list[tuple[object, str, object]] = []
+        self.watched_members: list[tuple[MappingProxyType[str, Any], str, object]] = []
+        self.checks: list[tuple[Callable[[Any], bytes], object, bytes]] = []
+        self.snapshots: list[tuple[Callable[[Any], list[object]], object, list[object]]] = []
+        self.watched_sizes: list[tuple[Any, int]] = []
+        self.volatile = False
+        self.handed_on: list[ModuleType] = []
+        """Modules that other code gets from here, and may read anything off."""
+        self.names: frozenset[str] = frozenset()
+        """Names that code here may read off a module that it was handed."""
+        self.strings: list[str] = []
+        """More of these: ``getattr`` may be called with them."""
+        self.digest: bytes | None = None
+        self.scope: Scope | None = None
+        self.index = -1
+        self.lowlink = -1
+
+    def part(self, label: str, content: bytes, words: str = "") -> None:
+        """Add exact bytes."""
+        self.parts.append((label, content, words))
+
+    def edge(self, label: str, obj: object) -> None:
+        """Add another object's identity."""
+        self.edges.append((label, obj))
+        self.ways.append(self.compiled)
+
+    def value(self, label: str, value: object, *, owned: bool = False) -> None:
+        """Add a value: an atom by its bytes, a container by its items, the rest as an edge.
+
+        *owned*: nobody else refers to the container.
+        """
+        before = len(self.edges)
+        content = self._encode(label, value, 0)
+        if not owned and type(value) in _MUTABLE:
+            self.held.append((hashlib.blake2b(content, digest_size=16).digest(), value))
+        if len(self.edges) > before:
+            words = type(value).__name__
+        elif len(content) < _LONG:
+            words = repr(value)[:200]
+        else:
+            words = f"{type(value).__name__} {hashlib.blake2b(content, digest_size=6).hexdigest()}"
+        self.parts.append((label, content, words))
+
+    def _encode(self, label: str, value: object, depth: int) -> bytes:
+        atom = encode_atom(value)
+        kind = type(value)
+        if atom is not None:
+            if kind is str:
+                self.strings.append(value)  # type: ignore[arg-type]
+            return atom
+        if kind not in _CONTAINERS or depth > (_TUPLE_DEPTH if kind is tuple else 0):
+            # A node of its own: what is shared is described once, however often it is met.
+            self.edge(label, value)
+            return b"@"
+        if len(value) > _MANY:  # type: ignore[arg-type]
+            many = self._encode_many(label, value)
+            if many is not None:
+                return many
+        if kind is not tuple and kind is not frozenset:
+            self.snapshot(_CONTAINERS[kind], value)
+        if kind is dict:
+            parts = [
+                self._encode(f"{label} key", k, depth + 1) + self._encode(f"{label}[{k!r}]", v, depth + 1)
+                for k, v in value.items()  # type: ignore[attr-defined]
+            ]
+        elif kind is tuple or kind is list:
+            parts = [self._encode(f"{label}[{i}]", item, depth + 1) for i, item in enumerate(value)]  # type: ignore[arg-type,var-annotated]
+        else:
+            atoms = [encode_atom(item) for item in value]  # type: ignore[attr-defined]
+            if None in atoms:
+                msg = f"{label} is a set of objects"
+                raise Unidentifiable(msg)
+            parts = sorted(atoms)  # type: ignore[arg-type]
+        return kind.__name__.encode() + b"%d(" % len(parts) + b"".join(parts) + b")"
+
+    def _encode_many(self, label: str, value: Any) -> bytes | None:
+        """A large container as Python's own C code writes it down, if it can."""
+        if len(value) > MAX_ITEMS:
+            msg = f"{label} is a {type(value).__name__} of {len(value)} items"
+            raise Unidentifiable(msg)
+        if type(value) is set or type(value) is frozenset or _written(value) is None:
+            return None
+        items = [*value, *value.values()] if type(value) is dict else value
+        self.strings += (item for item in items if type(item) is str)
+        return _digest_of_many(value) if type(value) is tuple else self.check(_digest_of_many, value)
+
+    def watch_item(self, container: dict[str, Any], name: str, value: object) -> None:
+        """The identity holds while ``container.get(name)`` is *value* (MISSING: absent)."""
+        self.watched_items.append((container, name, value))
+
+    def watch_attribute(self, owner: object, name: str, value: object) -> None:
+        """The identity holds while ``getattr(owner, name)`` is *value*."""
+        self.watched_attributes.append((owner, name, value))
+
+    def check(self, function: Callable[[Any], bytes], obj: object) -> bytes:
+        """The identity holds while ``function(obj)`` returns what it returns now."""
+        seen = function(obj)
+        self.checks.append((function, obj, seen))
+        return seen
+
+    def watch_members(self, cls: type, *, ignored: frozenset[str]) -> list[tuple[str, object]]:
+        """A class's own members, sorted; the identity holds while they are these."""
+        members = vars(cls)
+        found = sorted((name, value) for name, value in members.items() if name not in ignored)
+        self.watched_members += ((members, name, value) for name, value in found)
+        self.watch_size(members)
+        return found
+
+    def watch_size(self, sized: Any) -> None:
+        """The identity holds while ``len(sized)`` is what it is now."""
+        self.watched_sizes.append((sized, len(sized)))
+
+    def snapshot(self, take: Callable[[Any], list[object]], obj: object) -> None:
+        """The identity holds while ``take(obj)`` returns these very objects."""
+        self.snapshots.append((take, obj, take(obj)))
+
+    def local_digest(self) -> bytes:
+        """Digest of kind and parts alone."""
+        hasher = hashlib.blake2b(self.title.encode("utf-8", "surrogatepass"), digest_size=32, person=b"nbcache node")
+        for label, content, _words in self.parts:
+            name = label.encode("utf-8", "surrogatepass")
+            hasher.update(b"%d:%d:" % (len(name), len(content)))
+            hasher.update(name)
+            hasher.update(content)
+        return hasher.digest()
+
+
+def _written(value: Any) -> bytes | None:
+    """The items of a container if they are nothing but plain values; one pass in C."""
+    items = [*value, *value.values()] if type(value) is dict else value
+    if not _WRITABLE.issuperset(map(type, items)):
+        return None
+    return marshal.dumps(value, 2)  # later versions write references, which depend on who else holds an item
+
+
+def _digest_of_many(value: Any) -> bytes:
+    written = _written(value)
+    return b"" if written is None else b"many" + hashlib.blake2b(written, digest_size=32).digest()
+
+
+_WRITABLE = frozenset({type(None), bool, int, float, complex, str, bytes})
+_MUTABLE = frozenset({list, dict, set})
+
+
+def _items_of_dict(value: dict[Any, Any]) -> list[object]:
+    return [*value, *value.values()]
+
+
+_CONTAINERS: dict[type, Callable[[Any], list[object]]] = {
+    tuple: list,
+    list: list,
+    dict: _items_of_dict,
+    set: list,
+    frozenset: list,
+}
+_TUPLE_DEPTH = 5
+
+
+class Scope:
+    """What one component read, and the scopes of the components it leads to."""
+
+    __slots__ = ("_bound", "_keepers", "_watched", "attributes", "checks", "children", "cycle", "handed_on", "hands_on",
+                 "individuals", "items", "keepers", "live", "members", "names", "sizes", "snapshots", "strings",
+                 "volatile")  # fmt: skip
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        # Nearly all components are one node, whose lists nobody needs any more.
+        first = nodes[0]
+        self.items = first.watched_items
+        self.attributes = first.watched_attributes
+        self.members = first.watched_members
+        self.checks = first.checks
+        self.snapshots = first.snapshots
+        self.sizes = first.watched_sizes
+        self.volatile = first.volatile
+        self.handed_on = first.handed_on
+        self.strings = first.strings
+        for node in nodes[1:]:
+            self.items += node.watched_items
+            self.attributes += node.watched_attributes
+            self.members += node.watched_members
+            self.checks += node.checks
+            self.snapshots += node.snapshots
+            self.sizes += node.watched_sizes
+            self.volatile |= node.volatile
+            self.handed_on += node.handed_on
+            self.strings += node.strings
+        self.hands_on = bool(self.handed_on)
+        """Whether a module is handed on, here or below."""
+        self.names = [node.names for node in nodes if node.names]
+        self.live = [id(node.obj) for node in nodes if node.live]
+        self.individuals: list[tuple[bytes, int]] = []
+        """(digest, id) of what could have a twin; all of it lives while the scope is unchanged."""
+        for node in nodes:
+            if node.individual:
+                self.individuals.append((node.digest, id(node.obj)))  # type: ignore[arg-type]
+            if node.held:
+                self.individuals += ((content, id(obj)) for content, obj in node.held)
+        self.children: list[Scope] = []
+        self.keepers: list[tuple[weakref.ref[Any], bytes]] = []
+        self.cycle: list[tuple[weakref.ref[Any], bytes]] = []
+        """Those of a cycle that carry no memo, with their digests."""
+        self._watched: Watched | None = None
+        self._bound: tuple[int, ...] | None = None
+        self._keepers: dict[bytes, weakref.ref[Any] | None] | None = None
+
+    def unchanged(self) -> bool:
+        """Whether everything read, here and below, is still the same object or content."""
+        if self._watched is None:
+            self._watched = Watched(self.all())
+        return is_unchanged(self._watched)
+
+    def keeper(self, digest: bytes) -> object | None:
+        """The one object here or below that carries a memo of *digest*; None if there are two."""
+        if self._keepers is None:
+            found: dict[bytes, weakref.ref[Any] | None] = {}
+            for scope in self.all():
+                for known, its_digest in scope.keepers:
+                    found[its_digest] = known if found.get(its_digest, known) is known else None
+            self._keepers = found
+        keeper = self._keepers.get(digest)
+        return None if keeper is None else keeper()
+
+    def bound(self) -> tuple[int, ...]:
+        """The ids of what code is bound to, here and below, in the order in which it is reached."""
+        if self._bound is None:
+            self._bound = tuple(each for scope in self.all() for each in scope.live)
+        return self._bound
+
+    def all(self) -> list[Scope]:
+        """This one and those below."""
+        found: dict[int, Scope] = {}
+        pending = [self]
+        while pending:
+            scope = pending.pop()
+            if id(scope) not in found:
+                found[id(scope)] = scope
+                pending += scope.children
+        return list(found.values())
+
+
+class Watched:
+    """All that a scope and those below it read, sorted so that comparing is left to C.
+
+    One attribute or item of many owners is read by one `map`, and many items of one dictionary by one call; reading
+    each on its own takes four times as long. ``same``: (reader of one owner, owners, values seen). ``rows``: (reader of
+    several items, dictionary, values seen).
+    """
+
+    __slots__ = ("checks", "odd", "rows", "same", "sized", "sizes", "snapshots", "volatile")
+
+    def __init__(self, scopes: list[Scope]) -> None:
+        self.volatile = any(scope.volatile for scope in scopes)
+        # What many read is looked at once.
+        checks = [item for scope in scopes for item in scope.checks]
+        self.checks = list({(each[0], id(each[1]), each[2]): each for each in checks}.values())
+        sizes = [item for scope in scopes for item in scope.sizes]
+        self.sized = [sized for sized, _size in sizes]
+        self.sizes = [size for _sized, size in sizes]
+        self.snapshots = [item for scope in scopes for item in scope.snapshots]
+        self.odd: list[tuple[Callable[..., object], object, str, object]] = []
+        """What wasn't there, and what is in a dictionary of a class of its own."""
+        self.same: list[tuple[Callable[[Any], object], list[Any], list[object]]] = []
+        self.rows: list[tuple[Callable[[Any], Any], Any, list[object]]] = []
+        self._sort_attributes([item for scope in scopes for item in scope.attributes])
+        self._sort_items([item for scope in scopes for item in (*scope.items, *scope.members)])
+
+    def _sort_attributes(self, watched: list[tuple[object, str, object]]) -> None:
+        self.odd += [(getattr, owner, name, value) for owner, name, value in watched if value is MISSING]
+        self._add_same(attrgetter, [item for item in watched if item[2] is not MISSING])
+
+    def _sort_items(self, watched: list[tuple[Any, str, object]]) -> None:
+        plain: list[tuple[Any, str, object]] = []
+        for container, name, value in watched:
+            if value is MISSING or type(container) not in _PLAIN:
+                get = MappingProxyType.get if type(container) is MappingProxyType else dict.get
+                self.odd.append((get, container, name, value))
+            else:
+                plain.append((container, name, value))
+        names = Counter(name for _container, name, _value in plain)
+        sizes = Counter(id(container) for container, _name, _value in plain)
+        tables: dict[int, list[tuple[Any, str, object]]] = {}
+        rest: list[tuple[Any, str, object]] = []
+        for item in plain:
+            size = sizes[id(item[0])]
+            (tables.setdefault(id(item[0]), []) if size > max(1, names[item[1]]) else rest).append(item)
+        for table in tables.values():
+            if len(table) > 1:  # of a single name, itemgetter returns no tuple
+                read = itemgetter(*(name for _container, name, _value in table))
+                self.rows.append((read, table[0][0], [value for _container, _name, value in table]))
+            else:
+                rest += table
+        self._add_same(itemgetter, rest)
+
+    def _add_same(self, reader: Callable[[str], Any], items: Iterable[tuple[Any, str, object]]) -> None:
+        groups: dict[str, list[tuple[object, object]]] = {}
+        for owner, name, value in items:
+            groups.setdefault(name, []).append((owner, value))
+        for name, pairs in groups.items():
+            self.same.append((reader(name), [owner for owner, _value in pairs], [value for _owner, value in pairs]))
+
+    def unchanged(self) -> bool:
+        """As `Scope.unchanged`; may raise anything, which means no."""
+        return (
+            not self.volatile
+            and all(all(map(is_, map(read, owners), seen)) for read, owners, seen in self.same)
+            and all(all(map(is_, read(container), seen)) for read, container, seen in self.rows)
+            and list(map(len, self.sized)) == self.sizes
+            and all(get(owner, name, MISSING) is seen for get, owner, name, seen in self.odd)
+            and all(function(obj) == expected for function, obj, expected in self.checks)
+            and all(are_same(take(obj), expected) for take, obj, expected in self.snapshots)
+        )
+
+
+def is_unchanged(watched: Watched) -> bool:
+    """Whether all that was read is what it was; what can't be read any more isn't."""
+    try:
+        return watched.unchanged()
+    except Exception as raised:  # noqa: BLE001  e.g. an emptied closure cell: then it did change
+        let_pass(raised)
+        return False
+
+
+_PLAIN = frozenset({dict, MappingProxyType})
+
+
+def are_same(now: list[object], before: list[object]) -> bool:
+    """Whether two lists hold the very same objects."""
+    return len(now) == len(before) and all(map(is_, now, before))
+
+
+class HandedOn:
+    """Modules that code passes to other code, as ``g(m): return m.K`` is called with one, and what is read off them.
+
+    ``names`` are all names that could be read anywhere below ``roots``.  That is a property of the roots: the
+    function that hands a module on knows nothing of the names, nor does the function that reads one know
+    the module; so neither's own digest says anything about it.
+    """
+
+    def __init__(
+        self, roots: tuple[object, ...], modules: tuple[ModuleType, ...] = (), names: frozenset[str] = frozenset()
+    ) -> None:
+        self.roots = roots
+        self.modules = modules
+        self.names = names
+
+
+class TooMuchError(Unidentifiable):
+    """A walk was given up for its length, which says nothing of what it came by."""
+
+
+Describer: TypeAlias = "Callable[[Node, Any], None]"
+"""Says of a node what an object consists of."""

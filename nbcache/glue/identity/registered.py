@@ -1,0 +1,239 @@
+"""One thing that was registered with Numba: whose it is, what it is about, and what chooses for it."""
+
+from __future__ import annotations
+
+import abc
+import functools
+import importlib
+import sys
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from numba.core.types.abstract import Type
+from numba.core.typing import templates
+
+from nbcache.glue.identity import consulted
+from nbcache.glue.identity.consulted import is_type_class
+from nbcache.glue.identity.instances import HEAP_TYPE
+from nbcache.glue.identity.ownership import (
+    are_toolchain_definitions,
+    cell_values,
+    is_numba_type,
+    is_toolchain_definition,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+_FIRST = frozenset(
+    "numba.core.typing." + name
+    for name in (
+        "builtins", "cffi_utils", "cmathdecl", "enumdecl", "listdecl", "mathdecl", "npydecl", "setdecl", "dictdecl",
+    )
+)  # fmt: skip
+"""Whose templates come first: ``builtins`` is there once Numba is imported; the others have registries of their own,
+which a typing context installs ahead of Numba's registry of built-in things."""
+
+
+@functools.cache
+def is_native(template: type) -> bool:
+    """Whether nobody who registers a template in the usual way gets ahead of this one."""
+    own = any(base.__module__ in _FIRST for base in template.__mro__[:2])
+    return own and not _is_foreign_registration(template)
+
+
+REMEMBERED = 4096
+"""Of how many sets of names it is remembered which are relevant; small functions share theirs."""
+
+
+class Registration:
+    """One thing registered by others: *registered* for *key*, declared for types; *label* is for people.
+
+    ``rank``: how many were registered for the key before it, Numba's included, or "late" once that says nothing:
+    when something had been looked up, Numba would have loaded all of its own.
+    """
+
+    __slots__ = ("formal", "key", "label", "rank", "registered")
+
+    def __init__(self, label: str, key: object, registered: Any, formal: tuple[Any, ...], rank: str) -> None:
+        self.label = label
+        self.rank = rank
+        self.key = key
+        self.registered = registered
+        self.formal = formal
+
+
+def chooser_of(template: Any) -> Any | None:
+    """The function that an overload's or intrinsic's template asks, None for other templates."""
+    if isinstance(template, type):
+        for base, field in ((templates._OverloadFunctionTemplate, "_overload_func"),
+                            (templates._IntrinsicTemplate, "_definition_func")):  # fmt: skip
+            if base in template.__mro__:
+                return getattr(template, field)
+    return None
+
+
+def only_types(template: Any) -> bool:
+    """Whether all that matters of a template of others is the signatures that it answers with."""
+    if not isinstance(template, type) or hasattr(template, "_overload_func") or chooser_of(template) is not None:
+        return False
+    # Not issubclass(), which asks each of the thousands of other templates when it sees a class for the first time.
+    if {templates.AbstractTemplate, templates.CallableTemplate}.isdisjoint(template.__mro__):
+        return False
+    made_here = [base for base in template.__mro__[:-1] if vars(templates).get(base.__qualname__) is not base]
+    return all(set(vars(base)) <= _OF_TEMPLATES_THAT_TYPE for base in made_here)
+
+
+_OF_TEMPLATES_THAT_TYPE = frozenset(
+    {
+        "__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__firstlineno__", "__static_attributes__",
+        "__annotations__", "key", "generic", "prefer_literal", "unsafe_casting", "exact_match_required", "metadata",
+        "recvr", "__abstractmethods__", "_abc_impl",
+    }
+)  # fmt: skip
+"""What a template may define of which `asks_of` or its answers tell."""
+
+
+def speaks_for_others(cls: type) -> bool:
+    """Whether a class that isn't derived from *cls* may count as a subclass of it."""
+    if type(cls).__subclasscheck__ is type.__subclasscheck__:
+        return False
+    if type(cls).__subclasscheck__ is not abc.ABCMeta.__subclasscheck__ or _registered_with(cls)[0]:
+        return True
+    asked = next(base for base in cls.__mro__ if "__subclasshook__" in vars(base))
+    # Those of the standard library answer for the class itself that they are written in, and for none derived from it.
+    if asked is cls or asked.__module__ not in {"builtins", "collections.abc", "typing"}:
+        return True
+    subclasses: list[type] = type.__subclasses__(cls)
+    return any(map(speaks_for_others, subclasses))
+
+
+_registered_with = importlib.import_module("_abc")._get_dump  # nothing says what types it has
+
+
+def lowered_for(function: object, signature: Iterable[Any]) -> bytes:
+    """Lowering for one's own types says nothing to who has none of these."""
+    return of_type(signature) or consulted.called(function)
+
+
+def of_type(signature: Iterable[Any]) -> bytes | None:
+    """The name of the first class of types in a signature that isn't Numba's."""
+    for formal in signature or ():
+        cls = formal if isinstance(formal, type) else type(formal)
+        if is_type_class(cls) and not is_toolchain_definition(cls):
+            return consulted.type_class(cls)
+    return None
+
+
+def asks_of(each: Registration) -> bytes:
+    """What counts of a template whose chooser is asked: how it is asked, and what is made of its answer."""
+    template = each.registered
+    chooser = getattr(template, "_overload_func", None) or chooser_of(template)
+    options = sorted((name, repr(value)) for name, value in _options(template) if type(value) in _PLAIN)
+    inline = getattr(template, "_inline", None)
+    fields = (
+        consulted.spelling_of(each.key), consulted.spelling_of(chooser), options, getattr(template, "_strict", None),
+        template.prefer_literal, sorted(template.metadata.items()),
+        getattr(template, "unsafe_casting", None), getattr(template, "exact_match_required", None),
+        None if inline is None else (inline.is_never_inline, inline.is_always_inline),
+    )  # fmt: skip
+    return repr(fields).encode("utf-8", "surrogatepass")
+
+
+_PLAIN = frozenset({bool, int, str, type(None)})
+
+
+def _options(template: Any) -> list[tuple[str, Any]]:
+    """What the implementations that an overload's chooser returns are compiled with."""
+    return sorted(getattr(template, "_jit_options", {}).items())
+
+
+def identified(template: Any) -> Iterator[object]:
+    """What counts of such a template besides `asks_of`, by its content: it isn't asked, or has no words of its own."""
+    chooser = chooser_of(template) or getattr(template, "_overload_func", None)
+    if is_toolchain_definition(chooser):
+        yield chooser
+    options = [(name, value) for name, value in _options(template) if type(value) not in _PLAIN]
+    if options:
+        yield options
+    inline = getattr(template, "_inline", None)
+    if inline is not None and not (inline.is_never_inline or inline.is_always_inline):
+        yield inline.value
+
+
+def _is_foreign_registration(registered: Any) -> bool:
+    """Whether somebody else's code is behind a function or template that is registered.
+
+    Templates are often made by Numba around somebody's function: an overload's chooser, the typing
+    function of ``@type_callable``.
+    """
+    if not isinstance(registered, type):
+        return not is_toolchain_definition(registered)
+    members = vars(registered)
+    for field in ("_overload_func", "_definition_func"):
+        if field in members:
+            return not is_toolchain_definition(members[field].__func__)
+    if not is_toolchain_definition(registered):
+        return True
+    if getattr(sys.modules[registered.__module__], registered.__name__, None) is registered:
+        return False
+    return next(foreign_parts(registered), None) is not None
+
+
+def is_others(registered: Any, key: object = None, signature: Iterable[Any] | None = ()) -> bool:
+    """Whether a registration concerns anybody: something of others is registered, or it is for something of theirs."""
+    if _is_foreign_registration(registered):
+        return True
+    # Numba's templates register something themselves when they are first used, which adds nothing to them.
+    if getattr(registered, "__module__", "") == templates.__name__:
+        return False
+    return _is_somebodys(key) or any(map(_is_somebodys, signature or ()))
+
+
+def are_numbas(registered: list[Any], keys: list[Any]) -> bool:
+    """Whether none of these is others', nor for anything of theirs: one look is enough when nobody extends Numba.
+
+    May say no where it is so; then `is_others` tells for each.
+    """
+    kinds = {id(type(key)): type(key) for key in keys}.values()  # others' metaclasses say what is equal
+    classes = [kind for kind in kinds if Type in kind.__mro__] + [key for key in keys if issubclass(type(key), type)]
+    functions = [key for key in keys if type(key) is FunctionType]
+    return are_toolchain_definitions([*registered, *functions, *(cls for cls in classes if cls.__flags__ & HEAP_TYPE)])
+
+
+def _is_somebodys(key: object) -> bool:
+    """Whether what something is registered for is others': their function, or a class of theirs.
+
+    Then it counts even if Numba's own code is what was registered, as it is by ``make_attribute_wrapper``, or where a
+    type of one's own is given a data model of Numba's.
+    """
+    if is_numba_type(key):
+        key = type(key)
+    if isinstance(key, type) and not key.__flags__ & HEAP_TYPE:
+        return False  # Python and Numba have native classes that are found under no name
+    return isinstance(key, FunctionType | type) and not is_toolchain_definition(key)
+
+
+def foreign_parts(template: type) -> Iterator[FunctionType]:
+    """Somebody's functions inside a template that Numba made around them."""
+    for member in vars(template).values():
+        for part in (member, *cell_values(member)):
+            if isinstance(part, FunctionType) and not is_toolchain_definition(part):
+                yield part
+
+
+def undecorated(implementation: Any) -> Any:
+    """The user's function inside the closure that ``lower_getattr`` makes around it."""
+    return next((value for value in cell_values(implementation) if callable(value)), implementation)
+
+
+def module_of(each: Registration) -> str:
+    """The module of a function or template that is registered; where that is Numba's, of what it is registered for."""
+    registered = each.registered
+    chooser = getattr(registered, "_overload_func", None) or getattr(registered, "_definition_func", None)
+    if chooser is None and isinstance(registered, type) and is_toolchain_definition(registered):
+        chooser = next(foreign_parts(registered), None)
+    if not _is_foreign_registration(registered):
+        chooser = next(filter(_is_somebodys, (each.key, *each.formal)), chooser)
+    return str(getattr(chooser or registered, "__module__", ""))

@@ -1,0 +1,287 @@
+"""The grammar of a type's fields: what JSON may stand there, and what it becomes."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+from nbcache.glue.identity.exact import encode_atom
+
+MAX_DEPTH: Final = 32
+"""How deep types may be nested."""
+MAX_NODES: Final = 10_000
+"""How many values an encoded type may consist of; 32 characters of a text count as one."""
+MAX_NAME: Final = 2**17
+"""How many characters Numba's name for a type may have; some hold the name of a part twice, so nesting doubles them."""
+_CHARACTERS_PER_NODE: Final = 32
+_SHOWN: Final = 60
+_LINE: Final = 200
+
+Resolve = Callable[[str, str], object]
+"""From a module and a qualified name to the object; raises what the caller's check of trust raises."""
+
+
+class Unencodable(Exception):  # noqa: N818  a verdict, not a malfunction
+    """The type can't be written down; ``str()`` is one line that says which class and why."""
+
+
+class Undecodable(Exception):  # noqa: N818  a verdict, not a malfunction
+    """The value is no encoded type of this process; ``str()`` is one line that says what is wrong in it."""
+
+
+# -- fields --------------------------------------------------------------------------------------
+
+
+class Misfit(Exception):  # noqa: N818  a verdict, not a malfunction
+    """What doesn't fit, said of the field it stands in: "is a text, not a boolean"."""
+
+
+class Work:
+    """One call of `encode` or `decode`: what is left of its bounds, and where names lead."""
+
+    __slots__ = ("depth", "nodes", "resolve")
+
+    def __init__(self, resolve: Resolve) -> None:
+        self.depth = 0
+        self.nodes = MAX_NODES
+        self.resolve = resolve
+
+    def spend(self, nodes: int) -> None:
+        """Count what is about to be looked at."""
+        self.nodes -= nodes
+        if self.nodes < 0:
+            raise Misfit(f"is too large (more than {MAX_NODES} values)")
+
+    def enter(self) -> None:
+        """Count one level of nesting."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise Misfit(f"is nested too deep (more than {MAX_DEPTH} levels)")
+
+    def leave(self) -> None:
+        """Come back from a level."""
+        self.depth -= 1
+
+
+class Kind:
+    """What a field may hold. ``write`` takes what a type has to what JSON has, ``read`` takes it back.
+
+    Both spend the same, and raise Misfit on what isn't of the kind.
+    """
+
+    def write(self, value: Any, work: Work) -> Any:
+        raise NotImplementedError
+
+    def read(self, value: Any, work: Work) -> Any:
+        raise NotImplementedError
+
+
+class _Plain(Kind):
+    """What JSON has as such. ``fits`` looks at the exact type: ``True`` is no number."""
+
+    def __init__(self, words: str, fits: Callable[[Any], bool]) -> None:
+        self.words = words
+        self.fits = fits
+
+    def write(self, value: Any, work: Work) -> Any:
+        return self.read(value, work)
+
+    def read(self, value: Any, work: Work) -> Any:
+        if not self.fits(value):
+            raise Misfit(f"is {seen(value)}, not {self.words}")
+        if type(value) is str:
+            work.spend(len(value) // _CHARACTERS_PER_NODE)
+        return value
+
+
+def _number(first: int, last: int) -> _Plain:
+    return _Plain(f"a whole number from {first} to {last}", lambda value: type(value) is int and first <= value <= last)
+
+
+class Maybe(Kind):
+    """The kind, or None."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+
+    def write(self, value: Any, work: Work) -> Any:
+        return None if value is None else self.kind.write(value, work)
+
+    def read(self, value: Any, work: Work) -> Any:
+        return None if value is None else self.kind.read(value, work)
+
+
+class Many(Kind):
+    """A tuple of any length."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+
+    def write(self, value: Any, work: Work) -> Any:
+        work.spend(len(value))
+        return [self.kind.write(item, work) for item in value]
+
+    def read(self, value: Any, work: Work) -> Any:
+        if type(value) is not list:
+            raise Misfit(f"is {seen(value)}, not a list")
+        work.spend(len(value))
+        return tuple([self.kind.read(item, work) for item in value])
+
+
+class Row(Kind):
+    """A tuple with a kind for each place."""
+
+    def __init__(self, *kinds: Kind) -> None:
+        self.kinds = kinds
+
+    def write(self, value: Any, work: Work) -> Any:
+        work.spend(len(self.kinds))
+        return [kind.write(item, work) for kind, item in zip(self.kinds, value, strict=True)]
+
+    def read(self, value: Any, work: Work) -> Any:
+        if type(value) is not list or len(value) != len(self.kinds):
+            raise Misfit(f"has {seen(value)} where a list of {len(self.kinds)} belongs")
+        work.spend(len(value))
+        return tuple([kind.read(item, work) for kind, item in zip(self.kinds, value, strict=True)])
+
+
+class Value(Kind):
+    """A constant of Python, to the last bit."""
+
+    def write(self, value: Any, work: Work) -> Any:
+        if type(value) is float:
+            return ["float", _digits(value)]
+        if type(value) is complex:
+            return ["complex", _digits(value.real), _digits(value.imag)]
+        if type(value) is tuple:
+            return ["tuple", *self._items(self.write, value, work)]
+        return _CONSTANT.write(value, work)
+
+    def read(self, value: Any, work: Work) -> Any:
+        if type(value) is not list:
+            return _CONSTANT.read(value, work)
+        match value:
+            case ["float", digits]:
+                return _float(digits)
+            case ["complex", real, imag]:
+                return complex(_float(real), _float(imag))
+            case ["tuple", *items]:
+                return tuple(self._items(self.read, items, work))
+        raise Misfit("is a list that is no value")
+
+    @staticmethod
+    def _items(each: Callable[[Any, Work], Any], items: Any, work: Work) -> list[Any]:
+        work.spend(len(items))
+        work.enter()
+        found = [each(item, work) for item in items]
+        work.leave()
+        return found
+
+
+def _digits(value: float) -> str:
+    digits = repr(value)
+    if not are_same(float(digits), value):
+        raise Misfit("is a NaN with bits of its own")
+    return digits
+
+
+def _float(digits: object) -> float:
+    try:
+        if type(digits) is str and digits == repr(value := float(digits)):
+            return value
+    except ValueError:
+        pass
+    raise Misfit(f"has {seen(digits)} where the digits of a float belong")
+
+
+class Reference(Kind):
+    """An object by the name under which other processes find it.
+
+    ``fits``: whether an object is what the field is about; ``home``: from there to what has its ``__module__`` and
+    ``__qualname__``.
+    """
+
+    def __init__(self, words: str, fits: Callable[[Any], bool], home: Callable[[Any], Any] = lambda obj: obj) -> None:
+        self.words = words
+        self.fits = fits
+        self.home = home
+
+    def write(self, value: Any, work: Work) -> Any:
+        self._check(value, "what it holds")
+        home = self.home(value)
+        name = TEXT.write(f"{home.__module__}:{home.__qualname__}", work)
+        module, qualname = _split(name)
+        # What wasn't imported by its name (__main__, what exec made) isn't found by it elsewhere.
+        if getattr(getattr(sys.modules.get(module), "__spec__", None), "name", None) != module:
+            raise Misfit(f"is {name}, in a module that other processes can't import by that name")
+        if work.resolve(module, qualname) is not value:
+            raise Misfit(f"isn't what {name} leads to")
+        return name
+
+    def read(self, value: Any, work: Work) -> Any:
+        found = work.resolve(*_split(TEXT.read(value, work)))
+        self._check(found, seen(value))
+        return found
+
+    def _check(self, obj: object, name: str) -> None:
+        try:
+            fits = self.fits(obj)
+        except Exception:  # noqa: BLE001  objects answer questions about themselves as they like
+            fits = False
+        if not fits:
+            raise Misfit(f"must be {self.words}, which {name} isn't")
+
+
+def _split(name: str) -> tuple[str, str]:
+    module, colon, qualname = name.partition(":")
+    if not colon or not all(part.isidentifier() for part in (*module.split("."), *qualname.split("."))):
+        raise Misfit(f"is {seen(name)}, which isn't of the form module:qualname")
+    return module, qualname
+
+
+BOOLEAN = _Plain("a boolean", lambda value: type(value) is bool)
+TEXT = _Plain("a text", lambda value: type(value) is str)
+INTEGER = _number(-(2**63), 2**64 - 1)
+COUNT = _number(0, MAX_NODES)
+SIZE = _number(0, 2**31 - 1)  # the most NumPy has for one item
+_CONSTANT = _Plain(
+    "null, a boolean, a text or a whole number of at most 64 bits",
+    lambda value: value is None or any(kind.fits(value) for kind in (BOOLEAN, INTEGER, TEXT)),
+)
+
+
+def are_same(one: Any, other: Any) -> bool:
+    """Whether two fields hold the same: types and references are one object, constants have one type and value."""
+    if one is other:
+        return True
+    if type(one) is tuple is type(other):
+        return len(one) == len(other) and all(map(are_same, one, other))
+    atom = encode_atom(one)
+    return atom is not None and atom == encode_atom(other)
+
+
+# -- words ---------------------------------------------------------------------------------------
+
+
+def refuse(cls: type, why: str = "") -> NoReturn:
+    """Raise Unencodable for a type of this class."""
+    name = f"{cls.__module__}.{cls.__qualname__}"
+    raise Unencodable(f"a type of class {name} can't be written down{why and ': '}{why}") from None
+
+
+def seen(value: object) -> str:
+    """A value in words, whatever and however large it is."""
+    if type(value) is str:
+        return repr(value if len(value) <= _SHOWN else value[:_SHOWN] + "...")
+    if type(value) is list:
+        return f"a list of {len(value)}"
+    if value is None:
+        return "null"
+    return f"of class {type(value).__name__}"
+
+
+def in_one_line(error: Exception) -> str:
+    """Return what an exception says, in its first line."""
+    return traceback.format_exception_only(type(error), error)[-1].splitlines()[0][:_LINE]
