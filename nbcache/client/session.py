@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nbcache.client.trials import Trials
     from nbcache.config import Settings
     from nbcache.glue.capture.compilations import Frame
-    from nbcache.glue.entries.artifacts import Packed
+    from nbcache.glue.entries.meta import Packed
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.glue.keys.units import Unit
     from nbcache.store.directory import FoundEntry
@@ -45,7 +45,7 @@ class ClientSession:
     def __init__(self, settings: Settings, store: Store) -> None:
         from nbcache.glue.capture.compilations import FrameStack
         from nbcache.glue.capture.diagnostics import Watch
-        from nbcache.glue.keys.units import KeyMaker
+        from nbcache.glue.keys.key_maker import KeyMaker
         from nbcache.glue.overloads.history import History
 
         self.settings = settings
@@ -131,7 +131,7 @@ class ClientSession:
 
     def load_block(self, lifted: Any, args: tuple[Any, ...]) -> Any | None:
         """The same for an ``objmode`` block; no frame is opened for one that can't be told from others."""
-        from nbcache.glue.entries.artifacts import origin_of
+        from nbcache.glue.entries.pickling import origin_of
         from nbcache.glue.keys.units import LiftedUnit
 
         def identify() -> Unit | None:
@@ -142,7 +142,7 @@ class ClientSession:
 
     def stencil(self, stencil: Any, args: tuple[Any, ...], out: bool, build: Callable[[], Any]) -> Any:
         """A CompileResult for a stencil that is called from Python, loaded or what *build* returns."""
-        from nbcache.glue.entries.artifacts import settle_stencil
+        from nbcache.glue.entries.load import settle_stencil
         from nbcache.glue.keys.units import StencilUnit
 
         def identify() -> Unit | None:
@@ -194,25 +194,25 @@ class ClientSession:
 
     def save(self, cres: Any) -> None:
         """The compilation of the innermost frame succeeded: publish it."""
-        from nbcache.glue.entries import artifacts
+        from nbcache.glue import marks
 
         frame = self.frames.top()
         if frame is None:
             return
         # Also where the cache was switched off meanwhile: the code refers to it.
-        artifacts.hold(cres.library, frame.held)
+        marks.hold(cres.library, frame.held)
         if not self.enabled:
             return
         try:
             if not frame.portable or (frame.unit is None and frame.taint):
-                artifacts.taint(cres.library, frame.taint or frame.reason)
+                marks.taint(cres.library, frame.taint or frame.reason)
             elif frame.unit is None:
                 return
             else:
                 self._save(frame, frame.unit, cres)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
-            artifacts.taint(cres.library, "a fault of nbcache")
+            marks.taint(cres.library, "a fault of nbcache")
             self._fault("publishing", frame.unit)
         if frame.unit is not None:
             frame.unit.forget()
@@ -230,11 +230,11 @@ class ClientSession:
             self._fault("publishing", unit)
 
     def _save_request(self, frame: Frame, unit: Unit, positions: tuple[int, ...]) -> None:
-        from nbcache.glue.entries import artifacts
+        from nbcache.glue.entries import meta, pack
 
         seconds, own, uses, past = self._finished(frame, unit)
-        request = artifacts.LiteralsRequested(positions)
-        packed = self._pack(unit, None, own, lambda: artifacts.pack_request(unit, frame, request, uses, past))
+        request = meta.LiteralsRequested(positions)
+        packed = self._pack(unit, None, own, lambda: pack.pack_request(unit, frame, request, uses, past))
         if packed is not None:
             self._publish(unit, frame.build, seconds, packed)
 
@@ -308,22 +308,22 @@ class ClientSession:
         return library
 
     def _find_library(self, unit: RuntimeUnit | WrapperUnit) -> tuple[Any, str] | None:
-        from nbcache.glue.entries import artifacts
+        from nbcache.glue.entries import load
 
-        def load(entry: FoundEntry) -> tuple[Any, str]:
-            found = artifacts.unpack_library(unit, entry.section)
+        def take(entry: FoundEntry) -> tuple[Any, str]:
+            found = load.unpack_library(unit, entry.section)
             self.counters.hit(unit.key, unit.name, entry.header.compile_seconds)
             return found
 
-        found = self._first(unit, load)
+        found = self._first(unit, take)
         if found is None:
             self.counters.miss(self._last_reason)
         return found
 
     def _save_library(self, unit: RuntimeUnit | WrapperUnit, library: Any, name: str, seconds: float) -> None:
-        from nbcache.glue.entries import artifacts
+        from nbcache.glue.entries import pack
 
-        packed = self._pack(unit, library, seconds, lambda: artifacts.pack_library(unit, library, name))
+        packed = self._pack(unit, library, seconds, lambda: pack.pack_library(unit, library, name))
         if packed is not None:
             self._publish(unit, "", seconds, packed)
 
@@ -351,26 +351,26 @@ class ClientSession:
         return unit
 
     def _find(self, unit: Unit, target_context: Any) -> Any | None:
-        from nbcache.glue.entries import artifacts
+        from nbcache.glue.entries import load, meta
 
         library = self._libraries.get(unit.key)
         if library is not None:
-            shared = artifacts.share(unit, target_context, self.history, library)
+            shared = load.share(unit, target_context, self.history, library)
             if shared is not None:
                 self._hit(unit, shared[1], 0.0)
                 return shared[0]
 
-        def load(entry: FoundEntry) -> Any:
-            cres, fields = artifacts.unpack(
+        def take(entry: FoundEntry) -> Any:
+            cres, fields = load.unpack(
                 unit, target_context, entry.section, entry.header.build, self._other, self.history
             )
             self._owners[entry.header.build] = unit.key
-            if not isinstance(cres, artifacts.LiteralsRequested):
+            if not isinstance(cres, meta.LiteralsRequested):
                 self._libraries.setdefault(unit.key, cres.library)
             self._hit(unit, fields, entry.header.compile_seconds)
             return cres
 
-        return self._first(unit, load)
+        return self._first(unit, take)
 
     def _other(self, key: str, build: str) -> Callable[[str], bytes | None] | None:
         """Access to the entry of one particular build, which something that is loaded calls."""
@@ -406,7 +406,7 @@ class ClientSession:
 
     def _first(self, unit: Unit | RuntimeUnit | WrapperUnit, load: Callable[[FoundEntry], Any]) -> Any | None:
         """What *load* makes of the first variant of the unit's key that can be used here."""
-        from nbcache.glue.entries.artifacts import InUse, Unloadable
+        from nbcache.glue.entries.verdicts import InUse, Unloadable
 
         self._last_reason = "recache" if self.settings.recache else "new"
         if self.settings.recache:
@@ -475,15 +475,14 @@ class ClientSession:
     # -- publishing ------------------------------------------------------------------------------
 
     def _save(self, frame: Frame, unit: Unit, cres: Any) -> None:
-        from nbcache.glue.entries import artifacts
+        from nbcache.glue import marks
+        from nbcache.glue.entries import pack
 
         seconds, own, uses, past = self._finished(frame, unit)
-        packed = self._pack(
-            unit, cres.library, own, lambda: artifacts.pack(unit, frame, cres, self._owners, uses, past)
-        )
+        packed = self._pack(unit, cres.library, own, lambda: pack.pack(unit, frame, cres, self._owners, uses, past))
         if packed is not None:
             self._libraries.setdefault(unit.key, cres.library)
-            artifacts.belongs_to(cres.library, unit)
+            marks.belongs_to(cres.library, unit)
             if len(self.frames) == 1:
                 self._record(unit)
                 self._keep_request(unit, packed)
@@ -500,7 +499,8 @@ class ClientSession:
     def _pack(
         self, unit: Unit | RuntimeUnit | WrapperUnit, library: Any, seconds: float, pack: Callable[[], Packed]
     ) -> Packed | None:
-        from nbcache.glue.entries.artifacts import Unstorable, taint
+        from nbcache.glue.entries.verdicts import Unstorable
+        from nbcache.glue.marks import taint
 
         self.counters.built(unit.key, f"{unit.name} {unit.signature_text}", seconds)
         try:

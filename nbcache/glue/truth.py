@@ -20,13 +20,13 @@ from numba.core import event, typed_passes
 from numba.core.codegen import CPUCodeLibrary
 from numba.core.compiler import CompilerBase
 
+from nbcache.glue import marks
 from nbcache.tally import COMPILE, LLVM, PIPELINE, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _counting = False
-_COUNTED = "_nbcache_counted"
 
 
 def count_into(directory: str) -> None:
@@ -83,8 +83,8 @@ def _count_libraries(tally: Tally) -> None:
         @functools.wraps(original)
         def optimize(self: Any, *args: Any) -> Any:
             # Once a library: passes over its functions come first, and some libraries get no others.
-            if _COUNTED not in vars(self):
-                setattr(self, _COUNTED, True)
+            if marks.COUNTED not in vars(self):
+                setattr(self, marks.COUNTED, True)
                 tally.note(LLVM, self.name)
             return original(self, *args)
 

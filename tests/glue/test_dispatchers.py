@@ -12,7 +12,7 @@ from numba import njit
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import CPUDispatcher
 
-from nbcache.glue.keys.units import KeyMaker
+from nbcache.glue.keys.key_maker import KeyMaker
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ KERNELS = textwrap.dedent("""
     import json, sys
     from numba import cuda, njit, objmode
     from nbcache.glue.identity.node import Unidentifiable
-    from nbcache.glue.keys.units import KeyMaker
+    from nbcache.glue.keys.key_maker import KeyMaker
     digest = KeyMaker().engine.digest
     def made(k, **options):
         scope = {"K": k, "__name__": "case", "cuda": cuda}

@@ -4,7 +4,7 @@ from types import ModuleType
 
 from numba import njit, stencil, vectorize
 
-from nbcache.glue.keys.units import KeyMaker
+from nbcache.glue.keys.key_maker import KeyMaker
 
 
 def module(source, **names):

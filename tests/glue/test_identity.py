@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from nbcache.glue.identity.graph import IdentityEngine
 from nbcache.glue.identity.node import Node, Unidentifiable
-from nbcache.glue.keys.units import KeyMaker
+from nbcache.glue.keys.key_maker import KeyMaker
 
 
 class Thing:
@@ -118,7 +118,7 @@ def test_what_cannot_be_identified_makes_everything_above_it_unidentifiable(engi
 
 
 def test_too_large_a_graph_is_refused(engine, monkeypatch):
-    monkeypatch.setattr("nbcache.glue.identity.node.MAX_NODES", 10)
+    monkeypatch.setattr("nbcache.glue.identity.graph.MAX_NODES", 10)
     with pytest.raises(Unidentifiable, match="more than 10 objects"):
         engine.digest(Thing("top", *(Thing(str(i)) for i in range(10))))
 

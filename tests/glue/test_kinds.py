@@ -30,7 +30,7 @@ from numba import njit
 from numba.core import types as nbtypes
 
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.glue.keys.units import KeyMaker
+from nbcache.glue.keys.key_maker import KeyMaker
 
 
 class Holder:

@@ -12,7 +12,8 @@ from numba import njit
 
 from nbcache.client import session
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.glue.keys.units import KeyMaker, unit_for
+from nbcache.glue.keys.key_maker import KeyMaker
+from nbcache.glue.keys.units import unit_for
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from numba.core.registry import cpu_target
 
 from nbcache.glue.identity import ownership
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.glue.keys.units import KeyMaker
+from nbcache.glue.keys.key_maker import KeyMaker
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ import statistics
 from numba import njit
 from numba import types as types_of_numba
 from numba.core.registry import cpu_target
-from nbcache.glue.keys.units import KeyMaker
+from nbcache.glue.keys.key_maker import KeyMaker
 @njit
 def f(x):
     return statistics.helper(x)

@@ -167,7 +167,7 @@ def test_cfunc(run):
 def test_the_hook_never_raises_into_the_program(run):
     body = """
         from nbcache.client import session
-        from nbcache.glue.entries import artifacts
+        from nbcache.glue.entries import pack
         from nbcache.glue.keys import units
         def broken(*args, **kwargs):
             raise RuntimeError("a fault")
@@ -177,7 +177,7 @@ def test_the_hook_never_raises_into_the_program(run):
             return x + 1
         print(f(1), nbcache.stats()["errors"])
         """
-    for fault, doing in (("session.ClientSession._identify", "looking up"), ("artifacts.pack", "publishing")):
+    for fault, doing in (("session.ClientSession._identify", "looking up"), ("pack.pack", "publishing")):
         out, err = run(body.format(fault=fault))
         assert out == f"2 {{'fault while {doing}': 1}}\n"
         assert err.count("a fault of nbcache") == 1

@@ -9,7 +9,8 @@ import pytest
 from numba import njit, types
 
 from nbcache.glue.capture.compilations import FrameStack
-from nbcache.glue.keys.units import KeyMaker, unit_for
+from nbcache.glue.keys.key_maker import KeyMaker
+from nbcache.glue.keys.units import unit_for
 
 SOURCES = {
     "exceptions": ("class E(Exception): pass\nA = E\n", "class E(Exception): pass\nB = E\n"),

@@ -22,6 +22,7 @@ from numba import njit, types
 from numba.core.typing import signature
 from numba.experimental import jitclass, structref
 
+from nbcache.glue.requests import fields
 from nbcache.glue.requests import types as typecodec
 from nbcache.glue.requests.fields import MAX_DEPTH, MAX_NODES, Undecodable, Unencodable
 from nbcache.glue.requests.types import decode, encode
@@ -292,9 +293,9 @@ def test_a_default_is_not_read_as_another_that_numba_takes_for_the_same(one, oth
     alive = types.Omitted(one)
     encoded = encode(alive)
     assert decode(encoded, loaded) is alive
-    work = typecodec._Work(loaded)
+    work = fields.Work(loaded)
     with pytest.raises(Undecodable, match="isn't what Numba makes of these fields"):
-        decode(["Omitted", typecodec._Value().write(other, work)], loaded)
+        decode(["Omitted", fields.Value().write(other, work)], loaded)
 
 
 def test_functions_of_two_enumerations_with_one_name_are_not_mixed_up():
@@ -491,9 +492,9 @@ def test_a_name_that_is_not_in_the_tables_is_refused(monkeypatch):
         if isinstance(cls, type) and issubclass(cls, types.Type):
             monkeypatch.setattr(cls, "__init__", lambda *_args, **_keywords: pytest.fail("constructed"))
     for name in NOT_IN_THE_TABLES:
-        for fields in ([], ["int64"], [1], ["int64", "int64"], ["os:system"]):
+        for content in ([], ["int64"], [1], ["int64", "int64"], ["os:system"]):
             with pytest.raises(Undecodable, match="names no form"):
-                decode([name, *fields], refused)
+                decode([name, *content], refused)
         with pytest.raises(Undecodable, match="names no type"):
             decode(name, refused)
 

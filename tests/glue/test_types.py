@@ -5,7 +5,7 @@ import functools
 from numba import types
 
 from nbcache.glue.identity.graph import IdentityEngine
-from nbcache.glue.keys.units import KeyMaker
+from nbcache.glue.keys.key_maker import KeyMaker
 
 
 def kept(function):

@@ -21,20 +21,19 @@ import numpy as np
 from numba import njit
 from numba.core import ir_utils, types
 
+from nbcache.glue import marks
 from nbcache.glue.identity import cython, foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from nbcache.glue.capture.placeholders import Reach
+    from nbcache.glue.identity.reach import Reach
 
 Owner = tuple[Any, ...]
 """Whose address: (kind, reference), or a name: ("native" or "exported", module, name), ("closure", recipe)."""
 NAMED = frozenset({"native", "exported", "closure"})
 """Kinds that say what they mean in every process: Numba's own native functions, what Cython modules export, and
 dispatchers that Numba makes of closures in compiled code."""
-RECIPE = "_nbcache_recipe"
-"""On the function of such a dispatcher: what Numba made it from."""
 
 
 class Address:
@@ -100,7 +99,7 @@ def owner_of_closure(value: int, closures: Iterable[Any], reach: Reach) -> tuple
     """The same for dispatchers that Numba made of closures on the way."""
     for dispatcher in closures:
         if id(dispatcher) == value:
-            code, *texts = vars(dispatcher.py_func)[RECIPE]
+            code, *texts = vars(dispatcher.py_func)[marks.RECIPE]
             place = reach.place_of(code)
             return None if place is None else (("closure", (*place, *texts)), Address(value, dispatcher))
     return None

@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from nbcache.glue.capture.diagnostics import Caveat, Watch
-    from nbcache.glue.capture.placeholders import Reach
     from nbcache.glue.capture.witness import Witness
     from nbcache.glue.identity.consulted import Consulted
     from nbcache.glue.identity.past import Given
-    from nbcache.glue.keys.units import KeyMaker, Unit
+    from nbcache.glue.identity.reach import Reach
+    from nbcache.glue.keys.key_maker import KeyMaker
+    from nbcache.glue.keys.units import Unit
 
 
 class Effect(NamedTuple):

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from numba.core.runtime import nrtdynmod
 from numba.np.ufunc import wrappers
 
-from nbcache.glue.capture.placeholders import Reach
+from nbcache.glue import marks
+from nbcache.glue.identity.reach import Reach
 
 if TYPE_CHECKING:
-    from nbcache.glue.keys.units import KeyMaker
+    from nbcache.glue.keys.key_maker import KeyMaker
 
 _VERSION = b"wrapper key version 1"
 _RUNTIME_VERSION = b"runtime key version 1"
@@ -53,7 +54,7 @@ class WrapperUnit:
 
     def reach(self) -> Reach:
         """What the kernel reaches: its tokens are the wrapper's."""
-        unit = getattr(self.cres.library, "_nbcache_unit", None)
+        unit = marks.unit_of(self.cres.library)
         return unit.reach() if unit is not None else Reach(())
 
 
@@ -105,4 +106,4 @@ def wrapper_info(cres: Any, library: Any, name: str) -> Any:
 
 def wrappable(cres: Any) -> bool:
     """Whether the kernel came from the store or went into it, so that its symbol means one build."""
-    return hasattr(cres.library, "_nbcache_unit") and not getattr(cres.library, "_nbcache_taint", "")
+    return marks.unit_of(cres.library) is not None and not marks.is_tainted(cres.library)

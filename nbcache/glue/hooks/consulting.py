@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from numba.core import types
 
+from nbcache.glue import marks
 from nbcache.glue.identity import consulted
 from nbcache.glue.identity.consulted import Consulted
 from nbcache.glue.identity.ownership import is_toolchain_definition
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
     from nbcache.glue.hooks.seams import Session
 
-_SUBROUTINE = "_nbcache_consulted"
-"""On the library of a subroutine that Numba keeps: what compiling it asked for."""
 _foreign_classes: dict[type, tuple[bytes, ...]] = {}
 _foreign_value_classes: WeakKeyDictionary[type, tuple[bytes, ...]] = WeakKeyDictionary()
 _inside: dict[int, tuple[bytes, ...]] = {}
@@ -284,7 +283,7 @@ def subroutines(original: Any, session: Session) -> Any:
         outer, frame.consulted = frame.consulted, Consulted(session.maker.extensions.generation)
         try:
             cres = original(self, *args, **named)
-            kept = vars(cres.library).setdefault(_SUBROUTINE, frame.consulted)
+            kept = vars(cres.library).setdefault(marks.CONSULTED, frame.consulted)
         except BaseException:
             kept = frame.consulted
             raise

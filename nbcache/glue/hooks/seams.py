@@ -52,19 +52,20 @@ from numba.np.ufunc import parallel, ufuncbuilder
 from numba.np.ufunc.dufunc import DUFunc, DUFuncLowerer
 from numba.np.ufunc.gufunc import GUFunc, GUFuncLowerer
 
-from nbcache.glue.capture import addresses, placeholders
+from nbcache.glue import marks
+from nbcache.glue.capture import placeholders
 from nbcache.glue.capture.compilations import Effect, FrameStack, UniqueIds
-from nbcache.glue.entries import artifacts
+from nbcache.glue.entries import externals, meta, pickling
 from nbcache.glue.entries.wrappers import build_runtime
 from nbcache.glue.hooks import consulting, shortcuts
-from nbcache.glue.identity.past import CHOOSER, Question, past_of
+from nbcache.glue.identity.past import Question, past_of
 from nbcache.glue.overloads import effects
 from nbcache.glue.overloads.history import History, inherited
 from nbcache.glue.requests.faces import show_as
 from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:
-    from nbcache.glue.keys.units import KeyMaker
+    from nbcache.glue.keys.key_maker import KeyMaker
 
 _log = logging.getLogger("nbcache")
 VERIFIED = ((0, 61), (0, 68))
@@ -158,7 +159,7 @@ class SessionCache(_Cache):
     def load_overload(self, sig: Any, target_context: Any) -> Any | None:
         owner = self._owner()
         found = self.session.load(owner, sig, target_context)
-        if isinstance(found, artifacts.LiteralsRequested):
+        if isinstance(found, meta.LiteralsRequested):
             raise found.error(owner)
         return found
 
@@ -336,7 +337,7 @@ def _known_choosers(original: Any, session: Session) -> Any:
         choices = session.maker.choices
         if not choices.concerns(self):
             return original(self, args, kws)
-        self._nbcache_question = Question(type(self), tuple(args), tuple(kws.items()))
+        vars(self)[marks.QUESTION] = Question(type(self), tuple(args), tuple(kws.items()))
         return choices.overload(original, self, args, kws, session.frames.top())
 
     return _get_impl
@@ -354,14 +355,14 @@ def _inlined_choices(original: Any, session: Session) -> Any:
 def _marked_choices(original: Any, _session: Session) -> Any:
     @functools.wraps(original)
     def _get_jit_decorator(self: Any) -> Any:
-        decorator, question = original(self), vars(self).get("_nbcache_question")
+        decorator, question = original(self), vars(self).get(marks.QUESTION)
         if question is None:
             return decorator
 
         def jit(**options: Any) -> Callable[[Any], Any]:
             def dispatcher_for(implementation: Any) -> Any:
                 dispatcher = decorator(**options)(implementation)
-                vars(dispatcher)[CHOOSER] = question
+                vars(dispatcher)[marks.CHOOSER] = question
                 return dispatcher
 
             return dispatcher_for
@@ -514,13 +515,13 @@ def _deferred_after_hits(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def get_type(self: Any) -> Any:
         found = original(self)
-        if found.is_opaque and session.has_hits and not vars(self).get("_nbcache_defining"):
+        if found.is_opaque and session.has_hits and not vars(self).get(marks.DEFINING):
             # Lowering the code that was loaded instead would have defined it; without a size LLVM ends the process.
-            self._nbcache_defining = True
+            vars(self)[marks.DEFINING] = True
             try:
                 self._define()
             finally:
-                self._nbcache_defining = False
+                vars(self)[marks.DEFINING] = False
         return found
 
     return get_type
@@ -578,7 +579,7 @@ class _Pickles:
         if frame is None or not frame.portable:
             return self._original.dumps(obj)
         try:
-            return artifacts.dumps(obj, frame)
+            return pickling.dumps(obj, frame)
         except Exception as exc:  # noqa: BLE001  what plain Numba can pickle must go on compiling
             let_pass(exc)
             pickled = self._original.dumps(obj)
@@ -591,7 +592,7 @@ class _Pickles:
         frame = self._frames.top()
         if frame is not None and frame.portable:
             with suppressed(Exception):
-                artifacts.dumps(obj, frame)
+                pickling.dumps(obj, frame)
                 return True
         return False
 
@@ -618,7 +619,7 @@ def _dynamic_addresses(original: Any, session: Session) -> Any:
         frame = session.frames.top()
         symbol = placeholders.live_address(frame, intaddr) if frame is not None and frame.portable else None
         if symbol is None:
-            artifacts.note_address(intaddr, _ADDRESS.sub("", str(info)))
+            externals.note_address(intaddr, _ADDRESS.sub("", str(info)))
             return original(self, builder, intaddr, info)
         variable = builder.module.globals.get(symbol)
         if variable is None:
@@ -632,7 +633,7 @@ def _with_recipe(original: Any, _session: Session) -> Any:
     @functools.wraps(original)
     def _create_function_from_code_obj(fcode: Any, func_env: str, func_arg: str, func_clo: str, glbls: Any) -> Any:
         function = original(fcode, func_env, func_arg, func_clo, glbls)
-        vars(function)[addresses.RECIPE] = (fcode, func_env, func_arg, func_clo)
+        vars(function)[marks.RECIPE] = (fcode, func_env, func_arg, func_clo)
         return function
 
     return _create_function_from_code_obj
@@ -647,7 +648,7 @@ def _known_closures(original: Any, session: Session) -> Any:
             assignments = (stmt for block in state.func_ir.blocks.values() for stmt in block.find_insts(ir.Assign))
             values = [stmt.value.value for stmt in assignments if isinstance(stmt.value, ir.Global)]
             frame.closures += [
-                value for value in values if isinstance(value, Dispatcher) and addresses.RECIPE in vars(value.py_func)
+                value for value in values if isinstance(value, Dispatcher) and marks.RECIPE in vars(value.py_func)
             ]
         return mutated
 

@@ -6,7 +6,8 @@ import functools
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from nbcache.glue.identity.node import MARK, Node
+from nbcache.glue import marks
+from nbcache.glue.identity.node import Node
 
 if TYPE_CHECKING:
     pass
@@ -34,7 +35,7 @@ def describe_attributes(node: Node, obj: Any, *, but: frozenset[str] = USUAL_ATT
 
     def found(known: weakref.ref[Any]) -> list[object]:
         attributes = vars(known())
-        names = sorted(name for name in attributes.keys() - but if not name.startswith(MARK))
+        names = sorted(name for name in attributes.keys() - but if not name.startswith(marks.PREFIX))
         return [*names, *(attributes[name] for name in names)]
 
     node.snapshot(found, weakref.ref(obj))

@@ -25,6 +25,7 @@ from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
+from nbcache.glue import marks
 from nbcache.glue.identity.attributes import attributes_of_any, describe_attributes
 from nbcache.glue.identity.describe_functions import function_name
 from nbcache.glue.identity.node import Node, Unidentifiable
@@ -33,7 +34,7 @@ from nbcache.glue.identity.ownership import (
     module_name,
     toolchain_name,
 )
-from nbcache.glue.identity.past import LOOPS, past_of
+from nbcache.glue.identity.past import past_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -196,7 +197,7 @@ def _dufunc_state(dufunc: Any) -> bytes:
 
 
 def _loops_of(ufunc: Any) -> Any:
-    return vars(ufunc).get(LOOPS, ())
+    return vars(ufunc).get(marks.LOOPS, ())
 
 
 def _describe_gufunc(node: Node, gufunc: Any) -> None:

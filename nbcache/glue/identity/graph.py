@@ -32,10 +32,9 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from nbcache.glue import marks
 from nbcache.glue.identity.digests import components, digest_component, sharing_pattern
 from nbcache.glue.identity.node import (
-    MAX_NODES,
-    MEMO,
     MISSING,
     HandedOn,
     Node,
@@ -49,7 +48,8 @@ from nbcache.glue.identity.node import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-_MEMO_OF_RUN = "_nbcache_identity_run"
+
+MAX_NODES = 20_000
 
 
 class Memo:
@@ -439,10 +439,10 @@ class IdentityEngine:
             if self._keeps_memo(member.obj):
                 scope.keepers.append((weakref.ref(member.obj), member.digest))  # type: ignore[arg-type]
                 memo = Memo(member.obj, member.digest, scope, generation)  # type: ignore[arg-type]
-                vars(member.obj)[MEMO if compiled else _MEMO_OF_RUN] = memo
+                vars(member.obj)[marks.IDENTITY if compiled else marks.IDENTITY_OF_RUN] = memo
             elif len(component) > 1:
                 with suppress(TypeError):  # not everything can be referred to weakly
                     scope.cycle.append((weakref.ref(member.obj), member.digest))  # type: ignore[arg-type]
 
     def _memo_of(self, obj: object, *, compiled: bool) -> Memo | None:
-        return vars(obj).get(MEMO if compiled else _MEMO_OF_RUN) if self._keeps_memo(obj) else None
+        return vars(obj).get(marks.IDENTITY if compiled else marks.IDENTITY_OF_RUN) if self._keeps_memo(obj) else None

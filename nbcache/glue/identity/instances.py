@@ -25,7 +25,8 @@ from weakref import WeakKeyDictionary
 
 from llvmlite import ir
 
-from nbcache.glue.identity.node import MARK, MISSING, Node, Unidentifiable
+from nbcache.glue import marks
+from nbcache.glue.identity.node import MISSING, Node, Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.passing import let_pass, suppressed
 
@@ -187,9 +188,11 @@ def _add_dictionary(node: Node, obj: object) -> None:
     if state is None:
         return
     node.snapshot(_dictionary_itself, obj)
-    if any(type(name) is str and name.startswith(MARK) for name in state):
+    if any(type(name) is str and name.startswith(marks.PREFIX) for name in state):
         node.volatile = True
-        state = {name: value for name, value in state.items() if type(name) is not str or not name.startswith(MARK)}
+        state = {
+            name: value for name, value in state.items() if type(name) is not str or not name.startswith(marks.PREFIX)
+        }
     node.value("state", state, owned=True)
 
 
@@ -235,7 +238,9 @@ def _add_reduction(node: Node, obj: Any, native: type) -> None:
     node.value("constructor", function)
     node.value("arguments", arguments)
     if type(state) is dict:
-        state = {name: value for name, value in state.items() if type(name) is not str or not name.startswith(MARK)}
+        state = {
+            name: value for name, value in state.items() if type(name) is not str or not name.startswith(marks.PREFIX)
+        }
     node.value("reduced state", state, owned=True)
     node.value("items", list(items) if items is not None else None, owned=True)
     node.value("pairs", list(pairs) if pairs is not None else None, owned=True)

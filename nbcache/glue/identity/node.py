@@ -18,14 +18,10 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 MISSING = object()
-MAX_NODES = 20_000
 MAX_ITEMS = 1_000_000
 """How many items a container may have: all are compared whenever somebody asks."""
 _LONG = 2000
 _MANY = 1000
-MARK = "_nbcache_"
-"""What the names of attributes begin with that nbcache leaves on others' objects."""
-MEMO = "_nbcache_identity"
 
 
 class Unidentifiable(Exception):  # noqa: N818  a verdict, not a malfunction

@@ -5,16 +5,13 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nbcache.glue import marks
+
 if TYPE_CHECKING:
     from nbcache.glue.identity.consulted import Consulted
 
 Given = tuple[tuple[str, Any], ...]
 """(name, value) of what an overload would not have, were it compiled here and now from Python."""
-_PAST = "_nbcache_past"
-CHOOSER = "_nbcache_chooser"
-"""On dispatchers that Numba made for an ``@overload`` of others: the `Question` that it is an answer to."""
-LOOPS = "_nbcache_loops"
-"""On ufuncs: a text for each loop, in which stands what it was made from."""
 
 
 class Question(NamedTuple):
@@ -63,7 +60,7 @@ class Past:
 
 def past_of(dispatcher: Any) -> Past:
     """The dispatcher's own `Past`."""
-    past = vars(dispatcher).get(_PAST)
+    past = vars(dispatcher).get(marks.PAST)
     if past is None or past.owner() is not dispatcher:
-        past = vars(dispatcher)[_PAST] = Past(dispatcher)
+        past = vars(dispatcher)[marks.PAST] = Past(dispatcher)
     return past

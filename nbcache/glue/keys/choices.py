@@ -25,6 +25,7 @@ from numba.core.registry import cpu_target
 from numba.core.targetconfig import ConfigStack
 from numba.core.typing import templates
 
+from nbcache.glue import marks
 from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.consulted import Ask
 from nbcache.glue.identity.node import Unidentifiable
@@ -37,13 +38,12 @@ if TYPE_CHECKING:
 
     from nbcache.glue.capture.compilations import Frame
     from nbcache.glue.identity.node import Scope
-    from nbcache.glue.keys.units import KeyMaker
+    from nbcache.glue.keys.key_maker import KeyMaker
 
 NO_ANSWER = b"none"
 REFUSED = b"refused"
 _INLINED, _TYPED = "inlined", "typed"
 """In the place of flags: asked by the pass that inlines; for a signature, which Numba keeps for nobody."""
-_HEARD = "_nbcache_heard"
 _Question = tuple[Any, ...]
 _stand_ins: list[tuple[Any, str, Any]] = []
 """Templates whose choosers are answered for while the cache is off: the attribute, and what it holds otherwise."""
@@ -191,7 +191,7 @@ class Choices:
                 self._note(frame, question)
             return raw
 
-        vars(ask)[_HEARD] = chooser
+        vars(ask)[marks.HEARD] = chooser
         return ask
 
     def leave(self) -> None:
@@ -219,7 +219,7 @@ class Choices:
             return ""
         words = self._flags.get(flags)
         if words is None:
-            from nbcache.glue.keys.units import flag_components
+            from nbcache.glue.keys.flags import flag_components
 
             text = repr(flag_components(flags)).encode()
             words = self._flags[flags] = hashlib.blake2b(text, digest_size=8).hexdigest()
@@ -328,7 +328,7 @@ def _looking_away() -> Any:
 
 def _unheard(chooser: Any) -> Any:
     """The chooser itself, where one stands that listens while overloads are inlined."""
-    return getattr(chooser, "__dict__", {}).get(_HEARD, chooser)
+    return getattr(chooser, "__dict__", {}).get(marks.HEARD, chooser)
 
 
 def _overloaded(raw: Any) -> Answer:

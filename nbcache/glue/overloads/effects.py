@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from numba.core import compiler_lock
 
-from nbcache.glue.capture.placeholders import Unresolvable
+from nbcache.glue import marks
 from nbcache.glue.identity.past import past_of
+from nbcache.glue.identity.reach import Unresolvable
 from nbcache.glue.overloads.history import giving
 from nbcache.passing import let_pass
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from nbcache.glue.keys.units import Unit
 
 _log = logging.getLogger("nbcache")
-_KEPT = "_nbcache_effects"
 
 
 def repeat(unit: Unit, visible: list[Any]) -> None:
@@ -60,12 +60,12 @@ def _settle(unit: Unit, reference: tuple[int, bytes], neighborhood: list[list[in
 
 def remember(owner: Any, args: tuple[Any, ...], effects: Callable[[], list[Effect]]) -> None:
     """Keep what compiling *owner* for *args* did, for callers compiled later in this process."""
-    vars(owner).setdefault(_KEPT, {})[args] = effects
+    vars(owner).setdefault(marks.EFFECTS, {})[args] = effects
 
 
 def remembered(owner: Any, args: tuple[Any, ...]) -> list[Effect]:
     """What `remember` was told, as far as it can still be found."""
-    effects = vars(owner).get(_KEPT, {}).get(args)
+    effects = vars(owner).get(marks.EFFECTS, {}).get(args)
     return effects() if effects is not None else []
 
 

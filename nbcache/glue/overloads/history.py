@@ -31,12 +31,13 @@ from numba.core import compiler, sigutils, types
 from numba.core.cpu_options import FastMathOptions
 from numba.core.targetconfig import ConfigStack
 
+from nbcache.glue import marks
 from nbcache.glue.capture.compilations import Effect
-from nbcache.glue.capture.placeholders import Unresolvable
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
-from nbcache.glue.identity.past import CHOOSER, LOOPS, Promise, past_of
-from nbcache.glue.keys.units import flag_components
+from nbcache.glue.identity.past import Promise, past_of
+from nbcache.glue.identity.reach import Unresolvable
+from nbcache.glue.keys.flags import flag_components
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
 
     from nbcache.glue.identity.consulted import Consulted
     from nbcache.glue.identity.past import Given
-    from nbcache.glue.keys.units import KeyMaker, Unit
+    from nbcache.glue.keys.key_maker import KeyMaker
+    from nbcache.glue.keys.units import Unit
 
 _log = logging.getLogger("nbcache")
 INHERITED = ("nrt", "fastmath", "error_model", "forceinline")
@@ -158,20 +160,20 @@ class History:
                 let_pass(raised)
                 _log.debug("the past of %r can't be kept", dispatcher, exc_info=True)
                 past_of(dispatcher).given[args] = (("unknown", os.urandom(8).hex()),)
-        if CHOOSER in vars(dispatcher):
+        if marks.CHOOSER in vars(dispatcher):
             try:
                 uses.append(self._choice(dispatcher, args))
             except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
                 let_pass(raised)
                 _log.debug("what %r was chosen from can't be told", dispatcher, exc_info=True)
-                name, template = os.urandom(_ID_BYTES), vars(dispatcher)[CHOOSER].template
+                name, template = os.urandom(_ID_BYTES), vars(dispatcher)[marks.CHOOSER].template
                 uses.append(Effect("implementation", template, (name,), None, (("key", ""),), False))
         else:
             uses.append(Effect("dispatcher", dispatcher, args, return_type, given, fresh))
 
     def _choice(self, dispatcher: Any, args: tuple[Any, ...]) -> Effect:
         """The use of an implementation that an ``@overload`` chose."""
-        template, name = vars(dispatcher)[CHOOSER].template, self._overload_name(dispatcher, args)
+        template, name = vars(dispatcher)[marks.CHOOSER].template, self._overload_name(dispatcher, args)
         key = _key_of(dispatcher, args)
         self._chosen.setdefault(template, {})[name] = key
         made_from = past_of(dispatcher).made_from.get(args)
@@ -181,7 +183,7 @@ class History:
     def _overload_name(self, dispatcher: Any, args: tuple[Any, ...]) -> bytes:
         """Names a choice: one chooser may be asked in several ways about what comes to the same types."""
         flags = ConfigStack.top_or_none()
-        asked = vars(dispatcher)[CHOOSER]
+        asked = vars(dispatcher)[marks.CHOOSER]
         text = (
             f"{None if flags is None else flag_components(flags)} {len(asked.args)} {[name for name, _ in asked.kws]}"
         )
@@ -254,8 +256,8 @@ class History:
         """
         past = past_of(dispatcher)
         content = self._made_from(dispatcher, content)
-        if CHOOSER in vars(dispatcher):
-            template = vars(dispatcher)[CHOOSER].template
+        if marks.CHOOSER in vars(dispatcher):
+            template = vars(dispatcher)[marks.CHOOSER].template
             owed = self._chosen.get(template, {}).get(self._overload_name(dispatcher, args), key)
             past.made_from[args] = content if owed == key else _NAMELESS
             return None if owed == key else owed
@@ -323,7 +325,7 @@ class History:
             content = _NAMELESS
         text = f"{self._types_digest(args).hex()} {content.hex()} {given} {past_of(dispatcher).odd.get(args)}"
         mark = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-        vars(ufunc)[LOOPS] = (*vars(ufunc).get(LOOPS, ()), mark)
+        vars(ufunc)[marks.LOOPS] = (*vars(ufunc).get(marks.LOOPS, ()), mark)
 
     def id_of(self, use: Effect) -> bytes:
         """The id of a use, which may have come out of an entry already."""
@@ -583,7 +585,7 @@ def _reference(unit: Unit, effect: Effect) -> tuple[int, bytes] | None:
 
 def _key_of(obj: Any, args: tuple[Any, ...]) -> str:
     cres = getattr(obj, "__dict__", {}).get("overloads", {}).get(args)
-    unit = getattr(cres.library, "_nbcache_unit", None) if cres is not None else None
+    unit = marks.unit_of(cres.library) if cres is not None else None
     return unit.key if unit is not None else ""
 
 

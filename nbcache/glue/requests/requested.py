@@ -32,11 +32,13 @@ from numba.stencils.stencil import StencilFunc
 
 from nbcache import config
 from nbcache.errors import NbcacheError
+from nbcache.glue import marks
 from nbcache.glue.capture.compilations import FrameStack
 from nbcache.glue.capture.diagnostics import Watch
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import resolve as loaded
-from nbcache.glue.keys.units import KeyMaker, unit_for
+from nbcache.glue.keys.key_maker import KeyMaker
+from nbcache.glue.keys.units import unit_for
 from nbcache.glue.requests import fields
 from nbcache.glue.requests import types as typecodec
 from nbcache.glue.requests.faces import public_face
@@ -343,7 +345,7 @@ def _made(public: Any, args: tuple[Any, ...]) -> str:
     kernel, _options = _kernel(public)
     for signature, cres in getattr(kernel, "overloads", {}).items():
         if tuple(getattr(signature, "args", signature)) == args:
-            unit = getattr(cres.library, "_nbcache_unit", None)
+            unit = marks.unit_of(cres.library)
             return "" if unit is None else str(unit.key)
     return ""
 

@@ -5,7 +5,7 @@ import timeit
 
 from numba import njit
 
-from nbcache.glue.keys.units import KeyMaker
+from nbcache.glue.keys.key_maker import KeyMaker
 
 CHAIN = 300
 scope = {"njit": njit, "f0": njit(lambda x: x + 1)}

@@ -1,0 +1,78 @@
+"""Symbols that must exist in the process before an object is loaded."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import llvmlite.binding as llvm
+from numba.core.runtime import _nrt_python, rtsys
+from numba.np.ufunc import parallel
+
+from nbcache.glue.entries.verdicts import Unloadable
+
+if TYPE_CHECKING:
+    from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
+
+    LibraryUnit = RuntimeUnit | WrapperUnit
+
+addresses: dict[str, str] = {}
+
+
+def note_address(address: int, what: str) -> None:
+    """Remember what an address stands for, under the name that Numba gives its global variable."""
+    addresses[f"numba.dynamic.globals.{address:x}"] = what
+
+
+# -- symbols that must exist before an object is loaded ------------------------------------------
+
+_present: set[str] = set()
+_THREADING_SYMBOLS = frozenset({
+    "numba_parallel_for", "do_scheduling_signed", "do_scheduling_unsigned", "allocate_sched", "deallocate_sched",
+    "get_num_threads", "set_num_threads", "get_thread_id",
+    "set_parallel_chunksize", "get_parallel_chunksize", "get_sched_size",
+})  # fmt: skip
+"""Those of the threading layer: it is chosen and started when code that needs it is compiled or loaded.
+
+Numba says so in ``reload_init``, but for callers of such code not before 0.63.
+"""
+
+
+def provide(names: tuple[str, ...], target_context: Any) -> None:
+    """See that every external symbol resolves: MCJIT ends the process over one that doesn't."""
+    if not _THREADING_SYMBOLS.isdisjoint(names):
+        parallel._launch_threads()
+    missing = _missing(names)
+    if missing and any(name.startswith("NRT_") for name in missing):
+        _add_runtime_symbols()
+        missing = _missing(names)
+    if any(name.startswith("_numba_hashsecret_") for name in missing):
+        importlib.import_module("numba.cpython.hashing")  # defines them when it is imported
+        missing = _missing(names)
+    if missing:
+        # Whatever else registers symbols does so while Numba's registries are initialised.
+        target_context.refresh()
+        missing = _missing(names)
+    if missing:
+        msg = f"the symbol {missing[0]} does not exist in this process"
+        raise Unloadable(msg)
+
+
+def _missing(names: tuple[str, ...]) -> list[str]:
+    missing = []
+    for name in names:
+        if name in _present:
+            continue
+        if llvm.address_of_symbol(name):
+            _present.add(name)
+        else:
+            missing.append(name)
+    return missing
+
+
+def _add_runtime_symbols() -> None:
+    """The part of the NRT's initialisation that compiles nothing (see ``_Runtime.initialize``)."""
+    if rtsys._init:
+        return
+    for name, address in _nrt_python.c_helpers.items():
+        llvm.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)

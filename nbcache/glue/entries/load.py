@@ -1,0 +1,299 @@
+"""Compile results out of the sections of an entry."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from numba.core import compiler, funcdesc, typing
+from numba.core.environment import Environment, lookup_environment
+from numba.core.generators import GeneratorDescriptor
+
+from nbcache.glue import marks
+from nbcache.glue.capture import placeholders
+from nbcache.glue.entries.externals import provide
+from nbcache.glue.entries.inspection import Annotation, Inspection, LoadedDescriptor, Metadata
+from nbcache.glue.entries.library import StoredLibrary, abort_unresolved
+from nbcache.glue.entries.meta import META_VERSION, Asked, LiteralsRequested, Read
+from nbcache.glue.entries.verdicts import InUse, Unloadable
+from nbcache.glue.identity.consulted import Consulted
+from nbcache.glue.identity.ownership import is_toolchain_module
+from nbcache.glue.identity.reach import Unresolvable
+from nbcache.glue.keys.units import Unit
+from nbcache.glue.marks import belongs_to, hold
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
+    from nbcache.glue.overloads.history import History
+
+    LibraryUnit = RuntimeUnit | WrapperUnit
+
+
+def unpack(
+    unit: Unit, target_context: Any, read: Read, build: str, find: Callable[[str, str], Read | None], history: History
+) -> tuple[Any, dict[str, Any]]:
+    """A CompileResult or LiteralsRequested like that of a fresh compile, and the entry's fields.
+
+    ``find(key, build)`` gives access to another entry, or None.  Raises Unloadable.
+    """
+    fields, definitions, code, held = _open(unit, read)
+    reason = history.objection(unit, fields["uses"])
+    if reason is not None:
+        raise Unloadable(reason)
+    if "literals" in fields:
+        return LiteralsRequested(fields["literals"]), fields
+    _refuse_other_globals(unit, fields)
+    _load_needs(unit, target_context, fields, find, {build})
+    library = load_library(target_context, fields, code, read, lambda: _rebuild_module(unit, build, fields))
+    abort_unresolved(target_context)
+    belongs_to(library, unit)
+    hold(library, held)
+    marks.keep_meta(library, fields, definitions)
+    return _assemble(unit, target_context, fields, library), fields
+
+
+def _refuse_other_globals(unit: Unit, fields: dict[str, Any]) -> None:
+    """Object mode reads globals while it runs, and there is one environment to read them from."""
+    environment = lookup_environment(fields["fndesc"]["env_name"]) if fields["objectmode"] else None
+    if environment is not None and environment.globals is not unit.function.__globals__:
+        msg = "the same code is loaded already, for a function with other globals"
+        raise InUse(msg)
+
+
+def _load_needs(
+    unit: Unit, target_context: Any, fields: dict[str, Any], find: Callable[[str, str], Read | None], loading: set[str]
+) -> None:
+    """Load the entries that recursive code calls; whatever they reach, *unit* reaches too."""
+    engine = target_context.codegen()._engine
+    for symbol, key, build in fields["needs"]:
+        if build in loading or engine.is_symbol_defined(symbol):
+            continue
+        read = find(key, build)
+        if read is None:
+            msg = "the other half of a recursion is not in the store"
+            raise Unloadable(msg)
+        loading.add(build)
+        other, _definitions, code, held = _open(unit, read)
+        _load_needs(unit, target_context, other, find, loading)
+        module = other["module"]
+        if other["consts"] and module is None:
+            msg = "the other half of a recursion has no module"
+            raise Unloadable(msg)
+        library = load_library(target_context, other, code, read, _nothing_links_it)
+        hold(library, held)
+        environment = (other["fndesc"]["env_name"], module or "builtins", other["consts"] or [])
+        _bind_environments(library, [environment, *other["environments"]])
+        _halves.append(library)
+
+
+_halves: list[StoredLibrary] = []
+
+
+def _nothing_links_it() -> Any:
+    msg = "code that was loaded for a recursion alone is not linked"
+    raise RuntimeError(msg)
+
+
+def unpack_library(unit: LibraryUnit, read: Read) -> tuple[Any, str]:
+    """A library and the name of the function in it that is wanted.  Raises Unloadable."""
+    fields, _definitions, code, held = _open(unit, read)
+
+    def rebuild() -> Any:
+        msg = f"the entry of {unit.name} is gone from the store"
+        raise RuntimeError(msg)
+
+    library = load_library(unit.target_context, fields, code, read, rebuild)
+    hold(library, held)
+    return library, fields["function"]
+
+
+def _open(
+    unit: Unit | LibraryUnit, read: Callable[[str], bytes | None]
+) -> tuple[dict[str, Any], dict[str, Any], bytes, list[object]]:
+    meta, code = read("meta"), read("object")
+    if meta is None or code is None:
+        msg = "damaged"
+        raise Unloadable(msg)
+    size = int.from_bytes(meta[:8], "little")
+    version, definitions, *rest = pickle.loads(meta[8 : 8 + size])  # noqa: S301  of a trusted, checked entry
+    if version != META_VERSION:
+        msg = f"metadata of version {version}"
+        raise Unloadable(msg)
+    asked = Asked(*rest)
+    if isinstance(unit, Unit):
+        _meet(unit, asked)
+    try:
+        held = placeholders.bind(definitions, unit.reach)
+    except placeholders.Taken as exc:
+        raise InUse(str(exc)) from exc
+    except Unresolvable as exc:
+        raise Unloadable(str(exc)) from exc
+    consulted = None
+    if isinstance(unit, Unit):
+        consulted = asked.consulted(pickle.loads(asked.asks) if asked.asks else (), unit)  # noqa: S301
+        if asked.asks:
+            _agree(unit, consulted)
+    fields = pickle.loads(meta[8 + size :])  # noqa: S301
+    fields["consulted"] = consulted
+    return fields, definitions, code, held
+
+
+def _meet(unit: Unit, asked: Asked) -> None:
+    """Let *unit* reach what is registered for what was asked for.  Raises Unloadable where that alone says no."""
+    relevant = unit.maker.meet(asked.names)
+    if not asked.asks and (relevant or asked.snapshot):
+        _agree(unit, asked.consulted((), unit))
+    unit.meets(relevant)
+
+
+def _agree(unit: Unit, consulted: Consulted) -> None:
+    """See that this process would build with the same.  Raises Unloadable."""
+    reason = unit.maker.objection(consulted)
+    if reason is not None:
+        raise Unloadable(reason)
+
+
+def share(unit: Unit, target_context: Any, history: History, library: Any) -> tuple[Any, dict[str, Any]] | None:
+    """What `unpack` returns, for code that this process has already; None when it must not be shared.
+
+    Object-mode code looks up globals in its environment while it runs, and an exception blames the
+    lines of the function that the code was bound to first.
+    """
+    fields, definitions = marks.meta_of(library)
+    if fields["objectmode"] or fields["blocks"] or unit.flags.force_pyobject:
+        return None
+    unit.maker.meet(fields["consulted"].packed)
+    if history.objection(unit, fields["uses"]) is not None or unit.maker.objection(fields["consulted"]) is not None:
+        return None
+    try:
+        hold(library, placeholders.bind(definitions, unit.reach))
+    except Unresolvable:
+        return None
+    return _assemble(unit, target_context, fields, library), fields
+
+
+def _assemble(unit: Unit, target_context: Any, fields: dict[str, Any], library: Any) -> Any:
+    inspection = Inspection(unit)
+    fndesc = _descriptor(unit, fields["fndesc"], inspection)
+    environment = _environment(fndesc, fields["consts"])
+    entry_point = target_context.get_executable(library, fndesc, environment)
+    _bind_environments(library, fields["environments"])
+    args = unit.args if fields["args"] is None else fields["args"]
+    if fields["generator"] is not None:
+        _insert_generator(target_context, fndesc, fields["generator"], library)
+    return compiler.CompileResult(
+        typing_context=target_context.typing_context,
+        target_context=compiler._make_subtarget(target_context, unit.flags),
+        entry_point=entry_point,
+        typing_error=None,
+        type_annotation=Annotation(inspection, fields["lifted"]),
+        signature=typing.signature(fields["return_type"], *args),
+        objectmode=fields["objectmode"],
+        lifted=fields["lifted"],
+        fndesc=fndesc,
+        library=library,
+        call_helper=None,
+        environment=environment,
+        metadata=Metadata(inspection),
+        reload_init=[],
+        referenced_envs=(),
+    )
+
+
+def settle_stencil(stencil: Any, cres: Any) -> None:
+    """Leave a stencil as compiling it would: with the neighborhood that its kernel reaches."""
+    if stencil.neighborhood is None:
+        stencil.neighborhood = marks.meta_of(cres.library)[0]["neighborhood"]
+
+
+def _rebuild_module(unit: Unit, build: str, fields: dict[str, Any]) -> Any:
+    """Compile again what an entry held whose file is gone, under the names it had."""
+    cres = unit.compile_again(build)
+    symbol = fields["fndesc"]["mangled_name"]
+    if cres.fndesc.mangled_name != symbol:
+        msg = f"the entry of {unit.name} is gone, and compiling it again gave another name"
+        raise RuntimeError(msg)
+    return cres.library._get_module_for_linking()
+
+
+def load_library(
+    target_context: Any,
+    fields: Mapping[str, Any],
+    code: bytes,
+    read: Callable[[str], bytes | None],
+    rebuild: Callable[[], Any],
+) -> StoredLibrary:
+    """Put an object into the engine, once everything it needs is there.  Raises Unloadable."""
+    symbols = fields["symbols"]
+    provide(symbols["externals"], target_context)
+    return StoredLibrary(target_context.codegen(), fields["name"], code, symbols, read, rebuild)
+
+
+def _descriptor(unit: Unit, fields: dict[str, Any], inspection: Inspection) -> Any:
+    """The function descriptor, as `FunctionDescriptor._get_function_info` would fill it here."""
+    function = unit.function
+    fndesc = LoadedDescriptor.__new__(LoadedDescriptor)
+    fndesc.inspection = inspection
+    for name, value in fields.items():
+        if name in funcdesc.FunctionDescriptor.__slots__:
+            setattr(fndesc, name, value)
+    fndesc.modname = function.__module__
+    fndesc.qualname = function.__qualname__
+    fndesc.doc = function.__doc__ or ""
+    fndesc.global_dict = None
+    if fndesc.modname is None:
+        fndesc.modname = funcdesc._dynamic_modname
+        fndesc.global_dict = function.__globals__
+    if fndesc.argtypes is None:
+        fndesc.argtypes = tuple(unit.args)
+    return fndesc
+
+
+def _insert_generator(target_context: Any, fndesc: Any, symbol: str, library: Any) -> None:
+    """Tell Numba how to resume the generator; lowering would have."""
+    # Not GeneratorDescriptor.from_generator_fndesc: that reads the types of variables, which lowering alone needs.
+    descriptor = GeneratorDescriptor(
+        fndesc.native, fndesc.modname, f"{fndesc.qualname}.next", f"{fndesc.unique_name}.next", fndesc.doc,
+        None, fndesc.restype.yield_type, None, ["gen"], fndesc.kws, argtypes=(fndesc.restype,),
+        mangler=target_context.mangler, inline=False, env_name=fndesc.env_name,
+    )  # fmt: skip
+    descriptor.mangled_name = symbol
+    target_context.insert_generator(fndesc.restype, descriptor, [library])
+
+
+def _environment(fndesc: Any, consts: list[Any] | None) -> Any:
+    environment = lookup_environment(fndesc.env_name)
+    if environment is None:
+        environment = Environment.from_fndesc(fndesc)
+        environment.consts[:] = consts or []
+    return environment
+
+
+def _globals_of(module: str) -> dict[str, Any]:
+    """The globals for code in nopython mode, which never reads them: they are in its constants.
+
+    Numba's own modules are not imported for it: those of array functions bring SciPy along.
+    """
+    if module in sys.modules or not is_toolchain_module(module):
+        return vars(importlib.import_module(module))
+    return {"__name__": module}
+
+
+def _bind_environments(library: StoredLibrary, environments: list[tuple[str, str, list[Any]]]) -> None:
+    kept = []
+    for name, module, consts in environments:
+        environment = lookup_environment(name)
+        if environment is None:
+            environment = Environment(_globals_of(module))
+            environment.env_name = name
+            environment.consts[:] = consts
+            Environment._memo[name] = environment
+        library.codegen.set_env(name, environment)
+        kept.append(environment)
+    # The code holds bare pointers to these.
+    marks.keep_environments(library, kept)

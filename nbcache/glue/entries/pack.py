@@ -1,0 +1,271 @@
+"""Compile results as sections of an entry, and back.
+
+``meta`` is a pickle of plain data, made by Numba's own pickler: what is needed to rebuild a
+CompileResult around the object code.  Objects that only mean something in a process (dispatchers,
+classes from ``__main__``) stand in it as tokens, like those in the object code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import pickle
+import sys
+from typing import TYPE_CHECKING, Any
+
+from numba.core import types
+from numba.core.dispatcher import LiftedLoop
+from numba.core.environment import lookup_environment
+from numba.core.typed_passes import _reload_parfors
+
+from nbcache.glue import marks
+from nbcache.glue.capture import diagnostics, placeholders
+from nbcache.glue.capture.compilations import build_in
+from nbcache.glue.entries.externals import addresses
+from nbcache.glue.entries.meta import META_VERSION, Asked, LiteralsRequested, Packed
+from nbcache.glue.entries.object_file import symbols_of
+from nbcache.glue.entries.pickling import constants, dumps
+from nbcache.glue.entries.verdicts import Unstorable
+from nbcache.glue.identity.consulted import Consulted
+from nbcache.glue.identity.reach import Unresolvable
+from nbcache.glue.keys.units import StencilUnit, Unit
+from nbcache.glue.marks import taint_of
+from nbcache.passing import let_pass
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nbcache.glue.capture.compilations import Frame
+    from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
+
+    LibraryUnit = RuntimeUnit | WrapperUnit
+
+_ENVIRONMENT_PREFIXES = ("_ZN08NumbaEnv", ".NumbaEnv")
+
+
+def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: dict[str, Any], past: str) -> Packed:
+    """Turn a fresh result into an entry's sections.  Raises Unstorable.
+
+    *owners* maps build ids to the keys of their units, for the other halves of recursions; *uses*
+    and the *past* that they need are `History`'s.
+    """
+    if any(initialise is not _reload_parfors for initialise in cres.reload_init or ()):
+        msg = "its pipeline initialises something when it is loaded"
+        raise Unstorable(msg)
+    if frame.consulted.conflict:
+        raise Unstorable(frame.taint or frame.consulted.conflict)
+    _look_again(unit, frame)
+    library = cres.library
+    library._ensure_finalized()
+    reason = frame.taint or taint_of(library)
+    if reason:
+        raise Unstorable(reason)
+    if library.has_dynamic_globals:
+        # Decided on the final module, a caller's as well: most addresses that lowering puts in are optimised away.
+        what = addresses.get(library._dynamic_globals[0], "something in this process")
+        msg = f"it has the address of {what} built in"
+        raise Unstorable(msg, linkable=True)
+    try:
+        symbols = _pack_symbols(library)
+        fields = _pack_result(unit, frame, cres)
+        fields["environments"] = _pack_environments(frame, cres, symbols["variables"])
+        fields["uses"] = uses
+        fields["caveats"] = diagnostics.pack(frame)
+        fields["symbols"] = symbols
+        fields["needs"] = _needs(fields["symbols"], library.codegen._rtlinker.PREFIX, owners)
+        meta = dumps(fields, frame)
+        asked = Asked.of(frame)
+    except Unstorable:
+        raise
+    except Unresolvable as exc:
+        raise Unstorable(str(exc), linkable=not frame.taint) from exc
+    except Exception as exc:
+        let_pass(exc)
+        msg = f"it can't be written down ({type(exc).__name__}: {exc})"
+        raise Unstorable(msg, linkable=not frame.taint) from exc
+    if frame.taint:
+        raise Unstorable(frame.taint)
+    fields["consulted"] = frame.consulted
+    return _sections(unit, library, fields, meta, past, asked)
+
+
+def _look_again(unit: Unit, frame: Frame) -> None:
+    """See that compiling changed nothing of what *unit* was identified by: a counter, a setting that is read once.
+
+    Which of the two its code was made from can't be told, and a process that asks for it has seen one of them only.
+    Loops that it gave to ufuncs are given by a hit too, and modules that it loaded are among its readings.
+    """
+    late = itertools.islice(sys.modules, frame.modules, None)
+    if not any(effect.kind == "ufunc" for effect in frame.effects.values()) and unit.changed(late):
+        msg = "what it depends on changed while it was compiled"
+        raise Unstorable(msg, linkable=True)
+
+
+def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: dict[str, Any], past: str) -> Packed:
+    """Turn a *request* for literals into an entry's sections.  Raises Unstorable."""
+    if frame.taint or frame.consulted.conflict:
+        raise Unstorable(frame.taint or frame.consulted.conflict)
+    _look_again(unit, frame)
+    try:
+        meta = dumps({"literals": request.positions, "uses": uses, "caveats": diagnostics.pack(frame)}, frame)
+        asked = Asked.of(frame)
+    except Exception as exc:
+        let_pass(exc)
+        msg = f"it can't be written down ({type(exc).__name__}: {exc})"
+        raise Unstorable(msg) from exc
+    definitions = _definitions_in(b"", meta + asked.asks, unit)
+    return Packed(_encoded(unit, b"", meta, definitions, asked), _guard(definitions, past, frame.consulted))
+
+
+def pack_library(unit: LibraryUnit, library: Any, name: str) -> Packed:
+    """Turn a library, of which the function called *name* is wanted, into an entry's sections.  Raises Unstorable."""
+    library._ensure_finalized()
+    reason = taint_of(library)
+    if reason or library.has_dynamic_globals:
+        raise Unstorable(reason or "it has the address of something in this process built in")
+    fields = {
+        "name": library.name,
+        "function": name,
+        "symbols": _pack_symbols(library),
+    }
+    return _sections(unit, library, fields, pickle.dumps(fields, protocol=4))
+
+
+def _sections(
+    unit: Unit | LibraryUnit,
+    library: Any,
+    fields: dict[str, Any],
+    meta: bytes,
+    past: str = "",
+    asked: Asked | None = None,
+) -> Packed:
+    code = bytes(library._get_compiled_object())
+    asked = asked or Asked(b"", {}, b"")
+    definitions = _definitions_in(code, meta + asked.asks, unit)
+    sections = _encoded(unit, code, meta, definitions, asked)
+    # Not of _get_module_for_linking(): that makes a copy, which few functions ever need.
+    sections["bitcode"] = library._final_module.as_bitcode()
+    marks.keep_meta(library, fields, definitions)
+    return Packed(sections, _guard(definitions, past, fields.get("consulted")))
+
+
+def _encoded(
+    unit: Unit | LibraryUnit, code: bytes, meta: bytes, definitions: dict[str, placeholders.Definition], asked: Asked
+) -> dict[str, bytes]:
+    head = pickle.dumps((META_VERSION, definitions, *asked), protocol=4)
+    return {
+        "meta": len(head).to_bytes(8, "little") + head + meta,
+        "object": code,
+        "components": json.dumps(unit.components(), ensure_ascii=False).encode("utf-8", "surrogatepass"),
+    }
+
+
+def _definitions_in(code: bytes, meta: bytes, unit: Unit | LibraryUnit) -> dict[str, placeholders.Definition]:
+    found = placeholders.tokens_in(code) | placeholders.tokens_in(meta)
+    if not found <= placeholders.definitions.keys():
+        msg = "it refers to something whose definition is lost"
+        raise Unstorable(msg)
+    try:
+        return {token: placeholders.definition_for(token, unit.reach) for token in sorted(found)}
+    except Unresolvable as exc:
+        raise Unstorable(str(exc), linkable=True) from exc
+
+
+def _guard(definitions: dict[str, placeholders.Definition], past: str, consulted: Consulted | None) -> str:
+    """The same for two builds that may stand in for one another wherever one of them may be used."""
+    registered = [] if consulted is None else [*sorted(consulted.snapshot.items()), *(a.answer for a in consulted.asks)]
+    if not definitions and not past and not registered:
+        return ""
+    text = "\n".join([*sorted(map(repr, definitions.values())), past, *map(repr, registered)])
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _pack_result(unit: Unit, frame: Frame, cres: Any) -> dict[str, Any]:
+    fndesc = cres.fndesc
+    same_args = tuple(cres.signature.args) == tuple(unit.args)
+    return {
+        "name": cres.library.name,
+        "fndesc": {
+            "native": fndesc.native,
+            "unique_name": fndesc.unique_name,
+            "args": fndesc.args,
+            "kws": fndesc.kws,
+            "restype": fndesc.restype,
+            "argtypes": None if tuple(fndesc.argtypes) == tuple(unit.args) else fndesc.argtypes,
+            "mangled_name": fndesc.mangled_name,
+            "env_name": fndesc.env_name,
+            "inline": fndesc.inline,
+            "noalias": fndesc.noalias,
+            "abi_tags": fndesc.abi_tags,
+            "uid": getattr(fndesc, "uid", None),
+        },
+        "args": None if same_args else cres.signature.args,
+        "return_type": cres.signature.return_type,
+        "module": unit.function.__module__,
+        "consts": constants(cres.environment.consts, frame) if cres.environment is not None else None,
+        "generator": _generator_symbol(cres),
+        "objectmode": cres.objectmode,
+        # Blocks are in the code, pickled, and Numba reads them there when they are first entered.
+        "lifted": tuple(each for each in cres.lifted or () if isinstance(each, LiftedLoop)),
+        "blocks": bool(cres.lifted),
+        "neighborhood": unit.owner.neighborhood if isinstance(unit, StencilUnit) else None,
+    }
+
+
+def _needs(
+    symbols: Mapping[str, tuple[str, ...]], prefix: str, owners: Mapping[str, str]
+) -> list[tuple[str, str, str]]:
+    """(symbol, key, build) of functions that recursive code calls and that lie in other entries.
+
+    Numba calls a function that is still being compiled through a pointer filled in later.
+    """
+    found = []
+    for symbol in sorted({name[len(prefix) :] for name in symbols["unresolved"]} - set(symbols["functions"])):
+        build = build_in(symbol)
+        key = owners.get(build) if build is not None else None
+        if build is None or key is None:
+            msg = "it is part of a recursion through a function that can't be cached"
+            raise Unstorable(msg, linkable=True)
+        found.append((symbol, key, build))
+    return found
+
+
+def _generator_symbol(cres: Any) -> str | None:
+    """The name of the function that resumes the generator which this function returns."""
+    if not isinstance(cres.fndesc.restype, types.Generator):
+        return None
+    return cres.target_context.get_generator_desc(cres.fndesc.restype).mangled_name
+
+
+def _pack_environments(frame: Frame, cres: Any, variables: tuple[str, ...]) -> list[tuple[str, str, list[Any]]]:
+    """(name, module, constants) of the environments of functions linked into this one."""
+    found = []
+    for name in variables:
+        if not name.startswith(_ENVIRONMENT_PREFIXES) or name == cres.fndesc.env_name:
+            continue
+        environment = lookup_environment(name)
+        if environment is None:
+            continue
+        scope = environment.globals
+        module = scope.get("__name__")
+        if not isinstance(module, str) or getattr(sys.modules.get(module), "__dict__", None) is not scope:
+            # A parallel loop's function, made with exec.  Only object mode looks at globals, which is never linked.
+            module = "builtins"
+        found.append((name, module, constants(environment.consts, frame)))
+    return found
+
+
+def _pack_symbols(library: Any) -> dict[str, tuple[str, ...]]:
+    symbols = symbols_of(bytes(library._get_compiled_object()))
+    if symbols is None:
+        msg = "its object code is in no format that is known"
+        raise Unstorable(msg)
+    prefix = library.codegen._rtlinker.PREFIX
+    unresolved = tuple(name for name in symbols.undefined if name.startswith(prefix))
+    return {
+        "functions": symbols.functions,
+        "externals": tuple(name for name in symbols.undefined if name not in unresolved),
+        "variables": symbols.variables,
+        "unresolved": unresolved,
+    }

@@ -1,0 +1,222 @@
+"""Pickles inside an entry, with placeholders for what must not come back as a copy."""
+
+from __future__ import annotations
+
+import copyreg
+import enum
+import io
+import pickle
+import sys
+from collections.abc import Callable
+from types import CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba.core import ir, pylowering, types
+from numba.core.dispatcher import Dispatcher, LiftedCode, LiftedWith
+from numba.core.extending import _Intrinsic
+from numba.core.registry import cpu_target
+from numba.core.serialize import NumbaPickler
+from numba.core.types.abstract import Type, _type_reconstructor
+from numba.core.typing.templates import builtin_registry
+from numba.np.ufunc.dufunc import DUFunc
+from numba.np.ufunc.gufunc import GUFunc
+from numba.stencils.stencil import StencilFunc
+
+from nbcache.glue import marks
+from nbcache.glue.capture import placeholders
+from nbcache.glue.entries.verdicts import Unloadable
+from nbcache.glue.identity.describe_numba import ADDRESS
+from nbcache.glue.identity.describe_numpy import by_address
+from nbcache.glue.identity.exact import encode_atom
+from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nbcache.glue.capture.compilations import Frame
+    from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
+
+    LibraryUnit = RuntimeUnit | WrapperUnit
+
+
+class TokenPickler(NumbaPickler):
+    """Numba's pickler, with tokens for what must not come back as a copy."""
+
+    def __init__(self, file: io.BytesIO, frame: Frame) -> None:
+        super().__init__(file, protocol=4)
+        self._frame = frame
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, _DEFINITIONS):
+            token = placeholders.live_reference(self._frame, obj)
+            if token is not None:
+                return placeholders.recall, (token,)
+        elif type(obj) is np.ndarray and by_address(obj):
+            # Identity covers the head of such an array; only here is its content written down, for object mode.
+            self._frame.taint = self._frame.taint or "it writes down an array that counts by its address"
+        elif isinstance(obj, LiftedCode):
+            rebuild, state = obj.__reduce__()
+            origin = _numbered(obj, self._frame)
+            return (rebuild, state) if origin is None else (_lifted_from, (origin, rebuild, state))
+        elif isinstance(obj, types.BoundFunction):
+            return self._method(obj)
+        elif isinstance(obj, types.Function):
+            return self._function(obj)
+        elif isinstance(obj, Type) and ADDRESS.search(obj.name):
+            return self._addressed_type(obj)
+        elif isinstance(obj, _HOLDERS) and not _is_value(obj.value):
+            # Code lifted out of a function is compiled when it is entered, with the objects that the function had.
+            live = placeholders.live_value(self._frame, obj.value, getattr(obj, "name", ""))
+            return copyreg.__newobj__, (type(obj),), {**vars(obj), "value": live}  # type: ignore[attr-defined]
+        return super().reducer_override(obj)
+
+    def _method(self, obj: Any) -> Any:
+        """A method of a type refers to the context it was resolved in, and is resolved again where it is needed."""
+        key = obj.typing_key
+        attribute = key[1] if isinstance(key, tuple) else key.rpartition(".")[2]
+        chooser = getattr(obj.template, "_overload_func", None)
+        if is_toolchain_definition(chooser):
+            chooser = None
+        if _resolve(obj.this, attribute) != obj:
+            msg = f"a method {attribute} that {obj.this} is not known to have"
+            raise pickle.PicklingError(msg)
+        return _method_of, (obj.this, attribute, key, chooser)
+
+    def _function(self, obj: Any) -> Any:
+        """A function that Numba was told how to compile is looked up again by the function it stands for."""
+        if all(toolchain_name(template) is not None for template in obj.templates):
+            return super().reducer_override(obj)
+        if _registered_for(obj.typing_key) != obj:
+            msg = f"the type {ADDRESS.sub('', obj.name)} has something that is not registered with Numba"
+            raise pickle.PicklingError(msg)
+        return _function_of, (obj.typing_key,)
+
+    def _addressed_type(self, obj: Any) -> Any:
+        """A type that is named by an address must be made again, around what it stands for here."""
+        if isinstance(obj, types.Generator):
+            return types.Generator, (obj.gen_func, obj.yield_type, obj.arg_types, obj.state_types, obj.has_finalizer)
+        if isinstance(obj, types.Dispatcher):
+            return type(obj), (obj.dispatcher,)
+        if isinstance(obj, types.ClassInstanceType):
+            return type(obj), (obj.class_type,)
+        if self._frame.reach is not None and self._frame.reach.reference(obj) is not None:
+            return placeholders.recall, (placeholders.live_reference(self._frame, obj),)
+        # A container of such a type: its name has the others' names in it.
+        state = {field: value for field, value in vars(obj).items() if field not in {"_code", "name"}}
+        parts = _addressed_in(state.values())
+        name = obj.name
+        for i, part in enumerate(parts):
+            name = name.replace(part.name, f"\0{i}\0")
+        if ADDRESS.search(name):
+            msg = f"the type {ADDRESS.sub('', obj.name)} is named by an address"
+            raise pickle.PicklingError(msg)
+        return _type_of_parts, (type(obj), state, name, parts)
+
+
+def _resolve(this: Type, attribute: str) -> Any:
+    return cpu_target.typing_context.resolve_getattr(this, attribute)
+
+
+def _method_of(this: Type, attribute: str, key: Any, chooser: Any) -> Type:
+    """Called by unpickling: the type of a method, as it is resolved here.  Raises Unloadable."""
+    found = _resolve(this, attribute)
+    known = getattr(getattr(found, "template", None), "_overload_func", None)
+    if getattr(found, "typing_key", None) != key or (chooser is not None and known is not chooser):
+        msg = f"the method {attribute} of {this} is another one here"
+        raise Unloadable(msg)
+    return found
+
+
+def _registered_for(function: Any) -> Type | None:
+    """The type of *function*, put together as a typing context does; None if nothing is registered for it."""
+    found: Any = None
+    for value, typ in builtin_registry.globals:
+        if value is function:
+            found = typ if found is None else found.augment(typ)
+    return found
+
+
+def _function_of(function: Any) -> Type:
+    """Called by unpickling: the type of a function that Numba was told how to compile.  Raises Unloadable."""
+    found = _registered_for(function)
+    if found is None:
+        cpu_target.typing_context.refresh()  # Numba registers its own when they are needed
+        found = _registered_for(function)
+    if found is None:
+        msg = f"nothing is registered with Numba for {getattr(function, '__qualname__', function)}"
+        raise Unloadable(msg)
+    return found
+
+
+def _addressed_in(values: Iterable[Any]) -> list[Type]:
+    """The types among *values*, and in tuples of them, that are named by an address; the longest name first."""
+    found: dict[str, Type] = {}
+    for value in values:
+        if isinstance(value, Type) and ADDRESS.search(value.name):
+            found[value.name] = value
+        elif isinstance(value, tuple):
+            found.update((typ.name, typ) for typ in _addressed_in(value))
+    return sorted(found.values(), key=lambda typ: -len(typ.name))
+
+
+def _type_of_parts(cls: type[Type], state: dict[str, Any], name: str, parts: list[Type]) -> Type:
+    """Called by unpickling: a type whose name contains those of its *parts*, as they are called here."""
+    for i, part in enumerate(parts):
+        name = name.replace(f"\0{i}\0", part.name)
+    return _type_reconstructor(copyreg._reconstructor, (cls, object, None), {**state, "name": name})  # type: ignore[attr-defined]
+
+
+def origin_of(lifted: LiftedCode, frame: Frame | None) -> tuple[str, int] | None:
+    """The key of the unit that a piece of code was lifted from, and its number there; None if that has no key.
+
+    An ``objmode`` block is compiled while that unit's *frame* is open. A loop is when it is first
+    called, whatever is being compiled then: it has an origin once its unit was stored or loaded.
+    """
+    return _numbered(lifted, frame if isinstance(lifted, LiftedWith) else None)
+
+
+def _numbered(lifted: LiftedCode, frame: Frame | None) -> tuple[str, int] | None:
+    origin = vars(lifted).get(marks.ORIGIN)
+    if origin is None and frame is not None and frame.unit is not None:
+        origin = vars(lifted)[marks.ORIGIN] = (frame.unit.key, next(frame.blocks))
+    return origin
+
+
+def _lifted_from(origin: tuple[str, int], rebuild: Callable[..., LiftedCode], state: tuple[Any, ...]) -> LiftedCode:
+    lifted = rebuild(*state)
+    vars(lifted).setdefault(marks.ORIGIN, origin)
+    return lifted
+
+
+_DEFINITIONS = (type, FunctionType, Dispatcher, DUFunc, GUFunc, StencilFunc, _Intrinsic)
+"""What a compiled function means as this very object, never as a copy."""
+_HOLDERS = (ir.Const, ir.Global, ir.FreeVar)
+
+
+def _is_value(obj: Any) -> bool:
+    """Whether nobody can tell *obj* from what it is pickled as: it can't change, or it is pickled by where it is."""
+    if encode_atom(obj) is not None or obj is _UNDEFINED:
+        return True
+    if type(obj) is tuple or type(obj) is frozenset:
+        return all(map(_is_value, obj))
+    if isinstance(obj, ModuleType):
+        return sys.modules.get(obj.__name__) is obj
+    return isinstance(obj, _BY_REFERENCE) or toolchain_name(obj) is not None
+
+
+_BY_REFERENCE = (*_DEFINITIONS, Type, LiftedCode, CodeType, enum.Enum, np.ufunc)
+_UNDEFINED = getattr(pylowering, "_UNDEFINED", None)
+"""What object mode puts into variables before they are assigned; nobody gets to see it."""
+
+
+def constants(values: Iterable[Any], frame: Frame) -> list[Any]:
+    """The constants of an environment, as they are pickled."""
+    return [value if _is_value(value) else placeholders.live_value(frame, value) for value in values]
+
+
+def dumps(obj: object, frame: Frame) -> bytes:
+    """Pickle *obj* for use in any process that can resolve *frame*'s tokens."""
+    with io.BytesIO() as file:
+        TokenPickler(file, frame).dump(obj)
+        return file.getvalue()

@@ -1,0 +1,76 @@
+"""Numba's compilation flags, as set and as inherited, and in words."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from numba.core import compiler
+from numba.core.cpu_options import FastMathOptions, InlineOptions
+from numba.core.targetconfig import ConfigStack
+
+from nbcache.glue.identity.node import Unidentifiable
+from nbcache.passing import let_pass
+
+if TYPE_CHECKING:
+    pass
+
+_PLAIN_FLAGS = frozenset({bool, str, int, type(None)})
+
+
+def flag_components(flags: compiler.Flags) -> list[tuple[str, str]]:
+    """Flags as components of a key: (label, value)."""
+    values = flags._values
+    return [(label, _flag_text(values.get(name, default))) for label, name, default in _flag_labels(type(flags))]  # type: ignore[arg-type]
+
+
+@functools.cache
+def _flag_labels(kind: Any) -> list[tuple[str, str, Any]]:
+    return [(f"options/{name}", name, option.default) for name, option in kind.options.items()]
+
+
+def _flag_text(value: Any) -> str:
+    if type(value) in _PLAIN_FLAGS:  # nearly all; the others' abstract base class makes isinstance slow
+        return str(value)
+    if isinstance(value, FastMathOptions):
+        return " ".join(sorted(value.flags)) or "no"
+    if isinstance(value, InlineOptions):
+        # A cost model is a function among the dispatcher's options, identified there.
+        return value.value if isinstance(value.value, str) else "cost model"
+    return str(value)
+
+
+# -- from what Numba is about to compile -------------------------------------------------------
+
+
+_parsed: dict[tuple[object, ...], compiler.Flags] = {}
+
+
+def flags_of(conditions: bytes, function_compiler: Any) -> compiler.Flags:
+    """The flags as ``_FunctionCompiler`` will set them, inherited ones included."""
+    flags = _parse(conditions, function_compiler.targetdescr.options, function_compiler.targetoptions)
+    try:
+        return function_compiler._customize_flags(flags)
+    except Exception as exc:
+        let_pass(exc)
+        msg = f"options that Numba refuses ({exc})"
+        raise Unidentifiable(msg) from exc
+
+
+def _parse(conditions: bytes, parser: Any, options: dict[str, Any]) -> compiler.Flags:
+    """What Numba makes of options; parsed once for each set of them that says it all, under the same settings."""
+    alone = not ConfigStack() and all(type(value) in _PLAIN_FLAGS for value in options.values())
+    key = (parser, conditions, *((name, type(value), value) for name, value in options.items()))
+    if alone and key in _parsed:
+        return _parsed[key].copy()
+    flags = compiler.Flags()
+    parser.parse_as_flags(flags, options)
+    if alone:
+        _parsed[key] = flags.copy()
+    return flags
+
+
+def pipeline_of(owner: Any) -> Any:
+    """Return the class of the compiler that Numba runs for a dispatcher or the like."""
+    function_compiler = getattr(owner, "_compiler", None)
+    return compiler.Compiler if function_compiler is None else function_compiler.pipeline_class

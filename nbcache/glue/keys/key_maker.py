@@ -1,0 +1,208 @@
+"""What a process needs to compute keys: what is registered, what was chosen, what things are."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import weakref
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet
+
+from numba.core import types
+from numba.core.ccallback import CFunc
+from numba.core.dispatcher import Dispatcher
+from numba.core.types.abstract import Type
+from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
+
+from nbcache.glue.capture.compilations import Frame
+from nbcache.glue.identity import imported
+from nbcache.glue.identity.consulted import Consulted, split
+from nbcache.glue.identity.describe import Describers, is_compilable
+from nbcache.glue.identity.graph import IdentityEngine
+from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.identity.ownership import is_toolchain_module
+from nbcache.glue.identity.registrations import ExtensionIndex
+from nbcache.glue.keys.choices import Choices
+from nbcache.glue.keys.conditions import Conditions
+from nbcache.glue.keys.installed import InstalledExtensions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
+
+    from nbcache.glue.identity.node import Node, Scope
+
+MOST_BEYOND = 5_000
+"""How many objects a registration may reach for what compiled code refers to to be looked for among them."""
+MOST_BEYOND_IN_ALL = 15_000
+"""The same for all registrations of a process, however often: the rest is compiled as if there were no cache."""
+_MEMO_KEEPERS = (Dispatcher, UFuncDispatcher, CFunc)
+
+
+class KeyMaker:
+    """Everything a process needs to compute keys; one per process."""
+
+    def __init__(self) -> None:
+        self.conditions = Conditions()
+        self.extensions = ExtensionIndex()
+        describers = Describers(self.extensions)
+        self.engine = IdentityEngine(
+            describers.describe, self._generation, lambda obj: isinstance(obj, _MEMO_KEEPERS), is_compilable
+        )
+        self.choices = Choices(self)
+        self.installed = InstalledExtensions(self.extensions)
+        self._late: set[str] = set()
+        self._types: dict[Type, bytes] = {}
+        self._refused_types: weakref.WeakKeyDictionary[Any, tuple[int, str]] = weakref.WeakKeyDictionary()
+        self._types_that_hand_on: WeakSet[Type] = WeakSet()
+        self._open_types: WeakKeyDictionary[Type, tuple[int, bytes, Scope] | None] = WeakKeyDictionary()
+
+    def _generation(self) -> object:
+        return imported.generation, self.extensions.ambiguities
+
+    def prepare(self) -> None:
+        """See what is registered by now, with what packages would have added, unless they may wait."""
+        self.installed.prepare()
+        self.extensions.refresh()
+        self.extensions.settled = True
+
+    def meet(self, names: bytes) -> tuple[bytes, ...]:
+        """Those of an entry's names for which others have registered something, or would."""
+        if self.installed.concern(split(names)):
+            self._load_installed()
+        return self.extensions.relevant(names)
+
+    def _load_installed(self) -> None:
+        """Load what Numba would have loaded before it looked anything up."""
+        self.extensions.settled = False
+        self.installed.load()
+        self.extensions.refresh()
+        self.extensions.settled = True
+
+    def new_consulted(self) -> Consulted:
+        """For a compilation that begins; from here on every package that extends Numba takes part."""
+        if self.installed.waiting:
+            self._load_installed()
+        return Consulted(self.extensions.generation)
+
+    def close(self, frame: Frame) -> None:
+        """A compilation is over: see what others have registered for what it asked for."""
+        index, consulted = self.extensions, frame.consulted
+        index.refresh()
+        self.came_late(frame.modules)
+        if any(map(self.choices.changed, consulted.asks)):
+            consulted.conflict = consulted.conflict or "what it depends on changed while it was compiled"
+        current = {}
+        for name in index.relevant_among(consulted.names):
+            try:
+                digest = self._registered(name)
+            except Unidentifiable as exc:
+                digest = b""
+                consulted.conflict = consulted.conflict or str(exc)
+            current[name] = (index.since(name), digest)
+        consulted.close(current)
+
+    def came_late(self, before: int) -> None:
+        """Note the modules that were loaded since there were *before* of them, by compiling or instead of it."""
+        if len(sys.modules) > before:
+            late = itertools.islice(sys.modules, before, None)
+            self._late.update(name for name in late if not is_toolchain_module(name))
+
+    def objection(self, consulted: Consulted) -> str | None:
+        """Why what an entry was built with would be other today, or None.  Asks choosers, which are other people's."""
+        for ask in consulted.asks:
+            reason = self.choices.objection(ask)
+            if reason is not None:
+                return reason
+        if consulted.asks:
+            self.extensions.refresh()
+        if self.registered_otherwise(consulted.packed, consulted.snapshot):
+            return "something else is registered with Numba for what it uses"
+        return None
+
+    def registered_otherwise(self, packed: bytes, snapshot: dict[bytes, bytes]) -> bool:
+        """Whether what others have registered for an entry's names differs from its *snapshot*."""
+        relevant = self.extensions.relevant(packed)
+        if not relevant and not snapshot:
+            return False
+        try:
+            return snapshot != {name: self._registered(name) for name in relevant}
+        except Unidentifiable:
+            return True
+
+    def _registered(self, name: bytes) -> bytes:
+        """Identity of what is registered for *name*.  Raises Unidentifiable."""
+        with self.as_before():
+            return self.extensions.digest(name, self.engine)
+
+    def as_before(self) -> AbstractContextManager[None]:
+        """While this is entered, things are identified as they are before anything is compiled.
+
+        Modules that come in the middle of a compilation are among its readings (witness.py); in what runs while
+        compiling they would tell apart processes that have loaded them from those that are about to.
+        """
+        return imported.hiding(self._late) if self._late else nullcontext()
+
+    def nodes_registered(self, names: Iterable[bytes]) -> Iterator[Node]:
+        """What is reached from what others have registered for *names*, as far as that isn't too much."""
+        registered = (each for name in names for each in self.extensions.registered(name))
+        roots = (root for each in registered for root in (each.registered, *each.formal))
+        return self.engine.nodes_of(roots, MOST_BEYOND, MOST_BEYOND_IN_ALL)
+
+    def type_digest(self, typ: Any) -> bytes:
+        """Identity of a type in a signature; one that depends on code is looked at again."""
+        return self.type_scoped(typ)[0]
+
+    def type_scoped(self, typ: Any) -> tuple[bytes, Scope | None]:
+        """The same with the scope that it holds in; None if it always does."""
+        known = self._types.get(typ)
+        if known is not None:
+            return known, None
+        generation = self.extensions.ambiguities
+        last = self._open_types.get(typ)
+        if last is not None and last[0] == generation and last[2].unchanged():
+            return last[1:]
+        refused = self._refused_types.get(typ)
+        if refused is not None and refused[0] == self.extensions.generation:
+            raise Unidentifiable(refused[1])
+        try:
+            digest, scope = self.engine.scoped(typ)
+        except Unidentifiable as exc:
+            # Each function that takes it asks, and to find out may have taken a walk through half of a package.
+            self._refused_types[typ] = (self.extensions.generation, str(exc))
+            raise
+        if scope.hands_on:
+            self._types_that_hand_on.add(typ)
+        if typ not in self._open_types:
+            nodes = self.engine.nodes(typ)
+            if all(_is_fixed(node) for node in nodes):
+                self._types[typ] = digest
+                return digest, None
+            # A scope holds what it watches, which must not keep functions and jitclasses alive.
+            lasting = not any(isinstance(node.obj, _OPEN_TYPES) for node in nodes)
+            self._open_types[typ] = (generation, digest, scope) if lasting else None
+        elif last is not None:
+            self._open_types[typ] = (generation, digest, scope)
+        return digest, scope
+
+    def hands_on(self, typ: Any) -> bool:
+        """Whether a type of a signature, whose digest is known, brings a module along."""
+        return bool(self._types_that_hand_on) and typ in self._types_that_hand_on
+
+    def is_fixed(self, typ: Any) -> bool:
+        """Whether nothing about a type of a signature can change while the process lives."""
+        if typ not in self._types and typ not in self._open_types:
+            self.type_digest(typ)
+        return typ in self._types
+
+
+def _is_fixed(node: Node) -> bool:
+    """Whether nothing about a type (or what it holds) can change while the process lives."""
+    obj = node.obj
+    if node.title.startswith("toolchain "):
+        return True
+    return isinstance(obj, Type) and type(obj).__module__.startswith("numba.") and not isinstance(obj, _OPEN_TYPES)
+
+
+_OPEN_TYPES = (types.WeakType, types.ClassType, types.DeferredType)

@@ -1,0 +1,102 @@
+"""Every attribute that nbcache keeps on objects of Numba's and of users': no other module spells one.
+
+All begin with `PREFIX`, by which a description of an object leaves them out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PREFIX: Final = "_nbcache_"
+IDENTITY: Final = PREFIX + "identity"
+"""On dispatchers: what is known of their identity, as something that is compiled."""
+IDENTITY_OF_RUN: Final = PREFIX + "identity_run"
+"""The same, as something that only runs."""
+PAST: Final = PREFIX + "past"
+"""On dispatchers: what is remembered of their overloads."""
+CHOOSER: Final = PREFIX + "chooser"
+"""On the dispatcher of an implementation that was chosen for an ``@overload``: who was asked for it, and what."""
+QUESTION: Final = PREFIX + "question"
+"""On a template that is about to choose: the same."""
+HEARD: Final = PREFIX + "heard"
+"""On what stands in for a chooser: the chooser itself."""
+LOOPS: Final = PREFIX + "loops"
+"""On ufuncs: what their loops were made from."""
+EFFECTS: Final = PREFIX + "effects"
+"""On dispatchers and ufuncs: what each overload did to others when it was compiled or loaded."""
+FACE: Final = PREFIX + "face"
+"""On a kernel's dispatcher: the ufunc that users know it as."""
+RECIPE: Final = PREFIX + "recipe"
+"""On a function that Numba made of a closure: what it was made of."""
+ORIGIN: Final = PREFIX + "origin"
+"""On lifted code: the key that it was lifted out of, and as which of the blocks."""
+COUNTED: Final = PREFIX + "counted"
+"""On a compilation: that it was counted."""
+DEFINING: Final = PREFIX + "defining"
+"""On a template: that its class is being defined at this moment."""
+CONSULTED: Final = PREFIX + "consulted"
+"""On a library: what was asked for while it was compiled."""
+_TAINT: Final = PREFIX + "taint"
+_UNIT: Final = PREFIX + "unit"
+_HELD: Final = PREFIX + "held"
+_META: Final = PREFIX + "meta"
+_ENVIRONMENTS: Final = PREFIX + "environments"
+
+
+def taint(library: Any, reason: str) -> None:
+    """Note that a library's code can't leave this process, nor anything linked with it."""
+    setattr(library, _TAINT, reason)
+
+
+def taint_of(library: Any) -> str:
+    """Why code linked into a library can't leave this process, or ""."""
+    pending, seen = [library], set()
+    while pending:
+        each = pending.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        reason: str = getattr(each, _TAINT, "")
+        if reason:
+            return reason
+        pending += each._linking_libraries
+    return ""
+
+
+def is_tainted(library: Any) -> bool:
+    """Whether the library's own code can't leave this process."""
+    return bool(getattr(library, _TAINT, ""))
+
+
+def belongs_to(library: Any, unit: Any) -> None:
+    """Note which unit's code a library is, for the wrappers around it."""
+    setattr(library, _UNIT, unit)
+
+
+def unit_of(library: Any) -> Any | None:
+    """The unit whose code a library is, or None."""
+    return getattr(library, _UNIT, None)
+
+
+def hold(library: Any, live: Iterable[object]) -> None:
+    """Keep what the code refers to for as long as the code can run."""
+    setattr(library, _HELD, [*getattr(library, _HELD, ()), *live])
+
+
+def keep_meta(library: Any, fields: dict[str, Any], definitions: dict[str, Any]) -> None:
+    """Keep what an entry says of a library's code, for twins of its function."""
+    setattr(library, _META, (fields, definitions))
+
+
+def meta_of(library: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What `keep_meta` kept."""
+    found: tuple[dict[str, Any], dict[str, Any]] = getattr(library, _META)
+    return found
+
+
+def keep_environments(library: Any, environments: list[Any]) -> None:
+    """Keep the environments that a library's code finds by address."""
+    setattr(library, _ENVIRONMENTS, environments)
