@@ -40,7 +40,7 @@ _active: ClientSession | None = None
 
 
 class ClientSession:
-    """Implements `nbcache.glue.hooks.seams.Session` over a store."""
+    """Implements `nbcache.glue.hooks.policy.Session` over a store."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         from nbcache.glue.capture.compilations import FrameStack

@@ -12,7 +12,7 @@ import pytest
 from numba import njit
 
 from nbcache.glue.identity.past import past_of
-from nbcache.glue.overloads.history import INHERITED, giving, in_plain_context, inherited
+from nbcache.glue.overloads.inherited import INHERITED, giving, in_plain_context, inherited
 
 
 def test_inherited_flags_are_those_that_numba_hands_down() -> None:

@@ -22,7 +22,7 @@ from nbcache.glue.identity.registered import is_native
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from nbcache.glue.hooks.seams import Session
+    from nbcache.glue.hooks.policy import Session
 
 _foreign_classes: dict[type, tuple[bytes, ...]] = {}
 _foreign_value_classes: WeakKeyDictionary[type, tuple[bytes, ...]] = WeakKeyDictionary()

@@ -17,7 +17,7 @@ from numba.core import compiler_lock
 from nbcache.glue import marks
 from nbcache.glue.identity.past import past_of
 from nbcache.glue.identity.reach import Unresolvable
-from nbcache.glue.overloads.history import giving
+from nbcache.glue.overloads.inherited import giving
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:

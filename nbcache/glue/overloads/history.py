@@ -27,8 +27,7 @@ import weakref
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from numba.core import compiler, sigutils, types
-from numba.core.cpu_options import FastMathOptions
+from numba.core import sigutils, types
 from numba.core.targetconfig import ConfigStack
 
 from nbcache.glue import marks
@@ -38,11 +37,11 @@ from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_n
 from nbcache.glue.identity.past import Promise, past_of
 from nbcache.glue.identity.reach import Unresolvable
 from nbcache.glue.keys.flags import flag_components
+from nbcache.glue.overloads.inherited import giving, in_plain_context, inherited
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from contextlib import AbstractContextManager
 
     from nbcache.glue.identity.consulted import Consulted
     from nbcache.glue.identity.past import Given
@@ -50,8 +49,6 @@ if TYPE_CHECKING:
     from nbcache.glue.keys.units import Unit
 
 _log = logging.getLogger("nbcache")
-INHERITED = ("nrt", "fastmath", "error_model", "forceinline")
-"""The flags that Numba's ``inherit_if_not_set`` is called for."""
 
 _ID_BYTES = 16
 _NAMELESS = bytes(_ID_BYTES)
@@ -59,50 +56,6 @@ _NAMELESS = bytes(_ID_BYTES)
 _OF_THE_MOMENT = frozenset({"made from", "registered"})
 """What an overload has of the time when it was made, and nobody gave it."""
 _OTHERS = "it was built upon callees that were compiled differently"
-
-
-def _neutral() -> compiler.Flags:
-    """What a function called from Python inherits."""
-    flags = compiler.Flags()
-    flags.nrt = True
-    return flags
-
-
-def _inheritable(flags: Any) -> list[tuple[str, Any]]:
-    values = [(name, getattr(flags, name)) for name in INHERITED]
-    return [(name, tuple(sorted(v.flags)) if isinstance(v, FastMathOptions) else v) for name, v in values]
-
-
-_NEUTRAL = _inheritable(_neutral())
-
-
-def in_plain_context() -> bool:
-    """Whether what is compiled now inherits nothing that it would not have on its own."""
-    top = ConfigStack.top_or_none()
-    return top is None or _inheritable(top) == _NEUTRAL
-
-
-def inherited(targetdescr: Any, options: Any) -> Given:
-    """The flags that something with these options would not have, were it compiled from Python."""
-    now = _parsed(targetdescr, options)
-    with ConfigStack().enter(_neutral()):
-        alone = _parsed(targetdescr, options)
-    return tuple(pair for pair, other in zip(now, alone, strict=True) if pair != other)
-
-
-def _parsed(targetdescr: Any, options: Any) -> list[tuple[str, Any]]:
-    flags = compiler.Flags()
-    targetdescr.options.parse_as_flags(flags, options)
-    return _inheritable(flags)
-
-
-def giving(given: Given) -> AbstractContextManager[Any]:
-    """While this is entered, what is compiled inherits the flags in *given* and nothing else."""
-    flags = _neutral()
-    for name, value in given:
-        if name in INHERITED:
-            setattr(flags, name, FastMathOptions(set(value)) if name == "fastmath" else value)
-    return ConfigStack().enter(flags)
 
 
 class History:

@@ -1,0 +1,262 @@
+"""Hooks where Numba compiles: the session is asked first."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from numba.core import (
+    compiler_lock,
+    sigutils,
+    types,
+)
+from numba.core.caching import _Cache
+from numba.core.dispatcher import Dispatcher
+from numba.core.errors import ForceLiteralArg
+from numba.core.registry import cpu_target
+from numba.core.typing.typeof import typeof
+from numba.np import numpy_support
+
+from nbcache.glue.entries import meta
+from nbcache.glue.entries.wrappers import build_runtime
+from nbcache.glue.hooks.policy import Session
+from nbcache.glue.identity.past import past_of
+from nbcache.glue.overloads import effects
+
+if TYPE_CHECKING:
+    pass
+
+
+class SessionCache(_Cache):
+    """Numba's own cache protocol, answered by the session.  One per Dispatcher."""
+
+    def __init__(self, owner: Any, session: Session) -> None:
+        self._owner = weakref.ref(owner)
+        self.session = session
+
+    @property
+    def cache_path(self) -> str | None:
+        return self.session.cache_path
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any | None:
+        owner = self._owner()
+        found = self.session.load(owner, sig, target_context)
+        if isinstance(found, meta.LiteralsRequested):
+            raise found.error(owner)
+        return found
+
+    def save_overload(self, _sig: Any, data: Any) -> None:
+        self.session.save(data)
+
+    def enable(self) -> None:
+        """Nothing to do: the environment decides."""
+
+    def disable(self) -> None:
+        """Nothing to do: the environment decides."""
+
+    def flush(self) -> None:
+        """A recompilation asks the store again, as Numba's own cache does after a flush."""
+
+
+def scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Session], Any]:
+    """Attach a SessionCache, and close the frames a compilation leaves behind when it raises.
+
+    ``covers(self, *args)``: whether the compilation is one that keys describe in full.
+    """
+
+    def replace(original: Any, session: Session) -> Any:
+        @functools.wraps(original)
+        def compile_in_scope(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if not covers(self, *args, **kwargs):
+                return original(self, *args, **kwargs)
+            # The lock itself: going through its wrapper would trigger Numba's lock events twice.
+            with compiler_lock.global_compiler_lock._lock:
+                cache = getattr(self, attribute)
+                if type(cache) is not SessionCache or cache.session is not session:
+                    setattr(self, attribute, SessionCache(self, session))
+                depth = len(session.frames)
+                signature = args[0] if args else self._sig
+                if depth:
+                    session.frames.settle()
+                    _include_existing(session, self, _argument_types(signature))
+                closed = None
+                try:
+                    if isinstance(self, Dispatcher):
+                        with session.history.compiling(self, *args) as uses:
+                            compiled = original(self, *args, **kwargs)
+                    else:
+                        compiled, uses = original(self, *args, **kwargs), []
+                except ForceLiteralArg as exc:
+                    if len(session.frames) == depth + 1:
+                        session.literals_requested(self, exc.requested_args)
+                    session.frames.note(*effects.remembered(self, _argument_types(signature)))
+                    raise
+                finally:
+                    closed = session.frames.pop_to(depth)
+                if closed is not None:
+                    past_of(self).consulted[_argument_types(signature)] = closed
+                if depth:
+                    session.frames.note(*effects.remembered(self, _argument_types(signature)), *uses)
+                return compiled
+
+        return compile_in_scope
+
+    return replace
+
+
+def _include_existing(session: Session, dispatcher: Any, args: tuple[Any, ...]) -> None:
+    """What is being compiled uses an overload that is there already, and so what was asked for when it was made."""
+    consulted = past_of(dispatcher).consulted.get(args)
+    session.frames.include(consulted)
+    if consulted is None and args in vars(dispatcher).get("overloads", ()):
+        frame = session.frames.top()
+        if frame is not None:
+            frame.taint = frame.taint or "it uses a function that was compiled before the cache was switched on"
+
+
+def for_cpu(self: Any, *_args: Any) -> bool:
+    """Whether what is compiled is for the processor."""
+    return self.targetdescr is cpu_target
+
+
+def without_locals(_self: Any, _sig: Any, _flags: Any, locals: Any) -> bool:  # noqa: A002  Numba's name
+    """Whether no types of local variables are given, which would not be in a key."""
+    return not locals
+
+
+def always(_self: Any) -> bool:
+    """Whether it is compiled: it is."""
+    return True
+
+
+def _argument_types(sig: Any) -> tuple[Any, ...]:
+    return tuple(sigutils.normalize_signature(sig)[0])
+
+
+def wrapped_ufunc(kind: str) -> Callable[[Any, Session], Any]:
+    """Load what wraps a kernel as a ufunc's loop, or keep what Numba builds."""
+
+    def replace(original: Any, session: Session) -> Any:
+        @functools.wraps(original)
+        def build_ufunc_wrapper(
+            library: Any, context: Any, fname: Any, signature: Any, *rest: Any, **named: Any
+        ) -> Any:
+            cres = named["cres"] if "cres" in named else rest[-1]
+            return session.wrapper(
+                kind, cres, signature, None, lambda: original(library, context, fname, signature, *rest, **named)
+            )
+
+        return build_ufunc_wrapper
+
+    return replace
+
+
+def wrapped_gufunc(kind: str) -> Callable[[Any, Session], Any]:
+    """The same for a generalized ufunc."""
+
+    def replace(original: Any, session: Session) -> Any:
+        @functools.wraps(original)
+        def build_gufunc_wrapper(py_func: Any, cres: Any, sin: Any, sout: Any, cache: Any, is_parfors: Any) -> Any:
+            if is_parfors:
+                # Linked into the caller, and stored as part of it.
+                return original(py_func, cres, sin, sout, cache, is_parfors)
+            # Numba's own cache of wrappers, which knows nothing of builds, stays out.
+            return session.wrapper(
+                kind, cres, cres.signature, (sin, sout), lambda: original(py_func, cres, sin, sout, False, is_parfors)
+            )
+
+        return build_gufunc_wrapper
+
+    return replace
+
+
+def lifted(original: Any, session: Session) -> Any:
+    """Ask for an ``objmode`` block, which has no cache of Numba's."""
+
+    @functools.wraps(original)
+    def compile_block(self: Any, sig: Any) -> Any:
+        with compiler_lock.global_compiler_lock._lock:
+            args = _argument_types(sig)
+            if args in self.overloads:
+                return original(self, sig)
+            depth = len(session.frames)
+            try:
+                cres = session.load_block(self, args)
+                if cres is not None:
+                    self.add_overload(cres)
+                    return cres.entry_point
+                compiled = original(self, sig)
+                if len(session.frames) > depth:
+                    session.save(self.overloads[args])
+                return compiled
+            finally:
+                session.frames.pop_to(depth)
+
+    return compile_block
+
+
+def stencil_call(original: Any, session: Session) -> Any:
+    """Ask for a stencil that is called from Python."""
+
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # As in the original, which compiles anew for each call.
+        if self.neighborhood is not None and len(self.neighborhood) != args[0].ndim:
+            return original(self, *args, **kwargs)
+        out = kwargs.get("out")
+        if out is None and "out" in kwargs:
+            return original(self, *args, **kwargs)  # to say what is wrong
+        array_types = tuple(map(typeof, args))
+        arguments = args
+        full_types = array_types
+        if out is not None:
+            arguments = (*args, out)
+            layout = numpy_support.map_layout(out)
+            full_types = (*array_types, types.Array(numpy_support.from_dtype(out.dtype), out.ndim, layout))
+
+        def build() -> Any:
+            self._typingctx.refresh()
+            return self._stencil_wrapper(out, None, *self.get_return_type(array_types), *full_types)
+
+        with compiler_lock.global_compiler_lock._lock:
+            depth = len(session.frames)
+            try:
+                cres = session.stencil(self, full_types, out is not None, build)
+            finally:
+                session.frames.pop_to(depth)
+        return cres.entry_point(*arguments)
+
+    return call
+
+
+def runtime(original: Any, session: Session) -> Any:
+    """Load the library of Numba's own runtime, or keep what Numba builds."""
+
+    @functools.wraps(original)
+    def compile_nrt_functions(ctx: Any) -> Any:
+        return session.runtime(ctx, lambda: build_runtime(ctx))
+
+    return compile_nrt_functions
+
+
+def keep_null_cache(_original: Any, _session: Session) -> Any:
+    """Where Numba asks for a file cache: the session is it already."""
+
+    def enable_caching(_self: Any) -> None:
+        """``cache=True``: there is one cache already, and it refuses no function for its file."""
+
+    return enable_caching
+
+
+def complete_first(original: Any, _session: Session) -> Any:
+    """Let a recompilation begin with all overloads that are owed."""
+
+    @functools.wraps(original)
+    def disable_compile(self: Any, val: bool = True) -> None:
+        # Whoever looks is given what hits promised; the original looks only where assertions are on.
+        len(self.overloads)
+        original(self, val)
+
+    return disable_compile

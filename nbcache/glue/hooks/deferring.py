@@ -1,0 +1,102 @@
+"""Hooks that put off what a process which hits may never need."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from numba.core import (
+    entrypoints,
+    types,
+)
+
+from nbcache.glue import marks
+from nbcache.glue.hooks import shortcuts
+from nbcache.glue.hooks.policy import Session
+
+if TYPE_CHECKING:
+    pass
+
+
+def typing_after_hits(original: Any, session: Session) -> Any:
+    """Refresh typing contexts when something is typed, and not whenever a dispatcher is called."""
+
+    @functools.wraps(original)
+    def typeof_pyval(self: Any, val: Any) -> Any:
+        typ = original(self, val)
+        if typ is types.pyobject and session.maker.installed.waiting:
+            session.maker.installed.load()
+            typ = original(self, val)
+        if typ is types.pyobject and session.has_hits:
+            # A compilation would have imported this by now; it says what type a CFunc has.
+            importlib.import_module("numba.experimental.function_type")
+            typ = original(self, val)
+        return typ
+
+    return typeof_pyval
+
+
+def lowered_later(original: Any, _session: Session) -> Any:
+    """Import what lowers arrays when something is lowered."""
+
+    @functools.wraps(original)
+    def initialize(self: Any, ufunc: Any) -> None:
+        this = weakref.ref(self)
+
+        def make_ufunc_kernel(context: Any, builder: Any, sig: Any, args: Any, ufunc: Any, _kernel: None) -> Any:
+            lowerer: Any = this()
+            libraries = lowerer.libs
+            original(lowerer, ufunc)
+            lowerer.libs = libraries
+            return lowerer(context, builder, sig, args)
+
+        self.ufunc, self.kernel, self.make_ufunc_kernel_fn, self.libs = ufunc, None, make_ufunc_kernel, []
+
+    return initialize
+
+
+def without_masked_arrays(original: Any, _session: Session) -> Any:
+    """Look at arrays without `numpy.ma`."""
+    return shortcuts.NumPy(original)
+
+
+def extensions(original: Any, _session: Session) -> Any:
+    """Leave out Numba's search for extensions where none is installed."""
+
+    @functools.wraps(original)
+    def init_all() -> None:
+        if not entrypoints._already_initialized:
+            entrypoints._already_initialized = not shortcuts.declares_extensions()
+        original()
+
+    return init_all
+
+
+def before_types(_original: Any, session: Session) -> Any:
+    """Load extensions before types are made of arguments."""
+
+    def _compilation_chain_init_hook(_self: Any) -> None:
+        """As Numba's, which loads every package that extends it before it looks at an argument."""
+        session.maker.installed.prepare()
+
+    return _compilation_chain_init_hook
+
+
+def deferred_after_hits(original: Any, session: Session) -> Any:
+    """Define a template's overloads when somebody asks for them."""
+
+    @functools.wraps(original)
+    def get_type(self: Any) -> Any:
+        found = original(self)
+        if found.is_opaque and session.has_hits and not vars(self).get(marks.DEFINING):
+            # Lowering the code that was loaded instead would have defined it; without a size LLVM ends the process.
+            vars(self)[marks.DEFINING] = True
+            try:
+                self._define()
+            finally:
+                vars(self)[marks.DEFINING] = False
+        return found
+
+    return get_type

@@ -1,0 +1,167 @@
+"""Hooks where something of this process would go into code: names, locations, addresses."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING, Any
+
+from numba.core import (
+    cgutils,
+    ir,
+    types,
+)
+from numba.core.dispatcher import Dispatcher
+
+from nbcache.glue import marks
+from nbcache.glue.capture import placeholders
+from nbcache.glue.capture.compilations import FrameStack, UniqueIds
+from nbcache.glue.entries import externals, pickling
+from nbcache.glue.hooks.policy import Session
+from nbcache.passing import let_pass, suppressed
+
+if TYPE_CHECKING:
+    pass
+
+
+def generator_names(original: Any, _session: Session) -> Any:
+    """Give a generator's resuming function a name that no other build has."""
+
+    @functools.wraps(original.__func__)
+    def from_generator_fndesc(cls: Any, func_ir: Any, fndesc: Any, gentype: Any, mangler: Any) -> Any:
+        descriptor = original.__func__(cls, func_ir, fndesc, gentype, mangler)
+        # Numba leaves the unique id out, and the generator's type is named by its function's address.
+        descriptor.mangled_name = f"{descriptor.mangled_name}.{fndesc.uid}"
+        return descriptor
+
+    return classmethod(from_generator_fndesc)
+
+
+def unique_ids(_original: Any, session: Session) -> Any:
+    """Take the counter in symbol names from the compilation that is open."""
+    return UniqueIds(session.frames)
+
+
+class _Pickles:
+    """Stands in for the module ``serialize`` where Numba puts pickles into code.
+
+    Other callers of that module pickle for somebody else: who sends a dispatcher to another process
+    may do so while something is compiled.
+    """
+
+    def __init__(self, original: Any, frames: FrameStack) -> None:
+        self._original = original
+        self._frames = frames
+        # The second is how it was spelt before 0.67.
+        name = "is_serializable" if hasattr(original, "is_serializable") else "is_serialiable"
+        self._is_serializable = getattr(original, name)
+        setattr(self, name, self._can_be_written_down)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+    def dumps(self, obj: Any) -> bytes:
+        frame = self._frames.top()
+        if frame is None or not frame.portable:
+            return self._original.dumps(obj)
+        try:
+            return pickling.dumps(obj, frame)
+        except Exception as exc:  # noqa: BLE001  what plain Numba can pickle must go on compiling
+            let_pass(exc)
+            pickled = self._original.dumps(obj)
+            frame.taint = frame.taint or f"it holds something that can't be written down ({exc})"
+            return pickled
+
+    def _can_be_written_down(self, obj: Any) -> bool:
+        if self._is_serializable(obj):  # before 0.67 this raises for some objects, and a program gets to see that
+            return True
+        frame = self._frames.top()
+        if frame is not None and frame.portable:
+            with suppressed(Exception):
+                pickling.dumps(obj, frame)
+                return True
+        return False
+
+
+def with_pickles(original: Any, session: Session) -> Any:
+    """Pickle what goes into code with placeholders."""
+    return _Pickles(original, session.frames)
+
+
+def excinfo(original: Any, session: Session) -> Any:
+    """Keep exceptions' places as placeholders."""
+
+    @functools.wraps(original)
+    def build_excinfo_struct(self: Any, exc: Any, exc_args: Any, loc: Any, func_name: Any) -> Any:
+        exc, exc_args, location = original(self, exc, exc_args, loc, func_name)
+        frame = session.frames.top()
+        if location is not None and frame is not None and frame.portable:
+            location = placeholders.live_location(frame, location)
+        return exc, exc_args, location
+
+    return build_excinfo_struct
+
+
+def dynamic_addresses(original: Any, session: Session) -> Any:
+    """Put a symbol where an address of this process would be compiled in."""
+
+    @functools.wraps(original)
+    def add_dynamic_addr(self: Any, builder: Any, intaddr: int, info: Any) -> Any:
+        frame = session.frames.top()
+        symbol = placeholders.live_address(frame, intaddr) if frame is not None and frame.portable else None
+        if symbol is None:
+            externals.note_address(intaddr, _ADDRESS.sub("", str(info)))
+            return original(self, builder, intaddr, info)
+        variable = builder.module.globals.get(symbol)
+        if variable is None:
+            variable = cgutils.add_global_variable(builder.module, self.get_value_type(types.voidptr), symbol)
+        return builder.load(variable)
+
+    return add_dynamic_addr
+
+
+def with_recipe(original: Any, _session: Session) -> Any:
+    """Note what a function was made of that Numba made of a closure."""
+
+    @functools.wraps(original)
+    def _create_function_from_code_obj(fcode: Any, func_env: str, func_arg: str, func_clo: str, glbls: Any) -> Any:
+        function = original(fcode, func_env, func_arg, func_clo, glbls)
+        vars(function)[marks.RECIPE] = (fcode, func_env, func_arg, func_clo)
+        return function
+
+    return _create_function_from_code_obj
+
+
+def known_closures(original: Any, session: Session) -> Any:
+    """Note the dispatchers that Numba made of closures in what is compiled."""
+
+    @functools.wraps(original)
+    def run_pass(self: Any, state: Any) -> Any:
+        mutated = original(self, state)
+        frame = session.frames.top()
+        if mutated and frame is not None:
+            assignments = (stmt for block in state.func_ir.blocks.values() for stmt in block.find_insts(ir.Assign))
+            values = [stmt.value.value for stmt in assignments if isinstance(stmt.value, ir.Global)]
+            frame.closures += [
+                value for value in values if isinstance(value, Dispatcher) and marks.RECIPE in vars(value.py_func)
+            ]
+        return mutated
+
+    return run_pass
+
+
+_ADDRESS = re.compile(r"\s*(at )?0x[0-9a-fA-F]+")
+
+
+def cfunc_class() -> Any:
+    """`numba.core.ccallback.CFunc`, whose module isn't imported before it is needed."""
+    from numba.core.ccallback import CFunc
+
+    return CFunc
+
+
+def stencil_class() -> Any:
+    """`numba.stencils.stencil.StencilFunc`, likewise."""
+    from numba.stencils.stencil import StencilFunc
+
+    return StencilFunc

@@ -1,0 +1,146 @@
+"""Hooks where a compilation has to do with others: what it chooses, uses and adds to them is noted."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from numba.np.ufunc.dufunc import DUFunc
+
+from nbcache.glue import marks
+from nbcache.glue.capture.compilations import Effect
+from nbcache.glue.hooks.policy import Session
+from nbcache.glue.identity.past import Question, past_of
+from nbcache.glue.overloads import effects
+from nbcache.glue.overloads.inherited import inherited
+from nbcache.glue.requests.faces import show_as
+
+if TYPE_CHECKING:
+    pass
+
+
+def noting_loops(dispatcher_of: Callable[[Any], Any]) -> Callable[[Any, Session], Any]:
+    """Note the loops that a ufunc gains."""
+
+    def replace(original: Any, session: Session) -> Any:
+        @functools.wraps(original)
+        def compile_for_argtys(self: Any, argtys: Any, return_type: Any = None) -> Any:
+            dispatcher, args = dispatcher_of(self), tuple(argtys)
+            show_as(self, dispatcher)
+            given = inherited(dispatcher.targetdescr, dispatcher.targetoptions)
+            if len(session.frames):
+                session.frames.settle()
+                session.frames.note(Effect("ufunc", self, args, return_type, given, True))
+            compiled = original(self, argtys, return_type)
+            session.history.loop_made(self, dispatcher, args, given)
+            return compiled
+
+        return compile_for_argtys
+
+    return replace
+
+
+def known_kernels(original: Any, _session: Session) -> Any:
+    """Note which ufunc a kernel is compiled for."""
+
+    @functools.wraps(original)
+    def add(self: Any, fty: Any) -> Any:
+        show_as(self, self.gufunc_builder.nb_func)
+        return original(self, fty)
+
+    return add
+
+
+def known_choosers(original: Any, session: Session) -> Any:
+    """Note what a template asks of a chooser."""
+
+    @functools.wraps(original)
+    def _get_impl(self: Any, args: Any, kws: Any) -> Any:
+        choices = session.maker.choices
+        if not choices.concerns(self):
+            return original(self, args, kws)
+        vars(self)[marks.QUESTION] = Question(type(self), tuple(args), tuple(kws.items()))
+        return choices.overload(original, self, args, kws, session.frames.top())
+
+    return _get_impl
+
+
+def inlined_choices(original: Any, session: Session) -> Any:
+    """Note what a template inlines."""
+
+    @functools.wraps(original)
+    def _do_work_expr(self: Any, *args: Any) -> Any:
+        with session.maker.choices.inlining(session.frames.top()):
+            return original(self, *args)
+
+    return _do_work_expr
+
+
+def marked_choices(original: Any, _session: Session) -> Any:
+    """Mark the dispatcher of what was chosen with who chose it."""
+
+    @functools.wraps(original)
+    def _get_jit_decorator(self: Any) -> Any:
+        decorator, question = original(self), vars(self).get(marks.QUESTION)
+        if question is None:
+            return decorator
+
+        def jit(**options: Any) -> Callable[[Any], Any]:
+            def dispatcher_for(implementation: Any) -> Any:
+                dispatcher = decorator(**options)(implementation)
+                vars(dispatcher)[marks.CHOOSER] = question
+                return dispatcher
+
+            return dispatcher_for
+
+        return jit
+
+    return _get_jit_decorator
+
+
+def known_intrinsics(original: Any, session: Session) -> Any:
+    """Note what an intrinsic answers."""
+
+    @functools.wraps(original)
+    def generic(self: Any, args: Any, kws: Any) -> Any:
+        choices = session.maker.choices
+        if not choices.concerns(self):
+            return original(self, args, kws)
+        return choices.intrinsic(original, self, args, kws, session.frames.top())
+
+    return generic
+
+
+def with_loops(original: Any, session: Session) -> Any:
+    """What was asked for when a ufunc's loops were compiled counts for a caller that uses them."""
+
+    @functools.wraps(original)
+    def _type_me(self: Any, *args: Any, **named: Any) -> Any:
+        dispatcher = self._dispatcher if isinstance(self, DUFunc) else self.gufunc_builder.nb_func
+        for consulted in past_of(dispatcher).consulted.values():
+            session.frames.include(consulted)
+        return original(self, *args, **named)
+
+    return _type_me
+
+
+def complete_overloads(_original: Any, session: Session) -> Any:
+    """Whoever looks at a dispatcher's overloads sees those that are owed to it."""
+    return effects.Overloads(session.frames)
+
+
+def noting_neighborhoods(original: Any, session: Session) -> Any:
+    """Note the neighborhood that a stencil is given."""
+
+    @functools.wraps(original)
+    def _stencil_wrapper(
+        self: Any, result: Any, sigret: Any, return_type: Any, typemap: Any, calltypes: Any, *args: Any
+    ) -> Any:
+        compiled = original(self, result, sigret, return_type, typemap, calltypes, *args)
+        # Also where it was known by now: whoever loads the caller may be the first of its process.
+        if self.options.get("neighborhood") is None:
+            session.frames.note(Effect("stencil", self, (), self.neighborhood, (), True))
+        return compiled
+
+    return _stencil_wrapper
