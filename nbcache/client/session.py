@@ -12,7 +12,7 @@ import os
 import sys
 import time
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nbcache import __version__, config
 from nbcache.client import logs
@@ -43,15 +43,14 @@ class ClientSession:
     """Implements `nbcache.glue.hooks.policy.Session` over a store."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
-        from nbcache.glue.capture.compilations import FrameStack
-        from nbcache.glue.capture.diagnostics import Watch
+        from nbcache.glue.capture.listening import frame_stack
         from nbcache.glue.keys.key_maker import KeyMaker
         from nbcache.glue.overloads.history import History
 
         self.settings = settings
         self.store = store
         self.maker = KeyMaker()
-        self.frames = FrameStack(Watch, self.maker)
+        self.frames = frame_stack(self.maker)
         self.maker.installed.recall = self._remembered
         self.maker.installed.remember = self._remember
         self.history = History(self.maker)
@@ -203,24 +202,25 @@ class ClientSession:
         marks.hold(cres.library, frame.held)
         if not self.enabled:
             return
+        unit = cast("Unit | None", frame.unit)
         try:
-            if not frame.portable or (frame.unit is None and frame.taint):
+            if not frame.portable or (unit is None and frame.taint):
                 marks.taint(cres.library, frame.taint or frame.reason)
-            elif frame.unit is None:
+            elif unit is None:
                 return
             else:
-                self._save(frame, frame.unit, cres)
+                self._save(frame, unit, cres)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             marks.taint(cres.library, "a fault of nbcache")
-            self._fault("publishing", frame.unit)
-        if frame.unit is not None:
-            frame.unit.forget()
+            self._fault("publishing", unit)
+        if unit is not None:
+            unit.forget()
 
     def literals_requested(self, owner: Any, positions: Iterable[int]) -> None:
         """The compilation of the innermost frame asked for literals instead: publish that."""
         frame = self.frames.top()
-        unit = frame.unit if frame is not None else None
+        unit = cast("Unit | None", frame.unit) if frame is not None else None
         if not self.enabled or frame is None or unit is None or unit.owner is not owner:
             return
         try:

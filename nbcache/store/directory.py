@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.passing import let_pass, suppressed
 from nbcache.store import atomic, entry, layout, tree
-from nbcache.store.entry import DAMAGED, OTHER_VERSION, UNREADABLE, examine_open, pread_exactly
+from nbcache.store.entry import DAMAGED, UNREADABLE, examine_open, pread_exactly
+from nbcache.store.reasons import OTHER_KEY, UNTRUSTED
 from nbcache.trust import OPEN_FLAGS, Trust
 
 if TYPE_CHECKING:
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
     from nbcache.store.locks import Lease, Leases
     from nbcache.store.publish import Published
 
-OTHER_KEY: Final = "other-key"
-UNTRUSTED: Final = "untrusted"
-REJECTIONS: Final = (DAMAGED, OTHER_VERSION, OTHER_KEY, UNTRUSTED, UNREADABLE)
-"""Why a file can be passed over, as :meth:`Store.find` tells it."""
 TIDY_SECONDS: Final = 3600.0
 """How often some process tidies a store up [s]."""
 TIDY_BUDGET: Final = 0.1
@@ -62,7 +59,7 @@ class BadEntry(NamedTuple):
     path: str
     key: str
     reason: str
-    """One of :data:`REJECTIONS`."""
+    """One of :data:`~nbcache.store.reasons.REJECTIONS`."""
     removed: bool
 
 
@@ -139,8 +136,8 @@ class Store:
     def find(self, key: str, reject: Callable[[str], None] = lambda _reason: None) -> Iterator[FoundEntry]:
         """Yield each variant of a key that may be used, base slot first.
 
-        ``reject`` is called with one of :data:`REJECTIONS` for each file that is passed over. A key that isn't there,
-        or isn't a key, yields nothing. Never raises.
+        ``reject`` is called with one of :data:`~nbcache.store.reasons.REJECTIONS` for each file that is passed over. A
+        key that isn't there, or isn't a key, yields nothing. Never raises.
         """
         if not layout.is_key(key):
             return

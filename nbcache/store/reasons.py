@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from nbcache.store.directory import REJECTIONS
+from nbcache.store.entry import DAMAGED, OTHER_VERSION, UNREADABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+OTHER_KEY: Final = "other-key"
+UNTRUSTED: Final = "untrusted"
+REJECTIONS: Final = (DAMAGED, OTHER_VERSION, OTHER_KEY, UNTRUSTED, UNREADABLE)
+"""Why a file can be passed over, as :meth:`~nbcache.store.directory.Store.find` tells it."""
 NEW: Final = "new"
 RECACHE: Final = "recache"
 FAULT: Final = "fault"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numba import njit, types
 
-from nbcache.glue.capture.compilations import FrameStack
+from nbcache.glue.capture.listening import frame_stack
 from nbcache.glue.keys.key_maker import KeyMaker
 from nbcache.glue.keys.units import unit_for
 
@@ -105,7 +105,7 @@ def test_the_class_of_an_argument_and_its_twin_in_the_function():
                       f"C, D = {names}\n@numba.njit\ndef f(x): return isinstance(x, C)\n")  # fmt: skip
         argument = types.NamedTuple((types.int64,), module.D)
         maker = KeyMaker()
-        keys.add(unit_for(maker, FrameStack(lambda _open: None, maker), module.f, (argument,)).key)
+        keys.add(unit_for(maker, frame_stack(maker), module.f, (argument,)).key)
     assert len(keys) == 2
 
 

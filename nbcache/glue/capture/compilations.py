@@ -19,18 +19,14 @@ import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from nbcache.glue.capture.diagnostics import Caveat, Watch
-    from nbcache.glue.capture.witness import Witness
     from nbcache.glue.identity.consulted import Consulted
     from nbcache.glue.identity.past import Given
     from nbcache.glue.identity.reach import Reach
-    from nbcache.glue.keys.key_maker import KeyMaker
-    from nbcache.glue.keys.units import Unit
 
 
 class Effect(NamedTuple):
@@ -49,6 +45,68 @@ class Effect(NamedTuple):
     fresh: bool
 
 
+class Caveat(NamedTuple):
+    """One warning.
+
+    ``text``: the message, or that of a Numba warning without the place; ``place``: (filename, line,
+    column, at a decorator) of a Numba warning; ``module``: whose registry says what was shown
+    before, None for one that is shown each time.
+    """
+
+    category: type[Warning]
+    text: str
+    place: tuple[str, int, int | None, bool] | None
+    filename: str
+    line: int
+    module: str | None
+
+
+class OpenUnit(Protocol):
+    """What a compilation needs to know of the unit that is compiled."""
+
+    @property
+    def key(self) -> str:
+        """Its key."""
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """The types of its arguments."""
+
+    @property
+    def owner(self) -> Any:
+        """Whose identity counts."""
+
+    def reaching(self, names: set[bytes]) -> Reach:
+        """What the unit reaches, with what others have registered for *names*."""
+
+
+class Registrar(Protocol):
+    """Who knows what is registered."""
+
+    def new_consulted(self) -> Consulted:
+        """What a compilation that begins has asked for: nothing."""
+
+    def close(self, frame: Frame) -> None:
+        """A compilation is over: see what was registered for what it asked for."""
+
+
+class Listener(Protocol):
+    """Who notes something while a compilation is open in the thread."""
+
+    def start(self) -> None:
+        """The first compilation opens."""
+
+    def stop(self) -> None:
+        """The last one has closed."""
+
+
+class PausedListener(Listener, Protocol):
+    """One that may look away for a while."""
+
+    paused: int
+    """By how many it was asked to."""
+
+
 @dataclass(eq=False, repr=False)
 class Frame:
     """One compilation.
@@ -58,7 +116,7 @@ class Frame:
     compiles without a dispatcher, and its code may become part of the caller's entry.
     """
 
-    unit: Unit | None
+    unit: OpenUnit | None
     build: str
     reason: str = ""
     consulted: Consulted = None  # type: ignore[assignment]
@@ -115,18 +173,24 @@ class FrameStack(threading.local):
 
     What is open belongs to the thread that opened it: another thread that pickles, warns or makes a
     name meanwhile finds nothing open, and a forked child that is another thread's has no frames of
-    it.  *watch* makes what notes warnings while a frame is open; it is called once for each thread.
-    *maker* knows what is registered.
+    it.  *watch* makes what notes warnings while a frame is open, *witness* what notes readings by calling what it
+    is given; both are called once for each thread. *maker* knows what is registered.
     """
 
-    def __init__(self, watch: Callable[[list[Frame]], Watch], maker: KeyMaker) -> None:
+    def __init__(
+        self,
+        watch: Callable[[list[Frame]], Listener],
+        witness: Callable[[Callable[[Effect], None]], PausedListener],
+        maker: Registrar,
+    ) -> None:
         self._maker = maker
         self._frames: list[Frame] = []
         self._floor = 0
         self._pending: Callable[[], None] | None = None
         self._anonymous = _anonymous_names()
         self._watch = watch(self._frames)
-        self._witness: Witness | None = None
+        self._new_witness = witness
+        self._witness: PausedListener | None = None
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -147,9 +211,7 @@ class FrameStack(threading.local):
         if frame.outer is None:
             self._watch.start()
             if self._witness is None:
-                from nbcache.glue.capture.witness import Witness
-
-                self._witness = Witness(self.note)
+                self._witness = self._new_witness(self.note)
             self._witness.start()
             _watching[threading.get_ident()] = (self._watch, self._witness)
         # What is compiled while somebody looks away is an entry of its own, and what it reads counts.
@@ -234,7 +296,7 @@ class FrameStack(threading.local):
                 each.stop()
 
 
-_watching: dict[int, tuple[Watch | Witness, ...]] = {}
+_watching: dict[int, tuple[Listener, ...]] = {}
 """By thread: what notes things while its frames are open, in the place of functions of the standard library."""
 
 

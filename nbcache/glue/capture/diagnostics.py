@@ -10,33 +10,18 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from numba.core.errors import NumbaWarning
 from numba.core.ir import Loc
 
 from nbcache.glue.capture import placeholders
+from nbcache.glue.capture.compilations import Caveat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nbcache.glue.capture.compilations import Frame
-
-
-class Caveat(NamedTuple):
-    """One warning.
-
-    ``text``: the message, or that of a Numba warning without the place; ``place``: (filename, line,
-    column, at a decorator) of a Numba warning; ``module``: whose registry says what was shown
-    before, None for one that is shown each time.
-    """
-
-    category: type[Warning]
-    text: str
-    place: tuple[str, int, int | None, bool] | None
-    filename: str
-    line: int
-    module: str | None
 
 
 class Watch:

@@ -15,6 +15,7 @@ from numba.core import (
 from nbcache.glue import marks
 from nbcache.glue.hooks import shortcuts
 from nbcache.glue.hooks.policy import Session
+from nbcache.glue.identity.declared import declares_extensions
 
 if TYPE_CHECKING:
     pass
@@ -68,7 +69,7 @@ def extensions(original: Any, _session: Session) -> Any:
     @functools.wraps(original)
     def init_all() -> None:
         if not entrypoints._already_initialized:
-            entrypoints._already_initialized = not shortcuts.declares_extensions()
+            entrypoints._already_initialized = not declares_extensions()
         original()
 
     return init_all

@@ -18,7 +18,7 @@ import hashlib
 import inspect
 import sys
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
@@ -35,10 +35,12 @@ from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from nbcache.glue.capture.compilations import Frame
+    from nbcache.glue.identity.graph import IdentityEngine
     from nbcache.glue.identity.node import Scope
-    from nbcache.glue.keys.key_maker import KeyMaker
+    from nbcache.glue.identity.registrations import ExtensionIndex
 
 NO_ANSWER = b"none"
 REFUSED = b"refused"
@@ -75,10 +77,29 @@ _REFUSAL = Answer(None, None, (), again=True)
 """An exception, or that the question didn't fit."""
 
 
+class Identities(Protocol):
+    """Who knows what things are, and what is registered."""
+
+    extensions: ExtensionIndex
+    engine: IdentityEngine
+
+    def as_before(self) -> AbstractContextManager[None]:
+        """While this is entered, things are identified as they are before anything is compiled."""
+
+    def type_digest(self, typ: Any) -> bytes:
+        """Identity of a type in a signature."""
+
+    def type_scoped(self, typ: Any) -> tuple[bytes, Scope | None]:
+        """The same with the scope that it holds in; None if it always does."""
+
+    def hands_on(self, typ: Any) -> bool:
+        """Whether a type of a signature brings a module along."""
+
+
 class Choices:
     """The answers of one process."""
 
-    def __init__(self, maker: KeyMaker) -> None:
+    def __init__(self, maker: Identities) -> None:
         self._maker = maker
         self._answers: dict[_Question, Answer] = {}
         self._foreign: dict[type, bool] = {}

@@ -33,8 +33,8 @@ from numba.core import entrypoints
 from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue.capture.readings import environment_variable, reads_for_others
-from nbcache.glue.hooks import shortcuts
 from nbcache.glue.identity import told
+from nbcache.glue.identity.declared import declarations
 from nbcache.glue.identity.instances import dictionary_of
 from nbcache.glue.identity.ownership import is_toolchain_definition, is_toolchain_module
 
@@ -102,7 +102,7 @@ class InstalledExtensions:
             self.remember(self._key, hashlib.blake2b(content, digest_size=16).hexdigest(), content)
 
     def _look(self) -> None:
-        declared = shortcuts.declarations()
+        declared = declarations()
         if declared is None:  # only `importlib.metadata` can tell
             return
         if not declared:

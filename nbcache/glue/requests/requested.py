@@ -33,8 +33,7 @@ from numba.stencils.stencil import StencilFunc
 from nbcache import config
 from nbcache.errors import NbcacheError
 from nbcache.glue import marks
-from nbcache.glue.capture.compilations import FrameStack
-from nbcache.glue.capture.diagnostics import Watch
+from nbcache.glue.capture.listening import frame_stack
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import resolve as loaded
 from nbcache.glue.keys.key_maker import KeyMaker
@@ -320,7 +319,7 @@ class _Asked:
 
 def _unit(maker: KeyMaker, public: Any, args: tuple[Any, ...], return_type: Any) -> Unit:
     sig = args if return_type is None else return_type(*args)
-    frames = FrameStack(Watch, maker)
+    frames = frame_stack(maker)
     kernel, options = _kernel(public)
     if isinstance(kernel, UFuncDispatcher):
         with ConfigStack().enter(UFuncDispatcher.compile(_Asked(kernel), sig, **options)):

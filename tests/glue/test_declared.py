@@ -10,7 +10,7 @@ import zipfile
 import pytest
 from nbtest import proc
 
-from nbcache.glue.hooks.shortcuts import declares_extensions
+from nbcache.glue.identity.declared import declares_extensions
 
 OURS = "[console_scripts]\nnbcache = nbcache.cli.main:main\n\n[numba_extensions]\ninit = nbcache.client.hook:init_extension\n"
 OTHERS = "[numba_extensions]\ninit = numba_thing:init\n"
