@@ -57,6 +57,6 @@ def prewarm(dispatcher: Any, signatures: Iterable[Any]) -> None:
 
 def stats() -> dict[str, Any]:
     """Return this process's counts: hits, misses and uncacheable functions by reason, errors, seconds saved [s]."""
-    from nbcache.client import session
+    from nbcache.client import activation
 
-    return session.stats()
+    return activation.stats()

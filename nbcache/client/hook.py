@@ -31,9 +31,9 @@ def disarm() -> None:
     """Put Numba back as it was.  What is loaded stays loaded."""
     _nbcache.unwatch()
     _state.update(armed=False, activated=False, disarmed=True, settings=None)
-    session = sys.modules.get("nbcache.client.session")
-    if session is not None:
-        session.deactivate()
+    activation = sys.modules.get("nbcache.client.activation")
+    if activation is not None:
+        activation.deactivate()
 
 
 def init_extension() -> None:
@@ -89,9 +89,9 @@ def _activate(environ: dict[str, str] | None = None) -> None:
         settings = _state["settings"] or config.load(environ)
         # A file may name the directory for the commands; that alone switches no process on, whatever else armed it.
         if not settings.sources.get("dir", "").startswith("file "):
-            from nbcache.client import session
+            from nbcache.client import activation
 
-            session.activate(settings)
+            activation.activate(settings)
     except Exception as raised:  # the cache must never be the reason that a program fails
         _let_pass(raised)
         import logging

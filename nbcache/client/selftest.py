@@ -220,9 +220,9 @@ def _clean(settings: Settings, attempt: _Attempt) -> None:
     """Take back what was asked, and remove what was built, as far as this user may."""
     with suppress(Exception):
         if not attempt.thread.is_alive():
-            from nbcache.client import session
+            from nbcache.client import activation
 
-            session.forget()
+            activation.forget()
         store = Store.open(replace(settings, readonly=False))
         if isinstance(store, Refusal):
             return

@@ -1,4 +1,4 @@
-"""One process's dealings with the store: look up, load, or compile once and publish.
+"""What Numba asks of the client: look up, load, or compile once and publish.
 
 Whatever goes wrong in here is a logged miss.  No exception reaches the compilation that asked, and
 nothing is waited for longer than `nbcache.client.patience` allows.
@@ -6,37 +6,28 @@ nothing is waited for longer than `nbcache.client.patience` allows.
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
-import sys
 import time
-import weakref
 from typing import TYPE_CHECKING, Any, cast
 
-from nbcache import __version__, config
 from nbcache.client import logs
+from nbcache.client.lookup import Lookup
+from nbcache.client.publishing import Publishing
 from nbcache.counting import Counters
 from nbcache.passing import let_pass
-from nbcache.store.directory import Refusal, Store
-from nbcache.store.entry import Header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
+    from nbcache.client.lookup import Found
     from nbcache.client.others import Others
-    from nbcache.client.trials import Trials
     from nbcache.config import Settings
-    from nbcache.glue.capture.compilations import Frame
-    from nbcache.glue.entries.meta import Packed
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.glue.keys.units import Unit
-    from nbcache.store.directory import FoundEntry
+    from nbcache.store.directory import Store
 
 _log = logging.getLogger("nbcache")
-QUARANTINED = "quarantined"
-"""Why an entry is passed over that programs crashed with."""
-_active: ClientSession | None = None
 
 
 class ClientSession:
@@ -51,32 +42,36 @@ class ClientSession:
         self.store = store
         self.maker = KeyMaker()
         self.frames = frame_stack(self.maker)
-        self.maker.installed.recall = self._remembered
-        self.maker.installed.remember = self._remember
         self.history = History(self.maker)
         self.counters = Counters()
         self.enabled = True
-        self.has_hits = False
-        """Whether anything was loaded, and so possibly nothing of Numba's registries was."""
-        self._libraries: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
-        self._twins: dict[str, int] = {}
-        self._owners: dict[str, str] = {}
-        self._last_reason = "new"
+        self._lookup = Lookup(
+            store,
+            self.maker,
+            self.history,
+            self.frames,
+            counters=self.counters,
+            fault=self._fault,
+            recache=settings.recache,
+        )
+        self._publishing = Publishing(
+            store, self.maker, self.history, self.frames, counters=self.counters, lookup=self._lookup
+        )
+        self.maker.installed.recall = self._publishing.remembered
+        self.maker.installed.remember = self._publishing.remember
         self._others: Others | None = None
-        self._trials: Trials | None = None
-        self._condemned: set[str] = set()
-        self._usable = False
-        """Whether the last look-up saw anything that others could use."""
         self._told = 0
         self._recorded: set[str] = set()
-        self._caveats: list[tuple[Any, ...]] = []
 
     @property
     def cache_path(self) -> str | None:
         """The store's directory."""
         return self.store.path if self.enabled else None
 
-    # -- asked by Numba, through the seams -------------------------------------------------------
+    @property
+    def has_hits(self) -> bool:
+        """Whether anything was loaded, and so possibly nothing of Numba's registries was."""
+        return self._lookup.has_hits
 
     def load(self, owner: Any, sig: Any, target_context: Any) -> Any | None:
         """A CompileResult or LiteralsRequested, or None with a frame opened for the compilation that follows.
@@ -85,48 +80,58 @@ class ClientSession:
         """
         if not self.enabled:
             return None
-        self._caveats = []
-        found = self._load(owner, sig, target_context)
-        self._warn()
-        return found
-
-    def _warn(self) -> None:
-        """Warn of what the compilation of what was just loaded warned of."""
-        if self._caveats:
-            from nbcache.glue.capture.diagnostics import repeat
-
-            packed, self._caveats = self._caveats, []
-            repeat(packed)
-
-    def _load(self, owner: Any, sig: Any, target_context: Any) -> Any | None:
-        from nbcache.glue.capture.compilations import Frame, new_build
-
-        unit = None
+        found, unit = None, None
         try:
             unit = self._identify(owner, sig)
             if isinstance(unit, str):
-                self.frames.push(Frame(None, new_build("0" * 12), reason=unit))
+                self._open(None, reason=unit)
                 return None
-            found = self._find(unit, target_context)
-            if found is None and unit.of_the_past:
+            found = self._lookup.overload(unit, target_context)
+            if found.result is None and unit.of_the_past:
                 # An overload that a hit promised, and what it was made from is no more; better than none.
                 _log.info("%s: an overload that a hit relied upon can't be loaded any more, and is compiled", unit.name)
-                self.frames.push(Frame(None, new_build("0" * 12), reason="what it was made from changed"))
+                self._open(None, reason="what it was made from changed")
                 return None
-            if found is None:
-                found = self._from_others(unit, target_context)
-            if found is not None and not len(self.frames):
+            if found.result is None:
+                found = self._from_others(unit, target_context, found)
+            if found.result is None:
+                self._open(unit)
+            elif not len(self.frames):
                 self._record(unit)
-            if found is None:
-                frame = Frame(unit, new_build(unit.key))
-                self._owners[frame.build] = unit.key
-                self.frames.push(frame)
-            return found
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             self._fault("looking up", unit)
-            self.frames.push(Frame(None, new_build("0" * 12), reason="a fault of nbcache"))
+            self._open(None, reason="a fault of nbcache")
             return None
+        return _warned(found)
+
+    def _from_others(self, unit: Unit, target_context: Any, missed: Found) -> Found:
+        """What a daemon builds, or another process is building.
+
+        Only the outermost compilation takes part, so there is no cycle of waiting.
+        """
+        self.counters.miss(missed.reason)
+        if len(self.frames):
+            return missed
+        if self._others is None:
+            from nbcache.client.others import Others
+
+            self._others = Others(self.settings, self.store, self.counters)
+
+        def look_up() -> Found | None:
+            found = self._lookup.overload(unit, target_context)
+            return None if found.result is None else found
+
+        return self._others.find(unit, look_up, self.frames.on_close, is_there=missed.is_usable) or missed
+
+    def _open(self, unit: Unit | None, *, reason: str = "") -> None:
+        """Open a frame for the compilation that follows; of what has no identity, *reason* says why."""
+        from nbcache.glue.capture.compilations import Frame, new_build
+
+        frame = Frame(unit, new_build("0" * 12 if unit is None else unit.key), reason=reason)
+        if unit is not None:
+            self._lookup.owners[frame.build] = unit.key
+        self.frames.push(frame)
 
     def load_block(self, lifted: Any, args: tuple[Any, ...]) -> Any | None:
         """The same for an ``objmode`` block; no frame is opened for one that can't be told from others."""
@@ -160,11 +165,6 @@ class ClientSession:
 
     def _load_unit(self, identify: Callable[[], Unit | None], target_context: Any) -> Any | None:
         """A CompileResult, or None, with a frame opened if there is a unit to publish."""
-        found = self._look_up(identify, target_context)
-        self._warn()
-        return found
-
-    def _look_up(self, identify: Callable[[], Unit | None], target_context: Any) -> Any | None:
         from nbcache.glue.capture.compilations import Frame, new_build
         from nbcache.glue.identity.node import Unidentifiable
 
@@ -181,15 +181,15 @@ class ClientSession:
                 self.counters.uncacheable(str(exc), unit.name)
                 _log.debug("%s can't be cached: it depends on %s", unit.name, exc)
                 return None
-            found = self._find(unit, target_context)
-            if found is None:
-                self.counters.miss(self._last_reason)
+            found = self._lookup.overload(unit, target_context)
+            if found.result is None:
+                self.counters.miss(found.reason)
                 self.frames.push(Frame(unit, new_build(unit.key)))
-            return found
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             self._fault("looking up", unit)
             return None
+        return _warned(found)
 
     def save(self, cres: Any) -> None:
         """The compilation of the innermost frame succeeded: publish it."""
@@ -209,7 +209,9 @@ class ClientSession:
             elif unit is None:
                 return
             else:
-                self._save(frame, unit, cres)
+                stored = self._publishing.result(frame, unit, cres)
+                if stored and len(self.frames) == 1:
+                    self._record(unit)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             marks.taint(cres.library, "a fault of nbcache")
@@ -224,35 +226,10 @@ class ClientSession:
         if not self.enabled or frame is None or unit is None or unit.owner is not owner:
             return
         try:
-            self._save_request(frame, unit, tuple(sorted(positions)))
+            self._publishing.literals_requested(frame, unit, tuple(sorted(positions)))
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             self._fault("publishing", unit)
-
-    def _save_request(self, frame: Frame, unit: Unit, positions: tuple[int, ...]) -> None:
-        from nbcache.glue.entries import meta, pack
-
-        seconds, own, uses, past = self._finished(frame, unit)
-        request = meta.LiteralsRequested(positions)
-        packed = self._pack(unit, None, own, lambda: pack.pack_request(unit, frame, request, uses, past))
-        if packed is not None:
-            self._publish(unit, frame.build, seconds, packed)
-
-    def _finished(self, frame: Frame, unit: Unit) -> tuple[float, float, dict[str, Any], str]:
-        """Seconds in all and on its own, the uses, and the past that they need, of a compilation that ends."""
-        from nbcache.glue.capture import readings
-        from nbcache.glue.overloads import effects
-
-        seconds, own = self.frames.finished()
-        readings.settle(frame)
-        self.maker.close(frame)
-        unit.meets(self.maker.extensions.relevant(frame.consulted.packed))
-        unit.asks = tuple(frame.consulted.asks)
-        done = [effect for effect in frame.effects.values() if (effect.obj, effect.args) != (unit.owner, unit.args)]
-        effects.remember(unit.owner, unit.args, lambda: done)
-        uses = self.history.record(unit, done)
-        self.history.built(unit, uses)
-        return seconds, own, uses, self.history.guard(uses)
 
     def wrapper(self, kind: str, cres: Any, signature: Any, shape: object, build: Callable[[], Any]) -> Any:
         """A ufunc wrapper: (library, environment, name), loaded, or built by *build* and published."""
@@ -262,7 +239,7 @@ class ClientSession:
             return build()
         try:
             unit = WrapperUnit(self.maker, kind, cres, signature, shape) if wrappable(cres) else None
-            found = self._find_library(unit) if unit is not None else None
+            found = self._lookup.library(unit).result if unit is not None else None
             if found is not None:
                 return wrapper_info(cres, *found)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
@@ -276,7 +253,7 @@ class ClientSession:
         try:
             if unit is not None:
                 finish(info.library)
-                self._save_library(unit, info.library, info.name, time.perf_counter() - started)
+                self._publishing.library(unit, info.library, info.name, time.perf_counter() - started)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             self._fault("publishing", None)
@@ -290,7 +267,7 @@ class ClientSession:
         try:
             if self.enabled:
                 unit = RuntimeUnit(self.maker, target_context)
-                found = self._find_library(unit)
+                found = self._lookup.library(unit).result
                 if found is not None:
                     return found[0]
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
@@ -301,33 +278,11 @@ class ClientSession:
         library = build()
         try:
             if unit is not None:
-                self._save_library(unit, library, "", time.perf_counter() - started)
+                self._publishing.library(unit, library, "", time.perf_counter() - started)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             self._fault("publishing", unit)
         return library
-
-    def _find_library(self, unit: RuntimeUnit | WrapperUnit) -> tuple[Any, str] | None:
-        from nbcache.glue.entries import load
-
-        def take(entry: FoundEntry) -> tuple[Any, str]:
-            found = load.unpack_library(unit, entry.section)
-            self.counters.hit(unit.key, unit.name, entry.header.compile_seconds)
-            return found
-
-        found = self._first(unit, take)
-        if found is None:
-            self.counters.miss(self._last_reason)
-        return found
-
-    def _save_library(self, unit: RuntimeUnit | WrapperUnit, library: Any, name: str, seconds: float) -> None:
-        from nbcache.glue.entries import pack
-
-        packed = self._pack(unit, library, seconds, lambda: pack.pack_library(unit, library, name))
-        if packed is not None:
-            self._publish(unit, "", seconds, packed)
-
-    # -- finding ---------------------------------------------------------------------------------
 
     def _identify(self, owner: Any, sig: Any) -> Unit | str:
         from nbcache.glue.identity.node import Unidentifiable
@@ -350,104 +305,6 @@ class ClientSession:
                 unit.stands_for(owed)
         return unit
 
-    def _find(self, unit: Unit, target_context: Any) -> Any | None:
-        from nbcache.glue.entries import load, meta
-
-        library = self._libraries.get(unit.key)
-        if library is not None:
-            shared = load.share(unit, target_context, self.history, library)
-            if shared is not None:
-                self._hit(unit, shared[1], 0.0)
-                return shared[0]
-
-        def take(entry: FoundEntry) -> Any:
-            cres, fields = load.unpack(
-                unit, target_context, entry.section, entry.header.build, self._other, self.history
-            )
-            self._owners[entry.header.build] = unit.key
-            if not isinstance(cres, meta.LiteralsRequested):
-                self._libraries.setdefault(unit.key, cres.library)
-            self._hit(unit, fields, entry.header.compile_seconds)
-            return cres
-
-        return self._first(unit, take)
-
-    def _other(self, key: str, build: str) -> Callable[[str], bytes | None] | None:
-        """Access to the entry of one particular build, which something that is loaded calls."""
-        self._owners[build] = key
-        entries = (entry for entry in self.store.find(key) if entry.header.build == build)
-        return next((entry.section for entry in entries if entry.proven or not self._is_condemned(entry)), None)
-
-    def _hit(self, unit: Unit, fields: dict[str, Any], seconds: float) -> None:
-        from nbcache.glue.identity.past import past_of
-        from nbcache.glue.overloads import effects
-        from nbcache.glue.overloads.history import resolved
-
-        uses = fields["uses"]
-        self.has_hits = True
-        unit.forget()
-        self.counters.hit(unit.key, unit.name, seconds)
-        _log.debug("hit: %s %s", unit.name, unit.signature_text)
-        caveats = [] if self.history.promises(unit) else fields["caveats"]
-        consulted = fields["consulted"]
-        past_of(unit.owner).consulted[unit.args] = consulted
-        outer = self.frames.top()
-        if outer is not None:
-            outer.consulted.include(consulted)
-        loaded = len(sys.modules)
-        urgent = self.history.accept(unit, uses, consulted)
-        self.maker.came_late(loaded)
-        effects.repeat(unit, uses["visible"])
-        for dispatcher, args in urgent:
-            effects.deliver(dispatcher, args, self.frames)
-        if any(uses.values()):
-            effects.remember(unit.owner, unit.args, lambda: resolved(unit, uses))
-        self._caveats = caveats
-
-    def _first(self, unit: Unit | RuntimeUnit | WrapperUnit, load: Callable[[FoundEntry], Any]) -> Any | None:
-        """What *load* makes of the first variant of the unit's key that can be used here."""
-        from nbcache.glue.entries.verdicts import InUse, Unloadable
-
-        self._last_reason = "recache" if self.settings.recache else "new"
-        if self.settings.recache:
-            return None
-        reasons: list[str] = []
-        self._twins.pop(unit.key, None)
-        self._usable = False
-        for entry in self.store.find(unit.key, reasons.append):
-            if not entry.proven and self._is_condemned(entry):
-                reasons.append(QUARANTINED)
-                continue
-            try:
-                return load(entry)
-            except Unloadable as exc:
-                reasons.append(str(exc))
-                self._usable = self._usable or entry.whole
-                if isinstance(exc, InUse):
-                    self._twins[unit.key] = self._twins.get(unit.key, 0) + 1
-            except Exception as raised:  # noqa: BLE001  an entry that can't be loaded is a miss, whatever the reason
-                let_pass(raised)
-                self._fault("loading", unit)
-                reasons.append("a fault of nbcache")
-        for reason in reasons:
-            _log.info("%s %s was passed over: %s", unit.name, unit.signature_text, reason)
-            self._last_reason = reason
-        return None
-
-    def _is_condemned(self, entry: FoundEntry) -> bool:
-        """Whether an entry that nobody is known to have used well is to be passed over; else it is put on trial."""
-        if self._trials is None:
-            from nbcache.client.trials import Trials
-
-            self._trials = Trials(self.store)
-        if self._trials.condemned(entry):
-            self._condemned.add(entry.header.key)
-            function = entry.header.function
-            logs.once(_log, logging.WARNING, "an entry of %s is passed over: programs crashed with it", function)
-            return True
-        self._trials.begin(entry)
-        return False
-
     def _record(self, unit: Unit) -> None:
         """Add what the program itself asked for to the warm list, if there is one."""
         if self.settings.record is not None and unit.key not in self._recorded:
@@ -455,114 +312,6 @@ class ClientSession:
 
             self._recorded.add(unit.key)
             recording.append(self.settings.record, unit)
-
-    def _from_others(self, unit: Unit, target_context: Any) -> Any | None:
-        """What a daemon builds, or another process is building.
-
-        Only the outermost compilation takes part, so there is no cycle of waiting.
-        """
-        self.counters.miss(self._last_reason)
-        if len(self.frames):
-            return None
-        if self._others is None:
-            from nbcache.client.others import Others
-
-            self._others = Others(self.settings, self.store, self.counters)
-        return self._others.find(
-            unit, lambda: self._find(unit, target_context), self.frames.on_close, is_there=self._usable
-        )
-
-    # -- publishing ------------------------------------------------------------------------------
-
-    def _save(self, frame: Frame, unit: Unit, cres: Any) -> None:
-        from nbcache.glue import marks
-        from nbcache.glue.entries import pack
-
-        seconds, own, uses, past = self._finished(frame, unit)
-        packed = self._pack(unit, cres.library, own, lambda: pack.pack(unit, frame, cres, self._owners, uses, past))
-        if packed is not None:
-            self._libraries.setdefault(unit.key, cres.library)
-            marks.belongs_to(cres.library, unit)
-            if len(self.frames) == 1:
-                self._record(unit)
-                self._keep_request(unit, packed)
-            self._publish(unit, frame.build, seconds, packed)
-
-    def _keep_request(self, unit: Unit, packed: Packed) -> None:
-        """Say in the entry how to ask for it, so that it can be built again for another toolchain."""
-        from nbcache.client import recording
-
-        request = recording.requested(unit, by_value=False) if self.store.writable else None
-        if request is not None:
-            packed.sections["request"] = request.line()
-
-    def _pack(
-        self, unit: Unit | RuntimeUnit | WrapperUnit, library: Any, seconds: float, pack: Callable[[], Packed]
-    ) -> Packed | None:
-        from nbcache.glue.entries.verdicts import Unstorable
-        from nbcache.glue.marks import taint
-
-        self.counters.built(unit.key, f"{unit.name} {unit.signature_text}", seconds)
-        try:
-            return pack()
-        except Unstorable as exc:
-            reason = str(exc)
-            if library is not None and not exc.linkable:
-                taint(library, reason)
-            self.counters.uncacheable(reason, unit.name)
-            _log.debug("%s can't be cached: %s", unit.name, reason)
-            return None
-
-    def _publish(self, unit: Unit | RuntimeUnit | WrapperUnit, build: str, seconds: float, packed: Packed) -> None:
-        if not self.store.writable:
-            return
-        header = Header(
-            key=unit.key,
-            kind=unit.kind,
-            function=unit.name,
-            signature=unit.signature_text,
-            toolchain=self.maker.conditions.summary(),
-            compile_seconds=seconds,
-            created=time.time(),
-            build=build,
-            # A twin gets a variant of its own, so that the next process can load both.
-            guard=packed.guard + (f"#{self._twins[unit.key]}" if unit.key in self._twins else ""),
-            extra=_origin(),
-        )
-        # Not waiting for the disk: what a power failure tears fails its checksums and is a miss.
-        again = True if unit.key in self._condemned else None
-        published = self.store.publish(header, packed.sections, recache=again, durable=False)
-        if published.ok:
-            self.counters.published(unit.key)
-        else:
-            self.counters.error("publish")
-            logs.once(_log, logging.WARNING, "%s was not published: %s", unit.name, published.reason)
-
-    def _remembered(self, key: str) -> Iterator[bytes]:
-        """What `_remember` kept under a key."""
-        for entry in self.store.find(key):
-            content = entry.section("meta")
-            if content is not None:
-                yield content
-
-    def _remember(self, key: str, variant: str, content: bytes) -> None:
-        """Keep for other processes what isn't code: what the packages register that extend Numba."""
-        header = Header(
-            key=key,
-            kind="extensions",
-            function="numba_extensions",
-            signature="",
-            toolchain=self.maker.conditions.summary(),
-            compile_seconds=0.0,
-            created=time.time(),
-            build="",
-            guard=variant,
-            extra=_origin(),
-        )
-        if self.store.writable:
-            self.store.publish(header, {"meta": content}, durable=False)
-
-    # -- the rest --------------------------------------------------------------------------------
 
     def _fault(self, doing: str, unit: Unit | RuntimeUnit | WrapperUnit | str | None) -> None:
         name = getattr(unit, "name", "a function")
@@ -582,8 +331,7 @@ class ClientSession:
 
     def finish(self) -> None:
         """At the end of the process: leave a usage record, tidy up the store now and then."""
-        if self._trials is not None:
-            self._trials.finish()
+        self._lookup.finish()
         # A forked child may come here twice: by atexit, and by multiprocessing, which atexit calls too.
         if self.counters.empty or self._told == os.getpid():
             return
@@ -593,70 +341,10 @@ class ClientSession:
         self.store.tidy()
 
 
-def _origin() -> dict[str, object]:
-    """Who made an entry, where, and with what. What jobs say of it, a daemon replaces by what it knows."""
-    uid = os.geteuid()
-    return {"nbcache": __version__, "asked": uid, "built": uid, "host": os.uname().nodename}
+def _warned(found: Found) -> Any | None:
+    """What was found, once it was warned of what its compilation warned of."""
+    if found.caveats:
+        from nbcache.glue.capture.diagnostics import repeat
 
-
-def activate(settings: Settings | None, store: Store | None = None) -> None:
-    """Start using the store that the settings name, or the one given.  Numba must be imported."""
-    global _active  # noqa: PLW0603  one process, one session
-    settings = config.load() if settings is None else settings
-    if _active is not None and _active.enabled:
-        if _active.settings.dir == settings.dir:
-            return
-        deactivate()
-    logs.configure(settings)
-    for problem in settings.problems:
-        _log.warning("%s", problem)
-    if settings.disable or settings.dir is None:
-        return
-    found = Store.open(settings) if store is None else store
-    if isinstance(found, Refusal):
-        _log.warning("nbcache stays off: %s", found.reason)
-        return
-    from nbcache.glue.hooks import forks, seams
-
-    session = ClientSession(settings, found)
-    reason = seams.install(session)
-    if reason is not None:
-        _log.warning("nbcache stays off: %s", reason)
-        return
-    _active = session
-    forks.protect(_in_child, _finish)
-    atexit.register(session.finish)
-
-
-def _in_child() -> None:
-    if _active is not None:
-        _active.frames.restart()
-
-
-def _finish() -> None:
-    if _active is not None:
-        _active.finish()
-
-
-def forget() -> None:
-    """Before this process ends without its exit functions: it leaves no record, and blames nothing that it used."""
-    if _active is not None:
-        _active.counters = Counters()
-        _active.finish()
-
-
-def deactivate() -> None:
-    """Stop using the store in this process."""
-    if _active is not None and _active.enabled:
-        from nbcache.glue.hooks import seams
-
-        _active.leave()
-        _active.enabled = False
-        seams.remove()
-        _active.finish()
-        atexit.unregister(_active.finish)
-
-
-def stats() -> dict[str, Any]:
-    """This process's counts, or those of an unused cache."""
-    return (_active.counters if _active is not None else Counters()).snapshot()
+        repeat(found.caveats)
+    return found.result

@@ -186,10 +186,10 @@ def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool)
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
     logging.getLogger("nbcache").addHandler(handler)
-    from nbcache.client import session
+    from nbcache.client import activation
     from nbcache.glue import warmth
 
-    session.activate(settings, worker.HandingStore(root, trust, writable=True))
+    activation.activate(settings, worker.HandingStore(root, trust, writable=True))
     warmth.warm()
     Zygote(Channel.of(orders), link, scratch, namespaces=namespaces).serve()
     sys.exit(0)

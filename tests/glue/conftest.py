@@ -6,14 +6,14 @@ import types
 import pytest
 
 import nbcache
-from nbcache.client import session
+from nbcache.client import activation
 
 
 @pytest.fixture
 def store(tmp_path):
     """The directory of a store that the hook of this process uses until the test ends."""
     nbcache.enable(tmp_path / "store")
-    active = session._active
+    active = activation._active
     assert active is not None and active.enabled, "the hook stayed off"
     yield active.store.path
     nbcache.disable()

@@ -13,7 +13,7 @@ from numba.core import config
 
 import nbcache
 from nbcache.cli.main import main
-from nbcache.client import session
+from nbcache.client import activation
 
 PLAIN = """
 from numba import njit
@@ -163,7 +163,7 @@ def test_a_setting(store, module, capsys, monkeypatch):
 def test_the_toolchain(store, module, capsys, monkeypatch, owner, name, value, line):
     run(module, PLAIN)
     monkeypatch.setattr(owner, name, value)
-    session._active.maker.conditions._settings = None
+    activation._active.maker.conditions._settings = None
     run(module, PLAIN)
     assert line in why(capsys, store)
 
@@ -171,7 +171,7 @@ def test_the_toolchain(store, module, capsys, monkeypatch, owner, name, value, l
 def test_the_target(store, module, capsys, monkeypatch):
     run(module, PLAIN)
     monkeypatch.setattr("nbcache.glue.keys.conditions.target_components", lambda: [("target/cpu", "pentium")])
-    session._active.maker.conditions._settings = None
+    activation._active.maker.conditions._settings = None
     run(module, PLAIN)
     assert "target `cpu`" in why(capsys, store)
 
@@ -271,7 +271,7 @@ def f(x):
     numba.set_num_threads(x)
     return x
 """
-    digest = session._active.maker.engine.digest
+    digest = activation._active.maker.engine.digest
     before = digest(module("case", source).f)
     monkeypatch.setattr("numba.np.ufunc.parallel.NUM_THREADS", 1000)
     assert digest(module("case", source).f) != before

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from nbcache.client import session
+from nbcache.client import activation
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.keys.key_maker import KeyMaker
 from nbcache.glue.keys.units import unit_for
@@ -297,7 +297,7 @@ def test_a_module_as_an_argument_is_read_by_what_the_function_reads(store, modul
     def key(number):
         mod = plain(K=number, __file__=__file__)
         f = module("case", source).f
-        return unit_for(session._active.maker, session._active.frames, f, (numba.types.Module(mod),)).key
+        return unit_for(activation._active.maker, activation._active.frames, f, (numba.types.Module(mod),)).key
 
     assert key(1) != key(2)
 

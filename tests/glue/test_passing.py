@@ -43,8 +43,8 @@ print(f(1), f(2.5), bool(rung))
 """
 PLACES = [
     "nbcache.client.session:ClientSession._identify",
-    "nbcache.client.session:ClientSession._find",
-    "nbcache.client.session:ClientSession._publish",
+    "nbcache.client.lookup:Lookup.overload",
+    "nbcache.client.publishing:Publishing._publish",
     "nbcache.store.entry:encode",
     "nbcache.glue.entries.artifacts:pack",
     "nbcache.glue.overloads.history:History.record",

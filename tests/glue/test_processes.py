@@ -95,7 +95,7 @@ def test_an_entry_removed_after_it_was_loaded_can_still_be_linked(run):
     out, _ = run(
         loads
         + """
-        shutil.rmtree(nbcache.client.session._active.store.path + "/v1/objects")
+        shutil.rmtree(nbcache.client.activation._active.store.path + "/v1/objects")
         @njit
         def f(x):
             return g(x) + g(x + 1)
@@ -166,7 +166,7 @@ def test_cfunc(run):
 
 def test_the_hook_never_raises_into_the_program(run):
     body = """
-        from nbcache.client import session
+        from nbcache.client import activation
         from nbcache.glue.entries import pack
         from nbcache.glue.keys import units
         def broken(*args, **kwargs):

@@ -199,7 +199,7 @@ def table() -> list[Seam]:
             nrtdynmod, "compile_nrt_functions", "the module of Numba's runtime", compiling.runtime, ("ctx",),
         ),
         Seam(
-            bytecode.FunctionIdentity, "unique_ids",
+            bytecode.FunctionIdentity, "_unique_ids",
             "symbol names come from a process-wide counter otherwise (numba#10486)", emission.unique_ids,
         ),
         Seam(

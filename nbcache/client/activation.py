@@ -1,0 +1,80 @@
+"""Whether this process uses the cache: switching it on and off, and what it counted."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+from typing import Any
+
+from nbcache import config
+from nbcache.client import logs
+from nbcache.client.session import ClientSession
+from nbcache.config import Settings
+from nbcache.counting import Counters
+from nbcache.store.directory import Refusal, Store
+
+_log = logging.getLogger("nbcache")
+_active: ClientSession | None = None
+
+
+def activate(settings: Settings | None, store: Store | None = None) -> None:
+    """Start using the store that the settings name, or the one given.  Numba must be imported."""
+    global _active  # noqa: PLW0603  one process, one session
+    settings = config.load() if settings is None else settings
+    if _active is not None and _active.enabled:
+        if _active.settings.dir == settings.dir:
+            return
+        deactivate()
+    logs.configure(settings)
+    for problem in settings.problems:
+        _log.warning("%s", problem)
+    if settings.disable or settings.dir is None:
+        return
+    found = Store.open(settings) if store is None else store
+    if isinstance(found, Refusal):
+        _log.warning("nbcache stays off: %s", found.reason)
+        return
+    from nbcache.glue.hooks import forks, seams
+
+    session = ClientSession(settings, found)
+    reason = seams.install(session)
+    if reason is not None:
+        _log.warning("nbcache stays off: %s", reason)
+        return
+    _active = session
+    forks.protect(_in_child, _finish)
+    atexit.register(session.finish)
+
+
+def _in_child() -> None:
+    if _active is not None:
+        _active.frames.restart()
+
+
+def _finish() -> None:
+    if _active is not None:
+        _active.finish()
+
+
+def forget() -> None:
+    """Before this process ends without its exit functions: it leaves no record, and blames nothing that it used."""
+    if _active is not None:
+        _active.counters = Counters()
+        _active.finish()
+
+
+def deactivate() -> None:
+    """Stop using the store in this process."""
+    if _active is not None and _active.enabled:
+        from nbcache.glue.hooks import seams
+
+        _active.leave()
+        _active.enabled = False
+        seams.remove()
+        _active.finish()
+        atexit.unregister(_active.finish)
+
+
+def stats() -> dict[str, Any]:
+    """This process's counts, or those of an unused cache."""
+    return (_active.counters if _active is not None else Counters()).snapshot()

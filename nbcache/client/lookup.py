@@ -1,0 +1,200 @@
+"""Finding in the store what this process may use: an overload, an ``objmode`` block, the code around a kernel.
+
+An entry is used if its key is asked for, if programs didn't crash with it, and if it says of itself nothing that is
+otherwise here (:mod:`nbcache.glue.entries.load`). The first variant of a key of which that holds is loaded.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import weakref
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from nbcache.client import logs
+from nbcache.passing import let_pass
+from nbcache.store import reasons
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nbcache.client.trials import Trials
+    from nbcache.counting import Counters
+    from nbcache.glue.capture.compilations import FrameStack
+    from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
+    from nbcache.glue.keys.key_maker import KeyMaker
+    from nbcache.glue.keys.units import Unit
+    from nbcache.glue.overloads.history import History
+    from nbcache.store.directory import FoundEntry, Store
+
+_log = logging.getLogger("nbcache")
+_FAULT: Final = "a fault of nbcache"
+
+
+@dataclass(slots=True)
+class Found:
+    """What a look-up gave."""
+
+    result: Any | None = None
+    """None if there is nothing that may be used."""
+    reason: str = reasons.NEW
+    """Why there isn't."""
+    is_usable: bool = False
+    """Whether there is something all the same that others could use."""
+    caveats: list[tuple[Any, ...]] = field(default_factory=list)
+    """What the compilation of what was found warned of."""
+
+
+class Lookup:
+    """Look-ups of one process in one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        maker: KeyMaker,
+        history: History,
+        frames: FrameStack,
+        *,
+        counters: Counters,
+        fault: Callable[[str, Any], None],
+        recache: bool,
+    ) -> None:
+        """*fault* is told what went wrong of ours, while doing what, over which unit."""
+        self.owners: dict[str, str] = {}
+        """The key of each build that this process made or loaded."""
+        self.libraries: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+        """The code of this process, by key."""
+        self.twins: dict[str, int] = {}
+        """How many variants of a key are in use here for a function that stands elsewhere."""
+        self.condemned: set[str] = set()
+        """The keys of entries that were passed over because programs crashed with them."""
+        self.has_hits = False
+        """Whether anything was loaded, and so possibly nothing of Numba's registries was."""
+        self._store = store
+        self._maker = maker
+        self._history = history
+        self._frames = frames
+        self._counters = counters
+        self._fault = fault
+        self._recache = recache
+        self._trials: Trials | None = None
+
+    def overload(self, unit: Unit, target_context: Any) -> Found:
+        """A CompileResult or LiteralsRequested for a unit."""
+        from nbcache.glue.entries import load, meta
+
+        library = self.libraries.get(unit.key)
+        if library is not None:
+            shared = load.share(unit, target_context, self._history, library)
+            if shared is not None:
+                return Found(shared[0], caveats=self._accept(unit, shared[1], 0.0))
+        caveats: list[tuple[Any, ...]] = []
+
+        def take(entry: FoundEntry) -> Any:
+            build = entry.header.build
+            cres, fields = load.unpack(unit, target_context, entry.section, build, self._part, self._history)
+            self.owners[build] = unit.key
+            if not isinstance(cres, meta.LiteralsRequested):
+                self.libraries.setdefault(unit.key, cres.library)
+            caveats.extend(self._accept(unit, fields, entry.header.compile_seconds))
+            return cres
+
+        found = self._first(unit, take)
+        found.caveats = caveats
+        return found
+
+    def library(self, unit: RuntimeUnit | WrapperUnit) -> Found:
+        """The library of a unit, and the name of the function in it that is wanted."""
+        from nbcache.glue.entries import load
+
+        def take(entry: FoundEntry) -> tuple[Any, str]:
+            found = load.unpack_library(unit, entry.section)
+            self._counters.hit(unit.key, unit.name, entry.header.compile_seconds)
+            return found
+
+        found = self._first(unit, take)
+        if found.result is None:
+            self._counters.miss(found.reason)
+        return found
+
+    def finish(self) -> None:
+        """The process ends well."""
+        if self._trials is not None:
+            self._trials.finish()
+
+    def _part(self, key: str, build: str) -> Callable[[str], bytes | None] | None:
+        """Access to the entry of one particular build, which something that is loaded calls."""
+        self.owners[build] = key
+        entries = (entry for entry in self._store.find(key) if entry.header.build == build)
+        return next((entry.section for entry in entries if entry.proven or not self._is_condemned(entry)), None)
+
+    def _first(self, unit: Unit | RuntimeUnit | WrapperUnit, take: Callable[[FoundEntry], Any]) -> Found:
+        """What *take* makes of the first variant of the unit's key that can be used here."""
+        from nbcache.glue.entries.verdicts import InUse, Unloadable
+
+        if self._recache:
+            return Found(reason=reasons.RECACHE)
+        found = Found()
+        rejected: list[str] = []
+        self.twins.pop(unit.key, None)
+        for entry in self._store.find(unit.key, rejected.append):
+            if not entry.proven and self._is_condemned(entry):
+                rejected.append(reasons.QUARANTINED)
+                continue
+            try:
+                found.result = take(entry)
+                return found
+            except Unloadable as exc:
+                rejected.append(str(exc))
+                found.is_usable = found.is_usable or entry.whole
+                if isinstance(exc, InUse):
+                    self.twins[unit.key] = self.twins.get(unit.key, 0) + 1
+            except Exception as raised:  # noqa: BLE001  an entry that can't be loaded is a miss, whatever the reason
+                let_pass(raised)
+                self._fault("loading", unit)
+                rejected.append(_FAULT)
+        for reason in rejected:
+            _log.info("%s %s was passed over: %s", unit.name, unit.signature_text, reason)
+            found.reason = reason
+        return found
+
+    def _is_condemned(self, entry: FoundEntry) -> bool:
+        """Whether an entry that nobody is known to have used well is to be passed over; else it is put on trial."""
+        if self._trials is None:
+            from nbcache.client.trials import Trials
+
+            self._trials = Trials(self._store)
+        if self._trials.condemned(entry):
+            self.condemned.add(entry.header.key)
+            function = entry.header.function
+            logs.once(_log, logging.WARNING, "an entry of %s is passed over: programs crashed with it", function)
+            return True
+        self._trials.begin(entry)
+        return False
+
+    def _accept(self, unit: Unit, fields: dict[str, Any], seconds: float) -> list[tuple[Any, ...]]:
+        """An entry is used: what its compilation did to others is owed now.  Returns what it warned of."""
+        from nbcache.glue.identity.past import past_of
+        from nbcache.glue.overloads import effects
+        from nbcache.glue.overloads.history import resolved
+
+        uses, consulted = fields["uses"], fields["consulted"]
+        self.has_hits = True
+        unit.forget()
+        self._counters.hit(unit.key, unit.name, seconds)
+        _log.debug("hit: %s %s", unit.name, unit.signature_text)
+        caveats: list[tuple[Any, ...]] = [] if self._history.promises(unit) else fields["caveats"]
+        past_of(unit.owner).consulted[unit.args] = consulted
+        outer = self._frames.top()
+        if outer is not None:
+            outer.consulted.include(consulted)
+        loaded = len(sys.modules)
+        urgent = self._history.accept(unit, uses, consulted)
+        self._maker.came_late(loaded)
+        effects.repeat(unit, uses["visible"])
+        for dispatcher, args in urgent:
+            effects.deliver(dispatcher, args, self._frames)
+        if any(uses.values()):
+            effects.remember(unit.owner, unit.args, lambda: resolved(unit, uses))
+        return caveats

@@ -1,0 +1,172 @@
+"""Publishing what this process compiled."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from nbcache import __version__
+from nbcache.client import logs
+from nbcache.store.entry import Header
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from nbcache.client.lookup import Lookup
+    from nbcache.counting import Counters
+    from nbcache.glue.capture.compilations import Frame, FrameStack
+    from nbcache.glue.entries.meta import Packed
+    from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
+    from nbcache.glue.keys.key_maker import KeyMaker
+    from nbcache.glue.keys.units import Unit
+    from nbcache.glue.overloads.history import History
+    from nbcache.store.directory import Store
+
+_log = logging.getLogger("nbcache")
+
+
+class Publishing:
+    """What one process adds to one store."""
+
+    def __init__(
+        self, store: Store, maker: KeyMaker, history: History, frames: FrameStack, *, counters: Counters, lookup: Lookup
+    ) -> None:
+        self._store = store
+        self._maker = maker
+        self._history = history
+        self._frames = frames
+        self._counters = counters
+        self._lookup = lookup
+
+    def result(self, frame: Frame, unit: Unit, cres: Any) -> bool:
+        """The compilation of *frame*, the innermost one, succeeded; return whether that can be an entry."""
+        from nbcache.glue import marks
+        from nbcache.glue.entries import pack
+
+        seconds, own, uses, past = self._finished(frame, unit)
+        owners = self._lookup.owners
+        packed = self._pack(unit, cres.library, own, lambda: pack.pack(unit, frame, cres, owners, uses, past))
+        if packed is not None:
+            self._lookup.libraries.setdefault(unit.key, cres.library)
+            marks.belongs_to(cres.library, unit)
+            if len(self._frames) == 1:
+                self._keep_request(unit, packed)
+            self._publish(unit, frame.build, seconds, packed)
+        return packed is not None
+
+    def literals_requested(self, frame: Frame, unit: Unit, positions: tuple[int, ...]) -> None:
+        """The compilation of *frame* asked for the arguments at *positions* as literals instead."""
+        from nbcache.glue.entries import meta, pack
+
+        seconds, own, uses, past = self._finished(frame, unit)
+        request = meta.LiteralsRequested(positions)
+        packed = self._pack(unit, None, own, lambda: pack.pack_request(unit, frame, request, uses, past))
+        if packed is not None:
+            self._publish(unit, frame.build, seconds, packed)
+
+    def library(self, unit: RuntimeUnit | WrapperUnit, library: Any, name: str, seconds: float) -> None:
+        """A library was built in *seconds*; *name* is the function in it that is wanted."""
+        from nbcache.glue.entries import pack
+
+        packed = self._pack(unit, library, seconds, lambda: pack.pack_library(unit, library, name))
+        if packed is not None:
+            self._publish(unit, "", seconds, packed)
+
+    def remembered(self, key: str) -> Iterator[bytes]:
+        """What `remember` kept under a key."""
+        for entry in self._store.find(key):
+            content = entry.section("meta")
+            if content is not None:
+                yield content
+
+    def remember(self, key: str, variant: str, content: bytes) -> None:
+        """Keep for other processes what isn't code: what the packages register that extend Numba."""
+        header = Header(
+            key=key,
+            kind="extensions",
+            function="numba_extensions",
+            signature="",
+            toolchain=self._maker.conditions.summary(),
+            compile_seconds=0.0,
+            created=time.time(),
+            build="",
+            guard=variant,
+            extra=_origin(),
+        )
+        if self._store.writable:
+            self._store.publish(header, {"meta": content}, durable=False)
+
+    def _finished(self, frame: Frame, unit: Unit) -> tuple[float, float, dict[str, Any], str]:
+        """Seconds in all and on its own, the uses, and the past that they need, of a compilation that ends."""
+        from nbcache.glue.capture import readings
+        from nbcache.glue.overloads import effects
+
+        seconds, own = self._frames.finished()
+        readings.settle(frame)
+        self._maker.close(frame)
+        unit.meets(self._maker.extensions.relevant(frame.consulted.packed))
+        unit.asks = tuple(frame.consulted.asks)
+        done = [effect for effect in frame.effects.values() if (effect.obj, effect.args) != (unit.owner, unit.args)]
+        effects.remember(unit.owner, unit.args, lambda: done)
+        uses = self._history.record(unit, done)
+        self._history.built(unit, uses)
+        return seconds, own, uses, self._history.guard(uses)
+
+    def _pack(
+        self, unit: Unit | RuntimeUnit | WrapperUnit, library: Any, seconds: float, pack: Callable[[], Packed]
+    ) -> Packed | None:
+        from nbcache.glue.entries.verdicts import Unstorable
+        from nbcache.glue.marks import taint
+
+        self._counters.built(unit.key, f"{unit.name} {unit.signature_text}", seconds)
+        try:
+            return pack()
+        except Unstorable as exc:
+            reason = str(exc)
+            if library is not None and not exc.linkable:
+                taint(library, reason)
+            self._counters.uncacheable(reason, unit.name)
+            _log.debug("%s can't be cached: %s", unit.name, reason)
+            return None
+
+    def _keep_request(self, unit: Unit, packed: Packed) -> None:
+        """Say in the entry how to ask for it, so that it can be built again for another toolchain."""
+        from nbcache.client import recording
+
+        request = recording.requested(unit, by_value=False) if self._store.writable else None
+        if request is not None:
+            packed.sections["request"] = request.line()
+
+    def _publish(self, unit: Unit | RuntimeUnit | WrapperUnit, build: str, seconds: float, packed: Packed) -> None:
+        if not self._store.writable:
+            return
+        twins = self._lookup.twins
+        header = Header(
+            key=unit.key,
+            kind=unit.kind,
+            function=unit.name,
+            signature=unit.signature_text,
+            toolchain=self._maker.conditions.summary(),
+            compile_seconds=seconds,
+            created=time.time(),
+            build=build,
+            # A twin gets a variant of its own, so that the next process can load both.
+            guard=packed.guard + (f"#{twins[unit.key]}" if unit.key in twins else ""),
+            extra=_origin(),
+        )
+        # Not waiting for the disk: what a power failure tears fails its checksums and is a miss.
+        again = True if unit.key in self._lookup.condemned else None
+        published = self._store.publish(header, packed.sections, recache=again, durable=False)
+        if published.ok:
+            self._counters.published(unit.key)
+        else:
+            self._counters.error("publish")
+            logs.once(_log, logging.WARNING, "%s was not published: %s", unit.name, published.reason)
+
+
+def _origin() -> dict[str, object]:
+    """Who made an entry, where, and with what. What jobs say of it, a daemon replaces by what it knows."""
+    uid = os.geteuid()
+    return {"nbcache": __version__, "asked": uid, "built": uid, "host": os.uname().nodename}
