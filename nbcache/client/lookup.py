@@ -177,7 +177,7 @@ class Lookup:
         """An entry is used: what its compilation did to others is owed now.  Returns what it warned of."""
         from nbcache.glue.identity.past import past_of
         from nbcache.glue.overloads import effects
-        from nbcache.glue.overloads.history import resolved
+        from nbcache.glue.overloads.uses import resolved
 
         uses, consulted = fields["uses"], fields["consulted"]
         self.has_hits = True
@@ -192,9 +192,9 @@ class Lookup:
         loaded = len(sys.modules)
         urgent = self._history.accept(unit, uses, consulted)
         self._maker.came_late(loaded)
-        effects.repeat(unit, uses["visible"])
+        effects.repeat(unit, uses.overloads)
         for dispatcher, args in urgent:
             effects.deliver(dispatcher, args, self._frames)
-        if any(uses.values()):
+        if uses:
             effects.remember(unit.owner, unit.args, lambda: resolved(unit, uses))
         return caveats

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.glue.keys.units import Unit
     from nbcache.glue.overloads.history import History
+    from nbcache.glue.overloads.uses import Uses
     from nbcache.store.directory import Store
 
 _log = logging.getLogger("nbcache")
@@ -98,7 +99,7 @@ class Publishing:
         if self._store.writable:
             self._store.publish(header, {"meta": content}, durable=False)
 
-    def _finished(self, frame: Frame, unit: Unit) -> tuple[float, float, dict[str, Any], str]:
+    def _finished(self, frame: Frame, unit: Unit) -> tuple[float, float, Uses, str]:
         """Seconds in all and on its own, the uses, and the past that they need, of a compilation that ends."""
         from nbcache.glue.capture import readings
         from nbcache.glue.overloads import effects

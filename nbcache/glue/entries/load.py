@@ -24,6 +24,7 @@ from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.reach import Unresolvable
 from nbcache.glue.keys.units import Unit
 from nbcache.glue.marks import belongs_to, hold
+from nbcache.glue.overloads.uses import Uses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,6 +141,8 @@ def _open(
             _agree(unit, consulted)
     fields = pickle.loads(meta[8 + size :])  # noqa: S301
     fields["consulted"] = consulted
+    if "uses" in fields:
+        fields["uses"] = Uses.unpacked(fields["uses"])
     return fields, definitions, code, held
 
 

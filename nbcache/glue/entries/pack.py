@@ -38,13 +38,14 @@ if TYPE_CHECKING:
 
     from nbcache.glue.capture.compilations import Frame
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
+    from nbcache.glue.overloads.uses import Uses
 
     LibraryUnit = RuntimeUnit | WrapperUnit
 
 _ENVIRONMENT_PREFIXES = ("_ZN08NumbaEnv", ".NumbaEnv")
 
 
-def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: dict[str, Any], past: str) -> Packed:
+def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: Uses, past: str) -> Packed:
     """Turn a fresh result into an entry's sections.  Raises Unstorable.
 
     *owners* maps build ids to the keys of their units, for the other halves of recursions; *uses*
@@ -70,7 +71,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: d
         symbols = _pack_symbols(library)
         fields = _pack_result(unit, frame, cres)
         fields["environments"] = _pack_environments(frame, cres, symbols["variables"])
-        fields["uses"] = uses
+        fields["uses"] = uses.packed()
         fields["caveats"] = diagnostics.pack(frame)
         fields["symbols"] = symbols
         fields["needs"] = _needs(fields["symbols"], library.codegen._rtlinker.PREFIX, owners)
@@ -86,7 +87,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: d
         raise Unstorable(msg, linkable=not frame.taint) from exc
     if frame.taint:
         raise Unstorable(frame.taint)
-    fields["consulted"] = frame.consulted
+    fields |= {"uses": uses, "consulted": frame.consulted}
     return _sections(unit, library, fields, meta, past, asked)
 
 
@@ -102,13 +103,13 @@ def _look_again(unit: Unit, frame: Frame) -> None:
         raise Unstorable(msg, linkable=True)
 
 
-def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: dict[str, Any], past: str) -> Packed:
+def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: Uses, past: str) -> Packed:
     """Turn a *request* for literals into an entry's sections.  Raises Unstorable."""
     if frame.taint or frame.consulted.conflict:
         raise Unstorable(frame.taint or frame.consulted.conflict)
     _look_again(unit, frame)
     try:
-        meta = dumps({"literals": request.positions, "uses": uses, "caveats": diagnostics.pack(frame)}, frame)
+        meta = dumps({"literals": request.positions, "uses": uses.packed(), "caveats": diagnostics.pack(frame)}, frame)
         asked = Asked.of(frame)
     except Exception as exc:
         let_pass(exc)

@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from nbcache.glue.capture.compilations import Effect, FrameStack
     from nbcache.glue.identity.past import Given
     from nbcache.glue.keys.units import Unit
+    from nbcache.glue.overloads.uses import OverloadUse
 
 _log = logging.getLogger("nbcache")
 
 
-def repeat(unit: Unit, visible: list[Any]) -> None:
+def repeat(unit: Unit, uses: list[OverloadUse]) -> None:
     """Give live ufuncs and stencils what the compilation gave to their counterparts."""
-    for kind, reference, args, return_type, given, _fresh, _key in visible:
+    for kind, reference, args, return_type, given, _fresh, _key in uses:
         if kind == "ufunc":
             _add_loop(unit, reference, args, return_type, given)
         elif kind == "stencil":

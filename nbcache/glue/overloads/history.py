@@ -33,11 +33,12 @@ from numba.core.targetconfig import ConfigStack
 from nbcache.glue import marks
 from nbcache.glue.capture.compilations import Effect
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
+from nbcache.glue.identity.ownership import toolchain_name
 from nbcache.glue.identity.past import Promise, past_of
 from nbcache.glue.identity.reach import Unresolvable
 from nbcache.glue.keys.flags import flag_components
 from nbcache.glue.overloads.inherited import giving, in_plain_context, inherited
+from nbcache.glue.overloads.uses import ID_BYTES, key_of, uses_of
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
@@ -47,11 +48,11 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.past import Given
     from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.glue.keys.units import Unit
+    from nbcache.glue.overloads.uses import Uses
 
 _log = logging.getLogger("nbcache")
 
-_ID_BYTES = 16
-_NAMELESS = bytes(_ID_BYTES)
+_NAMELESS = bytes(ID_BYTES)
 """The id of what cannot be identified; it agrees with a regular past only."""
 _OF_THE_MOMENT = frozenset({"made from", "registered"})
 """What an overload has of the time when it was made, and nobody gave it."""
@@ -119,7 +120,7 @@ class History:
             except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
                 let_pass(raised)
                 _log.debug("what %r was chosen from can't be told", dispatcher, exc_info=True)
-                name, template = os.urandom(_ID_BYTES), vars(dispatcher)[marks.CHOOSER].template
+                name, template = os.urandom(ID_BYTES), vars(dispatcher)[marks.CHOOSER].template
                 uses.append(Effect("implementation", template, (name,), None, (("key", ""),), False))
         else:
             uses.append(Effect("dispatcher", dispatcher, args, return_type, given, fresh))
@@ -127,7 +128,7 @@ class History:
     def _choice(self, dispatcher: Any, args: tuple[Any, ...]) -> Effect:
         """The use of an implementation that an ``@overload`` chose."""
         template, name = vars(dispatcher)[marks.CHOOSER].template, self._overload_name(dispatcher, args)
-        key = _key_of(dispatcher, args)
+        key = key_of(dispatcher, args)
         self._chosen.setdefault(template, {})[name] = key
         made_from = past_of(dispatcher).made_from.get(args)
         fresh = made_from is None or made_from == self._content(dispatcher)
@@ -146,8 +147,8 @@ class History:
         try:
             content = text + self._types_digest(args)
         except Unidentifiable:
-            content = os.urandom(_ID_BYTES)  # nobody can ask for it by name
-        return hashlib.blake2b(content, digest_size=_ID_BYTES).digest()
+            content = os.urandom(ID_BYTES)  # nobody can ask for it by name
+        return hashlib.blake2b(content, digest_size=ID_BYTES).digest()
 
     def _content(self, dispatcher: Any) -> bytes:
         """What an overload would be made from now.  Raises Unidentifiable."""
@@ -250,25 +251,14 @@ class History:
 
         self._pending.append(settle)
 
-    def built(self, unit: Unit, uses: dict[str, Any]) -> None:
+    def built(self, unit: Unit, uses: Uses) -> None:
         """Note what *unit*'s overload was built upon.
 
         Where overloads are part of an identity (no more compiling, a ufunc's loops), so is this.
         """
-        lines = self._lines(uses, lambda given, fresh: bool(given) or not fresh)
+        lines = uses.lines(self._types_digest, lambda given, fresh: bool(given) or not fresh)
         if lines:
             past_of(unit.owner).odd[unit.args] = " ".join(lines)
-
-    def _lines(self, uses: dict[str, Any], which: Callable[[Given, bool], bool]) -> list[str]:
-        lines = [f"{use_id.hex()} {given}" for use_id, given, fresh in uses["odd"] if which(given, fresh)]
-        for _kind, (_position, digest), args, _return_type, given, fresh, _key in uses["visible"]:
-            if which(given, fresh):
-                lines.append(f"{digest.hex()} {self._types_digest(args).hex()} {given}")
-        for place, name, key, fresh in uses["chosen"]:
-            if which((), fresh):
-                lines.append(f"{place} {name.hex()} {key}")
-        lines += map(repr, uses["readings"])
-        return sorted(lines)
 
     def loop_made(self, ufunc: Any, dispatcher: Any, args: tuple[Any, ...], given: Given) -> None:
         """Note on *ufunc* what its new loop was made from; that is part of the ufunc's identity."""
@@ -290,7 +280,7 @@ class History:
         if args not in ids:
             try:
                 content = self._maker.engine.digest(dispatcher) + self._types_digest(args)
-                ids[args] = hashlib.blake2b(content, digest_size=_ID_BYTES, person=b"nbcache use").digest()
+                ids[args] = hashlib.blake2b(content, digest_size=ID_BYTES, person=b"nbcache use").digest()
             except (Unidentifiable, ReferenceError):  # the latter: a type around something that is no more
                 ids[args] = _NAMELESS
         return ids[args]
@@ -300,70 +290,20 @@ class History:
 
     # -- entries ---------------------------------------------------------------------------------
 
-    def record(self, unit: Unit, effects: Iterable[Effect]) -> dict[str, Any]:
-        """What an entry says about its uses, in terms of what its unit reaches.
+    def record(self, unit: Unit, effects: Iterable[Effect]) -> Uses:
+        """What an entry says of what its compilation was built upon."""
+        return uses_of(unit, effects, self.id_of)
 
-        ``visible``: those of reachable objects, which users look at too; of Numba's own functions
-        the ids: ``internal`` if regular, else ``odd``; ``chosen``: the implementations of overloads; ``readings``:
-        what was read from outside the process (witness.py).
-        """
-        visible, internal, odd, chosen, readings = [], set(), [], [], []
-        for effect in effects:
-            if effect.obj is unit.owner and effect.args == unit.args:
-                continue
-            if effect.kind == "reading":
-                readings.append(tuple(effect.obj))
-                continue
-            if effect.kind == "implementation":
-                chosen.append(
-                    (self._maker.extensions.place(effect.obj), *effect.args, effect.given[0][1], effect.fresh)
-                )
-                continue
-            reference = _reference(unit, effect)
-            if reference is not None:
-                kind, obj, args, return_type, given, fresh = effect
-                visible.append(
-                    (
-                        kind,
-                        reference,
-                        args,
-                        return_type,
-                        given,
-                        fresh,
-                        _key_of(obj, args) or unit.frames.key_of(obj, args),
-                    )
-                )
-            elif effect.kind == "dispatcher" and self._is_shared(unit, effect.obj):
-                if effect.fresh and not effect.given:
-                    internal.add(self.id_of(effect))
-                else:
-                    odd.append((self.id_of(effect), effect.given, effect.fresh))
-        return {
-            "visible": visible,
-            "internal": b"".join(sorted(internal)),
-            "odd": odd,
-            "chosen": chosen,
-            "readings": readings,
-        }
-
-    def _is_shared(self, unit: Unit, obj: Any) -> bool:
-        if isinstance(obj, bytes) or toolchain_name(obj) is not None:
-            return True
-        # What Numba makes for one caller, nobody else can use, and to look for it means to walk through all that
-        # others have registered.
-        made_by_numba = is_toolchain_definition(getattr(obj, "py_func", obj))
-        return not made_by_numba and unit.reach().reference(obj) is not None
-
-    def guard(self, uses: dict[str, Any]) -> str:
+    def guard(self, uses: Uses) -> str:
         """What tells entries of one key apart: those of their uses that need a past of their own."""
-        return "\n".join(self._lines(uses, lambda _given, fresh: not fresh))
+        return "\n".join(uses.lines(self._types_digest, lambda _given, fresh: not fresh))
 
-    def objection(self, unit: Unit, uses: dict[str, Any]) -> str | None:
+    def objection(self, unit: Unit, uses: Uses) -> str | None:
         """Why an entry built upon these *uses* isn't what would be compiled here, or None."""
-        return _read_otherwise(uses["readings"]) or self._disagreement(unit, uses)
+        return _read_otherwise(uses.readings) or self._disagreement(unit, uses)
 
-    def _disagreement(self, unit: Unit, uses: dict[str, Any]) -> str | None:
-        for kind, reference, args, _return_type, given, fresh, _key in uses["visible"]:
+    def _disagreement(self, unit: Unit, uses: Uses) -> str | None:
+        for kind, reference, args, _return_type, given, fresh, _key in uses.overloads:
             if kind != "dispatcher":
                 continue
             try:
@@ -374,23 +314,23 @@ class History:
                 continue
             if not fresh if now is None else now != given:
                 return _OTHERS
-        for place, name, key, fresh in uses["chosen"]:
+        for place, name, key, fresh in uses.choices:
             known = self._chosen_by(place).get(name)
             if not fresh if known is None else known != key:
                 return _OTHERS
         self._look_for_stale()
-        if self._regular and not uses["odd"]:
+        if self._regular and not uses.hidden:
             return None
         self._settle()
-        if any(use_id == _NAMELESS or use_id in self._odd for use_id in _split(uses["internal"])):
+        if any(use_id == _NAMELESS or use_id in self._odd for use_id in uses.internal_ids()):
             return _OTHERS
-        for use_id, given, fresh in uses["odd"]:
+        for use_id, given, fresh in uses.hidden:
             now = self._existing.get(use_id, self._promised.get(use_id))
             if use_id == _NAMELESS or (not fresh if now is None else now != given):
                 return _OTHERS
         return None
 
-    def accept(self, unit: Unit, uses: dict[str, Any], consulted: Consulted) -> list[tuple[Any, tuple[Any, ...]]]:
+    def accept(self, unit: Unit, uses: Uses, consulted: Consulted) -> list[tuple[Any, tuple[Any, ...]]]:
         """An entry was loaded: what it was built upon is promised from now on.
 
         Returns dispatchers with the types of overloads that can't wait: their code is bound to objects that may
@@ -399,7 +339,7 @@ class History:
         urgent = []
         if unit.kind == "dispatcher":
             self._overloads.append((weakref.ref(unit.owner), unit.args))
-        for kind, reference, args, _return_type, given, _fresh, key in uses["visible"]:
+        for kind, reference, args, _return_type, given, _fresh, key in uses.overloads:
             if kind != "dispatcher":
                 continue
             try:
@@ -411,16 +351,16 @@ class History:
                 self._promise(dispatcher, args, given, Promise((), content, key, consulted))
                 if self._maker.engine.bound(dispatcher):
                     urgent.append((dispatcher, args))
-        for place, name, key, _fresh in uses["chosen"]:
+        for place, name, key, _fresh in uses.choices:
             self._chosen_by(place).setdefault(name, key)
-        if uses["internal"] or uses["odd"]:
+        if uses.internal or uses.hidden:
             self._pending.append(lambda: self._promise_internal(uses))
-        self._irregular |= bool(uses["odd"])
+        self._irregular |= bool(uses.hidden)
         self.built(unit, uses)
-        if uses["readings"]:
+        if uses.readings:
             from nbcache.glue.capture import readings
 
-            readings.load_modules(uses["readings"])
+            readings.load_modules(uses.readings)
         return urgent
 
     def _promised_content(self, dispatcher: Any, found: bytes) -> bytes:
@@ -476,10 +416,10 @@ class History:
             self._irregular = True
             self._odd.add(self.use_id(dispatcher, args))
 
-    def _promise_internal(self, uses: dict[str, Any]) -> None:
-        for use_id in _split(uses["internal"]):
+    def _promise_internal(self, uses: Uses) -> None:
+        for use_id in uses.internal_ids():
             self._promised.setdefault(use_id, ())
-        for use_id, given, _fresh in uses["odd"]:
+        for use_id, given, _fresh in uses.hidden:
             self._promised.setdefault(use_id, given)
             if given:
                 self._odd.add(use_id)
@@ -496,51 +436,3 @@ def _read_otherwise(noted: list[tuple[str, str, str]]) -> str | None:
     from nbcache.glue.capture import readings
 
     return readings.objection(noted)
-
-
-def resolved(unit: Unit, uses: dict[str, Any]) -> list[Effect]:
-    """An entry's uses, for callers that are compiled later in this process."""
-    found = []
-    for kind, reference, args, return_type, given, fresh, _key in uses["visible"]:
-        try:
-            found.append(Effect(kind, unit.referent(reference), args, return_type, given, fresh))
-        except Unresolvable:
-            continue
-    for place, name, key, fresh in uses["chosen"]:
-        template = unit.maker.extensions.at(place)
-        if template is not None:
-            found.append(Effect("implementation", template, (name,), None, (("key", key),), fresh))
-    if uses["readings"]:
-        from nbcache.glue.capture import readings
-
-        found += [readings.effect_of(readings.Reading(*reading)) for reading in uses["readings"]]
-    internal = [(use_id, (), True) for use_id in _split(uses["internal"])]
-    return found + [
-        Effect("dispatcher", use_id, (), None, given, fresh) for use_id, given, fresh in (*internal, *uses["odd"])
-    ]
-
-
-def _reference(unit: Unit, effect: Effect) -> tuple[int, bytes] | None:
-    """How to find the object again; None if users can't see it, or can't in other processes.
-
-    Nobody asks for the signatures of Numba's internals, and a function among the arguments can't
-    be named in another process.
-    """
-    obj: Any = effect.obj
-    if effect.kind == "stencil":  # says of itself that it is from the module of its class
-        return unit.reach().reference(obj)
-    if isinstance(obj, bytes) or is_toolchain_definition(getattr(obj, "py_func", obj)):
-        return None
-    if any(isinstance(typ, types.Callable) for typ in effect.args):
-        return None
-    return unit.reach().reference(obj)
-
-
-def _key_of(obj: Any, args: tuple[Any, ...]) -> str:
-    cres = getattr(obj, "__dict__", {}).get("overloads", {}).get(args)
-    unit = marks.unit_of(cres.library) if cres is not None else None
-    return unit.key if unit is not None else ""
-
-
-def _split(ids: bytes) -> Iterator[bytes]:
-    return (ids[i : i + _ID_BYTES] for i in range(0, len(ids), _ID_BYTES))

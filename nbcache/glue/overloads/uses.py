@@ -1,0 +1,182 @@
+"""What a compilation was built upon, as an entry lists it: overloads, choices, readings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from numba.core import types
+
+from nbcache.glue import marks
+from nbcache.glue.capture.compilations import Effect
+from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
+from nbcache.glue.identity.reach import Unresolvable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from nbcache.glue.identity.past import Given
+    from nbcache.glue.keys.units import Unit
+
+ID_BYTES: Final = 16
+
+
+class OverloadUse(NamedTuple):
+    """An overload, a loop or a neighborhood of an object that the unit reaches: users look at it too."""
+
+    kind: str
+    reference: tuple[int, bytes]
+    args: tuple[Any, ...]
+    return_type: Any
+    given: Given
+    fresh: bool
+    key: str
+    """Of the unit that it is; "" if there is none."""
+
+
+class HiddenUse(NamedTuple):
+    """An overload of one of Numba's own functions, with something that it was given or that is not fresh."""
+
+    use_id: bytes
+    given: Given
+    fresh: bool
+
+
+class ChoiceUse(NamedTuple):
+    """The implementation that somebody's chooser gave: where the chooser is registered, what for, and its key."""
+
+    place: tuple[bytes, int]
+    name: bytes
+    key: str
+    fresh: bool
+
+
+@dataclass(slots=True)
+class Uses:
+    """All of one compilation."""
+
+    overloads: list[OverloadUse] = field(default_factory=list)
+    internal: bytes = b""
+    """The ids of overloads of Numba's own functions of which there is nothing more to say."""
+    hidden: list[HiddenUse] = field(default_factory=list)
+    choices: list[ChoiceUse] = field(default_factory=list)
+    readings: list[tuple[str, str, str]] = field(default_factory=list)
+    """What was read from outside the process (readings.py)."""
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self.overloads or self.internal or self.hidden or self.choices or self.readings)
+
+    def packed(self) -> tuple[Any, ...]:
+        """As they stand in an entry: plain tuples, which are read without a look at any class."""
+        rows = (self.overloads, self.hidden, self.choices)
+        overloads, hidden, choices = ([tuple(each) for each in some] for some in rows)
+        return overloads, self.internal, hidden, choices, self.readings
+
+    @classmethod
+    def unpacked(cls, packed: tuple[Any, ...]) -> Uses:
+        """The same out of an entry."""
+        overloads, internal, hidden, choices, readings = packed
+        return cls(
+            [OverloadUse._make(each) for each in overloads],
+            internal,
+            [HiddenUse._make(each) for each in hidden],
+            [ChoiceUse._make(each) for each in choices],
+            readings,
+        )
+
+    def internal_ids(self) -> Iterator[bytes]:
+        """The ids in `internal`, one by one."""
+        return (self.internal[i : i + ID_BYTES] for i in range(0, len(self.internal), ID_BYTES))
+
+    def lines(
+        self, types_digest: Callable[[tuple[Any, ...]], bytes], which: Callable[[Given, bool], bool]
+    ) -> list[str]:
+        """Those in words of which *which* holds, and all readings: equal ones for equal uses."""
+        lines = [f"{each.use_id.hex()} {each.given}" for each in self.hidden if which(each.given, each.fresh)]
+        seen = (use for use in self.overloads if which(use.given, use.fresh))
+        lines += (f"{use.reference[1].hex()} {types_digest(use.args).hex()} {use.given}" for use in seen)
+        lines += (f"{each.place} {each.name.hex()} {each.key}" for each in self.choices if which((), each.fresh))
+        return sorted([*lines, *map(repr, self.readings)])
+
+
+def uses_of(unit: Unit, effects: Iterable[Effect], id_of: Callable[[Effect], bytes]) -> Uses:
+    """What an entry says of the *effects* that compiling its unit had, in terms of what the unit reaches."""
+    uses, internal = Uses(), set()
+    for effect in effects:
+        if effect.obj is unit.owner and effect.args == unit.args:
+            continue
+        if effect.kind == "reading":
+            uses.readings.append(tuple(effect.obj))
+            continue
+        if effect.kind == "implementation":
+            place = unit.maker.extensions.place(effect.obj)
+            (name,) = effect.args
+            uses.choices.append(ChoiceUse(place, name, effect.given[0][1], effect.fresh))
+            continue
+        reference = _reference(unit, effect)
+        if reference is not None:
+            kind, obj, args, return_type, given, fresh = effect
+            key = key_of(obj, args) or unit.frames.key_of(obj, args)
+            uses.overloads.append(OverloadUse(kind, reference, args, return_type, given, fresh, key))
+        elif effect.kind == "dispatcher" and _is_shared(unit, effect.obj):
+            if effect.fresh and not effect.given:
+                internal.add(id_of(effect))
+            else:
+                uses.hidden.append(HiddenUse(id_of(effect), effect.given, effect.fresh))
+    uses.internal = b"".join(sorted(internal))
+    return uses
+
+
+def resolved(unit: Unit, uses: Uses) -> list[Effect]:
+    """An entry's uses, for callers that are compiled later in this process."""
+    found = []
+    for kind, reference, args, return_type, given, fresh, _key in uses.overloads:
+        try:
+            found.append(Effect(kind, unit.referent(reference), args, return_type, given, fresh))
+        except Unresolvable:
+            continue
+    for place, name, key, fresh in uses.choices:
+        template = unit.maker.extensions.at(place)
+        if template is not None:
+            found.append(Effect("implementation", template, (name,), None, (("key", key),), fresh))
+    if uses.readings:
+        from nbcache.glue.capture import readings
+
+        found += [readings.effect_of(readings.Reading(*reading)) for reading in uses.readings]
+    internal = [HiddenUse(use_id, (), fresh=True) for use_id in uses.internal_ids()]
+    return found + [
+        Effect("dispatcher", use_id, (), None, given, fresh) for use_id, given, fresh in (*internal, *uses.hidden)
+    ]
+
+
+def _is_shared(unit: Unit, obj: Any) -> bool:
+    if isinstance(obj, bytes) or toolchain_name(obj) is not None:
+        return True
+    # What Numba makes for one caller, nobody else can use, and to look for it means to walk through all that
+    # others have registered.
+    made_by_numba = is_toolchain_definition(getattr(obj, "py_func", obj))
+    return not made_by_numba and unit.reach().reference(obj) is not None
+
+
+def _reference(unit: Unit, effect: Effect) -> tuple[int, bytes] | None:
+    """How to find the object again; None if users can't see it, or can't in other processes.
+
+    Nobody asks for the signatures of Numba's internals, and a function among the arguments can't
+    be named in another process.
+    """
+    obj: Any = effect.obj
+    if effect.kind == "stencil":  # says of itself that it is from the module of its class
+        return unit.reach().reference(obj)
+    if isinstance(obj, bytes) or is_toolchain_definition(getattr(obj, "py_func", obj)):
+        return None
+    if any(isinstance(typ, types.Callable) for typ in effect.args):
+        return None
+    return unit.reach().reference(obj)
+
+
+def key_of(obj: Any, args: tuple[Any, ...]) -> str:
+    """The key of an overload's unit; "" if there is none."""
+    cres = getattr(obj, "__dict__", {}).get("overloads", {}).get(args)
+    unit = marks.unit_of(cres.library) if cres is not None else None
+    return unit.key if unit is not None else ""
