@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.glue.keys.units import Unit
     from nbcache.glue.overloads.history import History
-    from nbcache.store.directory import FoundEntry, Store
+    from nbcache.store.directory import Store
+    from nbcache.store.found import FoundEntry
 
 _log = logging.getLogger("nbcache")
 _FAULT: Final = "a fault of nbcache"

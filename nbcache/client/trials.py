@@ -20,7 +20,8 @@ from nbcache.store import atomic, drops, layout, quarantine
 from nbcache.store.quarantine import CRASH, KEYS
 
 if TYPE_CHECKING:
-    from nbcache.store.directory import FoundEntry, Store
+    from nbcache.store.directory import Store
+    from nbcache.store.found import FoundEntry
 
 LOOK_SECONDS: Final = 10.0
 """How long what others crashed with is believed to be all [s]."""

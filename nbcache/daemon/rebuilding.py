@@ -16,7 +16,8 @@ from nbcache.protocol.requests import BadRequestError
 from nbcache.store import bounded, quarantine, usage
 
 if TYPE_CHECKING:
-    from nbcache.store.directory import FoundEntry, Store
+    from nbcache.store.directory import Store
+    from nbcache.store.found import FoundEntry
 
 _log = logging.getLogger("nbcache")
 REMEMBERED: Final = 100_000

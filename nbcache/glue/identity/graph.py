@@ -37,6 +37,7 @@ from nbcache.glue.identity.digests import components, digest_component, sharing_
 from nbcache.glue.identity.node import (
     MISSING,
     HandedOn,
+    Memo,
     Node,
     Scope,
     TooMuchError,
@@ -50,33 +51,6 @@ if TYPE_CHECKING:
 
 
 MAX_NODES = 20_000
-
-
-class Memo:
-    """A digest and the scope it holds in; kept on the object itself, so that it dies with it.
-
-    ``sharing``: that of the object alone, once somebody has asked.
-    """
-
-    __slots__ = ("_owner", "_generation", "digest", "scope", "sharing", "whole")  # noqa: RUF023  as they are set
-
-    def __init__(self, owner: object, digest: bytes, scope: Scope, generation: object) -> None:
-        # functools.wraps copies an object's __dict__ onto another object, this memo included.
-        self._owner = weakref.ref(owner)
-        self._generation = generation
-        self.digest = digest
-        self.scope = scope
-        self.whole: tuple[bytes, Scope] | None = None
-        """Digest and scope with what others read off the modules that are handed on; None if not known."""
-        self.sharing: bytes | None = None
-
-    def is_of(self, owner: object, generation: object) -> bool:
-        """Whether this was *owner*'s identity, and still is if the scope is unchanged."""
-        return self._owner() is owner and self._generation == generation
-
-    def holds(self, owner: object, generation: object) -> bool:
-        """Whether this is still *owner*'s identity."""
-        return self.is_of(owner, generation) and self.scope.unchanged()
 
 
 class _Common:
@@ -160,6 +134,14 @@ def _preorder(first: Node, seen: set[int]) -> Iterator[Node]:
 
 _LONG_WALK = 1_000
 """From how many objects on it is worth remembering where a walk ended."""
+
+
+class _Holding(dict[Scope, bool]):
+    """Whether scopes are unchanged. All members of a cycle have one, and are looked at one after the other."""
+
+    def __missing__(self, scope: Scope) -> bool:
+        holds = self[scope] = scope.unchanged()
+        return holds
 
 
 class IdentityEngine:
@@ -344,13 +326,7 @@ class IdentityEngine:
         # Members of a cycle that one memo stands for. Without them they would get other digests than the
         # cycle gave them: what carries a memo is a leaf, and so the rest of its cycle none.
         known: tuple[dict[int, tuple[object, bytes, Scope]], ...] = ({}, {})
-        # All members of a cycle have one scope, and are looked at one after the other.
-        holding: dict[Scope, bool] = {}
-
-        def holds(scope: Scope) -> bool:
-            if scope not in holding:
-                holding[scope] = scope.unchanged()
-            return holding[scope]
+        holding = _Holding()
 
         def visit(obj: object, way: bool) -> Node:
             compiled = way and self._compilable(obj)
@@ -360,21 +336,14 @@ class IdentityEngine:
             if len(order) >= limit:
                 msg = f"it reaches more than {limit} objects"
                 raise TooMuchError(msg)
-            refused = self._refused.get((id(obj), compiled)) if self._refused else None
-            if refused is not None and refused[0]() is obj and refused[1] == generation:
-                raise Unidentifiable(refused[2])
+            if self._refused:
+                self._refuse_again(obj, generation, compiled=compiled)
             memo = self._memo_of(obj, compiled=compiled) if use_memos and order else None
             member = known[compiled].get(id(obj)) if order else None
             if member is not None:
-                node = Node(obj, "", compiled=compiled)
-                _obj, node.digest, node.scope = member
-            elif memo is not None and memo.is_of(obj, generation) and holds(memo.scope):
-                node = Node(obj, "", compiled=compiled)
-                node.digest, node.scope = memo.digest, memo.scope
-                for ref, digest in memo.scope.cycle:
-                    other = ref()
-                    if other is not None:
-                        known[compiled][id(other)] = (other, digest, memo.scope)
+                node = _leaf(obj, *member[1:], compiled=compiled)
+            elif memo is not None and memo.is_of(obj, generation) and holding[memo.scope]:
+                node = _remembered(memo, obj, known[compiled], compiled=compiled)
             else:
                 node = self._describe(obj, compiled)
             node.reached_compiled = compiled
@@ -391,6 +360,11 @@ class IdentityEngine:
                 self._refuse(order, generation, str(exc))
             raise
         return order
+
+    def _refuse_again(self, obj: object, generation: object, *, compiled: bool) -> None:
+        refused = self._refused.get((id(obj), compiled))
+        if refused is not None and refused[0]() is obj and refused[1] == generation:
+            raise Unidentifiable(refused[2])
 
     def _refuse(self, order: list[Node], generation: object, reason: str) -> None:
         """A long walk came to something that nothing identifies: don't walk there again.
@@ -446,3 +420,18 @@ class IdentityEngine:
 
     def _memo_of(self, obj: object, *, compiled: bool) -> Memo | None:
         return vars(obj).get(marks.IDENTITY if compiled else marks.IDENTITY_OF_RUN) if self._keeps_memo(obj) else None
+
+
+def _remembered(memo: Memo, obj: object, known: dict[int, tuple[object, bytes, Scope]], *, compiled: bool) -> Node:
+    """A leaf for an object that carries a memo; the other members of its cycle are *known* from now on."""
+    for ref, digest in memo.scope.cycle:
+        other = ref()
+        if other is not None:
+            known[id(other)] = (other, digest, memo.scope)
+    return _leaf(obj, memo.digest, memo.scope, compiled=compiled)
+
+
+def _leaf(obj: object, digest: bytes, scope: Scope, *, compiled: bool) -> Node:
+    node = Node(obj, "", compiled=compiled)
+    node.digest, node.scope = digest, scope
+    return node

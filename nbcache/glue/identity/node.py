@@ -386,6 +386,33 @@ def are_same(now: list[object], before: list[object]) -> bool:
     return len(now) == len(before) and all(map(is_, now, before))
 
 
+class Memo:
+    """A digest and the scope it holds in; kept on the object itself, so that it dies with it.
+
+    ``sharing``: that of the object alone, once somebody has asked.
+    """
+
+    __slots__ = ("_owner", "_generation", "digest", "scope", "sharing", "whole")  # noqa: RUF023  as they are set
+
+    def __init__(self, owner: object, digest: bytes, scope: Scope, generation: object) -> None:
+        # functools.wraps copies an object's __dict__ onto another object, this memo included.
+        self._owner = weakref.ref(owner)
+        self._generation = generation
+        self.digest = digest
+        self.scope = scope
+        self.whole: tuple[bytes, Scope] | None = None
+        """Digest and scope with what others read off the modules that are handed on; None if not known."""
+        self.sharing: bytes | None = None
+
+    def is_of(self, owner: object, generation: object) -> bool:
+        """Whether this was *owner*'s identity, and still is if the scope is unchanged."""
+        return self._owner() is owner and self._generation == generation
+
+    def holds(self, owner: object, generation: object) -> bool:
+        """Whether this is still *owner*'s identity."""
+        return self.is_of(owner, generation) and self.scope.unchanged()
+
+
 class HandedOn:
     """Modules that code passes to other code, as ``g(m): return m.K`` is called with one, and what is read off them.
 

@@ -1,0 +1,80 @@
+"""An entry that a look-up found: its header, and its sections when they are asked for."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from nbcache.passing import let_pass
+from nbcache.store import entry
+from nbcache.store.entry import pread_exactly
+from nbcache.trust import OPEN_FLAGS, Trust
+
+if TYPE_CHECKING:
+    from nbcache.store.entry import ParsedEntry
+
+
+class FoundEntry:
+    """An entry that may be used. ``section(name)`` checks each section before it returns it."""
+
+    __slots__ = ("_parsed", "header", "path", "proven")
+
+    def __init__(self, path: str, parsed: ParsedEntry, *, proven: bool = True) -> None:
+        """Wrap an entry that was found trusted and valid."""
+        self.path = path
+        self.proven = proven
+        """Whether some process is known to have used it and ended well (:mod:`nbcache.store.quarantine`)."""
+        self.header = parsed.header
+        self._parsed = parsed
+
+    @property
+    def digest(self) -> str:
+        """What tells it from every other entry, also from one of the same key: 32 hex digits."""
+        return self._parsed.digest.hex()
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it can be read and is as it was written."""
+        return all(self.section(name) is not None for name in self.section_sizes)
+
+    @property
+    def section_sizes(self) -> dict[str, int]:
+        """Name and size [bytes] of each section."""
+        return self._parsed.section_sizes
+
+    def section(self, name: str) -> bytes | None:
+        """Return a section; None when absent, damaged, or when it must be read now and the file is gone or replaced."""
+        return self._parsed.section(name)
+
+
+class Later:
+    """Fetches bytes of an entry that weren't read along, from the file that the others came from or not at all."""
+
+    __slots__ = ("_digest", "_path", "_size", "_trust")
+
+    def __init__(self, path: str, trust: Trust, digest: bytes, size: int) -> None:
+        self._path = path
+        self._trust = trust
+        self._digest = digest
+        self._size = size
+
+    def __call__(self, offset: int, count: int) -> bytes | None:
+        """Return so many bytes from there; None if the entry is another one now, or gone."""
+        try:
+            fd = os.open(self._path, OPEN_FLAGS)
+        except OSError as raised:
+            let_pass(raised)
+            return None
+        try:
+            status = os.fstat(fd)
+            # The header's digest tells the same entry from a replacement; it covers the digests of all sections. Better
+            # than an inode number, which can be used again, and an entry that moved to another slot isn't mistaken for
+            # one.
+            same = self._trust.allows(status, fd) and status.st_size == self._size
+            same = same and os.pread(fd, entry.DIGEST_SIZE, entry.DIGEST_OFFSET) == self._digest
+            return pread_exactly(fd, offset, count) if same else None
+        except OSError as raised:
+            let_pass(raised)
+            return None
+        finally:
+            os.close(fd)
