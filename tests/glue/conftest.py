@@ -1,12 +1,39 @@
 """A store of its own for each test, used by this very process."""
 
+import os
+import subprocess
 import sys
+import textwrap
 import types
+from pathlib import Path
 
 import pytest
 
 import nbcache
 from nbcache.client import activation
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+HEAD = """
+import nbcache
+nbcache.enable(STORE)
+import numba, numpy as np
+from numba import njit
+from numba.core import compiler, event
+
+class Events(event.Listener):
+    seen = []
+    def on_start(self, e):
+        self.seen.append(e.data["dispatcher"].py_func.__qualname__)
+    def on_end(self, e):
+        pass
+
+event.register("numba:compile", Events())
+
+def forbid():
+    def refuse(*args, **kwargs):
+        raise AssertionError("the compiler was asked")
+    compiler.compile_extra = compiler.compile_internal = compiler.compile_ir = refuse
+"""
 
 
 @pytest.fixture
@@ -37,3 +64,25 @@ def module():
     yield make
     for name in made:
         sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """`run(body)` runs a program over the test's store and returns what it printed."""
+
+    def start(body, **environment):
+        program = tmp_path / "program.py"
+        program.write_text(HEAD.replace("STORE", repr(str(tmp_path / "store"))) + textwrap.dedent(body))
+        result = subprocess.run(
+            [sys.executable, str(program)],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
+        )
+        assert result.returncode == 0, result.stderr
+        return result.stdout, result.stderr
+
+    start.store = tmp_path / "store"
+    return start

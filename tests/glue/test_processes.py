@@ -1,59 +1,9 @@
 """What only shows across processes: one program, run again over the store it filled."""
 
-import os
 import shutil
-import subprocess
-import sys
-import textwrap
-from pathlib import Path
 
 import pytest
 from nbtest import proc
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-HEAD = """
-import nbcache
-nbcache.enable(STORE)
-import numba, numpy as np
-from numba import njit
-from numba.core import compiler, event
-
-class Events(event.Listener):
-    seen = []
-    def on_start(self, e):
-        self.seen.append(e.data["dispatcher"].py_func.__qualname__)
-    def on_end(self, e):
-        pass
-
-event.register("numba:compile", Events())
-
-def forbid():
-    def refuse(*args, **kwargs):
-        raise AssertionError("the compiler was asked")
-    compiler.compile_extra = compiler.compile_internal = compiler.compile_ir = refuse
-"""
-
-
-@pytest.fixture
-def run(tmp_path):
-    """`run(body)` runs a program over the test's store and returns what it printed."""
-
-    def start(body, **environment):
-        program = tmp_path / "program.py"
-        program.write_text(HEAD.replace("STORE", repr(str(tmp_path / "store"))) + textwrap.dedent(body))
-        result = subprocess.run(
-            [sys.executable, str(program)],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
-        )
-        assert result.returncode == 0, result.stderr
-        return result.stdout, result.stderr
-
-    start.store = tmp_path / "store"
-    return start
 
 
 def test_a_hit_needs_no_compiler(run):
@@ -177,7 +127,7 @@ def test_the_hook_never_raises_into_the_program(run):
             return x + 1
         print(f(1), nbcache.stats()["errors"])
         """
-    for fault, doing in (("session.ClientSession._identify", "looking up"), ("pack.pack", "publishing")):
+    for fault, doing in (("activation.ClientSession._identify", "looking up"), ("pack.pack", "publishing")):
         out, err = run(body.format(fault=fault))
         assert out == f"2 {{'fault while {doing}': 1}}\n"
         assert err.count("a fault of nbcache") == 1

@@ -5,7 +5,7 @@ import os
 import time
 
 import pytest
-from test_requests import BY_REFERENCE
+from nbtest.samples import BY_REFERENCE
 
 from nbcache.config import Settings
 from nbcache.protocol import spool

@@ -4,9 +4,8 @@ import dataclasses
 import os
 
 import pytest
+from nbtest.samples import BY_REFERENCE, SIGN
 from storekit import SECTIONS, header, key, open_store
-from test_heartbeats import SIGN
-from test_requests import BY_REFERENCE
 
 from nbcache.protocol import heartbeats, spool
 from nbcache.store import layout, usage

@@ -15,8 +15,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from nbtest import users
+from nbtest.samples import BY_REFERENCE
 from storekit import SECTIONS, find, header, key, leftovers, mode, open_store
-from test_requests import BY_REFERENCE
 
 from nbcache.config import Settings
 from nbcache.errors import BadKeyError, EntryError, NbcacheError, StoreRefusedError

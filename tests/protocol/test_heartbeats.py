@@ -8,15 +8,14 @@ import sys
 import time
 
 import pytest
+from nbtest.samples import SIGN
 
 from nbcache.config import Settings
 from nbcache.protocol import heartbeats
-from nbcache.protocol.heartbeats import DEAD_SECONDS, Heartbeat
+from nbcache.protocol.heartbeats import DEAD_SECONDS
 from nbcache.store import atomic
 from nbcache.store.directory import Store
 from nbcache.trust import Trust
-
-SIGN = Heartbeat("one", "host", 12, 1.0, time.time(), workers=2, busy=1, queue=0, seconds=3.0, draining=False)
 
 
 @pytest.fixture

@@ -6,28 +6,11 @@ import random
 
 import pytest
 from nbtest import fuzzing
+from nbtest.samples import BY_REFERENCE
 
 from nbcache.protocol import requests
-from nbcache.protocol.requests import BadRequestError, Request
+from nbcache.protocol.requests import BadRequestError
 
-BY_REFERENCE = Request(
-    key="ab" * 32,
-    kind="dispatcher",
-    function="pkg.mod:outer.inner",
-    signature="(int64, array(float64, 1d, C))",
-    types={"version": 1, "args": ["int64", ["Array", "float64", 1, "C", False, True]], "returns": None},
-    source="0" * 32,
-    value=None,
-    modules=("pkg.registers", "other"),
-    path=("/a/b", "/c"),
-    interpreter="/usr/bin/python3",
-    settings={"NUMBA_OPT": "2"},
-    toolchain="numba 0.68.1",
-    components=(("global pkg.K", "3"), ("signature", "(int64)")),
-    created=1.5,
-    host="node1",
-    pid=123,
-)
 BY_VALUE = dataclasses.replace(BY_REFERENCE, function="<dynamic>:<lambda>", source=None, value=b"\x80\x04\x00\xff")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nbcache.glue.hooks import seams
 
-PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
+PYPROJECT = Path(__file__).resolve().parents[3] / "pyproject.toml"
 
 
 def test_the_wheel_asks_for_the_verified_releases():

@@ -1,7 +1,6 @@
 """What compiled code only refers to, and types that stand for how something is done: they keep nothing from being shared."""
 
 import pytest
-from test_processes import run  # noqa: F401  a fixture
 
 HASHING = """
     @njit
@@ -12,7 +11,7 @@ HASHING = """
 
 
 @pytest.mark.parametrize("value", ["4", "'text'", "(1, 2.5)", "np.datetime64(3, 'D')"])
-def test_methods_that_are_passed_around_inside_numba(run, value):  # noqa: F811
+def test_methods_that_are_passed_around_inside_numba(run, value):
     assert run(HASHING.format(name="first", number=30, value=value))[0] != "True []\n"
     assert run(HASHING.format(name="second", number=40, value=value))[0] == "True []\n"
 
@@ -35,7 +34,7 @@ USERS = """
     """
 
 
-def test_a_foreign_function_is_bound_where_it_is(run):  # noqa: F811
+def test_a_foreign_function_is_bound_where_it_is(run):
     def said(first, second):
         return run(LIBRARY + USERS.format(first=first, second=second))[0]
 
@@ -49,7 +48,7 @@ def test_a_foreign_function_is_bound_where_it_is(run):  # noqa: F811
     assert said(single, "sine") == "2.223244 ['f']\n"
 
 
-def test_callbacks_of_ctypes_and_functions_of_cffi(run):  # noqa: F811
+def test_callbacks_of_ctypes_and_functions_of_cffi(run):
     pytest.importorskip("cffi")
     program = """
         import cffi, ctypes
@@ -88,7 +87,7 @@ CALLED = """
     """
 
 
-def test_a_foreign_function_that_is_called_while_compiling_counts(run):  # noqa: F811
+def test_a_foreign_function_that_is_called_while_compiling_counts(run):
     for size in (1, 2, 1):
         assert run(CALLED.format(size=size))[0] == f"{size}\n"
 
@@ -108,7 +107,7 @@ REBOUND = """
 
 
 @pytest.mark.parametrize("unused", ["", "+ 0 * cosine(x) + 0 * sine(x)"])
-def test_who_was_compiled_earlier_keeps_its_pointer(run, unused):  # noqa: F811
+def test_who_was_compiled_earlier_keeps_its_pointer(run, unused):
     early, late = (LIBRARY + REBOUND.format(early=early, unused=unused) for early in ("g(1.0)", ""))
     for _ in range(2):
         assert run(early)[0] == "1.540302\n"
@@ -116,7 +115,7 @@ def test_who_was_compiled_earlier_keeps_its_pointer(run, unused):  # noqa: F811
         assert run(early)[0] == "1.540302\n"
 
 
-def test_what_a_hit_promises_keeps_its_pointer(run):  # noqa: F811
+def test_what_a_hit_promises_keeps_its_pointer(run):
     program = LIBRARY + REBOUND.format(early="f(1.0)", unused="") + "print(round(g(1.0), 6))\n"
     for _ in range(2):
         assert run(program)[0] == "1.540302\n0.540302\n"
