@@ -111,7 +111,10 @@ class ClientSession:
             found = self._find(unit, target_context)
             if found is None and unit.of_the_past:
                 # An overload that a hit promised, and what it was made from is no more; better than none.
-                _log.info("%s: an overload that a hit relied upon can't be loaded any more, and is compiled", unit.name)
+                _log.info(
+                    "%s: compiling an overload that a loaded function relied on and that can no longer be loaded",
+                    unit.name,
+                )
                 self.frames.push(Frame(None, new_build("0" * 12), reason="what it was made from changed"))
                 return None
             if found is None:
@@ -126,7 +129,7 @@ class ClientSession:
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             self._fault("looking up", unit)
-            self.frames.push(Frame(None, new_build("0" * 12), reason="a fault of nbcache"))
+            self.frames.push(Frame(None, new_build("0" * 12), reason="internal error of nbcache"))
             return None
 
     def load_block(self, lifted: Any, args: tuple[Any, ...]) -> Any | None:
@@ -212,7 +215,7 @@ class ClientSession:
                 self._save(frame, frame.unit, cres)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
-            artifacts.taint(cres.library, "a fault of nbcache")
+            artifacts.taint(cres.library, "internal error of nbcache")
             self._fault("publishing", frame.unit)
         if frame.unit is not None:
             frame.unit.forget()
@@ -427,9 +430,9 @@ class ClientSession:
             except Exception as raised:  # noqa: BLE001  an entry that can't be loaded is a miss, whatever the reason
                 let_pass(raised)
                 self._fault("loading", unit)
-                reasons.append("a fault of nbcache")
+                reasons.append("internal error of nbcache")
         for reason in reasons:
-            _log.info("%s %s was passed over: %s", unit.name, unit.signature_text, reason)
+            _log.info("skipped an entry of %s %s: %s", unit.name, unit.signature_text, reason)
             self._last_reason = reason
         return None
 
@@ -442,7 +445,7 @@ class ClientSession:
         if self._trials.condemned(entry):
             self._condemned.add(entry.header.key)
             function = entry.header.function
-            logs.once(_log, logging.WARNING, "an entry of %s is passed over: programs crashed with it", function)
+            logs.once(_log, logging.WARNING, "skipped an entry of %s because programs crashed with it", function)
             return True
         self._trials.begin(entry)
         return False
@@ -535,7 +538,7 @@ class ClientSession:
             self.counters.published(unit.key)
         else:
             self.counters.error("publish")
-            logs.once(_log, logging.WARNING, "%s was not published: %s", unit.name, published.reason)
+            logs.once(_log, logging.WARNING, "%s could not be stored: %s", unit.name, published.reason)
 
     def _remembered(self, key: str) -> Iterator[bytes]:
         """What `_remember` kept under a key."""
@@ -566,8 +569,8 @@ class ClientSession:
     def _fault(self, doing: str, unit: Unit | RuntimeUnit | WrapperUnit | str | None) -> None:
         name = getattr(unit, "name", "a function")
         self.counters.error(f"fault while {doing}")
-        logs.once(_log, logging.WARNING, "a fault of nbcache while %s %s; Numba compiles as usual", doing, name)
-        _log.debug("the fault", exc_info=True)
+        logs.once(_log, logging.WARNING, "internal error while %s %s; compiling without the cache", doing, name)
+        _log.debug("traceback of the internal error", exc_info=True)
 
     def leave(self) -> None:
         """Before the cache is switched off: see to it that what is loaded goes on as if it had been compiled."""
@@ -615,10 +618,15 @@ def activate(settings: Settings | None, store: Store | None = None) -> None:
     if isinstance(found, Refusal):
         _log.warning("nbcache stays off: %s", found.reason)
         return
-    from nbcache.glue import forks, seams
+    from nbcache.glue import releases
 
-    session = ClientSession(settings, found)
-    reason = seams.install(session)
+    # Before anything that needs Numba's internals, which a newer release may not have.
+    reason = releases.problem()
+    if reason is None:
+        from nbcache.glue import forks, seams
+
+        session = ClientSession(settings, found)
+        reason = seams.install(session)
     if reason is not None:
         _log.warning("nbcache stays off: %s", reason)
         return

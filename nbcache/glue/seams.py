@@ -18,7 +18,6 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import numba
 from numba.core import (
     bytecode,
     callconv,
@@ -52,7 +51,7 @@ from numba.np.ufunc import parallel, ufuncbuilder
 from numba.np.ufunc.dufunc import DUFunc, DUFuncLowerer
 from numba.np.ufunc.gufunc import GUFunc, GUFuncLowerer
 
-from nbcache.glue import addresses, artifacts, consulting, effects, shortcuts, tokens
+from nbcache.glue import addresses, artifacts, consulting, effects, releases, shortcuts, tokens
 from nbcache.glue.faces import show_as
 from nbcache.glue.frames import Effect, FrameStack, UniqueIds
 from nbcache.glue.history import History, inherited
@@ -64,8 +63,6 @@ if TYPE_CHECKING:
     from nbcache.glue.units import KeyMaker
 
 _log = logging.getLogger("nbcache")
-VERIFIED = ((0, 61), (0, 68))
-"""First and last Numba release that nbcache works with, and all between; scripts/version-matrix tries them."""
 
 
 class Session(Protocol):
@@ -891,17 +888,10 @@ def _registries() -> list[Seam]:
     ]  # fmt: skip
 
 
-def problem(version: str | None = None) -> str | None:
+def problem() -> str | None:
     """Why nbcache stays off with this Numba, in one line; None when all is well."""
-    version = numba.__version__ if version is None else version
-    match = re.match(r"(\d+)\.(\d+)", version)
-    if match is None:
-        return f"Numba {version} has a version that can't be read"
-    release = (int(match[1]), int(match[2]))
-    if not VERIFIED[0] <= release <= VERIFIED[1]:
-        low, high = (".".join(map(str, bound)) for bound in VERIFIED)
-        return f"Numba {version} is outside the verified range {low} to {high}"
-    return next((text for seam in table() if (text := seam.problem()) is not None), None)
+    reason = releases.problem()
+    return reason or next((text for seam in table() if (text := seam.problem()) is not None), None)
 
 
 _ABSENT = object()
