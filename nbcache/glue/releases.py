@@ -1,17 +1,19 @@
-"""The releases of Numba that nbcache works with. Imports nothing of Numba, whose newer releases may lack anything."""
+"""The releases of Numba that nbcache works with. Needs none of Numba's internals, which a newer release may lack."""
 
 from __future__ import annotations
 
 import re
-import sys
 
 VERIFIED = ((0, 61), (0, 68))
 """The first and the last one, and all between; scripts/version-matrix tries them."""
 
 
 def problem(version: str | None = None) -> str | None:
-    """Why nbcache stays off with this release of Numba, which must be imported; None for a verified one."""
-    version = str(sys.modules["numba"].__version__) if version is None else version
+    """Why nbcache stays off with this release of Numba (default: that of this process); None for a verified one."""
+    if version is None:
+        import numba
+
+        version = str(numba.__version__)
     match = re.match(r"(\d+)\.(\d+)", version)
     if match is None:
         return f"Numba {version} has a version that can't be read"
