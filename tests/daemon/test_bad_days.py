@@ -386,7 +386,7 @@ def test_two_daemons_of_one_name(place, programs):
     try:
         name = second.heartbeat()["name"]
         assert first.heartbeat()["name"] == "one" != name
-        (line,) = (line for line in second.said if "a daemon called one" in line)
+        (line,) = (line for line in second.said if "another daemon named one" in line)
         assert line.endswith(f"another daemon named one serves this store; this one is named {name}")
         assert sum("is in use by another process" in line for line in second.said) == 1
         beats(first)
