@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["__version__", "disable", "enable", "prewarm", "stats"]
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0"
 
 
 def enable(dir: str | os.PathLike[str]) -> None:  # noqa: A002 - the setting's own name

@@ -24,8 +24,8 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the command to the command line."""
     parser = add(
         "stats",
-        help="hits, misses by reason, compilation saved, size of the store",
-        description="What the processes that ended since the store was made did, and what is in the store.",
+        help="show hits, misses by reason, compilation saved and the size of the store",
+        description="Show what all processes that used the store and have ended did, and what is in the store.",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=show_stats)

@@ -61,13 +61,15 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the command to the command line."""
     parser = add(
         "doctor",
-        help="what is set up how, what is wrong and what to do",
+        help="check the setup; say what is wrong and what to do",
         description="Check versions, the switch, the settings and the store. Changes nothing. "
         "With a COMMAND: run it and say what Numba compiled in it and in its children.",
         usage="nbcache doctor [--dir DIR] [--json] [-- COMMAND [ARGUMENT ...]]",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run and count in")
+    parser.add_argument(
+        "argv", nargs=argparse.REMAINDER, metavar="COMMAND", help="run this command and count the compilations in it"
+    )
     parser.set_defaults(command=examine)
 
 
@@ -117,17 +119,20 @@ def check_seams() -> Finding:
 
         # Looking at Numba imports it. With NBCACHE_DIR set that would make this very process a client of the store.
         hook.disarm()
-        from nbcache.glue.hooks import seams
+        from nbcache.glue import releases
 
-        problem = seams.problem()
+        problem = releases.problem(importlib.metadata.version("numba"))
+        if problem is None:
+            from nbcache.glue.hooks import seams
+
+            problem = seams.problem()
     except Exception as error:  # noqa: BLE001 - whatever is broken is what is to be reported
         return Finding(
             WRONG, what, f"can't be examined: {type(error).__name__}: {error}", "reinstall numba and nbcache"
         )
-    low, high = (".".join(map(str, bound)) for bound in seams.VERIFIED)
     if problem is not None:
-        return Finding(WRONG, what, problem, f"nbcache stays off; install a Numba from {low} to {high}")
-    return Finding(OK, what, f"as verified on {low} to {high}")
+        return Finding(WRONG, what, problem, f"nbcache stays off; install a Numba from {releases.verified()}")
+    return Finding(OK, what, f"as verified on {releases.verified()}")
 
 
 def check_settings(settings: Settings) -> Iterator[Finding]:

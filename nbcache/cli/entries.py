@@ -25,13 +25,19 @@ _NO_HEADER = "(damaged or of another version)"
 
 def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the commands to the command line."""
-    parser = add("ls", help="list entries", description="List entries, the most recently used last.")
-    parser.add_argument("text", nargs="?", default="", help="only those with this in their function, signature or kind")
+    parser = add("ls", help="list entries", description="List the entries of the store, the most recently used last.")
+    parser.add_argument(
+        "text", nargs="?", default="", help="list only entries with this text in their function, signature or kind"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=list_entries)
 
-    parser = add("show", help="show one entry", description="Show an entry's header, sections and components.")
-    parser.add_argument("key", metavar="KEY", help="a key, or the beginning of one")
+    parser = add(
+        "show",
+        help="show one entry",
+        description="Show an entry: its header, its sections, and every component of its key.",
+    )
+    parser.add_argument("key", metavar="KEY", help="the key of an entry, or the beginning of it")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=show_entry)
 

@@ -64,7 +64,7 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the command to the command line."""
     parser = add(
         "health",
-        help="whether a function is built by a daemon, loaded and runs: for probes",
+        help="check that a daemon builds a function that then loads and runs",
         description="Have a daemon build a new function, load and call it. One line, exit status 0 if all went well. "
         "Leaves nothing behind.",
     )
@@ -73,7 +73,7 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
         type=float,
         default=SECONDS,
         metavar="S",
-        help=f"how long it may take in all (default: {SECONDS:g})",
+        help=f"how many seconds it may take in all (default: {SECONDS:g})",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=health)

@@ -37,8 +37,9 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser; each command's function is in ``command`` of what it parses."""
     parser = argparse.ArgumentParser(
         prog="nbcache",
-        description="A shared compile cache for Numba. Set NBCACHE_DIR and every process that uses Numba shares it.",
-        epilog="Exit status: 0 all is well, 1 something is wrong, 2 wrong usage.",
+        description="A shared compile cache for Numba: "
+        "every process that runs with NBCACHE_DIR set loads what another has compiled.",
+        epilog="Exit status: 0 when all is well, 1 when something is wrong, 2 for wrong usage.",
     )
     parser.add_argument("--version", action="version", version=f"nbcache {nbcache.__version__}")
     shared = argparse.ArgumentParser(add_help=False)

@@ -28,12 +28,14 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the command to the command line."""
     parser = add(
         "metrics",
-        help="metrics for Prometheus",
+        help="print metrics for Prometheus",
         description="Print metrics of a store as Prometheus' text, or write them where node_exporter reads them. "
         "A daemon tells its own as well: `nbcache serve --metrics`.",
     )
     parser.add_argument(
-        "--textfile", metavar="FILE", help="replace FILE, as node_exporter's textfile collector wants it"
+        "--textfile",
+        metavar="FILE",
+        help="write them to FILE, in one step, for the textfile collector of node_exporter",
     )
     parser.set_defaults(command=metrics)
 

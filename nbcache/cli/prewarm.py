@@ -28,24 +28,32 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the command to the command line."""
     parser = add(
         "prewarm",
-        help="build functions before anybody asks",
+        help="build functions before a program needs them",
         description=(
             "Build what a warm list names (NBCACHE_RECORD writes one), what a module declares signatures for, what a "
             "program uses, or what the store holds for another toolchain or other settings. "
             "Exit status 1 if anything could not be built."
         ),
     )
-    parser.add_argument("list", nargs="*", metavar="LIST", help="warm lists; - is standard input")
-    parser.add_argument("--module", action="append", default=[], metavar="MODULE", help="import it: all its signatures")
-    parser.add_argument("--from-store", action="store_true", help="again, for this toolchain and these settings")
+    parser.add_argument("list", nargs="*", metavar="LIST", help="warm lists to build; - for standard input")
     parser.add_argument(
-        "--run", metavar="COMMAND", nargs="+", help="run a program (last option), and build what it used"
+        "--module",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="import MODULE and build every signature that it declares",
     )
     parser.add_argument(
-        "--daemon", action="store_true", help="let the daemons of the store build it, and wait for them"
+        "--from-store",
+        action="store_true",
+        help="build everything in the store again, for this toolchain and these settings",
     )
+    parser.add_argument(
+        "--run", metavar="COMMAND", nargs="+", help="run a program and build what it used; has to be the last option"
+    )
+    parser.add_argument("--daemon", action="store_true", help="let the daemons of the store build, and wait for them")
     add_job_options(parser)
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=prewarm)
 
 

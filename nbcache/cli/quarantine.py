@@ -22,13 +22,13 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the command to the command line."""
     parser = add(
         "quarantine",
-        help="entries that programs crashed with",
+        help="list entries that programs crashed with",
         description="List the entries that were in use for the first time when programs died of a fatal signal. After "
-        f"{quarantine.CRASHES} crashes an entry is passed over, and a daemon builds it again.",
+        f"{quarantine.CRASHES} crashes an entry is skipped, and a daemon builds it again.",
     )
-    parser.add_argument("key", nargs="*", help="only entries whose key begins like this")
-    parser.add_argument("--clear", action="store_true", help="forget these crashes: the entries are used again")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("key", nargs="*", help="list only entries whose key begins with this")
+    parser.add_argument("--clear", action="store_true", help="forget these crashes, so that the entries are used again")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=show)
 
 
@@ -72,5 +72,5 @@ def show(args: argparse.Namespace) -> int:
 def _state(store: Store, suspect: Suspect) -> str:
     digests = {found.digest for found in store.find(suspect.key)}
     if suspect.digest in digests:
-        return "passed over" if suspect.condemned else "suspected"
+        return "skipped" if suspect.condemned else "suspected"
     return "built again" if digests else "removed"

@@ -25,7 +25,9 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
         description=f"Run a command with NBCACHE_DIR set (default: the settings, else {DEFAULT}).",
         usage="nbcache run [--dir DIR] -- COMMAND [ARGUMENT ...]",
     )
-    parser.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run")
+    parser.add_argument(
+        "argv", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command to run, with its arguments"
+    )
     parser.set_defaults(command=run)
 
 

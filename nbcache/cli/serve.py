@@ -34,32 +34,39 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the commands to the command line."""
     parser = add(
         "serve",
-        help="build what clients ask for",
-        description="Build what clients ask for, until SIGTERM. SIGHUP reads the settings again.",
+        help="run a daemon that builds what programs ask for",
+        description="Run a daemon in the foreground: build the functions that programs ask for, until SIGTERM. "
+        "SIGHUP makes it read its settings again.",
     )
-    parser.add_argument("--name", default="", help="among the daemons of this store (default: the host's name)")
+    parser.add_argument(
+        "--name", default="", help="its name among the daemons of this store (default: the host's name)"
+    )
     add_job_options(parser)
     parser.add_argument(
         "--job-uids",
         type=uids,
         default=None,
         metavar="FIRST-LAST",
-        help="as whom a daemon that is root runs jobs (default: uids without an account, from 1900000000 on)",
+        help="as which uids a daemon that is root runs its jobs (default: uids without an account, from 1900000000)",
     )
     parser.add_argument(
         "--state",
         metavar="DIR",
-        help="where to remember jobs and sizes, on local disk (default: $STATE_DIRECTORY or /var/lib/nbcache)",
+        help="a directory on local disk for what the daemon remembers (default: $STATE_DIRECTORY or /var/lib/nbcache)",
     )
     parser.add_argument(
         "--metrics",
         metavar=metrics.ADDRESS,
-        help="tell Prometheus: a PORT of 127.0.0.1, a Unix socket, or FILE.prom for node_exporter",
+        help="where Prometheus reads metrics: a PORT of 127.0.0.1, a Unix socket, or FILE.prom for node_exporter",
     )
     parser.set_defaults(command=serve)
 
-    parser = add("status", help="daemons, queue, failures", description="What the daemons of a store are doing.")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser = add(
+        "status",
+        help="show daemons, queue and failures",
+        description="Show what the daemons of a store are doing, what waits, and what failed.",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=status)
 
 
@@ -75,9 +82,22 @@ def uids(text: str) -> range:
 
 def add_job_options(parser: argparse.ArgumentParser) -> None:
     """Add what `limits_of` reads, and ``--workers``."""
-    parser.add_argument("--workers", type=int, default=0, metavar="N", help="jobs at once (default: all processors)")
-    parser.add_argument("--job-seconds", type=float, default=300.0, metavar="S", help="how long a job may take")
-    parser.add_argument("--job-memory", default="4GiB", metavar="SIZE", help="what a job may use, 0 for no limit")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="how many jobs run at once (default: one for each processor)",
+    )
+    parser.add_argument(
+        "--job-seconds", type=float, default=300.0, metavar="S", help="how many seconds a job may take (default: 300)"
+    )
+    parser.add_argument(
+        "--job-memory",
+        default="4GiB",
+        metavar="SIZE",
+        help="how much memory a job may use (default: 4GiB); 0 for no limit",
+    )
 
 
 def limits_of(args: argparse.Namespace) -> Limits:

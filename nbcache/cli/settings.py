@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the command to the command line."""
-    parser = add("config", help="show each setting and where it came from")
+    parser = add(
+        "config",
+        help="show each setting and where it came from",
+        description="Show each setting, its value, and whether it came from the environment, a file or the defaults.",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=show_config)
 

@@ -18,23 +18,32 @@ if TYPE_CHECKING:
 
 def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the commands to the command line."""
-    parser = add("verify", help="check every byte of every entry", description="Check every byte of every entry.")
-    parser.add_argument("--remove", action="store_true", help="remove what is wrong")
+    parser = add(
+        "verify",
+        help="check every byte of every entry",
+        description="Check every byte of every entry against its checksums.",
+    )
+    parser.add_argument("--remove", action="store_true", help="remove the entries that are damaged")
     parser.set_defaults(command=verify)
 
     parser = add(
         "gc",
         help="evict the least recently used entries",
-        description="Bring the store down to a size; the least recently used entries go first. Also sweeps leftovers.",
+        description="Evict the least recently used entries until the store has the given size, "
+        "and remove leftovers of crashed processes.",
     )
     parser.add_argument(
-        "--max-size", metavar="SIZE", help="such as 500MiB, or 0 for no limit (default: NBCACHE_MAX_SIZE)"
+        "--max-size",
+        metavar="SIZE",
+        help="the size to reach, such as 500MiB; 0 for no limit (default: NBCACHE_MAX_SIZE)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would go")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be evicted")
     parser.set_defaults(command=collect)
 
-    parser = add("clear", help="remove every entry", description="Remove every entry. Statistics stay.")
-    parser.add_argument("--yes", action="store_true", help="don't ask")
+    parser = add(
+        "clear", help="remove every entry", description="Remove every entry of the store. Its statistics are kept."
+    )
+    parser.add_argument("--yes", action="store_true", help="don't ask for confirmation")
     parser.set_defaults(command=clear)
 
 

@@ -31,11 +31,11 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the command to the command line."""
     parser = add(
         "why",
-        help="why a function was compiled again",
-        description="Compare the newest entry of a function with the nearest older one, and name what differs.",
+        help="explain why a function was compiled again",
+        description="Compare the newest entry of a function with the older entry most like it, and list what differs.",
     )
-    parser.add_argument("function", metavar="FUNCTION", help="module:qualname, or the end of it, such as qualname")
-    parser.add_argument("--all", action="store_true", help="every entry, not only the newest")
+    parser.add_argument("function", metavar="FUNCTION", help="the function as MODULE:QUALNAME, or the end of that")
+    parser.add_argument("--all", action="store_true", help="explain every entry and not only the newest")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=show_why)
 

@@ -34,10 +34,15 @@ def activate(settings: Settings | None, store: Store | None = None) -> None:
     if isinstance(found, Refusal):
         _log.warning("nbcache stays off: %s", found.reason)
         return
-    from nbcache.glue.hooks import forks, seams
+    from nbcache.glue import releases
 
-    session = ClientSession(settings, found)
-    reason = seams.install(session)
+    # Before anything that needs Numba's internals, which a newer release may not have.
+    reason = releases.problem()
+    if reason is None:
+        from nbcache.glue.hooks import forks, seams
+
+        session = ClientSession(settings, found)
+        reason = seams.install(session)
     if reason is not None:
         _log.warning("nbcache stays off: %s", reason)
         return

@@ -64,15 +64,15 @@ class Daemons:
         try:
             request = request_for(unit)
         except UnaskableError as exc:
-            _log.info("%s can't be asked for: %s", unit.name, exc)
+            _log.info("%s can't be requested from a daemon: %s", unit.name, exc)
             return False
         known = spool.failure(self._store.path, unit.key, request.scope)
         if known is not None:
-            _log.info("%s is not asked for: %s", unit.name, known.reason)
+            _log.info("%s is not requested, because building it failed before: %s", unit.name, known.reason)
             return False
         path = spool.submit(self._store.path, request)
         if path is None:
-            _log.info("%s can't be asked for: nothing can be written into the spool", unit.name)
+            _log.info("%s can't be requested from a daemon: the requests directory can't be written", unit.name)
             return False
         return self._wait(unit, path, request.scope, wait)
 
@@ -105,11 +105,11 @@ class Daemons:
             elif wait.left <= 0 or time.monotonic() - quiet > UNANSWERED_SECONDS:
                 break
             if wait.left <= 0:
-                _log.info("%s: no answer in time", unit.name)
+                _log.info("%s: no daemon answered in time", unit.name)
                 self._given_up = {each.process: each.finished for each in self._alive}
                 return False
             if self._delay() is None:
-                _log.info("%s: no daemon is alive any more", unit.name)
+                _log.info("%s: the daemon that was asked is no longer alive", unit.name)
                 return False
             wait.sleep(pause)
             pause = min(pause * 1.2, longest)
@@ -120,5 +120,5 @@ class Daemons:
         spool.withdraw(path)
         known = spool.failure(self._store.path, unit.key, scope)
         if known is not None:
-            _log.info("%s was not built: %s", unit.name, known.reason)
+            _log.info("%s was not built by the daemon: %s", unit.name, known.reason)
         return known is None

@@ -51,10 +51,13 @@ def numba_imported() -> None:
 
     _state["armed"] = True
     try:
+        from nbcache.glue import releases
         from nbcache.glue.hooks import dormant
-        from nbcache.glue.identity import told
 
-        told.listen(just_imported=True)
+        if releases.problem() is None:
+            from nbcache.glue.identity import told
+
+            told.listen(just_imported=True)
         environ = dict(os.environ) if _nbcache.heeds_environment() else {}
         asleep = _is_patient(environ) and dormant.sleep(lambda: _activate(environ))
     except Exception as raised:  # noqa: BLE001  as below
@@ -112,11 +115,15 @@ def _count(settings: Settings) -> None:
         if os.path.lexists(settings.count) and not os.path.isdir(settings.count):
             import logging
 
-            logging.getLogger("nbcache").warning("NBCACHE_COUNT=%s is no directory: nothing is counted", settings.count)
+            logging.getLogger("nbcache").warning(
+                "NBCACHE_COUNT=%s is not a directory; compilations are not counted", settings.count
+            )
             return
         truth.count_into(settings.count)
     except Exception as raised:  # nor must counting
         _let_pass(raised)
         import logging
 
-        logging.getLogger("nbcache").warning("NBCACHE_COUNT: nothing is counted", exc_info=True)
+        logging.getLogger("nbcache").warning(
+            "NBCACHE_COUNT: counting failed to start; compilations are not counted", exc_info=True
+        )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nbcache.store.found import FoundEntry
 
 _log = logging.getLogger("nbcache")
-_FAULT: Final = "a fault of nbcache"
+_FAULT: Final = "internal error of nbcache"
 
 
 @dataclass(slots=True)
@@ -156,7 +156,7 @@ class Lookup:
                 self._fault("loading", unit)
                 rejected.append(_FAULT)
         for reason in rejected:
-            _log.info("%s %s was passed over: %s", unit.name, unit.signature_text, reason)
+            _log.info("skipped an entry of %s %s: %s", unit.name, unit.signature_text, reason)
             found.reason = reason
         return found
 
@@ -169,7 +169,7 @@ class Lookup:
         if self._trials.condemned(entry):
             self.condemned.add(entry.header.key)
             function = entry.header.function
-            logs.once(_log, logging.WARNING, "an entry of %s is passed over: programs crashed with it", function)
+            logs.once(_log, logging.WARNING, "skipped an entry of %s because programs crashed with it", function)
             return True
         self._trials.begin(entry)
         return False

@@ -112,7 +112,7 @@ class Others:
             lease = self._store.lease(unit.key)
             if lease is not None:
                 return lease, None
-        _log.info("%s: whoever builds it takes too long", unit.name)
+        _log.info("%s: stopped waiting for the process that is building it", unit.name)
         self._given_up = unit.key
         return None, None
 

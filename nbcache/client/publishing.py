@@ -164,7 +164,7 @@ class Publishing:
             self._counters.published(unit.key)
         else:
             self._counters.error("publish")
-            logs.once(_log, logging.WARNING, "%s was not published: %s", unit.name, published.reason)
+            logs.once(_log, logging.WARNING, "%s could not be stored: %s", unit.name, published.reason)
 
 
 def _origin() -> dict[str, object]:

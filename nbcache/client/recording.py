@@ -25,7 +25,12 @@ def requested(unit: Unit, *, by_value: bool = True) -> Request | None:
     try:
         return request_for(unit, explain=False, by_value=by_value)
     except UnaskableError as exc:
-        _log.log(logging.INFO if by_value else logging.DEBUG, "%s can't be asked for elsewhere: %s", unit.name, exc)
+        _log.log(
+            logging.INFO if by_value else logging.DEBUG,
+            "%s can't be requested from another process: %s",
+            unit.name,
+            exc,
+        )
         return None
 
 
@@ -41,4 +46,10 @@ def append(path: str, unit: Unit) -> None:
         finally:
             os.close(fd)
     except (OSError, BadRequestError) as exc:
-        logs.once(_log, logging.WARNING, "NBCACHE_RECORD=%s: %s", path, getattr(exc, "strerror", None) or exc)
+        logs.once(
+            _log,
+            logging.WARNING,
+            "the warm list NBCACHE_RECORD=%s can't be written: %s",
+            path,
+            getattr(exc, "strerror", None) or exc,
+        )

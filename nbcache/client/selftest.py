@@ -88,7 +88,7 @@ def main() -> None:
     try:
         _test(root, deadline)
     except Exception as error:  # noqa: BLE001  as above
-        _tell(Problem(f"a fault of nbcache: {type(error).__name__}: {error}", "`nbcache doctor` says more"))
+        _tell(Problem(f"internal error of nbcache: {type(error).__name__}: {error}", "`nbcache doctor` says more"))
     # Without exit functions: no usage record, nothing tidied up.
     os._exit(0)
 

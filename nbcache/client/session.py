@@ -89,7 +89,10 @@ class ClientSession:
             found = self._lookup.overload(unit, target_context)
             if found.result is None and unit.of_the_past:
                 # An overload that a hit promised, and what it was made from is no more; better than none.
-                _log.info("%s: an overload that a hit relied upon can't be loaded any more, and is compiled", unit.name)
+                _log.info(
+                    "%s: compiling an overload that a loaded function relied on and that can no longer be loaded",
+                    unit.name,
+                )
                 self._open(None, reason="what it was made from changed")
                 return None
             if found.result is None:
@@ -101,7 +104,7 @@ class ClientSession:
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             self._fault("looking up", unit)
-            self._open(None, reason="a fault of nbcache")
+            self._open(None, reason="internal error of nbcache")
             return None
         return _warned(found)
 
@@ -214,7 +217,7 @@ class ClientSession:
                     self._record(unit)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
-            marks.taint(cres.library, "a fault of nbcache")
+            marks.taint(cres.library, "internal error of nbcache")
             self._fault("publishing", unit)
         if unit is not None:
             unit.forget()
@@ -316,8 +319,8 @@ class ClientSession:
     def _fault(self, doing: str, unit: Unit | RuntimeUnit | WrapperUnit | str | None) -> None:
         name = getattr(unit, "name", "a function")
         self.counters.error(f"fault while {doing}")
-        logs.once(_log, logging.WARNING, "a fault of nbcache while %s %s; Numba compiles as usual", doing, name)
-        _log.debug("the fault", exc_info=True)
+        logs.once(_log, logging.WARNING, "internal error while %s %s; compiling without the cache", doing, name)
+        _log.debug("traceback of the internal error", exc_info=True)
 
     def leave(self) -> None:
         """Before the cache is switched off: see to it that what is loaded goes on as if it had been compiled."""

@@ -66,7 +66,7 @@ class Notifier:
                 sender.settimeout(_SEND_SECONDS)
                 sender.sendto("\n".join(lines).encode("utf-8", "replace"), self._address)
         except (OSError, ValueError) as error:
-            _log.debug("the service manager could not be told %s: %s", lines[0], error)
+            _log.debug("could not send %s to the service manager: %s", lines[0], error)
 
 
 def _status(text: str) -> list[str]:
@@ -81,7 +81,7 @@ def _address(name: str) -> bytes | None:
     if name.startswith("/"):
         return os.fsencode(name)
     if name:
-        _log.debug("NOTIFY_SOCKET=%s is of a kind that isn't known here", name)
+        _log.debug("NOTIFY_SOCKET=%s is of an unknown kind", name)
     return None
 
 

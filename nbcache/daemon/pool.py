@@ -189,8 +189,8 @@ class ForkingPool(Executor):
             while not self._ending:
                 self._turn()
         except Exception as error:  # noqa: BLE001  whoever waits has to hear of it
-            _log.exception("a fault of nbcache while supervising jobs")
-            self._fail(f"a fault of nbcache: {error!r}")
+            _log.exception("internal error while supervising jobs; the jobs of one interpreter fail")
+            self._fail(f"internal error of nbcache: {error!r}")
         finally:
             with self._lock:
                 self._closed = True
@@ -235,7 +235,7 @@ class ForkingPool(Executor):
         for each in list(self._interpreters):
             if not each.dead and each.hangs:
                 each.dead = f"the interpreter {self.interpreter} doesn't begin its jobs"
-                _log.warning("%s; another one is started", each.dead)
+                _log.warning("%s; starting another interpreter in its place", each.dead)
                 again = [call for call in each.take_back() if not call.future.done()]
                 with self._lock:
                     self._waiting.extendleft(reversed(again))

@@ -145,7 +145,9 @@ class Publisher:
         return None
 
     def _refuse(self, ticket: Ticket, key: str, reason: str) -> Published:
-        _log.warning("what a job for %s handed in is refused: %s", ticket.key[:16] or "its user", one_line(reason))
+        _log.warning(
+            "refused an entry that a job for %s handed in: %s", ticket.key[:16] or "its user", one_line(reason)
+        )
         if self._audit is not None:
             self._audit.record(
                 "refused", key=key, wanted=ticket.key, asked=ticket.asked, built=ticket.built,

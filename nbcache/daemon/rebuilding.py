@@ -65,9 +65,11 @@ def have_rebuilt(store: Store) -> None:
             if found.digest == suspect.digest:
                 asked = _ask(store, found)
                 if store.remove(found.path):
-                    what = "it is built again" if asked else "whoever needs it builds it"
+                    what = "a daemon builds it again" if asked else "the next program that needs it builds it"
                     name = one_line(found.header.function)
-                    _log.warning("%d programs crashed with the entry of %s: %s", suspect.crashes, name, what)
+                    _log.warning(
+                        "removed the entry of %s because %d programs crashed with it; %s", name, suspect.crashes, what
+                    )
 
 
 def _ask(store: Store, found: FoundEntry) -> bool:

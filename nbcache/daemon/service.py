@@ -165,7 +165,7 @@ class Service:
             self._give_sign(draining=False)
             house.start()
             notifier.ready(f"serving {self.store.path}")
-            _log.info("serving %s as %s, %d workers", self.store.path, self.name, self.workers)
+            _log.info("serving %s as daemon %s with %d workers", self.store.path, self.name, self.workers)
             while not self._stopping:
                 self._wake.clear()
                 if self._reload:
@@ -215,7 +215,11 @@ class Service:
                     evicted = self.catalogue.evict(self.settings.max_size, HOUSE_BUDGET)
                     if evicted.removed:
                         self.store.tell_evicted(evicted.removed, evicted.freed)
-                        _log.info("evicted %d entries, %d bytes", evicted.removed, evicted.freed)
+                        _log.info(
+                            "evicted %d entries to stay below the size limit; freed %d bytes",
+                            evicted.removed,
+                            evicted.freed,
+                        )
                 if time.monotonic() - swept > SWEEP_SECONDS or not swept:
                     swept = time.monotonic()
                     self.store.sweep()
@@ -224,7 +228,7 @@ class Service:
                     heartbeats.sweep(self.store.path, self.store.trust, self._file_time())
                 self._report("housekeeping", None)
             except Exception as error:  # noqa: BLE001  it must not end: a store that is full serves nobody
-                self._report("housekeeping", f"a fault of nbcache while keeping house: {error!r}", error)
+                self._report("housekeeping", f"internal error during housekeeping: {error!r}", error)
 
     def stop(self) -> None:
         """Take no more requests, and end soon."""
@@ -256,15 +260,17 @@ class Service:
         for problem in settings.problems:
             _log.warning("%s", problem)
         if settings.dir != self.settings.dir:
-            _log.warning("NBCACHE_DIR changed: that takes a restart, the daemon goes on with %s", self.store.path)
+            _log.warning(
+                "NBCACHE_DIR was changed, which takes effect after a restart; still serving %s", self.store.path
+            )
             return
         self.settings = settings
         try:
             self.store = self._open()
         except StoreRefusedError as error:
-            _log.warning("the settings were read again, but %s", error)
+            _log.warning("read the settings again; the store can't be used with them: %s", error)
         self._pools.retire()
-        _log.info("settings read again")
+        _log.info("read the settings again")
 
     def _mend(self, watch: Watch) -> bool:
         """Make again what was deleted of the store, and watch it; return whether it can be used."""
@@ -278,9 +284,12 @@ class Service:
                 return False
             watch.restart(root)
             if lost:
-                _log.warning("was gone and is made again: %s", ", ".join(lost))
+                _log.warning("recreated what was missing: %s", ", ".join(lost))
         links = tree.links(root)
-        self._report("links", f"symbolic links aren't followed: {', '.join(links)} in {root}" if links else None)
+        self._report(
+            "links",
+            f"ignoring symbolic links in {root}, which must be directories: {', '.join(links)}" if links else None,
+        )
         return True
 
     def _make_again(self) -> str | None:
@@ -289,14 +298,14 @@ class Service:
         parent = os.path.dirname(root)
         if not os.path.isdir(parent):
             # Nobody but an operator knows whether it will be mounted again.
-            return f"{root} is gone, and {parent} too: nothing is served until that is there"
+            return f"{root} is missing, and so is {parent}: nothing is served until {parent} exists"
         try:
             self.store = self._open(root)
             tree.make_tree(root, whole=True)
         except StoreRefusedError as error:
-            return f"{error}: nothing is served until that is put right"
+            return f"nothing is served until this is corrected: {error}"
         except OSError as error:
-            return f"{root} is gone and can't be made again: {error.strerror or error}"
+            return f"{root} is missing and can't be recreated: {error.strerror or error}"
         return None
 
     def _report(self, about: str, problem: str | None, fault: BaseException | None = None) -> None:
@@ -306,7 +315,7 @@ class Service:
             return
         if problem is None:
             del self._problems[about]
-            _log.info("over: %s", before)
+            _log.info("resolved: %s", before)
         else:
             self._problems[about] = problem
             _log.warning("%s", problem, exc_info=fault)
@@ -319,7 +328,7 @@ class Service:
     def _another_name(self, name: str) -> str:
         # Not the pid: on two hosts, in containers, both may be 1.
         another = f"{name}-{os.urandom(3).hex()}"
-        _log.warning("a daemon called %s serves this store already; this one is %s", name, another)
+        _log.warning("another daemon named %s serves this store; this one is named %s", name, another)
         return another
 
     def _is_taken(self) -> bool:
@@ -353,7 +362,7 @@ class Service:
         try:
             self._dated = (heartbeats.write(self.store.path, sign), now)
         except OSError as error:
-            problem = f"the heartbeat can't be written, so no client asks this daemon: {error.strerror or error}"
+            problem = f"the heartbeat can't be written, so no client will ask this daemon: {error.strerror or error}"
         self._report("heartbeat", problem)
 
     @property
@@ -393,7 +402,9 @@ class Service:
             self._collect()
             notifier.alive()
         left = self._busy
-        _log.info("stopping; %s", f"{left} jobs are given up, their requests stay" if left else "all jobs are done")
+        _log.info(
+            "stopping; %s", f"abandoned {left} running jobs, their requests remain" if left else "all jobs are finished"
+        )
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -403,7 +414,7 @@ class Service:
         watch.follow(self._intake.drops)
 
     def _say_odd(self, name: str) -> None:
-        self._sparing.warning("odd", "%s among the requests is no directory of a user's; it is left alone", name)
+        self._sparing.warning("odd", "ignoring %s in the requests directory: it is not a user's directory", name)
 
     def _offer(self, waiting: Waiting, insists: bool) -> bool:
         """Take a request in; return whether there was room. Who *insists* may take the place of an older one."""
@@ -426,7 +437,9 @@ class Service:
             yield
         except Exception as error:  # noqa: BLE001  a request may bring about what it likes
             kind = type(error).__name__
-            self._sparing.warning(f"fault {kind}", "a fault of nbcache over %s: %s: %s", name, kind, error, fault=error)
+            self._sparing.warning(
+                f"fault {kind}", "internal error while handling %s: %s: %s", name, kind, error, fault=error
+            )
             give_up()
 
     def _look_at(self, waiting: Waiting) -> None:
@@ -467,7 +480,7 @@ class Service:
         return written + time.monotonic() - then
 
     def _reject(self, waiting: Waiting, reason: str) -> None:
-        self._sparing.warning(reason, "the request %s is rejected: %s", waiting.name, reason)
+        self._sparing.warning(reason, "rejected the request %s: %s", waiting.name, reason)
         self.meter.rejected(waiting.path)
         spool.rejected(self.store.path, waiting, reason)
         self._failures_grew = True
@@ -568,14 +581,14 @@ class Service:
         except CrashError as error:
             if job.attempts < ATTEMPTS:
                 self.meter.job(meter.CRASHED, time.monotonic() - job.started)
-                _log.warning("%s %s: %s; it is tried again", request.function, request.signature, error)
+                _log.warning("%s %s: %s; trying once more", request.function, request.signature, error)
                 self._let_go(job)
                 return
             reason = str(error)
             if isinstance(error, InterpreterError):
                 to_blame = blame.ENVIRONMENT
         except JobError as error:
-            reason = f"a fault of nbcache: {error}"
+            reason = f"internal error of nbcache: {error}"
         except BaseException as error:  # noqa: BLE001  another executor may raise what it likes
             reason = f"{type(error).__name__}: {error}"
             to_blame = blame.of(error)
@@ -592,7 +605,7 @@ class Service:
             _log.info("built %s for %s", what, request.host)
             spool.forget_failure(self.store.path, request.key, request.scope)
         else:
-            self._failures_said.warning(request.key, "%s is not built: %s", what, reason)
+            self._failures_said.warning(request.key, "could not build %s: %s", what, reason)
             if to_blame != blame.RESOURCES:
                 scope = request.scope if to_blame == blame.ENVIRONMENT else ""
                 spool.failed(self.store.path, request, reason, job.attempts, scope=scope)

@@ -32,4 +32,4 @@ class Sparing:
         if new:
             self._said.add(about)
             if len(self._said) == self._most:
-                self._logger.warning("this was complaint %d of this hour; further ones aren't written", self._most)
+                self._logger.warning("logged %d such warnings this hour; suppressing further ones", self._most)

@@ -192,13 +192,13 @@ class State:
             self._next_try = time.monotonic() + RETRY_SECONDS
             return
         self._memory, self.problem = {}, None
-        _log.info("the daemon's state is in %s again", self.path)
+        _log.info("resolved: the daemon's state is stored in %s again", self.path)
 
     def _to_memory(self, error: Exception, kept: dict[str, str | None]) -> None:
         self._memory = kept
         self._next_try = time.monotonic() + RETRY_SECONDS
         self.problem = _reason(error)
-        _log.warning("the daemon's state is kept in memory for now: %s %s", self.path, self.problem)
+        _log.warning("keeping the daemon's state in memory for now: %s %s", self.path, self.problem)
 
     def _disconnect(self) -> None:
         # diskcache keeps a connection for each thread, which only that thread can close.
@@ -241,7 +241,7 @@ class State:
             raise
 
     def _make_again(self, said: str) -> Any:
-        _log.warning("the daemon's state in %s %s and is begun again", self.path, said)
+        _log.warning("the daemon's state in %s %s; starting with an empty state", self.path, said)
         for name in _FILES:
             with suppress(FileNotFoundError):
                 os.unlink(f"{self.path}/{name}")

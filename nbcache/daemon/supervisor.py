@@ -158,7 +158,7 @@ class Interpreter:
             if job.call.future.done():
                 if now > job.killed_at + STUCK_SECONDS and not job.stuck:
                     job.stuck = True
-                    _log.warning("%s: its process can't be ended; it counts as running until it does", job.call.what)
+                    _log.warning("%s: its process can't be killed; it occupies a worker until it ends", job.call.what)
             elif now > job.deadline and job.said is None:
                 job.settle(CrashError(f"it took longer than {job.seconds:g} s"))
                 self._end(job)

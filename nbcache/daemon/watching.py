@@ -67,7 +67,7 @@ class Watch:
             observer.schedule(self._teller, self._requests, recursive=False)
             observer.start()
         except OSError as error:
-            _log.warning("%s can't be watched (%s); it is looked through every second", self._requests, error.strerror)
+            _log.warning("%s can't be watched (%s); listing it every second instead", self._requests, error.strerror)
             return
         self._observer = observer
 

@@ -58,7 +58,11 @@ class DaemonMetrics:
                 self._last = self._looker.look()
                 failed = False
             except Exception:  # noqa: BLE001  to be watched must not end what is watched
-                _log.log(logging.DEBUG if failed else logging.WARNING, "metrics of the store", exc_info=True)
+                _log.log(
+                    logging.DEBUG if failed else logging.WARNING,
+                    "could not read the store for its metrics; serving the last figures",
+                    exc_info=True,
+                )
                 failed = True
             self._stopped.wait(LOOK_SECONDS)
 

@@ -113,7 +113,7 @@ class Exposer:
     def start(self) -> None:
         """Begin; a bad beginning is tried again later."""
         if self._address.open_to_others:
-            _log.warning("%s is open to other machines: metrics are for whoever asks", self._address)
+            _log.warning("%s is reachable from other machines: anybody there can read the metrics", self._address)
         self._thread.start()
 
     def close(self) -> None:
@@ -138,13 +138,13 @@ class Exposer:
                 self._report(None)
             except Exception as error:  # noqa: BLE001  to be watched must not end what is watched
                 reason = error.strerror if isinstance(error, OSError) else None
-                self._report(f"metrics can't be had at {self._address}: {reason or error}")
+                self._report(f"metrics can't be served at {self._address}: {reason or error}")
             self._stopped.wait(pause)
 
     def _report(self, problem: str | None) -> None:
         if problem != self._problem:
             before, self._problem = self._problem, problem
-            _log.warning("%s", problem) if problem is not None else _log.info("over: %s", before)
+            _log.warning("%s", problem) if problem is not None else _log.info("resolved: %s", before)
 
     def _write(self) -> None:
         atomic.replace_named(self._address.file, self._render("")[0])
@@ -152,7 +152,7 @@ class Exposer:
     def _serve(self) -> None:
         with self._listen() as self._listener:
             self._report(None)
-            _log.info("metrics are at %s", self._address)
+            _log.info("serving metrics at %s", self._address)
             mine = _identity(self._address.path)
             try:
                 while not self._stopped.is_set():
@@ -209,7 +209,7 @@ class Exposer:
         except OSError:
             pass  # whoever asked went away, or was too slow
         except Exception as error:  # noqa: BLE001  as above
-            self._report(f"metrics can't be told: {error!r}")
+            self._report(f"internal error while writing metrics: {error!r}")
         finally:
             self._slots.release()
 

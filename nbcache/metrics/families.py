@@ -65,7 +65,7 @@ def of_store(look: Look) -> Iterator[Metric]:
         ("store_limit_bytes", "NBCACHE_MAX_SIZE, above which entries are evicted; 0 for no limit.", look.limit),
         ("store_free_bytes", "What the filesystem has left.", look.free),
         ("failures", "What daemons could not build lately, or would not.", look.failures),
-        ("quarantined_entries", "Entries that are passed over because programs crashed in them.", look.quarantined),
+        ("quarantined_entries", "Entries that are skipped because programs crashed in them.", look.quarantined),
         ("daemons", "Daemons that are alive.", look.daemons),
         ("workers", "How many jobs these run at once.", look.workers),
         ("busy_workers", "How many jobs they are running.", look.busy),

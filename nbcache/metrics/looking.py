@@ -48,7 +48,7 @@ class Look:
     """What the filesystem has left for this user [bytes]."""
     failures: int = 0
     quarantined: int = 0
-    """Entries that are passed over because programs crashed in them."""
+    """Entries that are skipped because programs crashed in them."""
     daemons: int = 0
     """Those that are alive."""
     workers: int = 0
@@ -123,7 +123,7 @@ def _look_at_daemons(store: Store, found: Look) -> None:
 
 
 def _quarantined(store: Store) -> int:
-    """How many entries are there that are passed over; crashes are remembered for long after one was built again."""
+    """How many entries are there that are skipped; crashes are remembered for long after one was built again."""
     condemned = [each for each in quarantine.read(store.path, store.trust).values() if each.condemned]
     return sum(any(entry.digest == each.digest for entry in store.find(each.key)) for each in condemned)
 

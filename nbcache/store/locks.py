@@ -117,7 +117,7 @@ class Leases:
             return self._acquire(key)
         except Exception as raised:  # noqa: BLE001  # whatever a lock does, compiling goes on without it
             let_pass(raised)
-            _log.debug("no lease on %s can be had", key, exc_info=True)
+            _log.debug("could not take a lease on %s", key, exc_info=True)
             return Lease(key, None)
 
     def _acquire(self, key: str) -> Lease | None:

@@ -23,7 +23,7 @@ FAULT: Final = "fault"
 UNUSABLE: Final = "unusable"
 """An entry is there, and something that it was built with is different in this process."""
 QUARANTINED: Final = "quarantined"
-"""Programs crashed in the entry, so it is passed over."""
+"""Programs crashed in the entry, so it is skipped."""
 MISSES: Final = (NEW, RECACHE, *REJECTIONS, QUARANTINED, UNUSABLE, FAULT)
 """What :func:`miss` returns."""
 PUBLISH: Final = "publish"
@@ -34,8 +34,9 @@ WAITS: Final = ("0.1", "1", "10", "inf")
 """By which words waiting is counted: upper bounds [s]."""
 IN_VAIN: Final = "in vain"
 """Beside them: how often what was waited for didn't come."""
-_FAULTS: Final = "a fault of nbcache"
-KNOWN: Final = frozenset({*MISSES, *ERRORS, *WAITS, IN_VAIN, _FAULTS})
+_INTERNAL: Final = ("internal error of nbcache", "a fault of nbcache")
+# The second is how versions before 0.2 said it, in usage records that are still there.
+KNOWN: Final = frozenset({*MISSES, *ERRORS, *WAITS, IN_VAIN, *_INTERNAL})
 """What nbcache itself says, word by word."""
 _FAULT_WHILE: Final = "fault while "
 
@@ -44,7 +45,7 @@ def miss(reason: str) -> str:
     """Return which of :data:`MISSES` a reason is."""
     if reason in MISSES:
         return reason
-    return FAULT if reason.startswith(_FAULTS) else UNUSABLE
+    return FAULT if reason.startswith(_INTERNAL) else UNUSABLE
 
 
 def error(what: str) -> str:

@@ -1,6 +1,7 @@
 """Compare nbcache, Numba's own cache and plain Numba, in fresh processes that take turns.
 
     python tests/benchmarks/run.py [--repeat 7] [--only first-hit --only kinds] [--entries 1000000]
+    python tests/benchmarks/run.py --figures            # what README shows, and rewrites chart and table there
     python tests/benchmarks/run.py --only extensions [--with-extensions PYTHON --without-extensions PYTHON]
 
 ``extensions`` is left out unless it is named, or the Pythons of its two environments are: it installs packages.
@@ -20,7 +21,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 
-from nbbench import sides, table  # noqa: E402
+from nbbench import figures, sides, table  # noqa: E402
 from nbbench.environments import Environments  # noqa: E402
 from nbbench.measures import MEASURES, NEED_REGISTRY  # noqa: E402
 
@@ -33,13 +34,16 @@ def main() -> int:
     parser.add_argument("--entries", type=int, default=1_000_000, help="in a large store")
     parser.add_argument("--with-extensions", metavar="PYTHON", help="has rocket-fft, vector, awkward and sparse")
     parser.add_argument("--without-extensions", metavar="PYTHON", help="the same without these")
+    parser.add_argument("--figures", action="store_true", help="measure what README shows, and write it there")
     options = parser.parse_args()
     pythons = [path and os.path.abspath(path) for path in (options.with_extensions, options.without_extensions)]
     environments = Environments(*pythons) if all(pythons) else None
+    if options.figures:
+        options.only = list(figures.MEASURES)
     chosen = options.only or [name for name in MEASURES if environments or name not in NEED_REGISTRY]
-    print(table.machine())
+    machine, measured, failed = table.machine(), {}, False
+    print(machine)
     print(table.head(), flush=True)
-    failed = False
     for name in chosen:
         with tempfile.TemporaryDirectory(prefix="nbcache-bench-") as folder:
             try:
@@ -49,6 +53,9 @@ def main() -> int:
                 print(f"{name}: {error}", flush=True)
                 continue
         print("\n".join(table.rows(samples)), flush=True)
+        measured.update(samples)
+    if options.figures and not failed:
+        figures.write(figures.of_samples(measured, machine))
     return 1 if failed else 0
 
 

@@ -143,20 +143,20 @@ def test_the_store_s_disk_is_full(place, programs, disk):
         filler = fill(disk, leave=3 * 4096)
         go.touch()
         checked(proc.finish(waiting, BOUND), expected)
-        assert_calm(daemon, "amid:f was not published: no space left in the store", "amid:f (int64) is not built")
+        assert_calm(daemon, "amid:f could not be stored: no space left in the store", "could not build amid:f (int64)")
         fill(disk)
         assert shutil.disk_usage(disk).free == 0
         programs.ask(store, "during")
         tries(daemon, 3)
         outcome = programs.ask(store, "during", NBCACHE_READONLY="0", NBCACHE_LOG_FILE=f"{disk}/log")
         assert outcome.stderr == f"NBCACHE_LOG_FILE={disk}/log can't be written: No space left on device\n"
-        assert_calm(daemon, "WARNING the heartbeat can't be written, so no client asks this daemon: No space left")
+        assert_calm(daemon, "WARNING the heartbeat can't be written, so no client will ask this daemon: No space left")
         filler.unlink()
         beats(daemon)
         # That there was no room for it is not the function's fault.
         programs.served(daemon, "amid")
         programs.served(daemon, "during")
-        assert_calm(daemon, "INFO over: the heartbeat can't be written")
+        assert_calm(daemon, "INFO resolved: the heartbeat can't be written")
         assert daemon.stop() == 0
     proc.verify(store)
 
@@ -168,7 +168,7 @@ def test_the_state_s_disk_is_full(place, programs, disk):
         fill(disk)
         programs.served(daemon, "first")
         programs.served(daemon, "second")
-        assert_calm(daemon, "kept in memory for now")
+        assert_calm(daemon, "state in memory for now")
         jobs = daemons.wait_for(lambda: len(found := daemon.heartbeat()["jobs"]) == 3 and found)
         assert {what.partition(":")[0] for what, *_ in jobs} == {"before", "first", "second"}
         assert daemon.stop() == 0
@@ -207,7 +207,7 @@ def test_the_store_is_deleted(place, programs):
         daemons.wait_for(daemon.is_serving, lambda: daemon.log)
         go.touch()
         programs.served(daemon, "after")
-        assert_calm(daemon, f"was gone and is made again: {store}")
+        assert_calm(daemon, f"recreated what was missing: {store}")
         assert daemon.stop() == 0
     proc.verify(store)
 
@@ -219,16 +219,19 @@ def test_the_store_is_deleted_and_what_it_lay_in(place, programs):
     store = place / "shared/store"
     with daemons.daemon(store, logs=place) as daemon:
         deleted(place / "shared")
-        daemons.wait_for(lambda: "is gone" in daemon.log)
+        daemons.wait_for(lambda: "is missing" in daemon.log)
         before, started = seconds_used(daemon.process), time.monotonic()
         programs.ask(store, "during")
         assert seconds_used(daemon.process) - before < 0.3 * (time.monotonic() - started)
         assert not (place / "shared").exists()
-        assert_calm(daemon, f"WARNING {store} is gone, and {place}/shared too: nothing is served until that is there")
+        assert_calm(
+            daemon,
+            f"WARNING {store} is missing, and so is {place}/shared: nothing is served until {place}/shared exists",
+        )
         (place / "shared").mkdir()
         daemons.wait_for(daemon.is_serving, lambda: daemon.log)
         programs.served(daemon, "after")
-        assert_calm(daemon, f"INFO over: {store} is gone")
+        assert_calm(daemon, f"INFO resolved: {store} is missing")
         assert daemon.stop() == 0
 
 
@@ -262,7 +265,7 @@ def test_parts_of_the_store_are_deleted(place, programs):
         daemons.wait_for(daemon.is_serving, lambda: daemon.log)
         assert {path: path.stat().st_mode for path in modes} == modes
         programs.served(daemon, "after")
-        assert_calm(daemon, *(f"was gone and is made again: {path}" for path in modes))
+        assert_calm(daemon, *(f"recreated what was missing: {path}" for path in modes))
         # It is woken by what arrives, as before.
         assert daemon.stop() == 0
 
@@ -325,7 +328,7 @@ def test_requests_and_failures_with_wrong_dates(place, programs, clock):
         assert failure["created"] > time.time() + YEAR / 2
         assert "AssertionError: no" in failure["reason"]
         clock.set(0)
-        assert "was not built" in programs.ask(store, "refused", refused).stderr
+        assert "was not built by the daemon" in programs.ask(store, "refused", refused).stderr
         (failure,) = daemons.failures(store)
         assert failure["created"] < time.time() + 60
 
@@ -383,8 +386,8 @@ def test_two_daemons_of_one_name(place, programs):
     try:
         name = second.heartbeat()["name"]
         assert first.heartbeat()["name"] == "one" != name
-        (line,) = (line for line in second.said if "a daemon called one" in line)
-        assert line.endswith(f"a daemon called one serves this store already; this one is {name}")
+        (line,) = (line for line in second.said if "another daemon named one" in line)
+        assert line.endswith(f"another daemon named one serves this store; this one is named {name}")
         assert sum("is in use by another process" in line for line in second.said) == 1
         beats(first)
         assert {each: told["alive"] for each, told in status(store)[0].items()} == {"one": True, name: True}

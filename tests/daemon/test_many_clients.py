@@ -127,7 +127,7 @@ def test_killed_again_and_again(place, capsys, kills):
             daemon.process.wait()
             daemon = daemons.Daemon(store, "--workers", "2")
         outcomes = finished(clients, expected, capsys)
-        assert not any("no answer in time" in outcome.stderr for outcome in outcomes)
+        assert not any("no daemon answered in time" in outcome.stderr for outcome in outcomes)
         daemons.wait_for(lambda: not daemons.spool(store), lambda: daemon.log)
         assert daemon.stop() == 0
     finally:

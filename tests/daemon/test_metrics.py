@@ -87,10 +87,10 @@ def test_a_port_that_is_taken_keeps_no_daemon_from_serving(place):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with daemon(store, "--metrics", str(taken.getsockname()[1])) as running:
-            wait_for(lambda: "can't be had" in running.log)
+            wait_for(lambda: "can't be served" in running.log)
             program(place, store)
             assert running.process.poll() is None
-            assert running.log.count("can't be had") == 1
+            assert running.log.count("can't be served") == 1
 
 
 def test_a_daemon_writes_the_file_for_node_exporter(place):

@@ -87,7 +87,7 @@ def test_a_hung_daemon_costs_no_more_than_the_bound(place):
     with daemons.daemon(store) as daemon, daemons.hung(daemon):
         outcome = client(main, store, NBCACHE_WAIT_SECONDS="2")
     assert outcome.stdout == "40\n"
-    assert "no answer in time" in outcome.stderr
+    assert "no daemon answered in time" in outcome.stderr
 
 
 POISON = {
@@ -138,10 +138,10 @@ def test_poison_is_told_and_does_not_spread(place, names):
         assert reasons.keys() == poison.keys(), daemon.log
         for name, first in zip(names, firsts, strict=True):
             assert REASONS[name] in reasons[name].lower()
-            assert f"was not built: {reasons[name]}" in first.stderr
+            assert f"was not built by the daemon: {reasons[name]}" in first.stderr
             second = client(poison[name][0], store, NBCACHE_WAIT_SECONDS="3600")
             assert second.stdout == poison[name][1]
-            assert second.stderr.count("is not asked for") == 1
+            assert second.stderr.count("is not requested") == 1
         assert not daemons.spool(store)
         assert daemon.stop() == 0
     built = usage.read(store).builds_in("good")

@@ -71,7 +71,7 @@ def test_another_version_is_begun_again(made, caplog):
     assert serves(state)
     assert state.problem is None
     state.close()
-    assert warnings(caplog) == [f"the daemon's state in {made} is of version 3 and not 4 and is begun again"]
+    assert warnings(caplog) == [f"the daemon's state in {made} is of version 3 and not 4; starting with an empty state"]
 
 
 def garbage(path):

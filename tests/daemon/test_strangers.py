@@ -47,7 +47,7 @@ def test_a_stranger_s_request(main, place, trusted):
     )
     if trusted:
         assert not any("owned by uid 54321" in reason for reason in reasons)
-        assert "is rejected" not in log
+        assert "rejected the request" not in log
     else:
         assert reasons == []
         assert not built_by_the_daemon(place / "store")

@@ -77,10 +77,10 @@ def test_two_die_and_the_next_one_builds_it_again(main, place, count):
     assert fleet(main, store, 2) == 0
     spoil(store, "lib:f")
     assert fleet(main, store, 2) == 2
-    assert re.search(r"2 programs crashed when they first used lib:f: passed over", doctor(store))
+    assert re.search(r"2 programs crashed when they first used lib:f: skipped", doctor(store))
     listed = proc.run(["-m", "nbcache", "quarantine", "--json"], store)
     assert [(each["function"], each["crashes"], each["state"]) for each in json.loads(listed.stdout)] == [
-        ("lib:f", 2, "passed over")
+        ("lib:f", 2, "skipped")
     ]
     before = usage.read(store)
     assert fleet(main, store, count - 2) == 0
@@ -101,11 +101,16 @@ def test_a_daemon_builds_it_again_for_those_who_can_not(main, place):
         spoil(store, "lib:f")
         # They can't write entries; they tell what they crashed with all the same.
         assert fleet(main, store, 2, NBCACHE_READONLY="1") == 2
-        daemons.wait_for(lambda: "built lib:f" in daemon.log.partition("crashed with the entry")[2], lambda: daemon.log)
+        daemons.wait_for(
+            lambda: "built lib:f" in daemon.log.partition("programs crashed with it")[2], lambda: daemon.log
+        )
         before = usage.read(store)
         assert fleet(main, store, 2, NBCACHE_READONLY="1") == 0
         assert not usage.read(store).since(before).misses
-        assert daemon.log.count("2 programs crashed with the entry of lib:f: it is built again") == 1
+        assert (
+            daemon.log.count("removed the entry of lib:f because 2 programs crashed with it; a daemon builds it again")
+            == 1
+        )
         assert daemon.stop() == 0
     assert "built again" in doctor(store)
 

@@ -118,7 +118,7 @@ def test_an_open_address_is_said_to_be_open(caplog):
     port = free_port()
     with Running(f"0.0.0.0:{port}"):
         wait_for(lambda: answers(port))
-    assert "open to other machines" in caplog.text
+    assert "reachable from other machines" in caplog.text
 
 
 def test_a_socket_is_for_its_owner_and_group(tmp_path):
@@ -167,9 +167,9 @@ def test_a_place_that_cannot_be_is_said_once(tmp_path, caplog, monkeypatch, path
     monkeypatch.setattr(exposing, "RETRY_SECONDS", 0.05)
     monkeypatch.setattr(exposing, "TEXTFILE_SECONDS", 0.05)
     with Running(tmp_path / path):
-        wait_for(lambda: "can't be had" in caplog.text)
+        wait_for(lambda: "can't be served" in caplog.text)
         time.sleep(0.3)
-    assert caplog.text.count("can't be had") == 1
+    assert caplog.text.count("can't be served") == 1
 
 
 def test_who_says_nothing_keeps_nobody_waiting_for_long(address, monkeypatch):

@@ -136,7 +136,7 @@ def test_a_fault_while_looking_is_said_once_and_over_by_itself(metrics, monkeypa
     monkeypatch.setattr(Looker, "look", look)
     metrics.start()
     wait_for(lambda: "nbcache_hits" in names(metrics))
-    assert [record.levelname for record in caplog.records if "metrics of the store" in record.message][:4] == [
+    assert [record.levelname for record in caplog.records if "could not read the store" in record.message][:4] == [
         "WARNING",
         "DEBUG",
         "DEBUG",

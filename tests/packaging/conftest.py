@@ -32,8 +32,16 @@ def environment(tmp_path):
     return Environment(tmp_path / "environment")
 
 
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory, wheel):
+    """A virtual environment with the wheel in it and nothing else, which nobody changes."""
+    environment = Environment(tmp_path_factory.mktemp("installed") / "environment")
+    environment.install(wheel)
+    return environment
+
+
 @pytest.fixture
-def installed(environment, wheel):
-    """A virtual environment with the wheel in it and nothing else."""
+def own(environment, wheel):
+    """The same for a test that changes it."""
     environment.install(wheel)
     return environment

@@ -61,25 +61,25 @@ def test_a_python_with_rights_of_somebody_else_is_left_alone(installed, which):
 @pytest.mark.parametrize(
     "code", ["raise RuntimeError('broken')", "def (", "raise ImportError", "arm = None", "def arm():\n    1 / 0"]
 )
-def test_a_broken_nbcache_does_not_disturb_python(installed, tmp_path, code):
+def test_a_broken_nbcache_does_not_disturb_python(own, tmp_path, code):
     for name in ("_nbcache.py", "nbcache/client/hook.py"):
-        (installed.site / name).write_text(code)
-        done = installed.run("print('fine')", NBCACHE_DIR=str(tmp_path / "store"))
+        (own.site / name).write_text(code)
+        done = own.run("print('fine')", NBCACHE_DIR=str(tmp_path / "store"))
         assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
 
 
-def test_a_broken_client_does_not_disturb_numba(installed, tmp_path):
-    (installed.site / "numba.py").write_text("answer = 42\n")
-    (installed.site / "nbcache" / "client" / "hook.py").write_text("raise RuntimeError('broken')")
-    done = installed.run("import numba; print(numba.answer)", NBCACHE_DIR=str(tmp_path / "store"))
+def test_a_broken_client_does_not_disturb_numba(own, tmp_path):
+    (own.site / "numba.py").write_text("answer = 42\n")
+    (own.site / "nbcache" / "client" / "hook.py").write_text("raise RuntimeError('broken')")
+    done = own.run("import numba; print(numba.answer)", NBCACHE_DIR=str(tmp_path / "store"))
     assert (done.returncode, done.stdout) == (0, "42\n")
     assert "nbcache stays off: it can't be imported" in done.stderr
 
 
-def test_a_missing_nbcache_does_not_disturb_python(installed, tmp_path):
+def test_a_missing_nbcache_does_not_disturb_python(own, tmp_path):
     for name in ("nbcache", "_nbcache.py"):
-        os.rename(installed.site / name, installed.site / f"gone-{name}")
-        done = installed.run("print('fine')", NBCACHE_DIR=str(tmp_path / "store"))
+        os.rename(own.site / name, own.site / f"gone-{name}")
+        done = own.run("print('fine')", NBCACHE_DIR=str(tmp_path / "store"))
         assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
 
 

@@ -33,7 +33,7 @@ def show(cells):
 def reasons(result):
     """What the log of the first process says about functions that can't be cached."""
     lines = result.first.outcome.stderr.splitlines()
-    told = ("can't be cached", "fault", "passed over", "not published")
+    told = ("can't be cached", "internal error", "skipped an entry", "could not be stored")
     return sorted({line.split("] ")[-1] for line in lines if any(word in line for word in told)})
 
 

@@ -7,7 +7,7 @@ import reach
 
 
 def _parameter(program):
-    marks = [pytest.mark.long] if program.name in reach.LONG else []
+    marks = []
     if program.name in reach.GAPS:
         marks.append(pytest.mark.xfail(reason=reach.GAPS[program.name], strict=True))
     needed = reach.NEEDS.get(program.name)
@@ -16,14 +16,27 @@ def _parameter(program):
     return pytest.param(program, id=program.name, marks=marks)
 
 
-@pytest.mark.parametrize("program", [_parameter(program) for program in reach.programs()])
+PROGRAMS = reach.programs()
+
+
+@pytest.mark.parametrize("program", [_parameter(each) for each in PROGRAMS if each.name not in reach.LONG])
 def test_the_second_process_compiles_nothing(program, tmp_path):
-    tmp_path.chmod(0o755)
-    problems = reach.measure(program, tmp_path).problems
+    check(program, tmp_path, plain=False)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("program", [_parameter(each) for each in PROGRAMS])
+def test_both_processes_say_what_plain_numba_says(program, tmp_path):
+    check(program, tmp_path, plain=True)
+
+
+def check(program, folder, *, plain):
+    folder.chmod(0o755)
+    problems = reach.measure(program, folder, plain=plain).problems
     assert not problems, "\n".join(problems)
 
 
 def test_gaps_and_long_ones_are_programs():
-    names = {program.name for program in reach.programs()}
+    names = {program.name for program in PROGRAMS}
     assert len(names) >= 70
     assert set(reach.GAPS) | set(reach.NEEDS) | reach.LONG <= names

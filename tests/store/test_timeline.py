@@ -188,6 +188,7 @@ def test_waiting_is_counted_by_the_words_that_are_known():
     [
         ("new", "new"),
         ("damaged", "damaged"),
+        ("internal error of nbcache", "fault"),
         ("a fault of nbcache", "fault"),
         ("<script>", "unusable"),
         ("", "unusable"),

@@ -26,9 +26,9 @@ PENDING = frozenset((HERE / "pending.txt").read_text(encoding="utf-8").split())
 EVERY_STEP = bool(os.environ.get("NBTEST_EVERY_STEP"))
 
 
-FEW = 4
+FEW = 2
 """How many programs of a family run before a merge, evenly spread: they show the family; the longer suite runs all, and
-those that are pending."""
+those that are pending. A program takes four processes or more, 5 s of processor time."""
 
 
 def _parameters() -> list[Any]:

@@ -82,7 +82,7 @@ def test_things_are_said_once_and_not_too_many_of_them(log, monkeypatch):
             spare.warning(about, "%s happened", about)
     assert log.getvalue().splitlines() == [
         *(f"WARNING {about} happened" for about in "abc"),
-        "WARNING this was complaint 3 of this hour; further ones aren't written",
+        "WARNING logged 3 such warnings this hour; suppressing further ones",
     ]
     monkeypatch.setattr(sparing, "SECONDS", -1.0)
     spare.warning("a", "again")

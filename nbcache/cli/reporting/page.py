@@ -36,7 +36,7 @@ MEANINGS: Final = {
         "Made for something else",
         "Packages, symbols or environment differ; NBCACHE_LOG=info says which.",
     ),
-    reasons.FAULT: ("A fault of nbcache", "NBCACHE_LOG=debug shows it; worth a report."),
+    reasons.FAULT: ("An internal error of nbcache", "NBCACHE_LOG=debug shows it; worth a report."),
 }
 REASONS: Final = 8
 _STYLE: Final = os.path.join(os.path.dirname(__file__), "style.css")

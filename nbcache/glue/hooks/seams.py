@@ -12,11 +12,9 @@ from __future__ import annotations
 import importlib
 import inspect
 import logging
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numba
 from numba.core import (
     bytecode,
     callconv,
@@ -41,6 +39,7 @@ from numba.np.ufunc import parallel, ufuncbuilder
 from numba.np.ufunc.dufunc import DUFunc, DUFuncLowerer
 from numba.np.ufunc.gufunc import GUFunc, GUFuncLowerer
 
+from nbcache.glue import releases
 from nbcache.glue.hooks import compiling, consulting, deferring, emission, observing
 from nbcache.glue.hooks.policy import Session
 
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
     pass
 
 _log = logging.getLogger("nbcache")
-VERIFIED = ((0, 61), (0, 68))
-"""First and last Numba release that nbcache works with, and all between; scripts/version-matrix tries them."""
 
 
 class Seam(NamedTuple):
@@ -320,17 +317,10 @@ def _registries() -> list[Seam]:
     ]  # fmt: skip
 
 
-def problem(version: str | None = None) -> str | None:
+def problem() -> str | None:
     """Why nbcache stays off with this Numba, in one line; None when all is well."""
-    version = numba.__version__ if version is None else version
-    match = re.match(r"(\d+)\.(\d+)", version)
-    if match is None:
-        return f"Numba {version} has a version that can't be read"
-    release = (int(match[1]), int(match[2]))
-    if not VERIFIED[0] <= release <= VERIFIED[1]:
-        low, high = (".".join(map(str, bound)) for bound in VERIFIED)
-        return f"Numba {version} is outside the verified range {low} to {high}"
-    return next((text for seam in table() if (text := seam.problem()) is not None), None)
+    reason = releases.problem()
+    return reason or next((text for seam in table() if (text := seam.problem()) is not None), None)
 
 
 _ABSENT = object()

@@ -79,7 +79,7 @@ def deliver(dispatcher: Any, args: tuple[Any, ...], frames: FrameStack) -> None:
     except Exception as raised:  # noqa: BLE001  who only looks isn't told, and who calls the overload will be
         let_pass(raised)
         past_of(dispatcher).promised.pop(args, None)
-        _log.debug("an overload could not be added", exc_info=True)
+        _log.debug("could not add an overload to its dispatcher", exc_info=True)
 
 
 class Overloads:

@@ -101,7 +101,7 @@ class History:
             given, fresh, context = self._terms(dispatcher, args, exists=exists)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
-            _log.debug("the past of %r can't be told", dispatcher, exc_info=True)
+            _log.debug("could not determine the history of %r", dispatcher, exc_info=True)
             # Agrees with nothing, so that nobody else takes what is built upon it.
             given, fresh, context = (("unknown", os.urandom(8).hex()),), False, nullcontext()
         uses: list[Effect] = []
@@ -112,14 +112,14 @@ class History:
                 self._made(dispatcher, args, return_type, given)
             except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
                 let_pass(raised)
-                _log.debug("the past of %r can't be kept", dispatcher, exc_info=True)
+                _log.debug("could not record the history of %r", dispatcher, exc_info=True)
                 past_of(dispatcher).given[args] = (("unknown", os.urandom(8).hex()),)
         if marks.CHOOSER in vars(dispatcher):
             try:
                 uses.append(self._choice(dispatcher, args))
             except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
                 let_pass(raised)
-                _log.debug("what %r was chosen from can't be told", dispatcher, exc_info=True)
+                _log.debug("could not determine which overload %r was chosen from", dispatcher, exc_info=True)
                 name, template = os.urandom(ID_BYTES), vars(dispatcher)[marks.CHOOSER].template
                 uses.append(Effect("implementation", template, (name,), None, (("key", ""),), False))
         else:

@@ -1,4 +1,4 @@
-"""All trap programs, a module a family of TRAPS.md."""
+"""All trap programs, one or more modules for each family; INDEX.md lists them."""
 
 import importlib
 import pkgutil

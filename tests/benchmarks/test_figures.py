@@ -1,0 +1,35 @@
+"""README's chart and table show the same figures, those of the last `run.py --figures`."""
+
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parent))
+from nbbench import figures, sides
+
+
+def test_the_chart_is_drawn_from_the_figures():
+    assert figures.CHART.read_text(encoding="utf-8") == figures.chart(figures.read())
+
+
+def test_the_table_in_the_readme_is_that_of_the_figures():
+    text = figures.README.read_text(encoding="utf-8")
+    assert figures.shown(text) == figures.table(figures.read())
+    assert str(figures.CHART.relative_to(figures.ROOT)) in text
+
+
+@pytest.mark.parametrize("picture", sorted(figures.CHART.parent.glob("*.svg")), ids=lambda path: path.name)
+def test_pictures_are_whole_and_readable_on_dark_grounds(picture):
+    text = picture.read_text(encoding="utf-8")
+    ET.fromstring(text)
+    assert "prefers-color-scheme" in text
+
+
+def test_figures_are_medians():
+    samples = {row: {side: [1.0, 5.0, 3.0] for side in sides.SIDES} for row in figures.ROWS}
+    made = figures.of_samples(samples, "a machine")
+    assert made["repeat"] == 3
+    assert made["rows"]["first hit [ms]"]["nbcache"] == 3.0
+    assert "| 3.00 ms |" in figures.table(made)
