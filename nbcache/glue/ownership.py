@@ -295,7 +295,7 @@ def _functions_in(classes: list[type]) -> list[FunctionType]:
     # The first hit of a process asks this about hundreds of classes: hence no function call for each member.
     members = [member for cls in classes for member in vars(cls).values() if type(member) not in _WITHOUT_CODE]
     functions = [member for member in members if type(member) is FunctionType]
-    around = [member.__func__ for member in members if type(member) is staticmethod]
+    around: list[Any] = [member.__func__ for member in members if type(member) is staticmethod]
     around += [
         part
         for member in members

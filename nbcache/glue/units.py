@@ -298,11 +298,8 @@ class Unit:
     def key(self) -> str:
         """64 hex digits.  Raises Unidentifiable."""
         if not self._key:
-            hasher = hashlib.blake2b(digest_size=32, person=b"nbcache key")
-            for part in self._key_parts():
-                hasher.update(len(part).to_bytes(8, "little"))
-                hasher.update(part)
-            self._key = hasher.hexdigest()
+            content = b"".join([part if type(part) is _Parts else _framed(part) for part in self._key_parts()])
+            self._key = hashlib.blake2b(content, digest_size=32, person=b"nbcache key").hexdigest()
         return self._key
 
     def stands_for(self, key: str) -> None:
@@ -316,7 +313,8 @@ class Unit:
         yield self.conditions
         yield self.kind.encode()
         yield self.name.encode("utf-8", "surrogatepass")
-        for label, words in (*flag_components(self.flags), *self.extra):
+        yield _flag_parts(self.flags)
+        for label, words in self.extra:
             yield f"{label}={words}".encode()
         open_types: list[tuple[object, Scope]] = []
         for typ in self.args:
@@ -482,8 +480,7 @@ class LiftedUnit(Unit):
         yield repr(self._origin).encode()
         block = self.owner.func_ir
         yield f"{sorted(block.blocks)} {block.arg_names} {getattr(self.owner, 'output_types', None)}".encode()
-        for label, words in flag_components(self.flags):
-            yield f"{label}={words}".encode()
+        yield _flag_parts(self.flags)
         for typ in self.args:
             yield self.maker.type_digest(typ)
         if self._is_loop:
@@ -550,6 +547,31 @@ def flag_components(flags: compiler.Flags) -> list[tuple[str, str]]:
     """Flags as components of a key: (label, value)."""
     values = flags._values
     return [(label, _flag_text(values.get(name, default))) for label, name, default in _flag_labels(type(flags))]  # type: ignore[arg-type]
+
+
+class _Parts(bytes):
+    """Several parts of a key, each with its length."""
+
+
+def _framed(part: bytes) -> bytes:
+    return len(part).to_bytes(8, "little") + part
+
+
+def _flag_parts(flags: compiler.Flags) -> _Parts:
+    """Flags as parts of a key.  Nearly all functions have the same."""
+    shown = [
+        (name, type(value), value if type(value) in _PLAIN_FLAGS else _flag_text(value))
+        for name, value in flags._values.items()
+    ]
+    known = (type(flags), *shown)
+    found = _parts_of_flags.get(known)
+    if found is None:
+        parts = [_framed(f"{label}={words}".encode()) for label, words in flag_components(flags)]
+        found = _parts_of_flags[known] = _Parts(b"".join(parts))
+    return found
+
+
+_parts_of_flags: dict[tuple[object, ...], _Parts] = {}
 
 
 @functools.cache

@@ -39,10 +39,12 @@ from numba.core import event
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import FrameType
 
     from nbcache.glue.frames import Effect, Frame
+
+    _Handler = Callable[["Witness", FrameType, tuple[Any, ...]], None]
 
 LARGEST_FILE = 4 << 20
 """What is larger [bytes] isn't read again for each hit."""
@@ -533,7 +535,7 @@ def _refusing(what: str) -> Callable[[Witness, FrameType, tuple[Any, ...]], None
     return handle
 
 
-_HANDLERS: dict[str, Callable[[Witness, FrameType, tuple[Any, ...]], None]] = {
+_HANDLERS: dict[str, _Handler] = {
     "open": _opened,
     "os.listdir": _listed,
     "os.scandir": _listed,
@@ -564,9 +566,9 @@ _HANDLERS: dict[str, Callable[[Witness, FrameType, tuple[Any, ...]], None]] = {
 }  # fmt: skip
 
 
-def _audit(event: str, args: tuple[Any, ...]) -> None:
-    if _watching is None:
-        return
-    handler = _HANDLERS.get(event)
-    if handler is not None and _watching.listens():
-        handler(_watching, sys._getframe(1), args)
+def _audit(event: str, args: tuple[Any, ...], handlers: Mapping[str, _Handler] = _HANDLERS) -> None:
+    # Python tells of tens of thousands of things while sixty functions are compiled: nearly all end at the first word.
+    if event in handlers:
+        witness = _watching
+        if witness is not None and witness.listens():
+            handlers[event](witness, sys._getframe(1), args)
