@@ -62,7 +62,7 @@ class Flock:
     """An ``flock`` on a file that is there as long as somebody has it.
 
     A program with an empty store takes one for each function. `filelock.UnixFileLock`, which can do much more, makes
-    forty system calls for it; this makes five.
+    forty system calls for it; this makes seven.
     """
 
     def __init__(self, path: str) -> None:
