@@ -142,7 +142,11 @@ def child_environment(root: str, record: str) -> dict[str, str]:
 
 def numba_settings() -> dict[str, str]:
     """Return Numba's own settings in the environment, which it reads again before each compilation."""
-    return {name: os.environ[name] for name in os.environ if name.startswith("NUMBA_")}
+    # Past the mapping, which decodes every variable; each function that is compiled asks.
+    raw = getattr(os.environ, "_data", None)
+    if raw is None or os.name != "posix":
+        return {name: os.environ[name] for name in os.environ if name.startswith("NUMBA_")}
+    return {os.fsdecode(name): os.fsdecode(value) for name, value in raw.items() if name.startswith(b"NUMBA_")}
 
 
 def _take(

@@ -14,6 +14,7 @@ Every system call goes through :data:`SYS`, so that tests can make each of them 
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import stat
 from typing import Final
@@ -65,7 +66,12 @@ UMASK: Final = Umask()
 def host() -> str:
     """Return this host's name, reduced to characters that are safe in a file name."""
     # os.uname and not socket.gethostname: importing socket costs milliseconds.
-    name = "".join(c if c.isascii() and (c.isalnum() or c == "-") else "_" for c in os.uname().nodename)
+    return _safe(os.uname().nodename)
+
+
+@functools.lru_cache(maxsize=1)
+def _safe(host: str) -> str:
+    name = "".join(c if c.isascii() and (c.isalnum() or c == "-") else "_" for c in host)
     return name[:MAX_HOST] or "unknown"
 
 

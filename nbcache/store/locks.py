@@ -1,7 +1,6 @@
 """Leases: who is compiling a key now. The kind of lock is chosen by the filesystem it lies on.
 
-- On a **local** filesystem: ``flock`` (:class:`filelock.UnixFileLock`). The kernel drops it the moment its process is
-  gone.
+- On a **local** filesystem: ``flock`` (:class:`Flock`). The kernel drops it the moment its process is gone.
 - On a **network** filesystem, or one that isn't known to be local: :class:`filelock.SoftFileLease`. ``flock`` doesn't
   exclude across NFS clients (filelock's own documentation; on some it succeeds everywhere). The lease is a file its
   holder touches every third of :data:`LEASE_SECONDS`; a contender on the same host takes it over as soon as the
@@ -23,11 +22,14 @@ see it as NFS don't read each other's files; they may do work twice.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import logging
 import os
 import socket
 import stat
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import let_pass, suppressed
@@ -51,7 +53,79 @@ LOCAL: Final = frozenset({
 FLOCK: Final = "flock"
 LEASE: Final = "lease"
 _ATTEMPTS: Final = 2
+_OPEN: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CONTENDED: Final = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES})
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+
+class Flock:
+    """An ``flock`` on a file that is there as long as somebody has it.
+
+    A program with an empty store takes one for each function. `filelock.UnixFileLock`, which can do much more, makes
+    forty system calls for it; this makes seven.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Nothing is opened before it is asked for."""
+        self.lock_file = path
+        self._fd = -1
+        self._identity = (0, 0)
+
+    def acquire(self) -> bool:
+        """Take it without blocking; return False if somebody has it, or has just removed the file. Raises OSError."""
+        # Whoever can open the file can lock it: nobody else should.
+        fd = os.open(self.lock_file, _OPEN, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            status = os.fstat(fd)
+            if status.st_nlink > 0:
+                self._identity = (status.st_dev, status.st_ino)
+                _held.add(self)
+                self._fd, fd = fd, -1
+                return True
+        except OSError as error:
+            let_pass(error)
+            if error.errno not in _CONTENDED:
+                raise
+        finally:
+            if fd >= 0:
+                os.close(fd)
+        return False
+
+    def release(self) -> None:
+        """Remove the file and give it back. It must be this process that took it."""
+        fd, self._fd = self._fd, -1
+        if fd < 0:
+            return
+        # The file goes while it is held, or it could be the next holder's that goes.
+        try:
+            if _identity(self.lock_file) == self._identity:
+                with suppressed(OSError):
+                    os.unlink(self.lock_file)
+        finally:  # also when a signal's exception comes by
+            _held.discard(self)
+            # Forked children have the descriptor as well, until they come to close it.
+            with suppressed(OSError):
+                fcntl.flock(fd, fcntl.LOCK_UN)
+            os.close(fd)
+
+    def forget(self) -> None:
+        """In a forked child: leave it to the parent."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+_held: weakref.WeakSet[Flock] = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    for lock in list(_held):
+        lock.forget()
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 class Lease:
@@ -60,15 +134,14 @@ class Lease:
     ``held`` is False when no lock could be had for a reason other than somebody else holding it.
     """
 
-    __slots__ = ("_identity", "_lock", "_pid", "held", "key")
+    __slots__ = ("_lock", "_pid", "held", "key")
 
-    def __init__(self, key: str, lock: BaseFileLock | None) -> None:
+    def __init__(self, key: str, lock: Flock | BaseFileLock | None) -> None:
         """Take over an acquired lock; None stands for one that holds nothing."""
         self.key = key
         self.held = lock is not None
         self._lock = lock
         self._pid = os.getpid()
-        self._identity = None if lock is None else _identity(lock.lock_file)
 
     def release(self) -> None:
         """Give the key back and remove the file. Never raises. In a forked child: only forget it."""
@@ -76,16 +149,8 @@ class Lease:
         # A child's copy isn't its to give back: the parent still compiles.
         if lock is None or self._pid != os.getpid():
             return
-        # filelock leaves an flock's file behind. It is removed while still held, or it could be the next holder's
-        # that goes; filelock notices a lock it got on a removed file (st_nlink == 0) and starts over.
-        path = lock.lock_file
-        try:
-            if path.endswith(FLOCK) and self._identity is not None and _identity(path) == self._identity:
-                with suppressed(OSError):
-                    os.unlink(path)
-        finally:  # also when a signal's exception comes by
-            with suppressed(Exception):
-                lock.release(force=True)
+        with suppressed(Exception):
+            _release(lock)
 
     def __enter__(self) -> Lease:  # noqa: PYI034  # Self is new in Python 3.11
         """Return the lease."""
@@ -109,7 +174,7 @@ class Leases:
         self._guard = threading.Lock()
         # Locks that somebody else held when asked. Kept, because a contender can only tell that a holder on
         # another host is dead by having watched its file for LEASE_SECONDS.
-        self._watched: dict[str, BaseFileLock] = {}
+        self._watched: dict[str, Flock | BaseFileLock] = {}
 
     def acquire(self, key: str) -> Lease | None:
         """Return a lease on a (checked) key without blocking; None if somebody alive holds it. Never raises."""
@@ -139,7 +204,7 @@ class Leases:
                     return Lease(key, lock)
             except BaseException:  # a signal's, say: its traceback would keep the lock, and with it the key
                 with suppressed(Exception):
-                    lock.release(force=True)
+                    _release(lock)
                 raise
         with self._guard:
             self._watched.setdefault(key, lock)
@@ -222,13 +287,12 @@ def lock_kind(path: str) -> str:
     return FLOCK if filesystem_kind(path) in LOCAL else LEASE
 
 
-def _make_lock(path: str, kind: str) -> BaseFileLock:
-    # Imported here: a process that only hits never needs it.
+def _make_lock(path: str, kind: str) -> Flock | BaseFileLock:
+    if kind == FLOCK:
+        return Flock(path)
+    # Imported here: most processes never need it.
     import filelock
 
-    if kind == FLOCK:
-        # Whoever can open the file can lock it: nobody else should.
-        return filelock.UnixFileLock(path, mode=0o600, thread_local=False, fallback_to_soft=False)
     # Others read who holds it. Without a mode, filelock leaves that to the process's umask, and lets nobody else write.
     umask = atomic.UMASK.value
     mode: dict[str, Any] = {} if umask is None else {"mode": atomic.FILE_MODE & ~umask}
@@ -236,7 +300,9 @@ def _make_lock(path: str, kind: str) -> BaseFileLock:
     return filelock.SoftFileLease(path, thread_local=False, lease_duration=LEASE_SECONDS, **mode)
 
 
-def _try(lock: BaseFileLock) -> bool:
+def _try(lock: Flock | BaseFileLock) -> bool:
+    if isinstance(lock, Flock):
+        return lock.acquire()
     import filelock
 
     try:
@@ -244,6 +310,13 @@ def _try(lock: BaseFileLock) -> bool:
     except filelock.Timeout:
         return False
     return True
+
+
+def _release(lock: Flock | BaseFileLock) -> None:
+    if isinstance(lock, Flock):
+        lock.release()
+    else:
+        lock.release(force=True)
 
 
 def _is_directory(path: str) -> bool:

@@ -17,10 +17,17 @@ GETTING_ON = (
 GIVEN_UP = ("no daemon answered in time", "stopped waiting")
 
 
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """What the program of every scene says without nbcache."""
+    outcome = breakage.Scene(tmp_path_factory.mktemp("plain"), FUNCTIONS).plain()
+    assert outcome.status == 0, outcome.stderr
+    return outcome
+
+
 @pytest.mark.parametrize("name", breakage.FAULTS)
-def test_nobody_waits_twice_for_what_does_not_get_on(place, name):
+def test_nobody_waits_twice_for_what_does_not_get_on(place, name, expected):
     scene = breakage.Scene(place, FUNCTIONS)
-    expected = scene.plain()
     with breakage.FAULTS[name](scene) as environment:
         outcome = scene.run({"NBCACHE_LOG": "info", **environment})
     assert outcome.said == expected.said, outcome.stderr

@@ -40,3 +40,7 @@ def test_gaps_and_long_ones_are_programs():
     names = {program.name for program in PROGRAMS}
     assert len(names) >= 70
     assert set(reach.GAPS) | set(reach.NEEDS) | reach.LONG <= names
+
+
+def test_every_kind_has_a_program_that_runs_before_a_merge():
+    assert {each.kind for each in PROGRAMS} == {each.kind for each in PROGRAMS if each.name not in reach.LONG}

@@ -203,6 +203,7 @@ def test_a_lock_that_fails_is_no_obstacle(leases, monkeypatch, error):
         raise error
 
     monkeypatch.setattr(filelock.BaseFileLock, "acquire", fail)
+    monkeypatch.setattr(locks.fcntl, "flock", fail)
     with leases.acquire(key()) as lease:
         assert not lease.held
 

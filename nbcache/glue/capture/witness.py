@@ -50,10 +50,12 @@ from nbcache.glue.capture.readings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from types import FrameType
 
     from nbcache.glue.capture.compilations import Effect
+
+    _Handler = Callable[["Witness", FrameType, tuple[Any, ...]], None]
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -280,7 +282,7 @@ def _refusing(what: str) -> Callable[[Witness, FrameType, tuple[Any, ...]], None
     return handle
 
 
-_HANDLERS: dict[str, Callable[[Witness, FrameType, tuple[Any, ...]], None]] = {
+_HANDLERS: dict[str, _Handler] = {
     "open": _opened,
     "os.listdir": _listed,
     "os.scandir": _listed,
@@ -311,9 +313,9 @@ _HANDLERS: dict[str, Callable[[Witness, FrameType, tuple[Any, ...]], None]] = {
 }  # fmt: skip
 
 
-def _audit(event: str, args: tuple[Any, ...]) -> None:
-    if _watching is None:
-        return
-    handler = _HANDLERS.get(event)
-    if handler is not None and _watching.listens():
-        handler(_watching, sys._getframe(1), args)
+def _audit(event: str, args: tuple[Any, ...], handlers: Mapping[str, _Handler] = _HANDLERS) -> None:
+    # Python tells of tens of thousands of things while sixty functions are compiled: nearly all end at the first word.
+    if event in handlers:
+        witness = _watching
+        if witness is not None and witness.listens():
+            handlers[event](witness, sys._getframe(1), args)

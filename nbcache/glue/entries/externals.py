@@ -43,8 +43,8 @@ def provide(names: tuple[str, ...], target_context: Any) -> None:
     if not _THREADING_SYMBOLS.isdisjoint(names):
         parallel._launch_threads()
     missing = _missing(names)
-    if missing and any(name.startswith("NRT_") for name in missing):
-        _add_runtime_symbols()
+    if missing:
+        _add_runtime_symbols(missing)
         missing = _missing(names)
     if any(name.startswith("_numba_hashsecret_") for name in missing):
         importlib.import_module("numba.cpython.hashing")  # defines them when it is imported
@@ -70,9 +70,11 @@ def _missing(names: tuple[str, ...]) -> list[str]:
     return missing
 
 
-def _add_runtime_symbols() -> None:
-    """The part of the NRT's initialisation that compiles nothing (see ``_Runtime.initialize``)."""
+def _add_runtime_symbols(names: list[str]) -> None:
+    """The part of the NRT's initialisation that compiles nothing (see ``_Runtime.initialize``), for these symbols."""
     if rtsys._init:
         return
     for name, address in _nrt_python.c_helpers.items():
-        llvm.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+        symbol = name if name.startswith("_") else f"NRT_{name}"
+        if symbol in names:
+            llvm.add_symbol(symbol, address)

@@ -16,7 +16,7 @@ from numba.core import types
 from nbcache.glue import marks
 from nbcache.glue.identity import consulted
 from nbcache.glue.identity.consulted import Consulted
-from nbcache.glue.identity.ownership import is_toolchain_definition
+from nbcache.glue.identity.ownership import is_numba_type, is_toolchain_definition
 from nbcache.glue.identity.registered import is_native
 
 if TYPE_CHECKING:
@@ -46,8 +46,12 @@ def _foreign_bases(cls: type) -> list[type]:
 
 def _note_types(names: set[bytes], found: Iterable[Any]) -> None:
     for typ in found:
-        if isinstance(typ, types.Type):
-            names.update(_names_of(type(typ)))
+        cls = type(typ)
+        inside = _foreign_classes.get(cls)
+        if inside is None:
+            inside = _names_of(cls) if is_numba_type(typ) else ()
+        if inside:
+            names.update(inside)
 
 
 def _types_in(thing: object) -> list[Any]:

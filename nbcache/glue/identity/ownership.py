@@ -27,6 +27,7 @@ import weakref
 from contextlib import contextmanager, suppress
 from types import (
     BuiltinFunctionType,
+    CellType,
     CodeType,
     FunctionType,
     GetSetDescriptorType,
@@ -43,7 +44,7 @@ from numba.core.types.abstract import Type
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _PACKAGES = {"numba": numba, "llvmlite": llvmlite, "numpy": np, "nbcache": sys.modules["nbcache"]}
 _BUILTINS = vars(builtins)
@@ -134,8 +135,18 @@ def _is_standard(path: str) -> bool:
 
 def _directories(*paths: str | None) -> tuple[str, ...]:
     """Each directory as it is named and as it really is, with a separator at its end."""
-    spellings = [spelling for path in paths if path for spelling in (path, os.path.realpath(path))]
+    spellings = [spelling for path in paths if path for spelling in (path, _real_path(path))]
     return tuple(dict.fromkeys(spelling.rstrip(os.sep) + os.sep for spelling in spellings))
+
+
+@functools.cache
+def _real_path(path: str) -> str:
+    """``os.path.realpath``, which looks at every directory on the way again for each path."""
+    parent, name = os.path.split(path)
+    if not name or name in {os.curdir, os.pardir} or not os.path.isabs(path):
+        return os.path.realpath(path)
+    candidate = os.path.join(_real_path(parent), name)
+    return os.path.realpath(candidate) if os.path.islink(candidate) else candidate
 
 
 @functools.cache
@@ -146,8 +157,23 @@ def _package_roots() -> tuple[str, ...]:
 @functools.cache
 def _standard_roots() -> tuple[str, ...]:
     # A virtual environment has no library of its own; a library in an archive is where os comes from.
-    paths = sysconfig.get_paths(vars={"base": sys.base_prefix, "platbase": sys.base_exec_prefix})
-    return _directories(os.path.dirname(os.__file__), paths["stdlib"], paths["platstdlib"])
+    return _directories(os.path.dirname(os.__file__), _standard_path("stdlib"), _standard_path("platstdlib"))
+
+
+def _standard_path(name: str) -> str:
+    bases = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
+    # What isn't among these takes sysconfig the variables of Python's makefile, a module of a hundred kilobytes.
+    known = {
+        **bases,
+        "installed_base": sys.base_prefix,
+        "installed_platbase": sys.base_exec_prefix,
+        "platlibdir": sys.platlibdir,
+        "py_version_short": f"{sys.version_info[0]}.{sys.version_info[1]}",
+    }
+    try:
+        return os.path.normpath(sysconfig.get_paths(expand=False)[name].format_map(known))
+    except KeyError:
+        return sysconfig.get_path(name, vars=bases)
 
 
 def _redirected_root() -> str | None:
@@ -259,27 +285,32 @@ def _has_toolchain_methods(cls: type) -> bool:
 
 
 def _is_made_by_toolchain(cls: type) -> bool:
-    # The first hit of a process asks this about hundreds of classes: hence no function call for each member.
-    members = vars(cls).values()
-    codes = [member.__code__ for member in members if type(member) is FunctionType]
-    for member in [member for member in members if type(member) not in _WITHOUT_CODE]:
-        codes += [part.__code__ for part in _functions_of(member)]
+    codes = [function.__code__ for function in _functions_in([cls])]
     # Dataclasses and named tuples have methods that were generated.
     return all(file.startswith("<") or _edition_of_file(file) is not None for file in {c.co_filename for c in codes})
 
 
-def _functions_of(member: Any) -> list[FunctionType]:
-    if type(member) is staticmethod:  # most are
-        return [member.__func__] if isinstance(member.__func__, FunctionType) else []
-    parts = (member, getattr(member, "__func__", None), getattr(member, "fget", None))
-    return [part for part in parts if isinstance(part, FunctionType)]
+def _functions_in(classes: list[type]) -> list[FunctionType]:
+    """The functions among the members of classes, and those that members are made around."""
+    # The first hit of a process asks this about hundreds of classes: hence no function call for each member.
+    members = [member for cls in classes for member in vars(cls).values() if type(member) not in _WITHOUT_CODE]
+    functions = [member for member in members if type(member) is FunctionType]
+    around: list[Any] = [member.__func__ for member in members if type(member) is staticmethod]
+    around += [
+        part
+        for member in members
+        if type(member) not in _PLAIN_FUNCTIONS
+        for part in (member, getattr(member, "__func__", None), getattr(member, "fget", None))
+    ]
+    return functions + [part for part in around if isinstance(part, FunctionType)]
 
 
 _WITHOUT_CODE = frozenset(
-    {str, int, bool, type(None), tuple, dict, frozenset, type, FunctionType, GetSetDescriptorType,
-     MemberDescriptorType, BuiltinFunctionType, type(vars(Type)["_abc_impl"])}
+    {str, int, bool, type(None), tuple, dict, frozenset, type, GetSetDescriptorType, MemberDescriptorType,
+     BuiltinFunctionType, type(vars(Type)["_abc_impl"])}
 )  # fmt: skip
-"""What kinds of members have no code besides what `_is_made_by_toolchain` looks at first."""
+"""What kinds of members have no code."""
+_PLAIN_FUNCTIONS = frozenset({FunctionType, staticmethod})
 _classes: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 
 
@@ -311,19 +342,17 @@ def are_toolchain_definitions(objs: list[Any]) -> bool:
 
     One look at hundreds of them, where as many calls would take a third of the first hit of a process.
     """
+    objs = [*{id(obj): obj for obj in objs}.values()]  # templates are registered twice, data models many times
     classes = [obj for obj in objs if issubclass(type(obj), type)]
     functions = [obj for obj in objs if type(obj) is FunctionType]
     if len(classes) + len(functions) < len(objs):
         return False
-    members = [member for cls in classes for member in vars(cls).values()]
-    functions += [member for member in members if type(member) is FunctionType]
-    others = [member for member in members if type(member) not in _WITHOUT_CODE]
-    functions += [part for member in others for part in _functions_of(member)]
-    enclosed = [value for function in functions if function.__closure__ for value in cell_values(function)]
-    functions += [value for value in enclosed if isinstance(value, FunctionType)]
+    functions += _functions_in(classes)
+    cells = [cell for function in functions if function.__closure__ for cell in function.__closure__]
+    functions += [value for value in _contents(cells) if type(value) is FunctionType]
     modules = [cls.__module__ for cls in classes]
     modules += [function.__module__ for function in functions if function.__module__ is not None]
-    if not all(type(name) is str for name in modules) or not all(map(_is_from_toolchain, {*modules})):
+    if not {*map(type, modules)} <= {str} or not all(map(_is_from_toolchain, {*modules})):
         return False
     if not all(_edition_of_file(file) == "" for file in {function.__code__.co_filename for function in functions}):
         return False
@@ -333,9 +362,15 @@ def are_toolchain_definitions(objs: list[Any]) -> bool:
 
 def cell_values(function: Any) -> Iterator[Any]:
     """What the cells of a function's closure hold, but for those that are still empty."""
-    for cell in getattr(function, "__closure__", None) or ():
-        with suppress(ValueError):
+    return _contents(getattr(function, "__closure__", None) or ())
+
+
+def _contents(cells: Iterable[CellType]) -> Iterator[Any]:
+    for cell in cells:
+        try:
             yield cell.cell_contents
+        except ValueError:
+            continue
 
 
 def _is_toolchain_class(cls: type) -> bool:

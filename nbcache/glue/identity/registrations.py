@@ -313,20 +313,29 @@ class ExtensionIndex:
                 self._file(name(member.removeprefix("resolve_")), "attribute", template.key, template)
 
     def _read_lowering(self, registry: Any) -> None:
-        for implementation, function, signature in self._news(registry, "functions"):
-            # What an intrinsic's typing half answered is registered for itself.
-            if implementation is not function and is_others(implementation, function, signature):
+        # What an intrinsic's typing half answered is registered for itself.
+        functions = [each for each in self._news(registry, "functions") if each[0] is not each[1]]
+        members = [
+            (field, undecorated(decorated), name, signature)
+            for field in ("getattrs", "setattrs")
+            for decorated, name, signature in self._news(registry, field)
+        ]
+        members += [
+            (field, implementation, None, signature)
+            for field in ("casts", "constants")
+            for implementation, signature in self._news(registry, field)
+        ]
+        keys = [key for _implementation, function, signature in functions for key in (function, *(signature or ()))]
+        keys += [formal for *_rest, signature in members for formal in signature or ()]
+        if are_numbas([*(each[0] for each in functions), *(each[1] for each in members)], keys):
+            return
+        for implementation, function, signature in functions:
+            if is_others(implementation, function, signature):
                 self._file(lowered_for(function, signature), "lowering", function, implementation, signature)
-        for field in ("getattrs", "setattrs"):
-            for decorated, name, signature in self._news(registry, field):
-                implementation = undecorated(decorated)
-                if is_others(implementation, None, signature):
-                    general = EVERYTHING if name is None else consulted.attribute(name)
-                    self._file(of_type(signature) or general, field, None, implementation, signature)
-        for field in ("casts", "constants"):
-            for implementation, signature in self._news(registry, field):
-                if is_others(implementation, None, signature):
-                    self._file(of_type(signature) or EVERYTHING, field, None, implementation, signature)
+        for field, implementation, name, signature in members:
+            if is_others(implementation, None, signature):
+                general = EVERYTHING if name is None else consulted.attribute(name)
+                self._file(of_type(signature) or general, field, None, implementation, signature)
 
     def _read_rewrites(self) -> None:
         for kind, classes in rewrite_registry.rewrites.items():
@@ -336,6 +345,10 @@ class ExtensionIndex:
                 self._file(EVERYTHING, f"rewrite {kind}", None, cls)
 
     def _read_tables(self) -> None:
+        unseen = [table for label, table in self._tables if label not in self._seen]
+        registered = [each for table in unseen for each in table.values()]
+        if len(unseen) == len(self._tables) and are_numbas(registered, [key for table in unseen for key in table]):
+            return
         for label, table in self._tables:
             if label not in self._seen and are_numbas([*table.values()], [*table]):
                 continue

@@ -26,7 +26,7 @@ from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.describe_functions import function_name
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.reach import Reach
-from nbcache.glue.keys.flags import flag_components, flags_of, pipeline_of
+from nbcache.glue.keys.flags import Parts, flag_components, flag_parts, flags_of, framed, pipeline_of
 from nbcache.glue.keys.key_maker import KeyMaker
 
 if TYPE_CHECKING:
@@ -110,11 +110,8 @@ class Unit:
     def key(self) -> str:
         """64 hex digits.  Raises Unidentifiable."""
         if not self._key:
-            hasher = hashlib.blake2b(digest_size=32, person=b"nbcache key")
-            for part in self._key_parts():
-                hasher.update(len(part).to_bytes(8, "little"))
-                hasher.update(part)
-            self._key = hasher.hexdigest()
+            content = b"".join([part if type(part) is Parts else framed(part) for part in self._key_parts()])
+            self._key = hashlib.blake2b(content, digest_size=32, person=b"nbcache key").hexdigest()
         return self._key
 
     def stands_for(self, key: str) -> None:
@@ -128,7 +125,8 @@ class Unit:
         yield self.conditions
         yield self.kind.encode()
         yield self.name.encode("utf-8", "surrogatepass")
-        for label, words in (*flag_components(self.flags), *self.extra):
+        yield flag_parts(self.flags)
+        for label, words in self.extra:
             yield f"{label}={words}".encode()
         open_types: list[tuple[object, Scope]] = []
         for typ in self.args:
@@ -294,8 +292,7 @@ class LiftedUnit(Unit):
         yield repr(self._origin).encode()
         block = self.owner.func_ir
         yield f"{sorted(block.blocks)} {block.arg_names} {getattr(self.owner, 'output_types', None)}".encode()
-        for label, words in flag_components(self.flags):
-            yield f"{label}={words}".encode()
+        yield flag_parts(self.flags)
         for typ in self.args:
             yield self.maker.type_digest(typ)
         if self._is_loop:

@@ -447,6 +447,9 @@ def _unchanged_classes():
                 setattr(cls, name, value)
 
 
+@pytest.mark.filterwarnings(
+    "ignore:Setting the (shape|dtype|strides) on a NumPy array:DeprecationWarning"
+)  # since NumPy 2.5
 @pytest.mark.parametrize(("make", "change"), MUTATIONS.values(), ids=MUTATIONS)
 def test_what_changes_is_seen_or_refused(make, change):
     value = make()

@@ -118,7 +118,7 @@ TYPED = [
     memoryview(bytearray(2)), np.zeros(3), np.zeros((3, 3), "c8").T, np.zeros(8)[::2], np.array("2020", "M8[D]"), np.zeros(3, "m8"), np.zeros(2, "S4"),
     np.zeros(2, "U7"), np.zeros(2, RECORD), np.zeros(2, RECORD)[0], np.zeros(2, SPARSE), np.zeros(2, OVERLAPPING), np.zeros(2, TITLED),
     np.zeros(1, np.dtype([("a", "i1"), ("b", "f8")], align=True)), np.zeros(1, np.dtype([])), np.frombuffer(b"12345678", "f8"), np.float32(1), np.datetime64("2020", "s"),
-    np.timedelta64(1), np.dtype("f4"), np.dtype(RECORD), np.float64, np.random.default_rng(1), np.random.default_rng(1).bit_generator,
+    np.timedelta64(1, "s"), np.dtype("f4"), np.dtype(RECORD), np.float64, np.random.default_rng(1), np.random.default_rng(1).bit_generator,
     np.polynomial.Polynomial([1.0, 2.0]), twice, numba.typed.List([1]), numba.typed.Dict.empty(types.unicode_type, types.float64[::1]), types.int64, types.float64[:],
 ]  # fmt: skip
 MADE = [
