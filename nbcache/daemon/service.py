@@ -17,6 +17,7 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.daemon import blame, history, interpreters, jobs, rebuilding, turns
@@ -69,6 +70,10 @@ MAX_FAILURES_SAID: Final = 1000
 """How many failures are logged in an hour; `nbcache status` and the history have them all."""
 REMEMBERED: Final = 10_000
 """How many files that can't be removed are known not to be looked at again."""
+AGAIN_SECONDS: Final = 1.0
+"""How often some of these are answered again: what kept them from being removed may be over [s]."""
+AGAIN: Final = 100
+"""How many of them in one turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +134,7 @@ class Service:
         self._intake = Intake(self._say_odd)
         self._room = turns.Room(self._jobs)
         self._ignored: dict[str, None] = {}
+        self._tried_again = 0.0
         self._wake = threading.Event()
         self._stopped = threading.Event()
         self._stopping = False
@@ -412,6 +418,7 @@ class Service:
         self._room = turns.Room(self._jobs)
         self._intake.turn(self.store.path, self.store.trust, self._offer)
         watch.follow(self._intake.drops)
+        self._answer_again()
 
     def _say_odd(self, name: str) -> None:
         self._sparing.warning("odd", "ignoring %s in the requests directory: it is not a user's directory", name)
@@ -494,6 +501,17 @@ class Service:
         self.meter.answered(path)
         if not spool.answer(path) or os.path.lexists(path):
             self._ignore(path)
+
+    def _answer_again(self) -> None:
+        """Answer some of what couldn't be answered: else whoever asked waits, and the request lies there for ever."""
+        now = time.monotonic()
+        if now - self._tried_again < AGAIN_SECONDS:
+            return
+        self._tried_again = now
+        for path in list(islice(self._ignored, AGAIN)):
+            # The next ones come first then.
+            del self._ignored[path]
+            self._answer_to(path)
 
     def _ignore(self, path: str) -> None:
         self.meter.forgotten(path)
