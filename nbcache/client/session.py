@@ -86,6 +86,8 @@ class ClientSession:
         """
         if not self.enabled:
             return None
+        if self._trials is not None and not len(self.frames):
+            self._trials.go_on()
         self._caveats = []
         found = self._load(owner, sig, target_context)
         self._warn()
@@ -417,7 +419,7 @@ class ClientSession:
         self._twins.pop(unit.key, None)
         self._usable = False
         for entry in self.store.find(unit.key, reasons.append):
-            if not entry.proven and self._is_condemned(entry):
+            if not entry.proven and self._is_condemned(entry, unit):
                 reasons.append(QUARANTINED)
                 continue
             try:
@@ -436,18 +438,20 @@ class ClientSession:
             self._last_reason = reason
         return None
 
-    def _is_condemned(self, entry: FoundEntry) -> bool:
+    def _is_condemned(self, entry: FoundEntry, unit: Unit | RuntimeUnit | WrapperUnit | None = None) -> bool:
         """Whether an entry that nobody is known to have used well is to be passed over; else it is put on trial."""
+        from nbcache.glue import calls
+
         if self._trials is None:
             from nbcache.client.trials import Trials
 
             self._trials = Trials(self.store)
-        if self._trials.condemned(entry):
+        called = not len(self.frames) and calls.is_called(getattr(unit, "owner", None))
+        if not self._trials.begin(entry, called=called):
             self._condemned.add(entry.header.key)
             function = entry.header.function
             logs.once(_log, logging.WARNING, "skipped an entry of %s because programs crashed with it", function)
             return True
-        self._trials.begin(entry)
         return False
 
     def _record(self, unit: Unit) -> None:
