@@ -118,7 +118,9 @@ def test_two_die_of_all_that_begin_at_once(main, place, count):
     assert at_once(main, store, 2) == 0
     spoil(store, "lib:f")
     before = usage.read(store)
-    assert at_once(main, store, count) == 2
+    # On a machine that is busy with so many, the others wait as long as it takes.
+    patient = {"NBCACHE_ON_MISS": "wait", "NBCACHE_WAIT_SECONDS": "300", "NBCACHE_WAIT_BUDGET": "3600"}
+    assert at_once(main, store, count, **patient) == 2
     assert "2 programs crashed when they first used lib:f" in doctor(store)
     # One of the others built it, and all of these used that.
     assert list(usage.read(store).since(before).builds_in("lib").values()) == [1]

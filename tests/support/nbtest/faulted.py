@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import json
 import os
 import shutil
@@ -38,10 +39,12 @@ LOOKED_AFTER = ("cold", "last")
 """The turns after which nothing fails any more: a process with that store is right then, and leaves nothing to be built."""
 HANGS_AFTER = 300.0
 """How long a program may take that plain Numba is done with in seconds, on a busy machine [s]."""
-SETTLED_AFTER = 60.0
+SETTLED_AFTER = 300.0
 """How long a daemon may take to be as it was once nothing fails any more [s]."""
 BURST = 2500
-"""So many calls of a daemon fail, then it is looked at."""
+"""So many calls of a daemon fail, then it is looked at,"""
+BURST_SECONDS = 15.0
+"""after so long at the latest [s]."""
 COMMANDS = (
     ["ls"], ["stats"], ["status"], ["verify"], ["doctor"], ["quarantine"], ["gc", "--max-size", "1TB"], ["config"],
     ["ls", "--json"], ["stats", "--json"], ["health"], ["metrics"],
@@ -100,18 +103,24 @@ class Program:
 class Ground:
     """A folder with nbcache as a wheel installs it, programs, and stores."""
 
-    def __init__(self, folder: Path) -> None:
-        """Compile the injector, and run each program without nbcache; skips where no call can be made to fail."""
+    def __init__(self, folder: Path, functions: int = FUNCTIONS, burst: int = BURST, seconds: float = BURST_SECONDS) -> None:
+        """Compile the injector, and run a program without nbcache; skips where no call can be made to fail."""
         self.folder = folder
+        self.burst = burst
+        self.seconds = seconds
         self.site = proc.installed(folder / "site")
         # What a wheel's .pth does, where none is read.
         shutil.copy(proc.ROOT / "nbcache/nbcache.pth", self.site / "sitecustomize.py")
         self.injector = injecting.compiled(folder)
         self._stores = 0
-        work = "".join(f"@njit\ndef f{n}(x):\n    return x + {n}\n" for n in range(FUNCTIONS))
-        call = "".join(f"print(work.f{n}(1))\n" for n in range(FUNCTIONS))
+        work = "".join(f"@njit\ndef f{n}(x):\n    return x + {n}\n" for n in range(functions))
+        call = "".join(f"print(work.f{n}(1))\n" for n in range(functions))
         self.functions = self._program("functions", f"from numba import njit\n{work}", f"import work\n{call}", "work")
-        self.kinds = self._program("kinds", kinds.LIB, kinds.MAIN, "lib")
+
+    @functools.cached_property
+    def kinds(self) -> Program:
+        """One with a function of each kind."""
+        return self._program("kinds", kinds.LIB, kinds.MAIN, "lib")
 
     def _program(self, name: str, module: str, main: str, called: str) -> Program:
         folder = self.folder / name
@@ -305,7 +314,7 @@ class Faulted:
 
     def round(self, chance: random.Random, error: int) -> Round:
         """Ask for everything while calls fail; then, when none fails, it has to be there."""
-        plan = self._ground.plan(chance, error, self.store, self.state, modules=1.0, left=BURST)
+        plan = self._ground.plan(chance, error, self.store, self.state, modules=1.0, left=self._ground.burst)
         round_ = Round("daemon", error, describe(plan))
         round_.modules = len(plan.broken) > 2
         said = len(self.log.read_text())
@@ -316,7 +325,7 @@ class Faulted:
             program = self._ground.functions
             if chance.random() < 0.3:
                 judge(round_, program, self._ground.run(program, self.store), "a client meanwhile: ")
-            deadline = time.monotonic() + 15
+            deadline = time.monotonic() + self._ground.seconds
             while time.monotonic() < deadline and self._injector.left and not self.gone:
                 self._ask()
                 time.sleep(0.2)
