@@ -88,7 +88,7 @@ def _load_client() -> None:
         from nbcache.client import hook
 
         hook.numba_imported()
-    except Exception as error:  # a package that is broken must not keep a program from importing Numba
+    except Exception as error:  # noqa: BLE001  a package that is broken must not keep a program from importing Numba
         tell("nbcache stays off: it can't be imported", error)
 
 
@@ -101,7 +101,7 @@ def extend() -> None:
         from nbcache.client import hook
 
         hook.init_extension()
-    except Exception as error:  # as above
+    except Exception as error:  # noqa: BLE001  as above
         tell("nbcache stays off: it can't be imported", error)
 
 

@@ -4,13 +4,14 @@ An entry whose code crashes at once is passed over after two crashes; but where 
 them would have begun before the first has crashed. So who is about to call one for the first time takes one of two
 *places*, and gives it back when the call is over: files in the user's own directory, ``v1/trials/<uid>/``::
 
-    <digest of the entry>.0  .1     under flock(2) while taken; "<pid> <its processor time then [s]>" until given back
-    <digest of the entry>.well      somebody got through: nobody takes places any more
+    <digest of the entry>.0  .1     under flock(2) while taken; "<pid> <its processor time then [s]>"
+    <digest of the entry>.well      what it is called when it is given back: nobody takes places any more
 
 The kernel gives back the place of a process that died, and then it isn't empty: so whoever takes it next looks at what
 crashed, after that crash was told. Each crash that is known costs a place, so no more than two die, however many begin
-at once. Who finds no place waits: until there is one, or until whoever has one has worked on for :data:`WORKED_SECONDS`; no
-longer than :data:`~nbcache.store.quarantine.WINDOW_SECONDS`, from which time on a crash isn't laid at its door either.
+at once. Who finds no place waits: until there is one, or until whoever has one has worked on for
+:data:`WORKED_SECONDS`; no longer than :data:`~nbcache.store.quarantine.WINDOW_SECONDS`, after which a crash isn't laid
+at its door either.
 
 Only for what is called right after it was loaded: what is compiled when a module is imported isn't, and nobody could
 give a place back.
@@ -45,7 +46,7 @@ class Gate:
         """*stem* is the path without what is told above; *high* moves a descriptor out of a program's way."""
         self._stem = stem
         self._high = high
-        self._taken: list[int] = []
+        self._taken: list[tuple[int, str]] = []
 
     def enter(self, crashes: Callable[[bool], int]) -> bool:
         """Wait for a place; return False if so many crashed meanwhile that there is none.
@@ -66,14 +67,11 @@ class Gate:
     def leave(self, *, well: bool) -> None:
         """Give the place back: through with it, or (in a forked child) without a word. Never raises."""
         taken, self._taken = self._taken, []
-        for fd in taken:
+        for fd, path in taken:
             with suppressed(OSError):
                 if well:
-                    os.ftruncate(fd, 0)
+                    os.rename(path, self._stem + _WELL)
                 os.close(fd)
-        if taken and well:
-            with suppressed(OSError):
-                os.close(os.open(self._stem + _WELL, _FLAGS, 0o600))
 
     def remove(self) -> None:
         """The entry is proven: nothing of this is needed any more."""
@@ -83,30 +81,33 @@ class Gate:
 
     def _try(self, crashes: Callable[[bool], int]) -> bool | None:
         """Whether there is a place, and will be any; None if nobody knows yet. Raises OSError, ValueError."""
-        taken: list[int] = []
-        busy = 0
+        taken: list[tuple[int, str]] = []
+        busy = known = 0
         try:
             for suffix in _PLACES:
-                fd = self._high(os.open(self._stem + suffix, _FLAGS, 0o600))
-                taken.append(fd)
+                path = self._stem + suffix
+                fd = self._high(os.open(path, _FLAGS, 0o600))
+                taken.append((fd, path))
                 try:
                     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     busy += _is_busy(fd)
-                    os.close(taken.pop())
-            known = crashes(any(os.fstat(fd).st_size for fd in taken))
+                    os.close(taken.pop()[0])
+                    continue
+                known = crashes(os.fstat(fd).st_size > 0)
+                if not known:
+                    break
             if known >= quarantine.CRASHES:
                 return False
+            # Where one crashed there may be one more, and nobody beside it.
             if busy + known >= quarantine.CRASHES:
                 return None
-            # Where one crashed, there may be one more, so nobody beside this one.
-            keep = len(_PLACES) if known else 1
-            self._taken, taken = taken[:keep], taken[keep:]
-            for fd in self._taken:
-                os.pwrite(fd, b"%d %.3f" % (os.getpid(), effort.processor_time(os.getpid(), children=False) or 0), 0)
+            self._taken, taken = taken, []
+            for fd, _path in self._taken:
+                os.pwrite(fd, b"%d %.3f" % (os.getpid(), time.process_time()), 0)
             return True
         finally:
-            for fd in taken:
+            for fd, _path in taken:
                 os.close(fd)
 
 

@@ -94,7 +94,7 @@ def _activate(environ: dict[str, str] | None = None) -> None:
             from nbcache.client import session
 
             session.activate(settings)
-    except Exception as raised:  # the cache must never be the reason that a program fails
+    except Exception as raised:  # noqa: BLE001  the cache must never be the reason that a program fails
         _let_pass(raised)
         _nbcache.tell("nbcache stays off: it failed to start", raised)
     else:
@@ -117,6 +117,6 @@ def _count(settings: Settings) -> None:
             )
             return
         truth.count_into(settings.count)
-    except Exception as raised:  # nor must counting
+    except Exception as raised:  # noqa: BLE001  nor must counting
         _let_pass(raised)
         _nbcache.tell("NBCACHE_COUNT: counting failed to start; compilations are not counted", raised)

@@ -50,7 +50,10 @@ class Trials:
         self._gates: dict[str, Gate] = {}
 
     def begin(self, entry: FoundEntry, *, called: bool) -> bool:
-        """Note that an entry is about to be used, and *called* at once; False if it is to be passed over. Never raises."""
+        """Note that an entry is about to be used, and *called* at once; False if it is to be passed over.
+
+        Never raises.
+        """
         if self._crashes(entry.digest) >= quarantine.CRASHES:
             return False
         with suppressed(OSError, ValueError):

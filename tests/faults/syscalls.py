@@ -25,7 +25,9 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "support"), str(Path(__file__).p
 from nbtest import faulted, injecting  # noqa: E402  its place comes first
 
 KINDS = ("wrong", "traceback", "said more", "hang", "lost", "fault")
-MEANING = "another output or status; a traceback; more than plain Numba says; too long; lost; a fault of nbcache in its log"
+MEANING = (
+    "another output or status; a traceback; more than plain Numba says; too long; lost; a fault of nbcache in its log"
+)
 
 
 class Tally:
@@ -57,7 +59,11 @@ class Tally:
         """On a terminal, how far it is."""
         if sys.stdout.isatty():
             seconds = time.monotonic() - self._begun
-            print(f"\r\033[K{self.total} of {self.wanted}, {seconds:.0f} s, {sum(self.bad.values())} bad", end="", flush=True)
+            print(
+                f"\r\033[K{self.total} of {self.wanted}, {seconds:.0f} s, {sum(self.bad.values())} bad",
+                end="",
+                flush=True,
+            )
 
     @staticmethod
     def _say(text: str) -> None:
@@ -82,7 +88,9 @@ class Tally:
 
     def _of(self, who):
         # What a daemon's interpreters and jobs did is the daemon's.
-        return [(key, count) for key, count in self.failed.items() if key[0] == who or (key[0], who) == ("job", "daemon")]
+        return [
+            (key, count) for key, count in self.failed.items() if key[0] == who or (key[0], who) == ("job", "daemon")
+        ]
 
 
 def keep(round_, folder, number):

@@ -103,7 +103,9 @@ class Program:
 class Ground:
     """A folder with nbcache as a wheel installs it, programs, and stores."""
 
-    def __init__(self, folder: Path, functions: int = FUNCTIONS, burst: int = BURST, seconds: float = BURST_SECONDS) -> None:
+    def __init__(
+        self, folder: Path, functions: int = FUNCTIONS, burst: int = BURST, seconds: float = BURST_SECONDS
+    ) -> None:
         """Compile the injector, and run a program without nbcache; skips where no call can be made to fail."""
         self.folder = folder
         self.burst = burst
@@ -378,7 +380,9 @@ class Faulted:
                 round_.blame("lost", f"{len(keys - there)} requests came to nothing: {reasons[:2]}")
                 return
             if time.monotonic() > deadline:
-                round_.blame("hang", f"{waiting} requests wait, {len(keys - there)} entries are missing, {self._heartbeat()}")
+                round_.blame(
+                    "hang", f"{waiting} requests wait, {len(keys - there)} entries are missing, {self._heartbeat()}"
+                )
                 return
             time.sleep(0.2)
         if self.gone:
