@@ -354,7 +354,7 @@ class ClientSession:
                 unit.stands_for(owed)
         return unit
 
-    def _find(self, unit: Unit, target_context: Any) -> Any | None:
+    def _find(self, unit: Unit, target_context: Any, *, waited: bool = False) -> Any | None:
         from nbcache.glue import artifacts
 
         library = self._libraries.get(unit.key)
@@ -374,7 +374,7 @@ class ClientSession:
             self._hit(unit, fields, entry.header.compile_seconds)
             return cres
 
-        return self._first(unit, load)
+        return self._first(unit, load, waited=waited)
 
     def _other(self, key: str, build: str) -> Callable[[str], bytes | None] | None:
         """Access to the entry of one particular build, which something that is loaded calls."""
@@ -408,7 +408,9 @@ class ClientSession:
             effects.remember(unit.owner, unit.args, lambda: resolved(unit, uses))
         self._caveats = caveats
 
-    def _first(self, unit: Unit | RuntimeUnit | WrapperUnit, load: Callable[[FoundEntry], Any]) -> Any | None:
+    def _first(
+        self, unit: Unit | RuntimeUnit | WrapperUnit, load: Callable[[FoundEntry], Any], *, waited: bool = False
+    ) -> Any | None:
         """What *load* makes of the first variant of the unit's key that can be used here."""
         from nbcache.glue.artifacts import InUse, Unloadable
 
@@ -419,7 +421,7 @@ class ClientSession:
         self._twins.pop(unit.key, None)
         self._usable = False
         for entry in self.store.find(unit.key, reasons.append):
-            if not entry.proven and self._is_condemned(entry, unit):
+            if not entry.proven and self._is_condemned(entry, None if waited else unit):
                 reasons.append(QUARANTINED)
                 continue
             try:
@@ -439,7 +441,11 @@ class ClientSession:
         return None
 
     def _is_condemned(self, entry: FoundEntry, unit: Unit | RuntimeUnit | WrapperUnit | None = None) -> bool:
-        """Whether an entry that nobody is known to have used well is to be passed over; else it is put on trial."""
+        """Whether an entry that nobody is known to have used well is to be passed over; else it is put on trial.
+
+        What was *waited* for was built just now: the *unit* isn't said then, and nobody waits for a place once more,
+        least of all with the lease that others wait for.
+        """
         from nbcache.glue import calls
 
         if self._trials is None:
@@ -475,7 +481,7 @@ class ClientSession:
 
             self._others = Others(self.settings, self.store, self.counters)
         return self._others.find(
-            unit, lambda: self._find(unit, target_context), self.frames.on_close, is_there=self._usable
+            unit, lambda: self._find(unit, target_context, waited=True), self.frames.on_close, is_there=self._usable
         )
 
     # -- publishing ------------------------------------------------------------------------------

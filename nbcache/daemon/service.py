@@ -610,6 +610,8 @@ class Service:
         except BaseException as error:  # noqa: BLE001  another executor may raise what it likes
             reason = f"{type(error).__name__}: {error}"
             to_blame = blame.of(error)
+        if reason is not None and blame.tells_scarcity(reason):
+            to_blame = blame.RESOURCES
         self._finish(job, reason, to_blame)
 
     def _finish(self, job: Job, reason: str | None, to_blame: str = blame.FUNCTION) -> None:

@@ -338,8 +338,10 @@ class Faulted:
             round_.blame("lost", f"{len(lost)} of {len(kept)} entries")
         self._ground.verify(round_, self.store)
         text = self.log.read_text()[said:]
-        if "Traceback" in text:
-            round_.blame("traceback", text[text.index("Traceback") :][:1500])
+        # What an interpreter says that can't even be started is told, line by line.
+        own = "\n".join(line for line in text.splitlines() if " says: " not in line)
+        if "Traceback" in own:
+            round_.blame("traceback", own[own.index("Traceback") :][:1500])
         round_.look_through(self.log, said)
         return round_
 
