@@ -265,4 +265,4 @@ def test_strangers_directories_are_not_all_listed(root, monkeypatch):
         os.mkdir(f"{root}/v1/requests/{number + 5000}")
         os.mkdir(f"{root}/v1/requests/{os.geteuid()}-{number:08x}")
     assert len(spool.scan(root, TRUST)) == 1
-    assert len(list(drops.names(root, "v1/requests", TRUST))) == len(TRUST.uids) + 5
+    assert len(list(drops._names(root, "v1/requests", TRUST))) == len(TRUST.uids) + 5
