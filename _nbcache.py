@@ -117,7 +117,8 @@ def tell(what: str, error: Exception) -> None:
         log = logging.getLogger("nbcache")
         # Its text may hold anything, and what makes it printable may be what can't be imported.
         text = str(error).encode("unicode_escape").decode("ascii")
-        log.warning("%s (%s: %s)", what, type(error).__name__, text)
+        line = f"{what} ({type(error).__name__}: {text})"
+        log.warning("%s", line)
         log.debug("%s", what, exc_info=error)
 
 
