@@ -459,7 +459,10 @@ class Service:
         if isinstance(request, spool.Rejected):
             self._reject(waiting, request.reason)
         elif job is not None:
-            job.paths.add(waiting.path)
+            # What comes of another user's request is an answer to this one only if the same would be done for it.
+            # Otherwise it waits: it is settled when that one is, or tried then.
+            if request.uid == job.request.uid or request.scope == job.request.scope:
+                job.paths.add(waiting.path)
         elif age > spool.MAX_AGE:
             self._reject(waiting, "it is older than a day")
         elif self._is_settled(request):
@@ -627,7 +630,9 @@ class Service:
         else:
             self._failures_said.warning(request.key, "could not build %s: %s", what, reason)
             if to_blame != blame.RESOURCES:
-                scope = request.scope if to_blame == blame.ENVIRONMENT else ""
+                # What is said of a function, a job has said, which runs what its user likes: to others that is no word.
+                own = request.uid in {0, os.geteuid()}
+                scope = "" if to_blame == blame.FUNCTION and own else request.scope
                 spool.failed(self.store.path, request, reason, job.attempts, scope=scope)
                 self._failures_grew = True
             self.catalogue.failure(request.key, what, reason)
