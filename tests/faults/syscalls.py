@@ -111,7 +111,7 @@ def main():
     seed = random.randrange(1 << 32) if args.seed is None else args.seed
     print(f"seed {seed}", flush=True)
     tally = Tally(args.count)
-    with tempfile.TemporaryDirectory(prefix="nbcache-syscalls-") as name:
+    with tempfile.TemporaryDirectory(prefix="nbcache-syscalls-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o755)
         ground = faulted.Ground(folder)
