@@ -88,10 +88,38 @@ def _load_client() -> None:
         from nbcache.client import hook
 
         hook.numba_imported()
-    except Exception:  # a package that is broken must not keep a program from importing Numba
+    except Exception as error:  # noqa: BLE001  a package that is broken must not keep a program from importing Numba
+        tell("nbcache stays off: it can't be imported", error)
+
+
+def extend() -> None:
+    """Numba's own extension point (``numba_extensions``): the way in where no ``.pth`` is processed.
+
+    Numba warns of an extension that can't be imported, so it is this module that it imports.
+    """
+    try:
+        from nbcache.client import hook
+
+        hook.init_extension()
+    except Exception as error:  # noqa: BLE001  as above
+        tell("nbcache stays off: it can't be imported", error)
+
+
+_told: "set[str]" = set()
+
+
+def tell(what: str, error: Exception) -> None:
+    """Say in one line, once, what doesn't work and why: a traceback in a program's output would pass for its own."""
+    if what not in _told:
+        _told.add(what)
         import logging
 
-        logging.getLogger("nbcache").warning("nbcache stays off: it can't be imported", exc_info=True)
+        log = logging.getLogger("nbcache")
+        # Its text may hold anything, and what makes it printable may be what can't be imported.
+        text = str(error).encode("unicode_escape").decode("ascii")
+        line = f"{what} ({type(error).__name__}: {text})"
+        log.warning("%s", line)
+        log.debug("%s", what, exc_info=error)
 
 
 class _NumbaFinder:

@@ -8,6 +8,14 @@ Every exception can be pickled (the daemon's workers send them home) and carries
 
 from __future__ import annotations
 
+import errno
+from typing import Final
+
+PASSING: Final = frozenset(
+    {errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN, errno.ETIMEDOUT}
+)
+"""What system calls answer that says nothing of the file in question: the next attempt may find it as it should be."""
+
 
 class NbcacheError(Exception):
     """Something in nbcache failed. The base of all others."""

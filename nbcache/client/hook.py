@@ -37,7 +37,7 @@ def disarm() -> None:
 
 
 def init_extension() -> None:
-    """Numba's own extension point (``numba_extensions``): the way in where no ``.pth`` is processed."""
+    """Numba is about to compile, and nobody may have noticed that it was imported: see `_nbcache.extend`."""
     import os
 
     # It comes with the first compilation, which may be after somebody switched the cache off.
@@ -95,11 +95,9 @@ def _activate(environ: dict[str, str] | None = None) -> None:
             from nbcache.client import activation
 
             activation.activate(settings)
-    except Exception as raised:  # the cache must never be the reason that a program fails
+    except Exception as raised:  # noqa: BLE001  the cache must never be the reason that a program fails
         _let_pass(raised)
-        import logging
-
-        logging.getLogger("nbcache").warning("nbcache stays off: it failed to start", exc_info=True)
+        _nbcache.tell("nbcache stays off: it failed to start", raised)
     else:
         _count(settings)
 
@@ -120,10 +118,6 @@ def _count(settings: Settings) -> None:
             )
             return
         truth.count_into(settings.count)
-    except Exception as raised:  # nor must counting
+    except Exception as raised:  # noqa: BLE001  nor must counting
         _let_pass(raised)
-        import logging
-
-        logging.getLogger("nbcache").warning(
-            "NBCACHE_COUNT: counting failed to start; compilations are not counted", exc_info=True
-        )
+        _nbcache.tell("NBCACHE_COUNT: counting failed to start; compilations are not counted", raised)

@@ -81,8 +81,8 @@ class Lookup:
         self._recache = recache
         self._trials: Trials | None = None
 
-    def overload(self, unit: Unit, target_context: Any) -> Found:
-        """A CompileResult or LiteralsRequested for a unit."""
+    def overload(self, unit: Unit, target_context: Any, *, waited: bool = False) -> Found:
+        """A CompileResult or LiteralsRequested for a unit; *waited*: others are known to have built it just now."""
         from nbcache.glue.entries import load, meta
 
         library = self.libraries.get(unit.key)
@@ -101,7 +101,7 @@ class Lookup:
             caveats.extend(self._accept(unit, fields, entry.header.compile_seconds))
             return cres
 
-        found = self._first(unit, take)
+        found = self._first(unit, take, waited=waited)
         found.caveats = caveats
         return found
 
@@ -119,6 +119,11 @@ class Lookup:
             self._counters.miss(found.reason)
         return found
 
+    def go_on(self) -> None:
+        """The program asks for something more: what it called before is over."""
+        if self._trials is not None and not len(self._frames):
+            self._trials.go_on()
+
     def finish(self) -> None:
         """The process ends well."""
         if self._trials is not None:
@@ -130,7 +135,9 @@ class Lookup:
         entries = (entry for entry in self._store.find(key) if entry.header.build == build)
         return next((entry.section for entry in entries if entry.proven or not self._is_condemned(entry)), None)
 
-    def _first(self, unit: Unit | RuntimeUnit | WrapperUnit, take: Callable[[FoundEntry], Any]) -> Found:
+    def _first(
+        self, unit: Unit | RuntimeUnit | WrapperUnit, take: Callable[[FoundEntry], Any], *, waited: bool = False
+    ) -> Found:
         """What *take* makes of the first variant of the unit's key that can be used here."""
         from nbcache.glue.entries.verdicts import InUse, Unloadable
 
@@ -140,7 +147,7 @@ class Lookup:
         rejected: list[str] = []
         self.twins.pop(unit.key, None)
         for entry in self._store.find(unit.key, rejected.append):
-            if not entry.proven and self._is_condemned(entry):
+            if not entry.proven and self._is_condemned(entry, None if waited else unit):
                 rejected.append(reasons.QUARANTINED)
                 continue
             try:
@@ -160,18 +167,24 @@ class Lookup:
             found.reason = reason
         return found
 
-    def _is_condemned(self, entry: FoundEntry) -> bool:
-        """Whether an entry that nobody is known to have used well is to be passed over; else it is put on trial."""
+    def _is_condemned(self, entry: FoundEntry, unit: Unit | RuntimeUnit | WrapperUnit | None = None) -> bool:
+        """Whether an entry that nobody is known to have used well is to be passed over; else it is put on trial.
+
+        What was *waited* for was built just now: the *unit* isn't said then, and nobody waits for a place once more,
+        least of all with the lease that others wait for.
+        """
+        from nbcache.glue import calls
+
         if self._trials is None:
             from nbcache.client.trials import Trials
 
             self._trials = Trials(self._store)
-        if self._trials.condemned(entry):
+        called = not len(self._frames) and calls.is_called(getattr(unit, "owner", None))
+        if not self._trials.begin(entry, called=called):
             self.condemned.add(entry.header.key)
             function = entry.header.function
             logs.once(_log, logging.WARNING, "skipped an entry of %s because programs crashed with it", function)
             return True
-        self._trials.begin(entry)
         return False
 
     def _accept(self, unit: Unit, fields: dict[str, Any], seconds: float) -> list[tuple[Any, ...]]:

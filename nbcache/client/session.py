@@ -80,6 +80,7 @@ class ClientSession:
         """
         if not self.enabled:
             return None
+        self._lookup.go_on()
         found, unit = None, None
         try:
             unit = self._identify(owner, sig)
@@ -122,7 +123,7 @@ class ClientSession:
             self._others = Others(self.settings, self.store, self.counters)
 
         def look_up() -> Found | None:
-            found = self._lookup.overload(unit, target_context)
+            found = self._lookup.overload(unit, target_context, waited=True)
             return None if found.result is None else found
 
         return self._others.find(unit, look_up, self.frames.on_close, is_there=missed.is_usable) or missed

@@ -11,9 +11,11 @@ import faulthandler
 import fcntl
 import os
 import resource
+import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from nbcache.client.gate import Gate
 from nbcache.passing import suppressed
 from nbcache.plain import one_line
 from nbcache.store import atomic, drops, layout, quarantine
@@ -44,31 +46,59 @@ class Trials:
         self._crash = -1
         self._stem = ""
         self._noted: dict[str, str] = {}
+        self._inside: dict[int, Gate] = {}
+        """By thread, what it calls for the first time now."""
+        self._gates: dict[str, Gate] = {}
 
-    def condemned(self, entry: FoundEntry) -> bool:
-        """Whether an entry is to be passed over."""
-        now = time.monotonic()
-        if now - self._looked >= LOOK_SECONDS:
-            self._looked = now
-            self._suspects = quarantine.read(self._store.path, self._store.trust)
-        suspect = self._suspects.get(entry.digest)
-        return suspect is not None and suspect.condemned
+    def begin(self, entry: FoundEntry, *, called: bool) -> bool:
+        """Note that an entry is about to be used, and *called* at once; False if it is to be passed over.
 
-    def begin(self, entry: FoundEntry) -> None:
-        """Note that an entry is about to be used. Never raises."""
+        Never raises.
+        """
+        if self._crashes(entry.digest) >= quarantine.CRASHES:
+            return False
         with suppressed(OSError, ValueError):
             if self._pid != os.getpid():
                 self._open()
             if self._keys >= 0 and entry.digest not in self._noted:
+                if called and not self._enter(entry.digest):
+                    return False
                 name = one_line(entry.header.function)[:200]
                 line = f"{entry.digest} {entry.header.key} {time.time():.3f} {name}\n"
                 os.write(self._keys, line.encode("utf-8", "replace"))
                 self._noted[entry.digest] = entry.path
+        return True
+
+    def go_on(self) -> None:
+        """This thread is through with what it called first. Never raises."""
+        thread = threading.get_ident()
+        if self._pid == os.getpid() and thread in self._inside:
+            self._inside.pop(thread).leave(well=True)
+
+    def _crashes(self, digest: str, look: bool = False) -> int:
+        """How many processes crashed with an entry."""
+        now = time.monotonic()
+        if look or now - self._looked >= LOOK_SECONDS:
+            self._looked = now
+            self._suspects = quarantine.read(self._store.path, self._store.trust)
+        suspect = self._suspects.get(digest)
+        return 0 if suspect is None else suspect.crashes
+
+    def _enter(self, digest: str) -> bool:
+        """Wait for a place among those who call this entry first; False if it turned out to crash."""
+        self.go_on()
+        gate = Gate(f"{os.path.dirname(self._stem)}/{digest}", _high)
+        if not gate.enter(lambda look: self._crashes(digest, look)):
+            return False
+        self._gates[digest] = self._inside[threading.get_ident()] = gate
+        return True
 
     def finish(self) -> None:
         """The process ends well: nothing that it used is to blame for anything. Never raises."""
         if self._pid != os.getpid() or self._keys < 0:
             return
+        for gate in self._inside.values():
+            gate.leave(well=True)
         with suppressed(OSError, ValueError):
             faulthandler.disable()
             # A forked child may have crashed.
@@ -80,11 +110,15 @@ class Trials:
                 for suffix in (CRASH, KEYS):
                     os.unlink(self._stem + suffix)
                 for digest, path in list(self._noted.items())[:MAX_PROVEN]:
-                    quarantine.approve(path, digest)
+                    if quarantine.approve(path, digest) and digest in self._gates:
+                        self._gates[digest].remove()
 
     def _open(self) -> None:
         """Begin to note. In a forked child too: what its parent noted is its parent's. Raises OSError."""
         inherited, self._pid, self._keys, self._noted = self._keys >= 0, os.getpid(), -1, {}
+        places, self._inside, self._gates = self._inside, {}, {}
+        for gate in places.values():
+            gate.leave(well=False)
         # Whoever has fatal errors told elsewhere wants them there.
         if faulthandler.is_enabled() and not inherited:
             return

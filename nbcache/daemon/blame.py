@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from typing import Any, Final
 
 FUNCTION: Final = "function"
@@ -25,6 +26,14 @@ def of(error: BaseException | None, otherwise: str = FUNCTION) -> str:
             return RESOURCES
         error = error.__cause__ or error.__context__
     return otherwise
+
+
+def tells_scarcity(reason: str) -> bool:
+    """Whether the words that are left of an error are about a lack of resources.
+
+    An interpreter that can't open its own modules, or a job that can't, leaves no more than its last line.
+    """
+    return any(os.strerror(number) in reason for number in _SCARCE)
 
 
 def read(result: Any) -> tuple[str, str | None]:

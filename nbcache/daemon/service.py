@@ -17,6 +17,7 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.daemon import blame, history, interpreters, jobs, rebuilding, turns
@@ -69,6 +70,10 @@ MAX_FAILURES_SAID: Final = 1000
 """How many failures are logged in an hour; `nbcache status` and the history have them all."""
 REMEMBERED: Final = 10_000
 """How many files that can't be removed are known not to be looked at again."""
+AGAIN_SECONDS: Final = 1.0
+"""How often some of these are answered again: what kept them from being removed may be over [s]."""
+AGAIN: Final = 100
+"""How many of them in one turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +134,7 @@ class Service:
         self._intake = Intake(self._say_odd)
         self._room = turns.Room(self._jobs)
         self._ignored: dict[str, None] = {}
+        self._tried_again = 0.0
         self._wake = threading.Event()
         self._stopped = threading.Event()
         self._stopping = False
@@ -412,6 +418,7 @@ class Service:
         self._room = turns.Room(self._jobs)
         self._intake.turn(self.store.path, self.store.trust, self._offer)
         watch.follow(self._intake.drops)
+        self._answer_again()
 
     def _say_odd(self, name: str) -> None:
         self._sparing.warning("odd", "ignoring %s in the requests directory: it is not a user's directory", name)
@@ -452,7 +459,10 @@ class Service:
         if isinstance(request, spool.Rejected):
             self._reject(waiting, request.reason)
         elif job is not None:
-            job.paths.add(waiting.path)
+            # What comes of another user's request is an answer to this one only if the same would be done for it.
+            # Otherwise it waits: it is settled when that one is, or tried then.
+            if request.uid == job.request.uid or request.scope == job.request.scope:
+                job.paths.add(waiting.path)
         elif age > spool.MAX_AGE:
             self._reject(waiting, "it is older than a day")
         elif self._is_settled(request):
@@ -494,6 +504,17 @@ class Service:
         self.meter.answered(path)
         if not spool.answer(path) or os.path.lexists(path):
             self._ignore(path)
+
+    def _answer_again(self) -> None:
+        """Answer some of what couldn't be answered: else whoever asked waits, and the request lies there for ever."""
+        now = time.monotonic()
+        if now - self._tried_again < AGAIN_SECONDS:
+            return
+        self._tried_again = now
+        for path in list(islice(self._ignored, AGAIN)):
+            # The next ones come first then.
+            del self._ignored[path]
+            self._answer_to(path)
 
     def _ignore(self, path: str) -> None:
         self.meter.forgotten(path)
@@ -592,6 +613,8 @@ class Service:
         except BaseException as error:  # noqa: BLE001  another executor may raise what it likes
             reason = f"{type(error).__name__}: {error}"
             to_blame = blame.of(error)
+        if reason is not None and blame.tells_scarcity(reason):
+            to_blame = blame.RESOURCES
         self._finish(job, reason, to_blame)
 
     def _finish(self, job: Job, reason: str | None, to_blame: str = blame.FUNCTION) -> None:
@@ -607,7 +630,9 @@ class Service:
         else:
             self._failures_said.warning(request.key, "could not build %s: %s", what, reason)
             if to_blame != blame.RESOURCES:
-                scope = request.scope if to_blame == blame.ENVIRONMENT else ""
+                # What is said of a function, a job has said, which runs what its user likes: to others that is no word.
+                own = request.uid in {0, os.geteuid()}
+                scope = "" if to_blame == blame.FUNCTION and own else request.scope
                 spool.failed(self.store.path, request, reason, job.attempts, scope=scope)
                 self._failures_grew = True
             self.catalogue.failure(request.key, what, reason)

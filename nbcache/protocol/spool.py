@@ -35,6 +35,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from nbcache.errors import PASSING
 from nbcache.passing import let_pass, suppressed
 from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError
@@ -148,7 +149,9 @@ def withdraw(path: str) -> None:
 
 def answer(path: str) -> bool:
     """Let whoever asked know that there is nothing to wait for any more; return whether they will."""
-    if folders.remove(path) or not os.path.lexists(path):
+    if folders.remove(path):
+        return True
+    if not os.path.lexists(path) or is_answered(path):
         return True
     with suppressed(OSError):
         atomic.write_file(_answer_to(path), b"", durable=False)
@@ -182,7 +185,7 @@ def scan(root: str, trust: Trust, most: int = MAX_SCANNED) -> list[Waiting]:
 
 
 def take(waiting: Waiting, trust: Trust) -> Request | Rejected | None:
-    """Read a file of the spool; None if it is gone."""
+    """Read a file of the spool; None if it is gone, or if there is no saying now: it stays, and is looked at again."""
     directory, _, name = waiting.path.rpartition("/")
     root, _, drop = directory.rpartition(f"/{layout.REQUESTS}/")
     folder = drops.opened(root, layout.REQUESTS, drop, trust)
@@ -195,24 +198,24 @@ def take(waiting: Waiting, trust: Trust) -> Request | Rejected | None:
             return None
         except OSError as error:
             let_pass(error)
-            return Rejected(f"it can't be opened: {error.strerror or error}")
+            return None if error.errno in PASSING else Rejected(f"it can't be opened: {error.strerror or error}")
         try:
-            return _read(fd, waiting, folder.status.st_uid, trust)
+            return _read(fd, waiting, folder, trust)
         finally:
             os.close(fd)
 
 
-def _read(fd: int, waiting: Waiting, uid: int, trust: Trust) -> Request | Rejected:
+def _read(fd: int, waiting: Waiting, folder: Folder, trust: Trust) -> Request | Rejected | None:
     try:
         status = os.fstat(fd)
-        problem = _problem(status, fd, uid, trust)
+        problem = _problem(status, fd, folder.status.st_uid, trust)
         if problem is not None:
             return Rejected(problem)
         read = requests.read(bounded.read_up_to(fd, requests.MAX_REQUEST + 1))
         request = replace(read, uid=status.st_uid)
     except OSError as error:
         let_pass(error)
-        return Rejected(f"it can't be read: {error.strerror or error}")
+        return None if error.errno in PASSING else Rejected(f"it can't be read: {error.strerror or error}")
     except BadRequestError as error:
         return Rejected(str(error))
     if not waiting.name.endswith(SUFFIX) or waiting.key != request.key:

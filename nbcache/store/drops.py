@@ -84,8 +84,9 @@ def opened(root: str, where: str, name: str, trust: Trust) -> Folder | None:
     except OSError as raised:
         let_pass(raised)
         return None
-    status = folder.status
-    if owner(name, status) in trust.uids and trust.writers_problem(status, folder.fileno()) is None:
-        return folder
+    with suppressed(OSError):
+        status = folder.status
+        if owner(name, status) in trust.uids and trust.writers_problem(status, folder.fileno()) is None:
+            return folder
     folder.close()
     return None

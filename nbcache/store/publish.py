@@ -9,6 +9,7 @@ writers of one variant leave one.
 from __future__ import annotations
 
 import errno
+import math
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -38,6 +39,10 @@ _REASONS: Final = {
     errno.ENOENT: "the store is gone and can't be made again",
     errno.ENOTDIR: "the store is gone and can't be made again",
 }
+_NO_FILE: Final = frozenset({errno.ELOOP, errno.ENXIO})
+"""What opening a link, or a socket, is answered with."""
+_UNKNOWN: Final = (True, False, math.inf)
+"""What can't be looked at now may be whole: it is taken for another variant, and makes room for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +140,8 @@ def _choose(stem: str, trust: Trust, header: Header) -> _Slot:
     if unusable is not None:
         return unusable
     assert oldest is not None  # every slot was valid
+    if oldest[0] == math.inf:
+        raise OSError(errno.EIO, "what is there can't be read")
     return oldest[1]
 
 
@@ -146,16 +153,21 @@ def _look(path: str, trust: Trust, header: Header) -> tuple[bool, bool, float] |
         return None
     except OSError as raised:
         let_pass(raised)
-        return False, False, 0.0
+        return (False, False, 0.0) if raised.errno in _NO_FILE else _UNKNOWN
     try:
         status = os.fstat(fd)
-        found = entry.examine(fd) if trust.allows(status, fd) else entry.UNREADABLE
+        found = entry.examine_open(fd, status.st_size) if trust.allows(status, fd) else entry.UNREADABLE
         if isinstance(found, str) or found.header.key != header.key:
             return False, False, status.st_mtime
         same = found.header.guard == header.guard
         # Only for this variant: others are left alone whatever they are like inside.
         valid = not same or all(found.section(name) is not None for name in found.section_sizes)
         return valid, same, status.st_mtime
+    except OSError as raised:
+        let_pass(raised)
+        return _UNKNOWN
+    except ValueError:
+        return False, False, status.st_mtime
     finally:
         os.close(fd)
 

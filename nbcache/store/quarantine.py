@@ -77,8 +77,8 @@ def read(root: str, trust: Trust) -> dict[str, Suspect]:
     return found
 
 
-def approve(path: str, digest: str) -> None:
-    """Say of an entry that it was used well, if it is one's own and still the same. Never raises."""
+def approve(path: str, digest: str) -> bool:
+    """Say of an entry that it was used well, if it is one's own and still the same; return whether. Never raises."""
     with suppressed(OSError):
         fd = os.open(path, OPEN_FLAGS)
         try:
@@ -86,8 +86,10 @@ def approve(path: str, digest: str) -> None:
             same = os.pread(fd, DIGEST_SIZE, DIGEST_OFFSET).hex() == digest
             if same and status.st_uid == os.geteuid() and stat.S_ISREG(status.st_mode):
                 os.fchmod(fd, stat.S_IMODE(status.st_mode) | PROVEN)
+                return True
         finally:
             os.close(fd)
+    return False
 
 
 def clear(root: str, trust: Trust, digests: set[str] | None = None) -> int:

@@ -16,6 +16,7 @@ from nbcache import config
 from nbcache.client import logs
 from nbcache.daemon import service, sparing
 from nbcache.daemon.notify import Notifier
+from nbcache.protocol import spool
 from nbcache.protocol.requests import Request
 
 KEY = "ab" * 32
@@ -240,6 +241,27 @@ def test_a_fault_over_a_request_ends_that_request_alone(tmp_path, caplog):
     assert said.getMessage() == "internal error while handling no_such_module:f: Odd: no\\x1b[31m pool\\n2026 forged"
     assert not os.listdir(store / "v1/failed")
     assert not os.listdir(store / "v1/leases")
+
+
+def test_what_can_not_be_answered_is_answered_later(tmp_path, monkeypatch):
+    """A filesystem that takes no change for a while: a request that was done with then doesn't lie there for ever."""
+    store, broken = tmp_path / "store", threading.Event()
+    (store / "v1/requests").mkdir(parents=True)
+    answer = spool.answer
+    monkeypatch.setattr(spool, "answer", lambda path: answer(path) if not broken.is_set() else False)
+    settings = config.Settings(dir=str(store))
+    running = service.Service(settings, service.Options(state=str(tmp_path / "state")), lambda: settings)
+    thread = threading.Thread(target=running.run, args=(Notifier({}),))
+    broken.set()
+    thread.start()
+    try:
+        path = put(store, b"no request")
+        daemons.wait_for(lambda: daemons.failures(store))
+        broken.clear()
+        daemons.wait_for(lambda: not path.exists())
+    finally:
+        running.stop()
+        thread.join(60)
 
 
 def test_a_store_s_directories_that_are_links(tmp_path):

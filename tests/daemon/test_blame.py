@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import errno
 import shutil
+import sys
+import threading
+from concurrent.futures import Executor, Future
+from pathlib import Path
 
 import pytest
 from nbtest import daemons, proc
 
-from nbcache.daemon import blame
+from nbcache import config
+from nbcache.daemon import blame, pool, service
+from nbcache.daemon.notify import Notifier
+from nbcache.protocol import spool
+from nbcache.protocol.requests import Request
+
+REQUEST = Request(
+    key="ab" * 32, kind="dispatcher", function="gone:f", signature="(int64)", types={"version": 1}, source="0" * 32,
+    value=None, modules=(), path=("/nowhere",), interpreter=sys.executable, settings={}, toolchain="", components=(),
+    created=1.0, host="host", pid=1,
+)  # fmt: skip
 
 LIB = """
 import os, sys
@@ -80,6 +94,42 @@ def test_an_interpreter_that_does_not_start_is_its_users_business(place):
         assert "is not requested" not in ask(main, store)
         assert "built lib:f" in daemon.log
         assert daemon.stop() == 0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pool.InterpreterError("the interpreter ended: OSError: [Errno 24] Too many open files: '/x'"),
+        pool.CrashError("no job can be begun: Too many open files"),
+        pool.JobError("UntrustedError: the module x can't be read: Too many open files"),
+    ],
+)
+def test_what_is_left_of_an_error_are_its_last_words(tmp_path, error):
+    """Of an interpreter that couldn't open its own modules, say. It failed here as well as for whoever asks next."""
+
+    class Workers(Executor):
+        closed = False
+
+        def submit(self, *_args, **_more):
+            future = Future()
+            future.set_exception(error)
+            return future
+
+    class Service(service.Service):
+        def _make_pool(self, _interpreter, _settings):
+            return Workers()
+
+    settings = config.Settings(dir=str(tmp_path / "store"))
+    running = Service(settings, service.Options(state=str(tmp_path / "state")), lambda: settings)
+    path = Path(spool.submit(running.store.path, REQUEST))
+    thread = threading.Thread(target=running.run, args=(Notifier({}),))
+    thread.start()
+    try:
+        daemons.wait_for(lambda: not path.exists())
+        assert daemons.failures(tmp_path / "store") == []
+    finally:
+        running.stop()
+        thread.join(60)
 
 
 def test_what_led_to_an_error_counts():

@@ -5,6 +5,7 @@ They try to write where they have no business, to answer for others, to wedge wh
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -17,7 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from nbtest import daemons, proc
+from nbtest import daemons, proc, users
+
+from nbcache.protocol import requests, spool
 
 WORKER = "import sys\nif not sys.argv[0].endswith('main.py'):\n"
 BODY = "\nfrom numba import njit\n@njit\ndef f(x):\n    return x * {k} + 1\n"
@@ -576,6 +579,53 @@ def test_what_one_user_asks_for_replaces_nothing_of_another_s(place):
         assert 54321 in {line["asked"] for line in lines}
         shown = json.loads(proc.run(["-m", "nbcache", "show", "--json", added[0]["key"]], store).stdout)["entries"]
         assert [each["extra"]["asked"] for each in shown] == [0]
+        assert daemon.stop() == 0
+
+
+LIES = {
+    "crashes": "os._exit(3)",
+    "says that it fails": "from nbcache.daemon import worker\n    "
+    "worker._current.link.say({'result': ['function', 'it does not compile']})\n    os._exit(0)",
+    "says that it is done": "from nbcache.daemon import worker\n    worker._current.link.say({'result': None})\n    os._exit(0)",
+}
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes two other users")
+@pytest.mark.parametrize("how", LIES)
+def test_two_users_requests_for_one_key(place, how):
+    """The one's job can't answer for the other's, nor keep him from asking: a key is nobody's own."""
+    python = proc.interpreter_for(54321)
+    if python is None:
+        pytest.skip("no interpreter that an unprivileged user may execute")
+    store, packages = place / "store", proc.packages()
+    main, expected = write(place, "good")
+    # What the other one asks for under the same key, from a module of his own.
+    bad = place / "bad"
+    bad.mkdir()
+    (bad / "good.py").write_text(f"import os, sys\nif not sys.argv[0].endswith('main.py'):\n    {LIES[how]}\n")
+    for path in (bad, bad / "good.py"):
+        os.chown(path, 54322, 54322)
+    warm = place / "list"
+    assert proc.run([main], place / "elsewhere", {"NBCACHE_RECORD": str(warm), **packages}, python=python).status == 0
+    lines = [requests.read(line) for line in warm.read_bytes().splitlines()]
+    trusted = {"NBCACHE_TRUSTED_UIDS": "54321,54322"}
+    with daemons.daemon(store, "--workers", "1", python=python, extra={**packages, **trusted}) as daemon:
+
+        def ask_as_other():
+            return [spool.submit(str(store), dataclasses.replace(each, path=(str(bad), *each.path))) for each in lines]
+
+        for _ in range(2):
+            paths = users.become(ask_as_other, 54322, 54322)
+            assert all(paths)
+            if _ == 0:
+                # Before: his failure is on record by then.
+                daemons.wait_for(lambda paths=paths: not any(map(os.path.exists, paths)), lambda: daemon.log)
+        outcome = proc.run([main], store, {**PATIENT, **packages}, python=python, user=54321)
+        assert outcome.stdout == expected, outcome.stderr
+        assert "is not asked for" not in outcome.stderr
+        assert "was not built" not in outcome.stderr
+        assert "built good:f" in daemon.log, daemon.log
+        daemons.wait_for(lambda: not daemons.spool(store))
         assert daemon.stop() == 0
 
 

@@ -14,6 +14,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
 LOUD = {"warning", "error", "exception", "critical", "log", "once", "_report"}
+TELLING = {"tell", "_nbcache.tell"}
+"""What adds the words of an exception to a line."""
 SPEAKERS = re.compile(r"log|^self$|_sparing|_failures_said|getLogger")
 QUIET = {"DEBUG", "INFO"}
 REPORTING = {"service.py", "presence.py"}
@@ -47,7 +49,9 @@ def loud_lines(path):
     """Yield (line number, text) of whatever a module logs at WARNING or above."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LOUD:
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in TELLING:
+            yield node.lineno, text_of(node.args[0])
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LOUD:
             if not SPEAKERS.search(ast.unparse(node.func.value)) or (
                 node.func.attr in {"log", "once"} and is_quiet(node)
             ):

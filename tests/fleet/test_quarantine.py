@@ -94,6 +94,41 @@ def test_two_die_and_the_next_one_builds_it_again(main, place, count):
     proc.verify(store)
 
 
+def at_once(main, store, count, **extra):
+    """Run so many processes that begin at one moment; return how many died. The others say what they should."""
+    gate = main.with_name("gate")
+    gate.unlink(missing_ok=True)
+    text = f"import os, time, lib\nprint('ready', flush=True)\nwhile not os.path.exists({str(gate)!r}):\n    time.sleep(0.01)\n"
+    gated = main.with_name("gated.py")
+    gated.write_text(text + MAIN)
+    processes = [proc.start([gated], store, extra) for _ in range(count)]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    gate.touch()
+    outcomes = [proc.finish(process) for process in processes]
+    died = [outcome for outcome in outcomes if outcome.status == -signal.SIGILL]
+    well = [outcome for outcome in outcomes if outcome not in died]
+    assert {(outcome.status, outcome.stdout) for outcome in well} <= {(0, EXPECTED)}, [each.stderr for each in well]
+    return len(died)
+
+
+@pytest.mark.parametrize("count", [6, pytest.param(50, marks=[pytest.mark.long, pytest.mark.timeout(900)])])
+def test_two_die_of_all_that_begin_at_once(main, place, count):
+    store = place / "store"
+    assert at_once(main, store, 2) == 0
+    spoil(store, "lib:f")
+    before = usage.read(store)
+    # On a machine that is busy with so many, the others wait as long as it takes.
+    patient = {"NBCACHE_ON_MISS": "wait", "NBCACHE_WAIT_SECONDS": "300", "NBCACHE_WAIT_BUDGET": "3600"}
+    assert at_once(main, store, count, **patient) == 2
+    assert "2 programs crashed when they first used lib:f" in doctor(store)
+    # One of the others built it, and all of these used that.
+    assert list(usage.read(store).since(before).builds_in("lib").values()) == [1]
+    assert at_once(main, store, 4) == 0
+    assert "lib:f: built again" in doctor(store)
+    proc.verify(store)
+
+
 def test_a_daemon_builds_it_again_for_those_who_can_not(main, place):
     store = place / "store"
     with daemons.daemon(store) as daemon:

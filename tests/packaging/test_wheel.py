@@ -50,7 +50,7 @@ def test_the_units_are_there_and_their_script_can_be_run(wheel):
 def test_entry_points(wheel):
     text = read(wheel, "entry_points.txt").decode()
     assert "[console_scripts]\nnbcache = nbcache.cli.main:main\n" in text
-    assert "[numba_extensions]\ninit = nbcache.client.hook:init_extension\n" in text
+    assert "[numba_extensions]\ninit = _nbcache:extend\n" in text
 
 
 def test_metadata(wheel):

@@ -1,6 +1,7 @@
 """The spool on a real filesystem: what lies there is looked at through the open descriptor, and by the rule of trust."""
 
 import dataclasses
+import errno
 import os
 import time
 
@@ -138,6 +139,25 @@ def test_an_answer_where_the_request_can_not_be_removed(root, monkeypatch):
     assert not spool.is_answered(path)
 
 
+@pytest.mark.parametrize("call", ["open", "fstat", "read"])
+def test_what_can_not_be_looked_at_now_is_looked_at_again(root, monkeypatch, call):
+    """A filesystem that breaks for a moment is no reason to reject what somebody waits for."""
+    path = spool.submit(root, BY_REFERENCE)
+    waiting, open_now = only(root), len(os.listdir("/proc/self/fd"))
+
+    def broken(*_args, **_more):
+        raise OSError(errno.EIO, "Input/output error")
+
+    real = getattr(os, call)
+    monkeypatch.setattr(os, call, broken)
+    found = spool.take(waiting, TRUST)
+    monkeypatch.setattr(os, call, real)
+    assert found is None
+    assert len(os.listdir("/proc/self/fd")) == open_now
+    assert spool.waits(path)
+    assert spool.take(waiting, TRUST).key == BY_REFERENCE.key
+
+
 def test_a_hard_link(root, tmp_path):
     path = spool.submit(root, BY_REFERENCE)
     os.link(path, tmp_path / "second")
@@ -245,4 +265,4 @@ def test_strangers_directories_are_not_all_listed(root, monkeypatch):
         os.mkdir(f"{root}/v1/requests/{number + 5000}")
         os.mkdir(f"{root}/v1/requests/{os.geteuid()}-{number:08x}")
     assert len(spool.scan(root, TRUST)) == 1
-    assert len(list(drops.names(root, "v1/requests", TRUST))) == len(TRUST.uids) + 5
+    assert len(list(drops._names(root, "v1/requests", TRUST))) == len(TRUST.uids) + 5

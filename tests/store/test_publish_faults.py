@@ -261,6 +261,25 @@ def test_a_slot_taken_meanwhile(tmp_path, monkeypatch):
     assert [item.header.guard for item in find(store)[0]] == ["other", ""]
 
 
+@pytest.mark.parametrize("call", ["open", "fstat", "pread"])
+def test_what_can_not_be_looked_at_now_is_not_replaced(tmp_path, monkeypatch, call):
+    """Another variant that the filesystem doesn't show for a moment is there again afterwards."""
+    store = open_store(tmp_path)
+    assert store.publish(header(guard="other"), SECTIONS).ok
+    real = getattr(os, call)
+
+    def broken(what, *args, **more):
+        name = os.readlink(f"/proc/self/fd/{what}") if isinstance(what, int) else what
+        if name.endswith(".nbo"):
+            raise OSError(errno.EIO, "Input/output error")
+        return real(what, *args, **more)
+
+    monkeypatch.setattr(os, call, broken)
+    store.publish(header(), SECTIONS)
+    monkeypatch.setattr(os, call, real)
+    assert "other" in [item.header.guard for item in find(store)[0]]
+
+
 def test_a_key_everybody_fights_for_is_given_up(tmp_path, monkeypatch):
     store = open_store(tmp_path)
 

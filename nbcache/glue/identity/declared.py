@@ -15,7 +15,7 @@ from nbcache.passing import let_pass
 
 GROUP: Final = b"numba_extensions"
 _CHUNK: Final = 1 << 16
-OURS: Final = (b"init", b"=", b"nbcache.client.hook:init_extension")
+OURS: Final = (b"init", b"=", b"_nbcache:extend")
 
 
 def declares_extensions() -> bool:

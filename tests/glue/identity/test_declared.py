@@ -12,7 +12,7 @@ from nbtest import proc
 
 from nbcache.glue.identity.declared import declares_extensions
 
-OURS = "[console_scripts]\nnbcache = nbcache.cli.main:main\n\n[numba_extensions]\ninit = nbcache.client.hook:init_extension\n"
+OURS = "[console_scripts]\nnbcache = nbcache.cli.main:main\n\n[numba_extensions]\ninit = _nbcache:extend\n"
 OTHERS = "[numba_extensions]\ninit = numba_thing:init\n"
 
 
@@ -39,7 +39,7 @@ def distribution(folder, name, entry_points=None, kind="dist-info"):
 def by_metadata():
     """What Numba would load besides this package."""
     found = importlib.metadata.entry_points(group="numba_extensions")
-    return [each for each in found if each.value != "nbcache.client.hook:init_extension"]
+    return [each for each in found if each.value != "_nbcache:extend"]
 
 
 def test_no_extension(path):
