@@ -46,7 +46,7 @@ PLACES = [
     "nbcache.client.lookup:Lookup.overload",
     "nbcache.client.publishing:Publishing._publish",
     "nbcache.store.entry:encode",
-    "nbcache.glue.entries.artifacts:pack",
+    "nbcache.glue.entries.pack:pack",
     "nbcache.glue.overloads.history:History.record",
     "nbcache.store.directory:Store.lease",
 ]
