@@ -11,6 +11,7 @@ import hashlib
 import logging
 import os
 import signal
+import tempfile
 import threading
 import time
 from concurrent.futures import Executor, Future
@@ -156,6 +157,9 @@ class Service:
         self.name = ""
         self._confined = ""
         self._uids = Uids(options.uids)
+        # It tries which one is good, and remembers that; without descriptors, none would be.
+        with suppress(OSError):
+            tempfile.gettempdir()
         state = _state_of(options.state, self.store.path)
         self._publisher = Publisher(lambda: self.store, Audit(state), self._waited_for)
         self.catalogue = Catalogue(state, self.store)

@@ -180,6 +180,8 @@ class Interpreter:
             for _ in range(_AT_ONCE):
                 received = self._orders.receive()
                 if received is None:
+                    # Its last words may not be read yet.
+                    self.errors.read()
                     self.cancel(f"the interpreter ended{self.errors.last and ': ' + self.errors.last}")
                     return
                 said, fds = received

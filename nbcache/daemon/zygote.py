@@ -105,12 +105,17 @@ class Zygote:
         """In the child: carry out an order and end."""
         status = 1
         try:
-            os.dup2(errors, 2)
+            link = worker.connect(Channel.of(end))
+            try:
+                os.dup2(errors, 2)
+            except OSError as error:
+                link.say({"started": True})
+                link.say({"crash": f"it can't begin: {error.strerror}"})
+                os._exit(status)
             os.close(errors)
             # What the zygote ignores or handles is the job's again.
             for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
                 signal.signal(name, signal.SIG_DFL)
-            link = worker.connect(Channel.of(end))
             link.say({"started": True})
             said = self._carried_out(order)
             link.say(said)

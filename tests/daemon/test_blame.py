@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 import sys
+import tempfile
 import threading
 from concurrent.futures import Executor, Future
 from pathlib import Path
@@ -130,6 +131,14 @@ def test_what_is_left_of_an_error_are_its_last_words(tmp_path, error):
     finally:
         running.stop()
         thread.join(60)
+
+
+def test_where_temporary_files_go_is_known_before_descriptors_are_scarce(tmp_path, monkeypatch):
+    """Python finds that out by making a file, and says of any failure that there is no such directory."""
+    monkeypatch.setattr("tempfile.tempdir", None)
+    settings = config.Settings(dir=str(tmp_path / "store"))
+    service.Service(settings, service.Options(state=str(tmp_path / "state")), lambda: settings)
+    assert tempfile.tempdir is not None
 
 
 def test_what_led_to_an_error_counts():

@@ -1,6 +1,6 @@
 """Makes system calls of programs, daemons and commands fail, some 100,000 of them, and prints what that led to.
 
-    python tests/faults/syscalls.py [--count 100000] [--seed N] [--who client|daemon|command] [--keep FOLDER]
+    python tests/faults/syscalls.py [--count 100000] [--seed N] [--who client|daemon|command] [--error E] [--keep FOLDER]
 
 Calls about the store (a daemon's state counts too) fail at random with EIO, ESTALE, ENOSPC and EACCES, as on a broken
 filesystem, and those that make a descriptor with EMFILE. What has to hold meanwhile: a program prints what it prints
@@ -106,6 +106,7 @@ def main():
     parser.add_argument("--count", type=int, default=100_000, help="how many calls are to fail (default: 100000)")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--who", choices=faulted.WHO, action="append", help="default: all, in turn")
+    parser.add_argument("--error", choices=[errno.errorcode[each] for each in injecting.FAULTS], help="default: each")
     parser.add_argument("--keep", type=Path, help="where to keep what was said by whatever went wrong")
     args = parser.parse_args()
     seed = random.randrange(1 << 32) if args.seed is None else args.seed
@@ -115,6 +116,8 @@ def main():
         folder = Path(name)
         folder.chmod(0o755)
         ground = faulted.Ground(folder)
+        if args.error:
+            ground.errors = (getattr(errno, args.error),)
         # Whoever has seen enough wants the tables.
         with contextlib.suppress(KeyboardInterrupt):
             for round_ in ground.rounds(random.Random(seed), args.who or faulted.WHO):

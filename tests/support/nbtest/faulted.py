@@ -108,6 +108,8 @@ class Ground:
     ) -> None:
         """Compile the injector, and run a program without nbcache; skips where no call can be made to fail."""
         self.folder = folder
+        self.errors = tuple(injecting.FAULTS)
+        """What the rounds have system calls fail with, in turn."""
         self.burst = burst
         self.seconds = seconds
         self.site = proc.installed(folder / "site")
@@ -169,7 +171,7 @@ class Ground:
         """Programs over a store that breaks while they fill it, and again while they use it."""
         number = 0
         while True:
-            for error in injecting.FAULTS:
+            for error in self.errors:
                 number += 1
                 program = self.kinds if number % 6 == 0 else self.functions
                 store = self.store()
@@ -224,7 +226,7 @@ class Ground:
     def commands(self, chance: random.Random) -> Iterator[Round]:
         """Each command that looks at a store or tidies it up."""
         while True:
-            for error in injecting.FAULTS:
+            for error in self.errors:
                 store = self.store()
                 showcase.build(store, days=20, seed=chance.randrange(1000))
                 for command in COMMANDS:
@@ -256,7 +258,7 @@ class Ground:
     def daemons(self, chance: random.Random) -> Iterator[Round]:
         """A daemon that is asked for everything, again and again, while calls of its own and of its jobs fail."""
         while True:
-            for error in injecting.FAULTS:
+            for error in self.errors:
                 with Faulted(self, chance) as daemon:
                     for _ in range(4):
                         yield daemon.round(chance, error)
