@@ -140,6 +140,8 @@ def unsealed(fds: list[int], most: int) -> bytes:
         with mmap.mmap(fds[0], size, mmap.MAP_SHARED, mmap.PROT_READ) as content:
             return content[:]
     except (OSError, ValueError) as error:
-        raise BadMessageError("what came along is no file in memory") from error
+        # Why not matters: it may be for want of descriptors (mmap takes one).
+        msg = f"what came along can't be read as a file in memory: {error}"
+        raise BadMessageError(msg) from error
     finally:
         close_all(fds)
