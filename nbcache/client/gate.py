@@ -10,8 +10,8 @@ them would have begun before the first has crashed. So who is about to call one 
 The kernel gives back the place of a process that died, and then it isn't empty: so whoever takes it next looks at what
 crashed, after that crash was told. Each crash that is known costs a place, so no more than two die, however many begin
 at once. Who finds no place waits: until there is one, or until whoever has one has worked on for
-:data:`WORKED_SECONDS`; no longer than :data:`~nbcache.store.quarantine.WINDOW_SECONDS`, after which a crash isn't laid
-at its door either.
+:data:`WORKED_SECONDS`; no longer, in all of a process, than :data:`~nbcache.store.quarantine.WINDOW_SECONDS`, after which
+a crash isn't laid at its door either.
 
 Only for what is called right after it was loaded: what is compiled when a module is imported isn't, and nobody could
 give a place back.
@@ -48,13 +48,13 @@ class Gate:
         self._high = high
         self._taken: list[tuple[int, str]] = []
 
-    def enter(self, crashes: Callable[[bool], int]) -> bool:
-        """Wait for a place; return False if so many crashed meanwhile that there is none.
+    def enter(self, crashes: Callable[[bool], int], seconds: float) -> bool:
+        """Wait for a place, no longer than that [s]; return False if so many crashed meanwhile that there is none.
 
         *crashes* tells how many are known to have crashed; given True, it looks.
         """
         pause, longest = _POLL_SECONDS
-        deadline = time.monotonic() + quarantine.WINDOW_SECONDS
+        deadline = time.monotonic() + seconds
         with suppressed(OSError, ValueError):
             while not os.path.lexists(self._stem + _WELL) and time.monotonic() < deadline:
                 entered = self._try(crashes)

@@ -49,6 +49,8 @@ class Trials:
         self._inside: dict[int, Gate] = {}
         """By thread, what it calls for the first time now."""
         self._gates: dict[str, Gate] = {}
+        self._patience = quarantine.WINDOW_SECONDS
+        """How long this process may still wait for places [s]."""
 
     def begin(self, entry: FoundEntry, *, called: bool) -> bool:
         """Note that an entry is about to be used, and *called* at once; False if it is to be passed over.
@@ -88,8 +90,12 @@ class Trials:
         """Wait for a place among those who call this entry first; False if it turned out to crash."""
         self.go_on()
         gate = Gate(f"{os.path.dirname(self._stem)}/{digest}", _high)
-        if not gate.enter(lambda look: self._crashes(digest, look)):
-            return False
+        began = time.monotonic()
+        try:
+            if not gate.enter(lambda look: self._crashes(digest, look), self._patience):
+                return False
+        finally:
+            self._patience -= time.monotonic() - began
         self._gates[digest] = self._inside[threading.get_ident()] = gate
         return True
 
