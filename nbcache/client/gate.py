@@ -10,8 +10,8 @@ them would have begun before the first has crashed. So who is about to call one 
 The kernel gives back the place of a process that died, and then it isn't empty: so whoever takes it next looks at what
 crashed, after that crash was told. Each crash that is known costs a place, so no more than two die, however many begin
 at once. Who finds no place waits: until there is one, or until whoever has one has worked on for
-:data:`WORKED_SECONDS`; no longer, in all of a process, than :data:`~nbcache.store.quarantine.WINDOW_SECONDS`: after that,
-a crash isn't laid at its door either.
+:data:`WORKED_SECONDS`; a process waits no longer in all than :data:`~nbcache.store.quarantine.WINDOW_SECONDS`, the time
+after which a crash isn't laid at an entry's door either.
 
 Only for what is called right after it was loaded: what is compiled when a module is imported isn't, and nobody could
 give a place back.
