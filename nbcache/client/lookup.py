@@ -62,6 +62,9 @@ class Lookup:
         recache: bool,
     ) -> None:
         """*fault* is told what went wrong of ours, while doing what, over which unit."""
+        # Whoever looks up needs it at once: imported while the cache wakes, and not within a look-up.
+        from nbcache.glue.entries import load
+
         self.owners: dict[str, str] = {}
         """The key of each build that this process made or loaded."""
         self.libraries: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
@@ -79,24 +82,25 @@ class Lookup:
         self._counters = counters
         self._fault = fault
         self._recache = recache
+        self._load = load
         self._trials: Trials | None = None
 
     def overload(self, unit: Unit, target_context: Any, *, waited: bool = False) -> Found:
         """A CompileResult or LiteralsRequested for a unit; *waited*: others are known to have built it just now."""
-        from nbcache.glue.entries import load, meta
+        from nbcache.glue.entries.meta import LiteralsRequested
 
         library = self.libraries.get(unit.key)
         if library is not None:
-            shared = load.share(unit, target_context, self._history, library)
+            shared = self._load.share(unit, target_context, self._history, library)
             if shared is not None:
                 return Found(shared[0], caveats=self._accept(unit, shared[1], 0.0))
         caveats: list[tuple[Any, ...]] = []
 
         def take(entry: FoundEntry) -> Any:
             build = entry.header.build
-            cres, fields = load.unpack(unit, target_context, entry.section, build, self._part, self._history)
+            cres, fields = self._load.unpack(unit, target_context, entry.section, build, self._part, self._history)
             self.owners[build] = unit.key
-            if not isinstance(cres, meta.LiteralsRequested):
+            if not isinstance(cres, LiteralsRequested):
                 self.libraries.setdefault(unit.key, cres.library)
             caveats.extend(self._accept(unit, fields, entry.header.compile_seconds))
             return cres
@@ -107,10 +111,9 @@ class Lookup:
 
     def library(self, unit: RuntimeUnit | WrapperUnit) -> Found:
         """The library of a unit, and the name of the function in it that is wanted."""
-        from nbcache.glue.entries import load
 
         def take(entry: FoundEntry) -> tuple[Any, str]:
-            found = load.unpack_library(unit, entry.section)
+            found: tuple[Any, str] = self._load.unpack_library(unit, entry.section)
             self._counters.hit(unit.key, unit.name, entry.header.compile_seconds)
             return found
 
