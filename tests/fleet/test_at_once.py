@@ -28,11 +28,11 @@ PATIENCE = {"NBCACHE_ON_MISS": "wait", "NBCACHE_WAIT_SECONDS": "600", "NBCACHE_W
 """On a crowded machine whoever builds may not be seen to get on, and by default nobody waits for such a one for long."""
 
 
-def start_all(main: Path, store: Path, count: int = PROCESSES) -> list[subprocess.Popen[str]]:
+def start_all(main: Path, store: Path, count: int = PROCESSES, **extra: str) -> list[subprocess.Popen[str]]:
     """Start processes and let all of them go at the same moment, with Numba imported."""
     go = main.with_name("go")
     go.unlink(missing_ok=True)
-    processes = [proc.start([main, go], store, PATIENCE) for _ in range(count)]
+    processes = [proc.start([main, go], store, extra) for _ in range(count)]
     for process in processes:
         assert process.stdout.readline() == "ready\n", process.stderr.read()
     go.touch()
@@ -60,7 +60,7 @@ def warm_builds(main: Path, store: Path) -> list[str]:
 def test_each_signature_is_built_once(place: Path) -> None:
     main, store = prepare(place), place / "store"
     expected = oracle(main)
-    outcomes = [proc.finish(process, BOUND) for process in start_all(main, store)]
+    outcomes = [proc.finish(process, BOUND) for process in start_all(main, store, **PATIENCE)]
     assert [outcome.stdout for outcome in outcomes] == [expected] * PROCESSES
     assert [outcome.stderr for outcome in outcomes] == [""] * PROCESSES
     seen = usage.read(store)
