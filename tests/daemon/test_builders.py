@@ -189,7 +189,7 @@ def frozen(place):
 
 def test_a_job_that_can_t_be_killed_costs_its_slot_and_no_other(place, frozen):
     store = place / "store"
-    with daemons.daemon(store, "--workers", "2", "--job-seconds", "4") as daemon:
+    with daemons.daemon(store, "--workers", "2", "--job-seconds", "12") as daemon:
         served(place, daemon, "before")
         quiet = {pid for pid, _ in workers(daemon)}
         slow, expected = write(place, "slow", "import time; time.sleep(3600)", k=5)
@@ -198,7 +198,7 @@ def test_a_job_that_can_t_be_killed_costs_its_slot_and_no_other(place, frozen):
         frozen(job)
         outcome = proc.finish(waiting)
         assert (outcome.status, outcome.stdout) == (0, expected), outcome.stderr
-        daemons.wait_for(lambda: "its process can't be ended" in daemon.log, lambda: daemon.log)
+        daemons.wait_for(lambda: "its process can't be killed" in daemon.log, lambda: daemon.log)
         for name in ("one", "two", "three"):
             served(place, daemon, name)
         assert os.path.exists(f"/proc/{job}")
