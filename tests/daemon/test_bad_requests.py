@@ -294,7 +294,7 @@ def test_fuzzed_requests(tmp_path, count):
     (tmp_path / "main.py").write_text("import lib\nprint(lib.f(1))\n")
     store = tmp_path / "store"
     lines = [request().line(), request(value=b"\x80\x04N.", source=None, function="<dynamic>:f").line()]
-    with daemons.daemon(store, "--job-seconds", "5") as daemon:
+    with daemons.daemon(store, "--job-seconds", "12") as daemon:
         before = others(tmp_path)
         for number in range(count):
             put(

@@ -98,7 +98,7 @@ POISON = {
 """What a module does when a worker imports it; the client's own import does not."""
 
 
-REASONS = {"segfaults": "killed by sigsegv", "never_ends": "longer than 3 s", "eats_memory": "memory"}
+REASONS = {"segfaults": "killed by sigsegv", "never_ends": "longer than 8 s", "eats_memory": "memory"}
 
 
 def poisoned(place, name):
@@ -124,7 +124,7 @@ def test_poison_is_told_and_does_not_spread(place, names):
     main, store = write(place, main=programs.caller("good")), place / "store"
     expected = proc.run([main])
     poison = {name: poisoned(place, name) for name in names}
-    with daemons.daemon(store, "--workers", "2", "--job-seconds", "3", "--job-memory", "500MiB") as daemon:
+    with daemons.daemon(store, "--workers", "2", "--job-seconds", "8", "--job-memory", "500MiB") as daemon:
         tasters = [proc.start([program], store, daemons.WAITING) for program, _ in poison.values()]
         daemons.wait_for(lambda: daemon.heartbeat().get("busy"), lambda: daemon.log)
         others = [proc.start([main], store, daemons.WAITING) for _ in range(2)]
