@@ -10,7 +10,7 @@ import logging
 import sys
 import weakref
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from nbcache.client import logs
 from nbcache.passing import let_pass
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from nbcache.store.found import FoundEntry
 
 _log = logging.getLogger("nbcache")
-_FAULT: Final = "internal error of nbcache"
 
 
 @dataclass(slots=True)
@@ -164,7 +163,7 @@ class Lookup:
             except Exception as raised:  # noqa: BLE001  an entry that can't be loaded is a miss, whatever the reason
                 let_pass(raised)
                 self._fault("loading", unit)
-                rejected.append(_FAULT)
+                rejected.append(reasons.INTERNAL)
         for reason in rejected:
             _log.info("skipped an entry of %s %s: %s", unit.name, unit.signature_text, reason)
             found.reason = reason

@@ -23,7 +23,7 @@ from nbcache import config
 from nbcache.plain import one_line
 from nbcache.protocol import heartbeats, spool
 from nbcache.protocol.requests import Request
-from nbcache.store import layout
+from nbcache.store import layout, reasons
 from nbcache.store.directory import Refusal, Store
 from nbcache.store.usage import SELF_TEST
 
@@ -88,7 +88,7 @@ def main() -> None:
     try:
         _test(root, deadline)
     except Exception as error:  # noqa: BLE001  as above
-        _tell(Problem(f"internal error of nbcache: {type(error).__name__}: {error}", "`nbcache doctor` says more"))
+        _tell(Problem(f"{reasons.INTERNAL}: {type(error).__name__}: {error}", "`nbcache doctor` says more"))
     # Without exit functions: no usage record, nothing tidied up.
     os._exit(0)
 
@@ -156,9 +156,9 @@ def _judge(store: Store, attempt: _Attempt, waited: float) -> Problem | None:
     if attempt.result is None:
         return Problem(f"nothing was asked for within {waited:.1f} s", _BUSY)
     failures = [spool.failure(store.path, build["key"]) for build in stats.get("builds", ())]
-    reasons = [failure.reason for failure in failures if failure is not None]
-    if reasons:
-        return Problem(f"the daemon could not build: {reasons[0]}", "its log says more; see `nbcache status`")
+    refused = next((failure.reason for failure in failures if failure is not None), None)
+    if refused is not None:
+        return Problem(f"the daemon could not build: {refused}", "its log says more; see `nbcache status`")
     unused = [reason for reason in stats.get("misses", {}) if reason != "new"]
     if unused:
         advice = "trust the daemon's user (NBCACHE_TRUSTED_UIDS)" if "untrusted" in unused else "`nbcache verify`"

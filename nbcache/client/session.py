@@ -16,6 +16,7 @@ from nbcache.client.lookup import Lookup
 from nbcache.client.publishing import Publishing
 from nbcache.counting import Counters
 from nbcache.passing import let_pass
+from nbcache.store import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -81,7 +82,7 @@ class ClientSession:
         if not self.enabled:
             return None
         self._lookup.go_on()
-        found, unit = None, None
+        unit = None
         try:
             unit = self._identify(owner, sig)
             if isinstance(unit, str):
@@ -105,7 +106,7 @@ class ClientSession:
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             self._fault("looking up", unit)
-            self._open(None, reason="internal error of nbcache")
+            self._open(None, reason=reasons.INTERNAL)
             return None
         return _warned(found)
 
@@ -218,7 +219,7 @@ class ClientSession:
                     self._record(unit)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
-            marks.taint(cres.library, "internal error of nbcache")
+            marks.taint(cres.library, reasons.INTERNAL)
             self._fault("publishing", unit)
         if unit is not None:
             unit.forget()

@@ -29,6 +29,7 @@ from nbcache.daemon.confinement import Confinement
 from nbcache.daemon.publisher import Ticket
 from nbcache.daemon.running import Call, CrashError, InterpreterError, JobError
 from nbcache.daemon.supervisor import Interpreter, Services
+from nbcache.store import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -190,7 +191,7 @@ class ForkingPool(Executor):
                 self._turn()
         except Exception as error:  # noqa: BLE001  whoever waits has to hear of it
             _log.exception("internal error while supervising jobs; the jobs of one interpreter fail")
-            self._fail(f"internal error of nbcache: {error!r}")
+            self._fail(f"{reasons.INTERNAL}: {error!r}")
         finally:
             with self._lock:
                 self._closed = True

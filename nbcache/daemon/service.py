@@ -36,7 +36,7 @@ from nbcache.metrics import meter
 from nbcache.metrics.meter import Meter
 from nbcache.protocol import heartbeats, spool
 from nbcache.protocol.heartbeats import Heartbeat
-from nbcache.store import atomic, quarantine, tree
+from nbcache.store import atomic, quarantine, reasons, tree
 from nbcache.store.directory import Refusal, Store
 from nbcache.store.usage import SELF_TEST
 
@@ -613,7 +613,7 @@ class Service:
             if isinstance(error, InterpreterError):
                 to_blame = blame.ENVIRONMENT
         except JobError as error:
-            reason = f"internal error of nbcache: {error}"
+            reason = f"{reasons.INTERNAL}: {error}"
         except BaseException as error:  # noqa: BLE001  another executor may raise what it likes
             reason = f"{type(error).__name__}: {error}"
             to_blame = blame.of(error)

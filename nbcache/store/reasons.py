@@ -34,7 +34,9 @@ WAITS: Final = ("0.1", "1", "10", "inf")
 """By which words waiting is counted: upper bounds [s]."""
 IN_VAIN: Final = "in vain"
 """Beside them: how often what was waited for didn't come."""
-_INTERNAL: Final = ("internal error of nbcache", "a fault of nbcache")
+INTERNAL: Final = "internal error of nbcache"
+"""What went wrong is nbcache's own doing; more may follow."""
+_INTERNAL: Final = (INTERNAL, "a fault of nbcache")
 # The second is how versions before 0.2 said it, in usage records that are still there.
 KNOWN: Final = frozenset({*MISSES, *ERRORS, *WAITS, IN_VAIN, *_INTERNAL})
 """What nbcache itself says, word by word."""

@@ -4,14 +4,13 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from nbtest import disks, proc, usage
 from nbtest.daemons import WAITING, Daemon, daemon, failures, hung, spool, wait_for
+from nbtest.processes import descendants, stopped
 
 LONG = ["--timeout", "120"]
 """For what has to succeed, however busy the machine is."""
@@ -126,25 +125,6 @@ def test_wrong_usage(place):
         assert (done.status, done.stdout) == (2, "")
 
 
-@contextlib.contextmanager
-def stopped(pid):
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        # A daemon may have ended it meanwhile.
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
-
-
-def children(pid):
-    """What a process started, and what these did: of an interpreter in namespaces, a second process works."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        found += [int(child) for child in (task / "children").read_text().split()]
-    return found + [each for child in found for each in children(child)]
-
-
 def test_a_daemon_that_is_stopped(place):
     store = place / "store"
     with daemon(store) as running, stopped(running.process.pid):
@@ -159,9 +139,8 @@ def test_interpreters_of_a_daemon_that_are_stopped(place):
     store = place / "store"
     with daemon(store) as running:
         assert health(store, *LONG).status == 0
-        with contextlib.ExitStack() as stack:
-            for child in children(running.process.pid):
-                stack.enter_context(stopped(child))
+        # Of an interpreter in namespaces, a second process works.
+        with stopped(*descendants(running.process.pid)):
             done = health_asking(store)
             # Unless the daemon noticed, ended them and started others in time.
             if not done.stdout.startswith(HEALTHY):

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nbtest import daemons, disks, proc, programs
+from nbtest.processes import descendants, meanwhile, stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -93,47 +92,6 @@ def serving(scene: Scene, *options: str) -> Iterator[daemons.Daemon]:
         scene.use()
         daemons.wait_for(lambda: daemon.heartbeat().get("busy") == 0, lambda: daemon.log)
         yield daemon
-
-
-@contextmanager
-def stopped(*pids: int) -> Iterator[None]:
-    try:
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        yield
-    finally:
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
-
-
-def descendants(pid: int) -> list[int]:
-    """The processes that a process started, and those that these started."""
-    parents = {}
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        with suppress(OSError), open(f"/proc/{entry}/stat") as file:
-            parents[int(entry)] = int(file.read().rpartition(")")[2].split()[1])
-    found = [child for child, parent in parents.items() if parent == pid]
-    return found + [each for child in found for each in descendants(child)]
-
-
-@contextmanager
-def meanwhile(work: Callable[[], None], every: float) -> Iterator[None]:
-    """Do something again and again."""
-    done = threading.Event()
-
-    def loop() -> None:
-        while not done.wait(every):
-            work()
-
-    thread = threading.Thread(target=loop)
-    work()
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
 
 
 # -- a daemon that doesn't get on ------------------------------------------------------------------

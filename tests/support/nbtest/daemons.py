@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nbtest import proc
+from nbtest.processes import meanwhile, stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -105,22 +105,14 @@ def daemon(store: Path, *options: str, **more: object) -> Iterator[Daemon]:
 @contextmanager
 def hung(running: Daemon) -> Iterator[None]:
     """A daemon that does nothing, and gives signs of life for however long its clients take to start."""
-    over = threading.Event()
+    heartbeat = running.store / "v1/daemon" / f"{running.name}.json"
 
     def beat() -> None:
-        while not over.wait(0.5):
-            with suppress(OSError):
-                os.utime(running.store / "v1/daemon" / f"{running.name}.json")
+        with suppress(OSError):
+            os.utime(heartbeat)
 
-    running.process.send_signal(signal.SIGSTOP)
-    beating = threading.Thread(target=beat)
-    beating.start()
-    try:
+    with stopped(running.process.pid), meanwhile(beat, 0.5):
         yield
-    finally:
-        over.set()
-        beating.join()
-        running.process.send_signal(signal.SIGCONT)
 
 
 def wait_for(condition, complaint=lambda: "it didn't happen in time"):

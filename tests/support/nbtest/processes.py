@@ -1,0 +1,54 @@
+"""What is done to processes from outside, and beside them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@contextmanager
+def stopped(*pids: int) -> Iterator[None]:
+    """Processes that do nothing; they may be ended meanwhile."""
+    try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process started, and those that these started."""
+    parents = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError), open(f"/proc/{entry}/stat") as file:
+            parents[int(entry)] = int(file.read().rpartition(")")[2].split()[1])
+    found = [child for child, parent in parents.items() if parent == pid]
+    return found + [each for child in found for each in descendants(child)]
+
+
+@contextmanager
+def meanwhile(work: Callable[[], None], every: float) -> Iterator[None]:
+    """Do something again and again."""
+    done = threading.Event()
+
+    def loop() -> None:
+        while not done.wait(every):
+            work()
+
+    thread = threading.Thread(target=loop)
+    work()
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
