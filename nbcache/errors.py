@@ -57,3 +57,55 @@ class StoreRefusedError(NbcacheError):
 
 class UnsupportedNumbaError(NbcacheError):
     """This Numba isn't one nbcache was verified on, or a seam doesn't look as expected."""
+
+
+class BadNameError(NbcacheError, ValueError):
+    """Something can't be a published name. ``name`` is what was given."""
+
+    def __init__(self, name: object) -> None:
+        """Keep the name; the message shows at most 120 characters of it."""
+        super().__init__(name)
+        self.name = name
+
+    def __str__(self) -> str:
+        """Say what a name looks like."""
+        return (
+            f"not a name to publish under: {self.name!r:.120} (letters, digits, _ and -, in parts joined by dots, such"
+            " as pricing.black_scholes; at most 100 characters; a part begins with a letter, a digit or _)"
+        )
+
+
+class NotPublishedError(NbcacheError, LookupError):
+    """Nothing is published under a name.
+
+    ``name`` is what was asked for, ``where`` the store, ``near`` the names there that look like it, the nearest first.
+    """
+
+    def __init__(self, name: str, where: str, near: tuple[str, ...] = ()) -> None:
+        """Keep the parts, so that the exception survives pickling."""
+        super().__init__(name, where, near)
+        self.name = name
+        self.where = where
+        self.near = near
+
+    def __str__(self) -> str:
+        """Say what isn't there, and what is near."""
+        hint = f"did you mean {' or '.join(self.near)}?" if self.near else "`nbcache names` lists what is published"
+        return f"nothing is published as {self.name} in {self.where}: {hint}"
+
+
+class PublicationError(NbcacheError):
+    """What is published under a name can't be used, or nothing can be published under it.
+
+    ``name`` is the name, ``reason`` one line for a person that says what is wrong and what to do.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        """Keep both parts, so that the exception survives pickling."""
+        super().__init__(name, reason)
+        self.name = name
+        self.reason = reason
+
+    def __str__(self) -> str:
+        """Give the one line."""
+        return f"{self.name}: {self.reason}"

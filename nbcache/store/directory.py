@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from nbcache.store.evict import Plan
     from nbcache.store.listing import EntryInfo
     from nbcache.store.locks import Lease, Leases
+    from nbcache.store.names import Names
     from nbcache.store.publish import Published
 
 TIDY_SECONDS: Final = 3600.0
@@ -78,6 +79,7 @@ class Store:
         self._stem = path + _OBJECTS
         self._shards: set[str] = set()
         self._leases: Leases | None = None
+        self._names: Names | None = None
 
     @classmethod
     def open(cls, settings: Settings) -> Store | Refusal:
@@ -160,6 +162,15 @@ class Store:
                     continue
             return True
         return False
+
+    @property
+    def names(self) -> Names:
+        """What is published by name."""
+        from nbcache.store import names
+
+        if self._names is None:
+            self._names = names.Names(self.path, self.trust, self.lease if self.writable else None)
+        return self._names
 
     def stamp(self, key: str) -> tuple[int, int, int] | None:
         """Return what tells whether something new lies under a key: one ``stat``; None if nothing does."""

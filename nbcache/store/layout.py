@@ -6,6 +6,8 @@
     $NBCACHE_DIR/v1/objects/ab/<62 hex>.nbo     an entry, base slot
     $NBCACHE_DIR/v1/objects/ab/<62 hex>.1.nbo   further variants of the same key, .1 to .7
     $NBCACHE_DIR/v1/objects/ab/.<name>.tmp      being written; swept when older than an hour
+    $NBCACHE_DIR/v1/names/<name>.json           what is published under a name; with ~<n>, the n-th version of it
+    $NBCACHE_DIR/v1/files/ab/<62 hex>           a file of a publication, by its digest
     $NBCACHE_DIR/v1/requests  v1/answers  v1/failed  v1/leases  v1/usage  v1/trials  v1/daemon
 
 Slots of one key are filled without gaps (removing one moves the last into its place), so that a reader may stop at the
@@ -30,6 +32,8 @@ LEASES: Final = f"{LAYOUT}/leases"
 TRIALS: Final = f"{LAYOUT}/trials"
 USAGE: Final = f"{LAYOUT}/usage"
 DAEMON: Final = f"{LAYOUT}/daemon"
+NAMES: Final = f"{LAYOUT}/names"
+FILES: Final = f"{LAYOUT}/files"
 USAGE_TOTAL: Final = f"{LAYOUT}/usage.json"
 """The sum of folded usage records: beside ``usage/`` and not in it, because that one may be writable by anybody."""
 TIMELINE: Final = f"{LAYOUT}/timeline.json"

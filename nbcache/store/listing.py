@@ -53,9 +53,9 @@ class EntryInfo:
         return None if isinstance(found, str) else found.header
 
 
-def shards(root: str) -> list[str]:
-    """Return the names of the directories of entries that exist, sorted."""
-    with suppressed(OSError), Folder(root, layout.OBJECTS) as folder:
+def shards(root: str, where: str = layout.OBJECTS) -> list[str]:
+    """Return the names of the directories of entries (or of files, by digest) that exist, sorted."""
+    with suppressed(OSError), Folder(root, where) as folder:
         return sorted(item.name for item in folder.items() if layout.is_shard(item.name))
     return []
 
@@ -98,5 +98,7 @@ def sweep(root: str, *, now: float | None = None, leases: bool = True, deadline:
 def _swept_directories(root: str) -> Iterator[str]:
     # The few where others may put things first: these are swept even by a process with little time.
     yield from (layout.LEASES, layout.USAGE, layout.REQUESTS, layout.FAILED, layout.DAEMON, layout.LAYOUT, "")
-    for shard in shards(root):
-        yield f"{layout.OBJECTS}/{shard}"
+    yield layout.NAMES
+    for where in (layout.OBJECTS, layout.FILES):
+        for shard in shards(root, where):
+            yield f"{where}/{shard}"

@@ -1,0 +1,297 @@
+"""Published names: what is published under a name, in versions, each file written atomically and judged when it is
+read.
+
+::
+
+    v1/names/<name>.json          the newest version
+    v1/names/<name>~<n>.json      the n-th version: the last :data:`KEPT` before the newest one are kept
+
+A **name** is one to many parts joined by dots, which are its namespaces: letters, digits, ``_`` and ``-``, ASCII only,
+:data:`MAX_NAME` characters at most. So a name is never a path, an option or a hidden file. As a file's name, each
+capital is written as ``!`` and the small letter, as Go's module cache does (https://go.dev/ref/mod#module-cache):
+``Fuse`` and ``fuse`` are two names on filesystems that don't tell capitals, too.
+
+What is guaranteed
+------------------
+- A reader sees one version whole, the old one or the new one (:mod:`nbcache.store.atomic`).
+- What :meth:`Names.read` returns was read from a file that the rule of trust allows, in directories that it allows, of
+  this format version, undamaged, and published under this very name. Everything else is one clear error.
+- Who publishes is alone: nobody else publishes, and nobody evicts (:mod:`nbcache.store.pins`), from the moment at which
+  everything that is referred to was found to be there until the name refers to it.
+- Older versions stay, with all that they refer to, for those who are about to load one, or go back to one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import time
+from typing import TYPE_CHECKING, Final
+
+from nbcache.errors import BadNameError, NotPublishedError, PublicationError
+from nbcache.passing import let_pass, suppressed
+from nbcache.store import atomic, bounded, layout, publication, tree
+from nbcache.store.files import Files
+from nbcache.store.folders import Folder
+from nbcache.trust import OPEN_FLAGS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nbcache.store.pins import Acquire, Alone
+    from nbcache.store.publication import Publication
+    from nbcache.trust import Trust
+
+MAX_NAME: Final = 100
+"""The longest name [characters]: written with ``!`` before each, it still fits a file's name."""
+KEPT: Final = 3
+"""How many versions of a name are kept besides the newest one."""
+SUFFIX: Final = ".json"
+NEAR: Final = 3
+"""How many names that look like the one that isn't there are told."""
+_PART: Final = r"[A-Za-z0-9_][A-Za-z0-9_-]*"
+_NAME: Final = re.compile(rf"{_PART}(?:\.{_PART})*", re.ASCII)
+_FILE: Final = re.compile(r"([a-z0-9_.!-]+?)(?:~([1-9][0-9]{0,8}))?\.json", re.ASCII)
+_GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
+_AGAIN: Final = {
+    publication.DAMAGED: f"{publication.DAMAGED}: publish it again",
+    publication.OTHER_VERSION: f"{publication.OTHER_VERSION}: publish it again with this one, or use that one here",
+}
+
+
+def check_name(name: object) -> str:
+    """Return a name; raise :class:`~nbcache.errors.BadNameError` for anything that is none."""
+    if not isinstance(name, str) or len(name) > MAX_NAME or _NAME.fullmatch(name) is None:
+        raise BadNameError(name)
+    return name
+
+
+def file_name(name: str, version: int | None = None) -> str:
+    """Return the name of the file of a (checked) name: of the newest version, or the one that holds an older
+    version.
+    """
+    escaped = re.sub("[A-Z]", lambda found: "!" + found[0].lower(), name)
+    return f"{escaped}{SUFFIX}" if version is None else f"{escaped}~{version}{SUFFIX}"
+
+
+def read_file_name(name: str) -> tuple[str, int | None] | None:
+    """Return the name and version that :func:`file_name` was given; None for what is no such file's name."""
+    found = _FILE.fullmatch(name)
+    if found is None:
+        return None
+    plain = re.sub("!([a-z])", lambda small: small[1].upper(), found[1])
+    if len(plain) > MAX_NAME or _NAME.fullmatch(plain) is None:
+        return None
+    return plain, None if found[2] is None else int(found[2])
+
+
+class Names:
+    """The published names of one store. Threads and forked children may use one object."""
+
+    def __init__(self, root: str, trust: Trust, acquire: Acquire | None = None) -> None:
+        """``root`` is a store's, opened and judged; ``acquire`` takes a lease on a key. Without it, they are only
+        read.
+        """
+        self.root = root
+        self.trust = trust
+        self._acquire = acquire
+        self._path = f"{root}/{layout.NAMES}"
+        self._trusted = False
+        self.files = Files(root, trust)
+        """The files that belong to publications."""
+
+    def read(self, name: str, version: int | None = None) -> Publication:
+        """Return what is published under a name, the newest or a given version of it.
+
+        Raises :class:`~nbcache.errors.BadNameError`, :class:`~nbcache.errors.NotPublishedError`, which says what is
+        near, and :class:`~nbcache.errors.PublicationError` for what is damaged, of another version, or a stranger's.
+        """
+        check_name(name)
+        found = self._read(name, file_name(name))
+        if found is None:
+            raise NotPublishedError(name, self.root, self.near(name))
+        if version is None or found.version == version:
+            return found
+        older = self._read(name, file_name(name, version))
+        if older is None:
+            there = ", ".join(map(str, self.versions(name)))
+            raise PublicationError(name, f"version {version} is not there (there are: {there})")
+        return older
+
+    def stamp(self, name: str) -> tuple[int, int, int] | None:
+        """Return what tells whether something new is published under a name: one ``stat``; None if nothing is."""
+        try:
+            status = os.lstat(f"{self._path}/{file_name(check_name(name))}")
+        except OSError as raised:
+            let_pass(raised)
+            return None
+        return status.st_ino, status.st_size, status.st_mtime_ns
+
+    def known(self) -> list[str]:
+        """Return all names, sorted. Nothing of them is looked at but that they are there. Never raises."""
+        return sorted({name for name, version in self._listed() if version is None})
+
+    def versions(self, name: str) -> list[int]:
+        """Return which versions of a name there are, the newest last. Raises as :meth:`read`, but for what isn't
+        there.
+        """
+        found = self._read(check_name(name), file_name(name))
+        older = {version for listed, version in self._listed() if listed == name and version is not None}
+        return sorted(older | ({found.version} if found is not None else set()))
+
+    def near(self, name: str) -> tuple[str, ...]:
+        """Return the names that look like this one, the nearest first."""
+        import difflib  # most processes ask for names that are there
+
+        there = {known.lower(): known for known in self.known()}
+        return tuple(there[close] for close in difflib.get_close_matches(name.lower(), there, NEAR))
+
+    def write(
+        self, name: str, manifest: bytes, entries: Iterable[str] = (), digests: Iterable[str] = ()
+    ) -> Publication:
+        """Publish a manifest (JSON on one line) as the newest version of a name; return what is published.
+
+        ``entries`` are the keys that it refers to, ``digests`` the files. Raises
+        :class:`~nbcache.errors.BadNameError`, and :class:`~nbcache.errors.PublicationError` when it can't be written
+        or something of it isn't there (:class:`~nbcache.store.pins.MissingError`, a kind of it, says what).
+        """
+        from nbcache.store import pins  # a process that only loads never needs it
+
+        check_name(name)
+        entries, digests = tuple(entries), tuple(digests)
+        with self._alone(name):
+            pins.insist(self.root, name, entries, digests)
+            before = self._present(name)
+            version = max((before.version if before is not None else 0, *self._numbers(name)), default=0) + 1
+            data = publication.encode(name, version, manifest, created=time.time(), entries=entries, files=digests)
+            if len(data) > publication.MAX_SIZE:
+                raise PublicationError(name, f"is too large to be published ({len(data)} bytes)")
+            try:
+                if before is not None:
+                    self._keep(before)
+                atomic.write_file(f"{self._path}/{file_name(name)}", data)
+                self._drop(name, version - KEPT)
+            except OSError as error:
+                let_pass(error)
+                raise PublicationError(name, f"can't be published: {tree.strerror(error)}") from error
+        written = publication.decode(data)
+        assert not isinstance(written, str)
+        return written
+
+    def remove(self, name: str) -> int:
+        """Take back what is published under a name, all versions; return how many files went.
+
+        What it referred to is free to be evicted or collected. Raises :class:`~nbcache.errors.BadNameError`,
+        :class:`~nbcache.errors.NotPublishedError`, :class:`~nbcache.errors.PublicationError`.
+        """
+        check_name(name)
+        with self._alone(name):
+            try:
+                with Folder(self.root, layout.NAMES) as folder:
+                    # The newest first: nobody is to find an older version without it.
+                    wanted = [file_name(name), *(file_name(name, version) for version in self._numbers(name))]
+                    gone = sum(folder.remove(each) for each in wanted)
+                    left = [each for each in wanted if folder.owner(each) is not None]
+            except OSError as raised:
+                let_pass(raised)
+                gone, left = 0, []
+            if left:
+                raise PublicationError(name, f"{self._path}/{left[0]} can't be removed")
+        if not gone:
+            raise NotPublishedError(name, self.root, self.near(name))
+        return gone
+
+    def _alone(self, name: str) -> Alone:
+        from nbcache.store import pins
+
+        if self._acquire is None:
+            raise PublicationError(
+                name, f"{self.root} is read-only for this process: nothing is published or taken back"
+            )
+        try:
+            atomic.make_directory(self._path)
+        except OSError as error:
+            let_pass(error)
+            raise PublicationError(name, f"{self._path} can't be made: {tree.strerror(error)}") from error
+        problem = self._directory_problem()
+        if problem is not None:
+            raise PublicationError(name, problem)
+        return pins.Alone(self._acquire, name)
+
+    def _read(self, name: str, file: str) -> Publication | None:
+        """Return what one file says; None if it isn't there. Raises PublicationError."""
+        path = f"{self._path}/{file}"
+        try:
+            problem = self._directory_problem()
+            if problem is not None:
+                raise PublicationError(name, problem)
+            found = _examine(path, self.trust)
+        except OSError as error:
+            let_pass(error)
+            if error.errno in _GONE:
+                return None
+            raise PublicationError(name, f"{path} can't be read: {tree.strerror(error)}") from error
+        if isinstance(found, str):
+            raise PublicationError(name, f"{path} {_AGAIN.get(found, found)}")
+        if found.name != name:
+            raise PublicationError(name, f"{path} was published as {found.name}: publish it again under this name")
+        return found
+
+    def _directory_problem(self) -> str | None:
+        # Once: nobody but a trusted owner can make a directory that passed any worse. Raises OSError if it isn't there.
+        if not self._trusted:
+            os.lstat(self._path)
+            for path in (f"{self.root}/{layout.LAYOUT}", self._path):
+                problem = self.trust.directory_problem(path)
+                if problem is not None:
+                    return f"{path} {problem}"
+            self._trusted = True
+        return None
+
+    def _present(self, name: str) -> Publication | None:
+        """Return what is published now; what can't be used is none, and is replaced."""
+        try:
+            return self._read(name, file_name(name))
+        except PublicationError:
+            return None
+
+    def _keep(self, older: Publication) -> None:
+        """Keep the newest version as an older one. Raises OSError."""
+        name, version, created, entries, files, manifest, _digest = older
+        data = publication.encode(name, version, manifest, created=created, entries=entries, files=files)
+        atomic.write_file(f"{self._path}/{file_name(name, version)}", data)
+
+    def _drop(self, name: str, before: int) -> None:
+        with suppressed(OSError), Folder(self.root, layout.NAMES) as folder:
+            for version in self._numbers(name):
+                if version < before:
+                    folder.remove(file_name(name, version))
+
+    def _numbers(self, name: str) -> list[int]:
+        return [version for listed, version in self._listed() if listed == name and version is not None]
+
+    def _listed(self) -> list[tuple[str, int | None]]:
+        with suppressed(OSError), Folder(self.root, layout.NAMES) as folder:
+            return list(filter(None, (read_file_name(item.name) for item in folder.json_files())))
+        return []
+
+
+def _examine(path: str, trust: Trust) -> Publication | str:
+    """Return what a file says, or what is wrong with it. Raises OSError."""
+    try:
+        fd = os.open(path, OPEN_FLAGS)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return "is a symbolic link: none is followed"
+        raise
+    try:
+        status = os.fstat(fd)
+        problem = trust.file_problem(status, fd)
+        if problem is not None:
+            return problem
+        if status.st_size > publication.MAX_SIZE:
+            return publication.DAMAGED
+        return publication.decode(bounded.read_up_to(fd, status.st_size))
+    finally:
+        os.close(fd)

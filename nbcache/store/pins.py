@@ -1,0 +1,171 @@
+"""Pins: what a published name refers to is neither evicted nor collected, also by who begins while it is published.
+
+Every version that lies in ``v1/names/`` pins its entries and files; taking a name back frees them. Two things that
+happen at once could still lose an entry: one process finds that it is there and publishes a name, another has just
+found that nobody refers to it and removes it. So whoever publishes, and whoever evicts or collects, is **alone** with
+it: there is one lease (:mod:`nbcache.store.locks`) in a store for that, held from looking to having acted. Who evicts
+without being asked to doesn't wait for it, and leaves the eviction to the next one.
+
+Where no lease can be had (a network filesystem that has no locks of any kind), both go on: an entry may then be lost,
+and loading the name says so.
+
+What can't be read now, or is of another version of nbcache, may pin anything. Then nothing is evicted, and
+:attr:`Pins.problem` says why. What is damaged or a stranger's pins nothing: nobody can load it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nbcache.errors import PublicationError
+from nbcache.passing import let_pass, suppressed
+from nbcache.store import bounded, files, layout, listing, publication
+from nbcache.store.folders import Folder
+from nbcache.trust import OPEN_FLAGS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from nbcache.store.locks import Lease
+    from nbcache.trust import Trust
+
+    Acquire = Callable[[str], Lease | None]
+    """Takes a lease on a key without waiting; None if somebody alive holds it: :meth:`nbcache.store.Store.lease`."""
+
+ALONE: Final = blake2b(b"nbcache published names", digest_size=32).hexdigest()
+"""The key of the lease that whoever publishes or evicts has."""
+PATIENCE_SECONDS: Final = 60.0
+"""How long who publishes, or evicts because somebody asked for it, waits for others to have done [s]."""
+YOUNG_SECONDS: Final = 3600.0
+"""Up to this age a file may belong to a publication that is being made [s]."""
+_PAUSE_SECONDS: Final = 0.02
+_NO_FILE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ELOOP, errno.ENXIO})
+"""What opening an older version that was just dropped is answered with, or a link, or a socket."""
+
+
+class Pins(NamedTuple):
+    """What published names refer to."""
+
+    entries: frozenset[str] = frozenset()
+    """Keys."""
+    files: frozenset[str] = frozenset()
+    """Digests."""
+    problem: str | None = None
+    """Why it isn't known what else is pinned, in one line: then nothing may go."""
+
+
+class MissingError(PublicationError):
+    """Something that a publication refers to isn't in the store. ``keys`` and ``digests`` say what."""
+
+    def __init__(self, name: str, reason: str, keys: tuple[str, ...] = (), digests: tuple[str, ...] = ()) -> None:
+        """Keep the parts, so that the exception survives pickling."""
+        super().__init__(name, reason)
+        self.args = (name, reason, keys, digests)
+        self.keys = keys
+        self.digests = digests
+
+
+class Alone:
+    """A context manager: nobody else publishes or evicts meanwhile. Entering raises PublicationError after a while."""
+
+    def __init__(self, acquire: Acquire, name: str, patience: float = PATIENCE_SECONDS) -> None:
+        """``acquire`` takes a lease on a key without waiting; ``patience`` [s] is how long others may take."""
+        self._acquire = acquire
+        self._name = name
+        self._patience = patience
+        self._lease: Lease | None = None
+
+    def __enter__(self) -> None:
+        """Wait for it."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            self._lease = self._acquire(ALONE)
+            if self._lease is not None:
+                return
+            if time.monotonic() > deadline:
+                wait = f"{self._patience:.0f} s"
+                raise PublicationError(self._name, f"another process publishes or evicts for {wait}: try again later")
+            time.sleep(_PAUSE_SECONDS)
+
+    def __exit__(self, *_: object) -> None:
+        """Let others."""
+        assert self._lease is not None
+        self._lease.release()
+
+
+def read(root: str, trust: Trust, deadline: float = float("inf")) -> Pins:
+    """Return what is pinned in a store. Never raises. After ``deadline`` (of :func:`time.monotonic`), it isn't
+    known.
+    """
+    entries: set[str] = set()
+    digests: set[str] = set()
+    try:
+        with Folder(root, layout.NAMES) as folder:
+            for item in folder.json_files():
+                if time.monotonic() > deadline:
+                    return Pins(problem="there was no time to see what published names refer to")
+                found = _read(folder, item.name, trust)
+                if found == publication.OTHER_VERSION:
+                    return Pins(problem=f"{root}/{layout.NAMES}/{item.name} {found}, and may refer to anything")
+                if not isinstance(found, str):
+                    entries.update(found.entries)
+                    digests.update(found.files)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        let_pass(error)
+        return Pins(problem=f"published names can't be read: {error.strerror or error}")
+    return Pins(frozenset(entries), frozenset(digests))
+
+
+def insist(root: str, name: str, keys: Iterable[str], digests: Iterable[str]) -> None:
+    """Raise MissingError unless all of this is in the store."""
+    no_keys = tuple(key for key in keys if not os.path.lexists(layout.slot_path(root, key)))
+    no_digests = tuple(digest for digest in digests if not os.path.lexists(files.path_of(root, digest)))
+    if no_keys or no_digests:
+        what = f"entry {no_keys[0]}" if no_keys else f"file {no_digests[0]}"
+        raise MissingError(name, f"its {what} is not in {root} (any more): publish it again", no_keys, no_digests)
+
+
+def collect(root: str, pinned: Pins, now: float | None = None) -> tuple[int, int]:
+    """Remove files by digest that nobody refers to; return how many, and their size [bytes]. Never raises.
+
+    Who calls it is alone. Those younger than :data:`YOUNG_SECONDS` stay.
+    """
+    count = size = 0
+    if pinned.problem is not None:
+        return count, size
+    limit = (time.time() if now is None else now) - YOUNG_SECONDS
+    for shard in listing.shards(root, layout.FILES):
+        with suppressed(OSError), Folder(root, f"{layout.FILES}/{shard}") as folder:
+            for item in list(folder.files()):
+                digest = shard + item.name
+                if not layout.is_key(digest) or digest in pinned.files:
+                    continue
+                with suppressed(OSError):
+                    status = item.stat(follow_symlinks=False)
+                    if status.st_mtime < limit and folder.remove(item.name):
+                        count, size = count + 1, size + status.st_size
+    return count, size
+
+
+def _read(folder: Folder, name: str, trust: Trust) -> publication.Publication | str:
+    """Return what a file says, or what is wrong with it. Raises OSError where somebody else may be able to read it."""
+    try:
+        fd = folder.open(name, OPEN_FLAGS)
+    except OSError as error:
+        let_pass(error)
+        if error.errno in _NO_FILE:
+            return publication.DAMAGED
+        raise
+    try:
+        status = os.fstat(fd)
+        if not trust.allows(status, fd) or status.st_size > publication.MAX_SIZE:
+            return publication.DAMAGED
+        return publication.decode(bounded.read_up_to(fd, status.st_size))
+    finally:
+        os.close(fd)

@@ -1,0 +1,118 @@
+"""The format of a publication: what a name stands for, as one file.
+
+::
+
+    FORMAT_VERSION = 1
+
+    publication = '{"nbcache-name":' FORMAT_VERSION ',"digest":"' digest '",' LF      ; first line
+                  about ',' LF                                                        ; second line
+                  '"manifest":' manifest '}' LF                                       ; third line
+    digest      = 32 hex digits             ; blake2b-128 over everything after the first line
+    about       = members of an object      ; "name", "version", "created" [Unix s],
+                                            ; "entries": [key, ...], "files": [digest, ...]
+    manifest    = JSON on one line          ; the store doesn't know what it says
+
+Altogether it is one JSON object, for people and their tools; a reader who only wants to know what a publication refers
+to reads the second line, and parses no manifest.
+
+What is guaranteed
+------------------
+- **Every byte is covered**: the first line is compared with what it must be, the others by the digest.
+- **Parsing never raises**: what isn't a publication of this version is a reason (:data:`DAMAGED`,
+  :data:`OTHER_VERSION`).
+
+The digest notices damage. It is no proof of origin: see :mod:`nbcache.trust`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from nbcache.store.layout import is_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+FORMAT_VERSION: Final = 1
+MAX_SIZE: Final = 16 << 20
+"""The largest publication [bytes], far above any manifest: a bound on what a reader may be asked to hold."""
+DAMAGED: Final = "is damaged"
+OTHER_VERSION: Final = "is of another version of nbcache"
+
+_FIRST: Final = re.compile(rb'\{"nbcache-name":([0-9]{1,9}),"digest":"([0-9a-f]{32})",\n')
+_VERSION: Final = re.compile(rb'\{"nbcache-name":([0-9]{1,9}),')
+_MANIFEST: Final = b'"manifest":'
+_END: Final = b"}\n"
+
+
+class Publication(NamedTuple):
+    """What is published under a name."""
+
+    name: str
+    version: int
+    """Counts from 1; of a name that was unpublished it begins anew."""
+    created: float
+    """Unix time [s]"""
+    entries: tuple[str, ...]
+    """The keys that it refers to, sorted."""
+    files: tuple[str, ...]
+    """The digests of the files that belong to it, sorted."""
+    manifest: bytes
+    """JSON."""
+    digest: str
+    """What tells it from each other publication: 32 hex digits."""
+
+
+def encode(
+    name: str, version: int, manifest: bytes, *, created: float, entries: Iterable[str], files: Iterable[str]
+) -> bytes:
+    """Return the file. Raises ValueError for references that are none, and for a manifest of several lines."""
+    about = {
+        "name": name,
+        "version": version,
+        "created": created,
+        "entries": sorted(set(entries)),
+        "files": sorted(set(files)),
+    }
+    if b"\n" in manifest or not all(map(is_key, (*about["entries"], *about["files"]))):  # type: ignore[misc]
+        raise ValueError(f"not a publication: {about}")
+    rest = json.dumps(about, separators=(",", ":"))[1:-1].encode() + b",\n" + _MANIFEST + manifest + _END
+    return b'{"nbcache-name":%d,"digest":"%s",\n' % (FORMAT_VERSION, _digest(rest).encode()) + rest
+
+
+def decode(data: bytes) -> Publication | str:
+    """Return what a file says, or :data:`DAMAGED` or :data:`OTHER_VERSION`. Never raises."""
+    version = _VERSION.match(data)
+    if version is not None and int(version[1]) != FORMAT_VERSION:
+        return OTHER_VERSION
+    first = _FIRST.match(data)
+    if first is None:
+        return DAMAGED
+    rest = data[first.end() :]
+    if _digest(rest).encode() != first[2]:
+        return DAMAGED
+    line, _, last = rest.partition(b",\n")
+    if not (last.startswith(_MANIFEST) and last.endswith(_END)):
+        return DAMAGED
+    try:
+        about = json.loads(b"{%s}" % line)
+    except (ValueError, RecursionError):
+        return DAMAGED
+    return _checked(about, last[len(_MANIFEST) : -len(_END)], first[2].decode()) or DAMAGED
+
+
+def _checked(about: Any, manifest: bytes, digest: str) -> Publication | None:
+    name, version, created = about.get("name"), about.get("version"), about.get("created")
+    entries, files = about.get("entries"), about.get("files")
+    if not (isinstance(name, str) and type(version) is int and version > 0 and type(created) in {int, float}):
+        return None
+    if not all(isinstance(references, list) and all(map(is_key, references)) for references in (entries, files)):
+        return None
+    return Publication(name, version, float(created), tuple(entries), tuple(files), manifest, digest)
+
+
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=16).hexdigest()
