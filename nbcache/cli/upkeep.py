@@ -73,8 +73,12 @@ def collect(args: argparse.Namespace) -> int:
     swept = 0 if args.dry_run else store.sweep() + heartbeats.sweep(store.path, store.trust)
     verb = "would be evicted" if args.dry_run else "evicted"
     print(f"{plan.entries} entries, {size(plan.total)}; {len(plan.remove)} {verb}, {size(plan.freed)}")
+    if plan.pinned:
+        print(f"{plan.pinned} of them belong to published functions and stay (`nbcache unpublish` frees them)")
     if swept:
-        print(f"{swept} leftovers of killed processes removed")
+        print(f"{swept} leftovers of killed processes and of unpublished functions removed")
+    if plan.problem is not None:
+        raise CommandError(f"nothing is evicted: {plan.problem}")
     return 0
 
 
@@ -89,6 +93,9 @@ def clear(args: argparse.Namespace) -> int:
             raise CommandError("nothing removed")
     count, freed = store.clear()
     print(f"{count} entries removed, {size(freed)}")
+    left = sum(1 for _ in store.scan())
+    if left:
+        print(f"{left} entries stay, of published functions (`nbcache unpublish` frees them) or written meanwhile")
     return 0
 
 

@@ -35,7 +35,7 @@ from nbcache.daemon import rows
 from nbcache.daemon.history import History
 from nbcache.daemon.rows import Entry, File, Shard
 from nbcache.daemon.state import State
-from nbcache.store import evict, folding, layout, listing, usage
+from nbcache.store import evict, folding, layout, listing, pins, usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -220,7 +220,8 @@ class Catalogue:
         with self._upkeep:
             if not self._store.writable or max_size <= 0 or self.totals().size <= max_size:
                 return Evicted(0, 0, 0, 0)
-            return self._apply(self._plan(max_size), deadline)
+            with pins.held(self._store.lease, self._store.path, self._store.trust) as pinned:
+                return self._apply(self._plan(max_size, pinned), deadline)
 
     def _count(self) -> Iterator[None]:
         """One round over all shards, beginning behind the one counted last; a step at each ``yield``."""
@@ -319,7 +320,7 @@ class Catalogue:
             entry.uses = min(entry.uses + hits.uses.get(key, 0), _MOST_USES)
         self._save(shard, entries)
 
-    def _plan(self, max_size: int) -> dict[str, dict[int, _Planned]]:
+    def _plan(self, max_size: int, pinned: pins.Pins) -> dict[str, dict[int, _Planned]]:
         """Return the files to remove, by key and slot, the key with the least recently used one first."""
         root = self._store.path
         files: dict[str, _Planned] = {}
@@ -331,7 +332,7 @@ class Catalogue:
                 path = stem + layout.SUFFIXES[file.slot]
                 files[path] = _Planned(path, key, file.slot, file.size, file.mtime)
         plan: dict[str, dict[int, _Planned]] = {}
-        for path in evict.plan(files.values(), max_size, time.time(), last_use).remove:
+        for path in evict.plan(files.values(), max_size, time.time(), last_use, pinned).remove:
             plan.setdefault(files[path].key, {})[files[path].slot] = files[path]
         return plan
 

@@ -263,42 +263,30 @@ class Store:
     def clear(self) -> tuple[int, int]:
         """Remove every entry, and leftovers of any age; return how many entries and how many bytes went.
 
-        Usage records, requests and leases stay.
+        Usage records, requests, leases and what published names refer to stay.
         """
-        from nbcache.store import folders, listing
+        from nbcache.store import upkeep
 
-        count = size = 0
-        if self.writable:
-            for info in self.scan():
-                if folders.remove(info.path):
-                    count, size = count + 1, size + info.size
-            listing.sweep(self.path, now=float("inf"), leases=False)
-        return count, size
+        return upkeep.clear(self) if self.writable else (0, 0)
 
     def gc(self, max_size: int | None = None, *, dry_run: bool = False) -> Plan:
         """Evict the least recently used entries if the store is larger than ``max_size`` (default: NBCACHE_MAX_SIZE).
 
         Also folds old usage records. Returns what was planned; with ``dry_run`` nothing is changed.
         """
-        from nbcache.store import evict, folding, usage
+        from nbcache.store import upkeep
 
         limit = self._max_size if max_size is None else max_size
-        entries = list(self.scan())
-        known = {info.key for info in entries}
-        if self.writable and not dry_run:
-            # First: what was summed up needn't be read record by record.
-            folding.fold_all(self.path, known.__contains__)
-        used = usage.last_use(usage.read(self.path), known.__contains__)
-        decided = evict.plan(entries, limit, time.time(), used)
-        if self.writable and not dry_run:
-            self.tell_evicted(*evict.apply(decided))
-        return decided
+        return upkeep.gc(self, limit, dry_run=dry_run or not self.writable)
 
     def sweep(self) -> int:
-        """Remove temporaries and leases that nobody touched for an hour; return how many."""
-        from nbcache.store import listing
+        """Remove temporaries and leases that nobody touched for an hour, and files that no published name refers to.
 
-        return listing.sweep(self.path) if self.writable else 0
+        Returns how many went.
+        """
+        from nbcache.store import upkeep
+
+        return upkeep.sweep(self) if self.writable else 0
 
     def tidy(self, budget: float = TIDY_BUDGET) -> bool:
         """Evict, sweep and fold, if nobody did within :data:`TIDY_SECONDS`; return whether it was this process's turn.
@@ -309,7 +297,9 @@ class Store:
         """
         with suppressed(OSError):
             if self.writable and self._my_turn():
-                if not self._tidy(budget):
+                from nbcache.store import upkeep  # most processes never need it
+
+                if not upkeep.tidy(self, self._max_size, budget):
                     soon = time.time() - TIDY_SECONDS + RESUME_SECONDS
                     os.utime(f"{self.path}/{layout.STAMP}", (soon, soon), follow_symlinks=False)
                 return True
@@ -396,33 +386,3 @@ class Store:
             atomic.write_file(stamp, b"", durable=False)
             return False
         return True
-
-    def _tidy(self, seconds: float) -> bool:
-        """Return whether all was done."""
-        import random
-
-        from nbcache.store import evict, folding, listing, usage
-
-        begun = time.monotonic()
-        names = listing.shards(self.path)
-        random.shuffle(names)
-        entries: list[EntryInfo] = []
-        seen = 0
-        for name in names:
-            entries.extend(listing.scan(self.path, [name]))
-            seen += 1
-            # Half of the time: the rest has to be done as well.
-            if time.monotonic() > begun + seconds / 2:
-                break
-        budget = usage.at_exit(begun + seconds - time.monotonic())
-        if self._max_size > 0 and names:
-            limit = max(1, self._max_size * seen // len(names))
-            if sum(info.size for info in entries) > limit:
-                # Reading usage takes time too; not worth it while there is room.
-                known = {info.key for info in entries}
-                used = usage.last_use(usage.read(self.path, budget, self.trust), known.__contains__)
-                self.tell_evicted(*evict.apply(evict.plan(entries, limit, time.time(), used)))
-        listing.sweep(self.path, deadline=begun + seconds)
-        # A key is looked for while there is time, and else kept.
-        folding.fold(self.path, lambda key: not budget.in_time or self.exists(key), budget=budget, trust=self.trust)
-        return seen == len(names) and not budget.over

@@ -3,7 +3,8 @@
 The least recently used go first, down to :data:`LOW_WATER` of the limit, so that the next publication doesn't have to
 evict again. An entry's last use is the later of its modification time and the newest usage record that hit it: hits
 don't touch the file, so that they cost no write and clients that can't write count as well. A record from the future (a
-wrong clock, or somebody who wants to keep an entry for ever) counts as now.
+wrong clock, or somebody who wants to keep an entry for ever) counts as now. What published names refer to never goes
+(:mod:`nbcache.store.pins`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from nbcache.store.folders import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from nbcache.store.pins import Pins
 
 LOW_WATER: Final = 0.9
 """The share of the limit that is left after evicting."""
@@ -59,26 +62,36 @@ class Plan:
     """The number of entries before."""
     sizes: tuple[int, ...] = ()
     """The size of each of :attr:`remove` [bytes]."""
+    pinned: int = 0
+    """How many entries stay because published names refer to them."""
+    problem: str | None = None
+    """Why nothing is removed though there is too much, in one line."""
 
 
-def plan(entries: Iterable[Sized], max_size: int, now: float, last_use: Mapping[str, float]) -> Plan:
+def plan(
+    entries: Iterable[Sized], max_size: int, now: float, last_use: Mapping[str, float], pinned: Pins | None = None
+) -> Plan:
     """Decide what to remove so that at most ``max_size`` [bytes] are left; 0 means no limit.
 
-    ``last_use`` maps keys to when they were last hit, Unix time [s].
+    ``last_use`` maps keys to when they were last hit, Unix time [s]. What is ``pinned`` stays, and counts.
     """
     found = list(entries)
     total = sum(item.size for item in found)
+    keys = frozenset[str]() if pinned is None else pinned.entries
+    kept = sum(item.key in keys for item in found)
     if max_size <= 0 or total <= max_size:
-        return Plan((), 0, total, len(found))
+        return Plan((), 0, total, len(found), pinned=kept)
+    if pinned is not None and pinned.problem is not None:
+        return Plan((), 0, total, len(found), pinned=kept, problem=pinned.problem)
     target = int(max_size * LOW_WATER)
     remove, sizes, left = [], [], total
-    for item in ordered(found, now, last_use):
+    for item in ordered((item for item in found if item.key not in keys), now, last_use):
         if left <= target:
             break
         remove.append(item.path)
         sizes.append(item.size)
         left -= item.size
-    return Plan(tuple(remove), sum(sizes), total, len(found), tuple(sizes))
+    return Plan(tuple(remove), sum(sizes), total, len(found), tuple(sizes), kept)
 
 
 def ordered(entries: Iterable[_Item], now: float, last_use: Mapping[str, float]) -> list[_Item]:

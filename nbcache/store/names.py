@@ -39,7 +39,8 @@ from nbcache.trust import OPEN_FLAGS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nbcache.store.pins import Acquire, Alone
+    from nbcache.store.locks import Lease
+    from nbcache.store.pins import Acquire
     from nbcache.store.publication import Publication
     from nbcache.trust import Trust
 
@@ -202,7 +203,8 @@ class Names:
             raise NotPublishedError(name, self.root, self.near(name))
         return gone
 
-    def _alone(self, name: str) -> Alone:
+    def _alone(self, name: str) -> Lease:
+        """Return what is held while something is published or taken back. Raises PublicationError."""
         from nbcache.store import pins
 
         if self._acquire is None:
@@ -211,13 +213,17 @@ class Names:
             )
         try:
             atomic.make_directory(self._path)
+            problem = self._directory_problem()
         except OSError as error:
             let_pass(error)
-            raise PublicationError(name, f"{self._path} can't be made: {tree.strerror(error)}") from error
-        problem = self._directory_problem()
+            problem = f"{self._path} can't be made: {tree.strerror(error)}"
         if problem is not None:
             raise PublicationError(name, problem)
-        return pins.Alone(self._acquire, name)
+        lease = pins.alone(self._acquire, pins.PATIENCE_SECONDS)
+        if lease is None:
+            others = f"others publish or evict for {pins.PATIENCE_SECONDS:.0f} s"
+            raise PublicationError(name, f"{others} in {self.root}: try again later")
+        return lease
 
     def _read(self, name: str, file: str) -> Publication | None:
         """Return what one file says; None if it isn't there. Raises PublicationError."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from contextlib import contextmanager
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -28,7 +29,7 @@ from nbcache.store.folders import Folder
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from nbcache.store.locks import Lease
     from nbcache.trust import Trust
@@ -43,6 +44,8 @@ PATIENCE_SECONDS: Final = 60.0
 YOUNG_SECONDS: Final = 3600.0
 """Up to this age a file may belong to a publication that is being made [s]."""
 _PAUSE_SECONDS: Final = 0.02
+_FIRST_READ: Final = 1 << 14
+"""How much of a publication is read for the sake of what it refers to, if that is enough [bytes]."""
 _NO_FILE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ELOOP, errno.ENXIO})
 """What opening an older version that was just dropped is answered with, or a link, or a socket."""
 
@@ -69,32 +72,31 @@ class MissingError(PublicationError):
         self.digests = digests
 
 
-class Alone:
-    """A context manager: nobody else publishes or evicts meanwhile. Entering raises PublicationError after a while."""
+def alone(acquire: Acquire, patience: float) -> Lease | None:
+    """Return the lease, a context manager; None if others had it for all of ``patience`` [s]. ``acquire`` doesn't
+    wait.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        lease = acquire(ALONE)
+        if lease is not None or time.monotonic() >= deadline:
+            return lease
+        time.sleep(_PAUSE_SECONDS)
 
-    def __init__(self, acquire: Acquire, name: str, patience: float = PATIENCE_SECONDS) -> None:
-        """``acquire`` takes a lease on a key without waiting; ``patience`` [s] is how long others may take."""
-        self._acquire = acquire
-        self._name = name
-        self._patience = patience
-        self._lease: Lease | None = None
 
-    def __enter__(self) -> None:
-        """Wait for it."""
-        deadline = time.monotonic() + self._patience
-        while True:
-            self._lease = self._acquire(ALONE)
-            if self._lease is not None:
-                return
-            if time.monotonic() > deadline:
-                wait = f"{self._patience:.0f} s"
-                raise PublicationError(self._name, f"another process publishes or evicts for {wait}: try again later")
-            time.sleep(_PAUSE_SECONDS)
-
-    def __exit__(self, *_: object) -> None:
-        """Let others."""
-        assert self._lease is not None
-        self._lease.release()
+@contextmanager
+def held(
+    acquire: Acquire, root: str, trust: Trust, *, patience: float = 0.0, deadline: float = float("inf")
+) -> Iterator[Pins]:
+    """Be alone, and know what is pinned meanwhile; or know why not, after ``patience`` [s]. Arguments as
+    :func:`read`.
+    """
+    lease = alone(acquire, patience)
+    if lease is None:
+        yield Pins(problem="another process publishes, or evicts")
+        return
+    with lease:
+        yield read(root, trust, deadline)
 
 
 def read(root: str, trust: Trust, deadline: float = float("inf")) -> Pins:
@@ -111,9 +113,9 @@ def read(root: str, trust: Trust, deadline: float = float("inf")) -> Pins:
                 found = _read(folder, item.name, trust)
                 if found == publication.OTHER_VERSION:
                     return Pins(problem=f"{root}/{layout.NAMES}/{item.name} {found}, and may refer to anything")
-                if not isinstance(found, str):
-                    entries.update(found.entries)
-                    digests.update(found.files)
+                if isinstance(found, tuple):
+                    entries.update(found[0])
+                    digests.update(found[1])
     except FileNotFoundError:
         pass
     except OSError as error:
@@ -153,8 +155,10 @@ def collect(root: str, pinned: Pins, now: float | None = None) -> tuple[int, int
     return count, size
 
 
-def _read(folder: Folder, name: str, trust: Trust) -> publication.Publication | str:
-    """Return what a file says, or what is wrong with it. Raises OSError where somebody else may be able to read it."""
+def _read(folder: Folder, name: str, trust: Trust) -> tuple[tuple[str, ...], tuple[str, ...]] | str | None:
+    """Return what a file refers to, or what is wrong with it. Raises OSError where somebody else may be able to read
+    it.
+    """
     try:
         fd = folder.open(name, OPEN_FLAGS)
     except OSError as error:
@@ -166,6 +170,8 @@ def _read(folder: Folder, name: str, trust: Trust) -> publication.Publication | 
         status = os.fstat(fd)
         if not trust.allows(status, fd) or status.st_size > publication.MAX_SIZE:
             return publication.DAMAGED
-        return publication.decode(bounded.read_up_to(fd, status.st_size))
+        data = bounded.read_up_to(fd, _FIRST_READ)
+        found = publication.references(data)
+        return publication.references(data + bounded.read_up_to(fd, status.st_size)) if found is None else found
     finally:
         os.close(fd)

@@ -43,7 +43,7 @@ DAMAGED: Final = "is damaged"
 OTHER_VERSION: Final = "is of another version of nbcache"
 
 _FIRST: Final = re.compile(rb'\{"nbcache-name":([0-9]{1,9}),"digest":"([0-9a-f]{32})",\n')
-_VERSION: Final = re.compile(rb'\{"nbcache-name":([0-9]{1,9}),')
+_ANY_VERSION: Final = re.compile(rb'\{"nbcache-name":([0-9]{1,9}),')
 _MANIFEST: Final = b'"manifest":'
 _END: Final = b"}\n"
 
@@ -85,33 +85,61 @@ def encode(
 
 def decode(data: bytes) -> Publication | str:
     """Return what a file says, or :data:`DAMAGED` or :data:`OTHER_VERSION`. Never raises."""
-    version = _VERSION.match(data)
-    if version is not None and int(version[1]) != FORMAT_VERSION:
-        return OTHER_VERSION
     first = _FIRST.match(data)
-    if first is None:
-        return DAMAGED
+    if first is None or int(first[1]) != FORMAT_VERSION:
+        return _stranger(data)
     rest = data[first.end() :]
     if _digest(rest).encode() != first[2]:
         return DAMAGED
     line, _, last = rest.partition(b",\n")
     if not (last.startswith(_MANIFEST) and last.endswith(_END)):
         return DAMAGED
-    try:
-        about = json.loads(b"{%s}" % line)
-    except (ValueError, RecursionError):
+    about = _about(line)
+    if about is None:
         return DAMAGED
-    return _checked(about, last[len(_MANIFEST) : -len(_END)], first[2].decode()) or DAMAGED
+    return Publication(**about, manifest=last[len(_MANIFEST) : -len(_END)], digest=first[2].decode())
 
 
-def _checked(about: Any, manifest: bytes, digest: str) -> Publication | None:
-    name, version, created = about.get("name"), about.get("version"), about.get("created")
-    entries, files = about.get("entries"), about.get("files")
+def references(beginning: bytes) -> tuple[tuple[str, ...], tuple[str, ...]] | str | None:
+    """Return the keys and digests that a publication refers to, without its manifest; nothing is compared with the
+    digest.
+
+    A file that doesn't say is :data:`DAMAGED` or of :data:`OTHER_VERSION`; None says that more of it is needed.
+    """
+    first = _FIRST.match(beginning)
+    if first is None or int(first[1]) != FORMAT_VERSION:
+        return _stranger(beginning)
+    line, end, _ = beginning[first.end() :].partition(b",\n")
+    if not end:
+        return None
+    about = _about(line)
+    return DAMAGED if about is None else (about["entries"], about["files"])
+
+
+def _stranger(data: bytes) -> str:
+    version = _ANY_VERSION.match(data)
+    return DAMAGED if version is None or int(version[1]) == FORMAT_VERSION else OTHER_VERSION
+
+
+def _about(line: bytes) -> dict[str, Any] | None:
+    """Return the members of the second line, checked."""
+    try:
+        found = json.loads(b"{%s}" % line)
+    except (ValueError, RecursionError):
+        return None
+    name, version, created = found.get("name"), found.get("version"), found.get("created")
+    entries, files = found.get("entries"), found.get("files")
     if not (isinstance(name, str) and type(version) is int and version > 0 and type(created) in {int, float}):
         return None
-    if not all(isinstance(references, list) and all(map(is_key, references)) for references in (entries, files)):
+    if not all(isinstance(each, list) and all(map(is_key, each)) for each in (entries, files)):
         return None
-    return Publication(name, version, float(created), tuple(entries), tuple(files), manifest, digest)
+    return {
+        "name": name,
+        "version": version,
+        "created": float(created),
+        "entries": tuple(entries),
+        "files": tuple(files),
+    }
 
 
 def _digest(data: bytes) -> str:

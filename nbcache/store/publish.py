@@ -71,7 +71,8 @@ def publish(
     """Write an entry atomically; never raises. ``repair(key)`` makes the directories a key needs.
 
     With ``durable``, it is on the disk when this returns. With ``recache``, a valid entry of this variant is replaced;
-    otherwise it stays. With ``keep``, other variants stay as well, also where there is no room beside them.
+    otherwise it stays. With ``keep``, other variants stay as well, also where there is no room beside them, as they do
+    under a key that a published name refers to.
     """
     try:
         layout.check_key(header.key)
@@ -106,11 +107,19 @@ def _attempt(
     slot = _choose(layout.stem(root, header.key), trust, header)
     if slot.same and not recache:
         return Published(ok=True, reason=ALREADY_THERE, path=slot.path)
-    if slot.other and keep:
+    if slot.other and (keep or _is_pinned(root, trust, header.key)):
         return Published(ok=False, reason=NO_ROOM, path=None)
     if not atomic.write_file(slot.path, data, exclusive=slot.empty, durable=durable):
         return None
     return Published(ok=True, reason=PUBLISHED, path=slot.path)
+
+
+def _is_pinned(root: str, trust: Trust, key: str) -> bool:
+    """Whether a published name refers to a key, or may: it doesn't say to which variant of it."""
+    from nbcache.store import pins
+
+    pinned = pins.read(root, trust)
+    return key in pinned.entries or pinned.problem is not None
 
 
 @dataclass(frozen=True, slots=True)

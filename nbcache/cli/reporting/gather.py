@@ -15,7 +15,7 @@ from nbcache.cli.entries import read_components
 from nbcache.cli.explain import differing, name_of
 from nbcache.cli.reporting.html import MOST_TEXT
 from nbcache.protocol import heartbeats
-from nbcache.store import evict, layout, reasons, usage
+from nbcache.store import evict, layout, pins, reasons, usage
 from nbcache.store.folders import Folder
 from nbcache.store.timeline import Function, Timeline
 from nbcache.summary import Summary, aggregate
@@ -124,7 +124,7 @@ def gather(store: Store, limit: int, now: float | None = None) -> Report:
     report.entries, report.size = len(infos), sum(info.size for info in infos)
     used = _read_usage(report, store, {info.key for info in infos}, made)
     known = _read_headers(report, infos)
-    _plan(report, infos, known, used)
+    _plan(report, infos, known, used, pins.read(store.path, store.trust))
     report.costly = _costly(report.line.functions, known.values())
     _read_changes(report, store, list(known.values()))
     report.daemons = [each for each in heartbeats.read(store.path, store.trust) if each.alive]
@@ -165,10 +165,12 @@ def _read_headers(report: Report, infos: list[EntryInfo]) -> dict[str, _Known]:
     return known
 
 
-def _plan(report: Report, infos: list[EntryInfo], known: dict[str, _Known], used: dict[str, float]) -> None:
+def _plan(
+    report: Report, infos: list[EntryInfo], known: dict[str, _Known], used: dict[str, float], pinned: pins.Pins
+) -> None:
     """Say what would be evicted, and how long ago things were used."""
-    ordered = evict.ordered(infos, report.made, used)
-    report.evicts = len(evict.plan(infos, report.limit, report.made, used).remove)
+    ordered = evict.ordered((info for info in infos if info.key not in pinned.entries), report.made, used)
+    report.evicts = len(evict.plan(infos, report.limit, report.made, used, pinned).remove)
     for number, info in enumerate(ordered[:NEXT]):
         header = known.get(info.path)
         name, signature = ("(can't be read)", "") if header is None else (header.function, header.signature)

@@ -1,0 +1,84 @@
+"""Keeping a store in order: evicting, folding, sweeping; what :meth:`Store.gc`, :meth:`Store.tidy` and others do.
+
+Who removes entries knows what published names refer to, and is alone while it removes (:mod:`nbcache.store.pins`).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING
+
+from nbcache.store import evict, folders, folding, layout, listing, pins, usage
+
+if TYPE_CHECKING:
+    from nbcache.store.directory import Store
+    from nbcache.store.listing import EntryInfo
+
+
+def gc(store: Store, limit: int, *, dry_run: bool) -> evict.Plan:
+    """Evict what is more than ``limit`` [bytes], after folding usage records; with ``dry_run``, only say what."""
+    entries = list(store.scan())
+    known = {info.key for info in entries}
+    if not dry_run:
+        # First: what was summed up needn't be read record by record.
+        folding.fold_all(store.path, known.__contains__)
+    used = usage.last_use(usage.read(store.path), known.__contains__)
+    if dry_run:
+        return evict.plan(entries, limit, time.time(), used, pins.read(store.path, store.trust))
+    with pins.held(store.lease, store.path, store.trust, patience=pins.PATIENCE_SECONDS) as pinned:
+        decided = evict.plan(entries, limit, time.time(), used, pinned)
+        store.tell_evicted(*evict.apply(decided))
+    return decided
+
+
+def sweep(store: Store, deadline: float = float("inf")) -> int:
+    """Remove what :func:`nbcache.store.listing.sweep` does, and files that no published name refers to; return how
+    many.
+    """
+    count = listing.sweep(store.path, deadline=deadline)
+    if listing.shards(store.path, layout.FILES):
+        with pins.held(store.lease, store.path, store.trust, deadline=deadline) as pinned:
+            count += pins.collect(store.path, pinned)[0]
+    return count
+
+
+def clear(store: Store) -> tuple[int, int]:
+    """Remove every entry that no published name refers to, and temporaries of any age; return how many, and bytes."""
+    count = size = 0
+    with pins.held(store.lease, store.path, store.trust, patience=pins.PATIENCE_SECONDS) as pinned:
+        if pinned.problem is not None:
+            return 0, 0
+        for info in store.scan():
+            if info.key not in pinned.entries and folders.remove(info.path):
+                count, size = count + 1, size + info.size
+    listing.sweep(store.path, now=float("inf"), leases=False)
+    return count, size
+
+
+def tidy(store: Store, max_size: int, seconds: float) -> bool:
+    """Do in ``seconds`` [s] what :meth:`Store.tidy` says; return whether all of it was done."""
+    begun = time.monotonic()
+    names = listing.shards(store.path)
+    random.shuffle(names)
+    entries: list[EntryInfo] = []
+    seen = 0
+    for name in names:
+        entries.extend(listing.scan(store.path, [name]))
+        seen += 1
+        # Half of the time: the rest has to be done as well.
+        if time.monotonic() > begun + seconds / 2:
+            break
+    budget = usage.at_exit(begun + seconds - time.monotonic())
+    limit = max(1, max_size * seen // len(names)) if max_size > 0 and names else 0
+    if 0 < limit < sum(info.size for info in entries):
+        # Reading usage takes time too; not worth it while there is room.
+        known = {info.key for info in entries}
+        used = usage.last_use(usage.read(store.path, budget, store.trust), known.__contains__)
+        with pins.held(store.lease, store.path, store.trust, deadline=begun + seconds) as pinned:
+            decided = evict.plan(entries, limit, time.time(), used, pinned)
+            store.tell_evicted(*evict.apply(decided))
+    sweep(store, begun + seconds)
+    # A key is looked for while there is time, and else kept.
+    folding.fold(store.path, lambda key: not budget.in_time or store.exists(key), budget=budget, trust=store.trust)
+    return seen == len(names) and not budget.over
