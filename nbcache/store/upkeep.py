@@ -7,13 +7,35 @@ from __future__ import annotations
 
 import random
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from nbcache.store import evict, folders, folding, layout, listing, pins, usage
 
 if TYPE_CHECKING:
-    from nbcache.store.directory import Store
+    from collections.abc import Iterator
+
     from nbcache.store.listing import EntryInfo
+    from nbcache.store.locks import Lease
+    from nbcache.trust import Trust
+
+
+class Store(Protocol):
+    """What is needed of a :class:`nbcache.store.Store`, one that this process may write."""
+
+    path: str
+    trust: Trust
+
+    def scan(self) -> Iterator[EntryInfo]:
+        """Yield every entry."""
+
+    def exists(self, key: str) -> bool:
+        """Whether something lies under a key."""
+
+    def lease(self, key: str) -> Lease | None:
+        """Return a lease on a key, without waiting."""
+
+    def tell_evicted(self, count: int, size: int) -> None:
+        """Leave word of what was evicted."""
 
 
 def gc(store: Store, limit: int, *, dry_run: bool) -> evict.Plan:
