@@ -15,6 +15,7 @@ from nbcache.cli import (
     entries,
     health,
     metrics,
+    names,
     prewarm,
     quarantine,
     report,
@@ -30,7 +31,22 @@ from nbcache.errors import NbcacheError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-GROUPS = (run, serve, prewarm, counts, report, entries, why, upkeep, quarantine, doctor, health, metrics, settings)
+GROUPS = (
+    run,
+    serve,
+    prewarm,
+    counts,
+    report,
+    entries,
+    why,
+    upkeep,
+    names,
+    quarantine,
+    doctor,
+    health,
+    metrics,
+    settings,
+)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -34,6 +34,7 @@ from nbcache.passing import let_pass, suppressed
 from nbcache.store import atomic, bounded, layout, publication, tree
 from nbcache.store.files import Files
 from nbcache.store.folders import Folder
+from nbcache.store.publication import Publication
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
     from nbcache.store.locks import Lease
     from nbcache.store.pins import Acquire
-    from nbcache.store.publication import Publication
     from nbcache.trust import Trust
 
 MAX_NAME: Final = 100
@@ -157,27 +157,42 @@ class Names:
         :class:`~nbcache.errors.BadNameError`, and :class:`~nbcache.errors.PublicationError` when it can't be written
         or something of it isn't there (:class:`~nbcache.store.pins.MissingError`, a kind of it, says what).
         """
+        wanted = Publication(check_name(name), 0, time.time(), tuple(entries), tuple(digests), manifest, "")
+        return self._write(wanted)
+
+    def adopt(self, found: Publication) -> Publication:
+        """Publish what was published in another store, as the same version if this one has none as high.
+
+        Returns what is published. Raises as :meth:`write`; what it refers to has to be here by now.
+        """
+        present = self._present(check_name(found.name))
+        if present is not None and present.digest == found.digest:
+            return present
+        return self._write(found)
+
+    def _write(self, wanted: Publication) -> Publication:
+        """Publish this, under a version of at least its own. Raises PublicationError."""
         from nbcache.store import pins  # a process that only loads never needs it
 
-        check_name(name)
-        entries, digests = tuple(entries), tuple(digests)
+        name = wanted.name
         with self._alone(name):
-            pins.insist(self.root, name, entries, digests)
+            pins.insist(self.root, name, wanted.entries, wanted.files)
             before = self._present(name)
-            version = max((before.version if before is not None else 0, *self._numbers(name)), default=0) + 1
-            data = publication.encode(name, version, manifest, created=time.time(), entries=entries, files=digests)
+            highest = max((before.version if before is not None else 0, *self._numbers(name)))
+            data = publication.encode(wanted._replace(version=max(wanted.version, highest + 1)))
+            written = publication.decode(data)
+            assert not isinstance(written, str)
             if len(data) > publication.MAX_SIZE:
                 raise PublicationError(name, f"is too large to be published ({len(data)} bytes)")
             try:
                 if before is not None:
-                    self._keep(before)
+                    kept = f"{self._path}/{file_name(name, before.version)}"
+                    atomic.write_file(kept, publication.encode(before))
                 atomic.write_file(f"{self._path}/{file_name(name)}", data)
-                self._drop(name, version - KEPT)
+                self._drop(name)
             except OSError as error:
                 let_pass(error)
                 raise PublicationError(name, f"can't be published: {tree.strerror(error)}") from error
-        written = publication.decode(data)
-        assert not isinstance(written, str)
         return written
 
     def remove(self, name: str) -> int:
@@ -262,17 +277,11 @@ class Names:
         except PublicationError:
             return None
 
-    def _keep(self, older: Publication) -> None:
-        """Keep the newest version as an older one. Raises OSError."""
-        name, version, created, entries, files, manifest, _digest = older
-        data = publication.encode(name, version, manifest, created=created, entries=entries, files=files)
-        atomic.write_file(f"{self._path}/{file_name(name, version)}", data)
-
-    def _drop(self, name: str, before: int) -> None:
+    def _drop(self, name: str) -> None:
+        """Remove the versions before those that are kept."""
         with suppressed(OSError), Folder(self.root, layout.NAMES) as folder:
-            for version in self._numbers(name):
-                if version < before:
-                    folder.remove(file_name(name, version))
+            for version in sorted(self._numbers(name))[:-KEPT]:
+                folder.remove(file_name(name, version))
 
     def _numbers(self, name: str) -> list[int]:
         return [version for listed, version in self._listed() if listed == name and version is not None]

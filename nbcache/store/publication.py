@@ -29,12 +29,9 @@ from __future__ import annotations
 import json
 import re
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from nbcache.store.layout import is_key
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 FORMAT_VERSION: Final = 1
 MAX_SIZE: Final = 16 << 20
@@ -66,20 +63,20 @@ class Publication(NamedTuple):
     """What tells it from each other publication: 32 hex digits."""
 
 
-def encode(
-    name: str, version: int, manifest: bytes, *, created: float, entries: Iterable[str], files: Iterable[str]
-) -> bytes:
-    """Return the file. Raises ValueError for references that are none, and for a manifest of several lines."""
+def encode(published: Publication) -> bytes:
+    """Return the file; the digest is of what is written. Raises ValueError for a manifest of several lines or a
+    reference that is none.
+    """
     about = {
-        "name": name,
-        "version": version,
-        "created": created,
-        "entries": sorted(set(entries)),
-        "files": sorted(set(files)),
+        "name": published.name,
+        "version": published.version,
+        "created": published.created,
+        "entries": sorted(set(published.entries)),
+        "files": sorted(set(published.files)),
     }
-    if b"\n" in manifest or not all(map(is_key, (*about["entries"], *about["files"]))):  # type: ignore[misc]
-        raise ValueError(f"not a publication: {about}")
-    rest = json.dumps(about, separators=(",", ":"))[1:-1].encode() + b",\n" + _MANIFEST + manifest + _END
+    if b"\n" in published.manifest or not all(map(is_key, (*published.entries, *published.files))):
+        raise ValueError(f"not a publication: {published!r:.200}")
+    rest = json.dumps(about, separators=(",", ":"))[1:-1].encode() + b",\n" + _MANIFEST + published.manifest + _END
     return b'{"nbcache-name":%d,"digest":"%s",\n' % (FORMAT_VERSION, _digest(rest).encode()) + rest
 
 

@@ -174,24 +174,28 @@ def _umask():
     return now
 
 
+def made(name="fused", version=3, created=1.5, entries=(key("a"),), files=(key("b"),), manifest=MANIFEST):
+    return publication.Publication(name, version, created, entries, files, manifest, "")
+
+
 def test_a_manifest_of_several_lines_or_a_reference_that_is_none_is_refused():
     with pytest.raises(ValueError, match="not a publication"):
-        publication.encode("f", 1, b"{\n}", created=0.0, entries=[], files=[])
+        publication.encode(made(manifest=b"{\n}"))
     with pytest.raises(ValueError, match="not a publication"):
-        publication.encode("f", 1, b"{}", created=0.0, entries=["../../x"], files=[])
+        publication.encode(made(entries=("../../x",)))
 
 
 @given(st.integers(1, 10**6), st.floats(0, 1e10), st.binary(max_size=100).filter(lambda data: b"\n" not in data))
 def test_a_publication_comes_back_as_it_was(version, created, manifest):
     keys, digests = [key("b"), key("a")], [key("c")]
-    data = publication.encode("a.b", version, manifest, created=created, entries=keys, files=digests)
+    data = publication.encode(made("a.b", version, created, (*keys,), (*digests,), manifest))
     found = publication.decode(data)
     assert found[:6] == ("a.b", version, created, tuple(sorted(keys)), tuple(digests), manifest)
 
 
 @given(st.data())
 def test_any_flip_or_truncation_is_noticed(data):
-    whole = publication.encode("fused", 3, MANIFEST, created=1.5, entries=[key("a")], files=[key("b")])
+    whole = publication.encode(made())
     place = data.draw(st.integers(0, len(whole) - 1))
     flipped = bytearray(whole)
     flipped[place] ^= 1 << data.draw(st.integers(0, 7))

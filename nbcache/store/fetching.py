@@ -1,0 +1,90 @@
+"""Copying a publication from one store to another: a node's own copy, or another fleet's.
+
+What is copied is judged and checked as it is read, byte by byte, and is in the other store before the name is.
+Interrupted, the other store holds entries and files that no name refers to, which are evicted and collected like all
+others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nbcache.errors import PublicationError
+from nbcache.passing import let_pass
+from nbcache.store import pins, tree
+
+if TYPE_CHECKING:
+    from nbcache.store.directory import Store
+    from nbcache.store.found import FoundEntry
+    from nbcache.store.publication import Publication
+
+_ATTEMPTS: Final = 3
+
+
+class Fetched(NamedTuple):
+    """What was copied."""
+
+    publication: Publication
+    """As it is published in the other store."""
+    size: int
+    """Of its manifest, entries and files [bytes]."""
+
+
+def fetch(source: Store, target: Store, name: str, version: int | None = None) -> Fetched:
+    """Copy what is published under a name, with all that it refers to; return what was copied.
+
+    What is there already isn't written again. Raises what :meth:`nbcache.store.names.Names.read` and
+    :meth:`~nbcache.store.names.Names.write` do.
+    """
+    found = source.names.read(name, version)
+    if not target.writable:
+        raise PublicationError(name, f"{target.path} is read-only for this process: nothing can be put there")
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return _copy(source, target, found)
+        except pins.MissingError:
+            # Evicted there before the name pinned it.
+            continue
+    return _copy(source, target, found)
+
+
+def _copy(source: Store, target: Store, found: Publication) -> Fetched:
+    name, size = found.name, len(found.manifest)
+    for key in found.entries:
+        size += _copy_entry(source, target, name, key)
+    for digest in found.files:
+        data = source.names.files.read(digest, name)
+        try:
+            target.names.files.add(data)
+        except OSError as error:
+            let_pass(error)
+            raise PublicationError(name, f"{target.path} can't be written: {tree.strerror(error)}") from error
+        size += len(data)
+    return Fetched(target.names.adopt(found), size)
+
+
+def _copy_entry(source: Store, target: Store, name: str, key: str) -> int:
+    """Copy every variant of a key; return their size [bytes]. It isn't said which of them the publication means."""
+    reasons: list[str] = []
+    variants = list(source.find(key, reasons.append))
+    size = sum(_copy_variant(target, name, variant) for variant in variants)
+    if not variants or reasons:
+        why = f" can't be used ({', '.join(reasons)})" if reasons else " is gone"
+        raise PublicationError(name, f"its entry {key} in {source.path}{why}: publish it again")
+    return size
+
+
+def _copy_variant(target: Store, name: str, variant: FoundEntry) -> int:
+    sections = {section: variant.section(section) for section in variant.section_sizes}
+    whole = {section: data for section, data in sections.items() if data is not None}
+    key = variant.header.key
+    if len(whole) < len(sections):
+        raise PublicationError(name, f"its entry {variant.path} is damaged or gone: publish it again")
+    if all(present.digest != variant.digest for present in target.find(key)):
+        # The same variant may be there as another build, whose symbols have other names.
+        done = target.publish(variant.header, whole, recache=True)
+        if not done.ok:
+            raise PublicationError(name, f"its entry {key} can't be put into {target.path}: {done.reason}")
+        if all(present.digest != variant.digest for present in target.find(key)):
+            raise PublicationError(name, f"its entry {key} did not arrive in {target.path} as it was: try again")
+    return sum(map(len, whole.values()))

@@ -1,0 +1,95 @@
+"""names, unpublish and fetch."""
+
+import os
+import time
+
+import pytest
+
+from nbcache.store import layout
+
+
+@pytest.fixture
+def published(filled):
+    filled.header = filled.add("pkg:good")
+    filled.store.names.write("pricing.good", b"1", [filled.header.key])
+    filled.store.names.write("pricing.good", b"2", [filled.header.key], [filled.store.names.files.add(b"image")])
+    filled.store.names.write("Other", b"3")
+    return filled
+
+
+def test_names_lists_what_is_published(published, nbcache):
+    done = nbcache("names", "--dir", published.path)
+    assert done.status == 0
+    assert [line.split() for line in done.out.splitlines()] == [
+        ["NAME", "VERSION", "AGE", "ENTRIES", "FILES"],
+        ["Other", "1", "now", "0", "0"],
+        ["pricing.good", "2", "now", "1", "1"],
+    ]
+    done = nbcache("names", "pric", "--json", "--dir", published.path)
+    (only,) = done.json
+    assert only["name"] == "pricing.good" and only["versions"] == [1, 2] and only["entries"] == [published.header.key]
+    assert abs(only["created"] - time.time()) < 600
+
+
+def test_names_of_an_empty_store(filled, nbcache):
+    done = nbcache("names", "--dir", filled.path)
+    assert (done.status, done.out.split()) == (0, ["NAME", "VERSION", "AGE", "ENTRIES", "FILES"])
+
+
+def test_names_says_which_can_not_be_used(published, nbcache):
+    with open(f"{published.path}/{layout.NAMES}/!other.json", "w") as file:
+        file.write("{}")
+    done = nbcache("names", "--dir", published.path)
+    assert done.status == 1
+    assert "!other.json is damaged: publish it again" in done.out and "pricing.good" in done.out
+    assert nbcache("names", "--json", "--dir", published.path).json[0]["problem"].endswith("publish it again")
+
+
+def test_unpublish_takes_names_back(published, nbcache):
+    done = nbcache("unpublish", "pricing.good", "Other", "--dir", published.path)
+    assert (done.status, done.out) == (0, "pricing.good is not published any more\nOther is not published any more\n")
+    assert published.store.names.known() == []
+    nbcache("gc", "--max-size", "1B", "--dir", published.path)
+    assert not published.store.exists(published.header.key)
+
+
+@pytest.mark.parametrize("command", ["unpublish", "fetch"])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("pricing.goof", "nothing is published as pricing.goof in {}: did you mean pricing.good?"),
+        ("zzz", "nothing is published as zzz in {}: `nbcache names` lists what is published"),
+        ("../x", "not a name to publish under: '../x' (letters, digits, _ and -, in parts joined by dots"),
+    ],
+)
+def test_a_name_that_is_none_or_not_there_is_one_line(published, nbcache, tmp_path, command, name, said):
+    more = ["--to", tmp_path / "node"] if command == "fetch" else []
+    done = nbcache(command, name, *more, "--dir", published.path)
+    assert done.status == 1
+    assert done.err.startswith(f"nbcache: {said.format(published.path)}") and done.err.count("\n") == 1
+
+
+def test_fetch_makes_a_copy_that_is_complete(published, nbcache, tmp_path):
+    node = tmp_path / "node"
+    done = nbcache("fetch", "pricing.good", "--to", node, "--dir", published.path)
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("pricing.good, version 2: ") and done.out.endswith(f" are in {node}\n")
+    listed = nbcache("names", "--json", "--dir", node).json
+    assert [each["name"] for each in listed] == ["pricing.good"]
+    assert nbcache("verify", "--dir", node).out == "1 entries checked, 0 wrong\n"
+
+
+def test_fetch_takes_the_user_s_own_store_when_none_is_named(published, nbcache):
+    assert nbcache("fetch", "Other", "--dir", published.path).status == 0
+    assert nbcache("names", "--json", "--dir", os.path.expanduser("~/.cache/nbcache")).json[0]["name"] == "Other"
+
+
+def test_fetch_into_the_same_store_is_wrong_usage(published, nbcache):
+    done = nbcache("fetch", "Other", "--to", published.path, "--dir", published.path)
+    assert done.status == 2 and f"--to: not another store than {published.path}" in done.err
+
+
+def test_fetch_into_what_is_no_store(published, nbcache, tmp_path):
+    (tmp_path / "file").touch()
+    done = nbcache("fetch", "Other", "--to", tmp_path / "file", "--dir", published.path)
+    assert done.status == 1 and "is not a directory" in done.err
