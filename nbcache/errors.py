@@ -109,3 +109,21 @@ class PublicationError(NbcacheError):
     def __str__(self) -> str:
         """Give the one line."""
         return f"{self.name}: {self.reason}"
+
+
+class ManifestError(NbcacheError, ValueError):
+    """A manifest is damaged, or of a version that isn't read. The message says what is wrong with it."""
+
+
+class NotPublishableError(NbcacheError):
+    """A function can't be published. ``function`` is its name, ``reason`` one line that says why, and what to do."""
+
+    def __init__(self, function: str, reason: str) -> None:
+        """Keep both parts, so that the exception survives pickling."""
+        super().__init__(function, reason)
+        self.function = function
+        self.reason = reason
+
+    def __str__(self) -> str:
+        """Say both."""
+        return f"{self.function} can't be published: {self.reason}"

@@ -1,0 +1,132 @@
+"""Calling a published function: which of its signatures an argument list fits, by the rules of Numba's dispatcher.
+
+A published function behaves as Numba's does whose compilation is switched off (``disable_compile()``): the exact signature
+if there is one, else the one with the best conversions, else TypeError, with a list of what there is. A default value that no
+signature was compiled for is passed as a value. The compiled code itself checks next to nothing: nothing is called before
+every argument's type is known to be right.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from nbcache.published import argtypes
+from nbcache.published.environments import constant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from nbcache.protocol.manifests import Function
+
+_OMITTED: Final = object()
+_DEFAULT: Final = ("omitted",)
+_MAX_KNOWN: Final = 1024
+"""How many argument lists are remembered with what they fit."""
+
+
+class Overload(NamedTuple):
+    """One compiled version: its arguments' types, and what calls it."""
+
+    types: tuple[argtypes.Type, ...]
+    call: Callable[..., Any]
+
+
+class Dispatcher:
+    """Chooses and calls the right version; what is called where the check in machine code doesn't recognise the arguments."""
+
+    def __init__(self, function: Function, calls: Sequence[Callable[..., Any]]) -> None:
+        """Take the function of a manifest, and for each of its signatures what runs it with arguments of these types."""
+        self.name = function.name
+        self._parameters = function.parameters
+        self._star = function.star
+        self._defaults = tuple(map(constant, function.defaults))
+        self._overloads = [
+            Overload(tuple(map(argtypes.of_data, signature.args)), call)
+            for signature, call in zip(function.signatures, calls, strict=True)
+        ]
+        self._known: dict[tuple[Any, ...], Overload | None] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call what fits. Raises TypeError if nothing does, and what the function raises."""
+        if kwargs or len(args) != len(self._parameters) or self._star:
+            args = self._bound(args, kwargs)
+        types = tuple(_DEFAULT if each is _OMITTED else argtypes.of_value(each) for each in args)
+        overload = self._known.get(types)
+        if overload is None:
+            overload = self._select(types, args)
+        if _OMITTED in args:
+            args = self._filled(args)
+        return overload.call(*args)
+
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """The arguments in the order of the parameters."""
+        names = self._parameters[:-1] if self._star else self._parameters
+        if len(args) > len(names) and not self._star:
+            msg = f"{self.name} takes {len(names)} arguments ({', '.join(names)}), not {len(args)}"
+            raise TypeError(msg)
+        found = dict(zip(names, args, strict=False))
+        for name, value in kwargs.items():
+            if name not in names:
+                msg = f"{self.name} has no parameter {name}: it takes ({', '.join(self._parameters)})"
+                raise TypeError(msg)
+            if name in found:
+                msg = f"{self.name} got its argument {name} twice"
+                raise TypeError(msg)
+            found[name] = value
+        optional = names[len(names) - len(self._defaults) :] if self._defaults else ()
+        missing = [name for name in names if name not in found and name not in optional]
+        if missing:
+            msg = f"{self.name} needs its argument {missing[0]}: it takes ({', '.join(self._parameters)})"
+            raise TypeError(msg)
+        rest = (tuple(args[len(names) :]),) if self._star else ()
+        return (*(found.get(name, _OMITTED) for name in names), *rest)
+
+    def _filled(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        names = self._parameters[:-1] if self._star else self._parameters
+        values = dict(zip(names[len(names) - len(self._defaults) :], self._defaults, strict=True))
+        return tuple(
+            values[name] if each is _OMITTED else each for name, each in zip(self._parameters, args, strict=True)
+        )
+
+    def _select(self, types: tuple[argtypes.Type | None, ...], args: tuple[Any, ...]) -> Overload:
+        if None in types:
+            raise self._mismatch(types, args)
+        found = self._best(types)  # type: ignore[arg-type]
+        if found is None and _DEFAULT in types:
+            found = self._best(tuple(argtypes.of_value(each) for each in self._filled(args)))  # type: ignore[arg-type]
+        if found is None:
+            raise self._mismatch(types, args)
+        if len(self._known) < _MAX_KNOWN:
+            self._known[types] = found
+        return found
+
+    def _best(self, types: tuple[argtypes.Type, ...]) -> Overload | None:
+        """The version with the best conversions. Raises TypeError if it is more than one."""
+        rated = []
+        for overload in self._overloads:
+            if len(overload.types) != len(types):
+                continue
+            ranks = [argtypes.conversion(*pair) for pair in zip(types, overload.types, strict=True)]
+            if None not in ranks:
+                worst_first = tuple(ranks.count(rank) for rank in (argtypes.UNSAFE, argtypes.SAFE, argtypes.PROMOTE))
+                rated.append((worst_first, overload))
+        if not rated:
+            return None
+        best = min(rating for rating, _ in rated)
+        found = [overload for rating, overload in rated if rating == best]
+        if len(found) > 1:
+            listed = "; ".join(map(_listed, found))
+            msg = f"{self.name}: several published signatures fit ({', '.join(map(argtypes.words, types))}) equally: {listed}"
+            raise TypeError(msg)
+        return found[0]
+
+    def _mismatch(self, types: tuple[argtypes.Type | None, ...], args: tuple[Any, ...]) -> TypeError:
+        got = ", ".join(
+            "default" if each == _DEFAULT else argtypes.words_of(value) for each, value in zip(types, args, strict=True)
+        )
+        listed = "; ".join(map(_listed, self._overloads))
+        return TypeError(f"{self.name} was not published for ({got}): it takes {listed}")
+
+
+def _listed(overload: Overload) -> str:
+    return f"({', '.join('default' if each == _DEFAULT else argtypes.words(each) for each in overload.types)})"

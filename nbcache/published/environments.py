@@ -1,0 +1,82 @@
+"""The environments of compiled functions: an object for each, with the constants that its code reads.
+
+Compiled code finds an environment through a variable that holds its address, and reads `globals` and `consts` at fixed
+places behind the object's head, as numba/_dynfunc.c lays them out. A class of two slots has the same layout.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from nbcache.published import unpickling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from nbcache.protocol import manifests
+
+_HEAD: Final = object.__basicsize__
+
+
+class Environment:
+    """What a compiled function reads at run time. Slots are laid out by their names, in alphabetical order."""
+
+    __slots__ = ("a_globals", "b_consts")
+
+    def __init__(self, module: str, constants: Iterable[manifests.Constant]) -> None:
+        """Take the constants of a manifest. Raises what unpickling raises."""
+        self.a_globals = {"__name__": module}
+        self.b_consts = [constant(each) for each in constants]
+
+
+def _is_laid_out() -> bool:
+    probe = Environment("", ())
+    word = ctypes.sizeof(ctypes.c_void_p)
+    found = [ctypes.c_void_p.from_address(id(probe) + _HEAD + i * word).value for i in range(2)]
+    return found == [id(probe.a_globals), id(probe.b_consts)]
+
+
+if not _is_laid_out():
+    raise ImportError("this Python lays out objects with slots in another way than published code expects")
+
+_bound: dict[tuple[str, int], Environment] = {}
+"""By symbol and where it lies: code holds bare pointers to them for as long as the process lives."""
+
+
+def bind(environments: Iterable[manifests.Environment], address_of: Callable[[str], int]) -> None:
+    """Let the variables of these environments, wherever they lie, hold one each."""
+    for each in environments:
+        address = address_of(each.symbol)
+        if (each.symbol, address) not in _bound:
+            environment = _bound[each.symbol, address] = Environment(each.module, each.constants)
+            ctypes.c_void_p.from_address(address).value = id(environment)
+
+
+def constant(data: manifests.Constant) -> Any:
+    """What a constant of a manifest is. Raises what unpickling raises."""
+    if "dtype" in data:
+        return dtype(data["dtype"])
+    if "pickle" in data:
+        return unpickling.loads(base64.b64decode(data["pickle"]))
+    return data["json"]
+
+
+def dtype(description: Any) -> np.dtype[Any]:
+    """What a dtype of a manifest is, which `numpy.lib.format` would write this way. Raises what NumPy raises."""
+    if isinstance(description, str):
+        return np.dtype(description)
+    return np.lib.format.descr_to_dtype(_as_lists_of_tuples(description))
+
+
+def _as_lists_of_tuples(description: Any) -> Any:
+    # JSON has lists only; a field is a tuple of a name (or a title and a name), a dtype and sometimes a shape.
+    if isinstance(description, str):
+        return description
+    return [
+        (tuple(name) if isinstance(name, list) else name, _as_lists_of_tuples(kind), *map(tuple, shape))
+        for name, kind, *shape in description
+    ]

@@ -1,0 +1,150 @@
+"""Addresses of what compiled code expects from elsewhere: Numba's runtime, Python's and NumPy's C API, the C library.
+
+Each symbol is bound as Numba binds it, to the same functions; only what would import Numba is bound to functions of our own
+(:mod:`nbcache.published.unpickling`). The sources are numba/core/base.py (helpers, exceptions), core/runtime/nrt.py,
+core/externals.py (libm), cpython/hashing.py and np/ufunc/parallel.py.
+"""
+
+from __future__ import annotations
+
+import _ctypes
+import builtins
+import contextlib
+import ctypes
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from nbcache import config
+from nbcache.published import unpickling
+from nbcache.published.extensions import POOLS, Extensions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+THREADING: Final = frozenset({
+    "numba_parallel_for", "do_scheduling_signed", "do_scheduling_unsigned", "allocate_sched", "deallocate_sched",
+    "get_num_threads", "set_num_threads", "get_thread_id",
+    "set_parallel_chunksize", "get_parallel_chunksize", "get_sched_size",
+})  # fmt: skip
+"""Symbols of the threading layer, which is started when code that needs it is loaded."""
+
+HELPERS: Final = "numba._helperlib"
+MEMORY: Final = "numba.core.runtime._nrt_python"
+GENERATORS: Final = "numba._dynfunc"
+
+_HASH_SECRET: Final = "_numba_hashsecret_"
+_HASH_SECRETS: Final = ("siphash_k0", "siphash_k1", "djbx33a_suffix")
+"""In the order in which `_Py_HashSecret` has them [64 bits each]."""
+_MATH: Final = tuple(
+    name + suffix
+    for name in (
+        "frexp ldexp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh exp expm1 sqrt fabs floor ceil log log10 log1p"
+        " round trunc pow fmod atan2"
+    ).split()
+    for suffix in ("", "f")
+)
+"""Functions of libm that Numba binds to its own helpers, under their plain names (numba/cpython/mathimpl.py)."""
+_LIBRARIES: Final = ("libm.so.6", "libgcc_s.so.1")
+
+
+class Runtime:
+    """Addresses by symbol. One for the process: what is bound once stays there for the code that was bound to it."""
+
+    def __init__(self) -> None:
+        """Know nothing yet: each part is loaded when the first symbol of it is asked for."""
+        self.extensions = Extensions()
+        self._addresses: dict[str, int] = dict(unpickling.ADDRESSES)
+        self._kept: list[Any] = []
+        self._handles = [ctypes.pythonapi._handle]  # noqa: SLF001  dlsym of ctypes takes it
+
+    def address(self, symbol: str) -> int:
+        """Where a symbol lies. Raises LookupError for one that doesn't exist here."""
+        found = self._addresses.get(symbol)
+        if found is None:
+            found = self._addresses[symbol] = self._find(symbol)
+        return found
+
+    def addresses(self, symbols: Iterable[str]) -> dict[str, int]:
+        """Where several symbols lie. Raises LookupError."""
+        return {symbol: self.address(symbol) for symbol in symbols}
+
+    def _find(self, symbol: str) -> int:
+        exception = getattr(builtins, symbol[6:], None) if symbol.startswith("PyExc_") else None
+        if exception is not None:
+            return id(exception)  # the class itself, not Python's variable that points to it, as Numba has it
+        if symbol == "_Py_NoneStruct":
+            return id(None)
+        table = self._table_for(symbol)
+        if table is not None:
+            for name, address in table.items():
+                self._addresses.setdefault(name, address)
+            if symbol in table:
+                return self._addresses[symbol]
+        for handle in self._searched():
+            with contextlib.suppress(OSError):
+                return int(_ctypes.dlsym(handle, symbol))
+        msg = f"the symbol {symbol} does not exist in this process"
+        raise LookupError(msg)
+
+    def _table_for(self, symbol: str) -> Mapping[str, int] | None:
+        """The part of Numba's runtime that a symbol would be of."""
+        if symbol.startswith(("NRT_", "_nrt_")):
+            return self._memory()
+        if symbol.startswith(_HASH_SECRET):
+            return self._hash_secrets()
+        if symbol in THREADING:
+            return self._threads()
+        if symbol == "numba_make_generator":
+            return {f"numba_{name}": address for name, address in self._helpers(GENERATORS).items()}
+        if symbol.startswith(("Py", "_Py")):
+            return None
+        helpers = self._helpers(HELPERS)
+        ours = {f"numba_{name}": address for name, address in helpers.items()}
+        return {**{name: helpers[name] for name in _MATH if name in helpers}, **ours}
+
+    def _helpers(self, module: str) -> Mapping[str, int]:
+        found: Mapping[str, int] = self.extensions.load(module).c_helpers
+        return found
+
+    def _memory(self) -> Mapping[str, int]:
+        first = MEMORY not in sys.modules
+        module: Any = self.extensions.load(MEMORY)
+        if first:
+            module.memsys_use_cpython_allocator()  # numba/core/runtime/__init__.py does
+        return {name if name.startswith("_") else f"NRT_{name}": address for name, address in module.c_helpers.items()}
+
+    def _hash_secrets(self) -> Mapping[str, int]:
+        secret = (ctypes.c_uint64 * len(_HASH_SECRETS)).in_dll(ctypes.pythonapi, "_Py_HashSecret")
+        cells = {_HASH_SECRET + name: ctypes.c_uint64(secret[i]) for i, name in enumerate(_HASH_SECRETS)}
+        self._kept.append(cells)
+        return {name: ctypes.addressof(cell) for name, cell in cells.items()}
+
+    def _threads(self) -> Mapping[str, int]:
+        pool = self._pool()
+        settings = config.environment()
+        threads = int(settings.get("NUMBA_NUM_THREADS") or len(os.sched_getaffinity(0)))
+        start = ctypes.CFUNCTYPE(None, ctypes.c_int)
+        start(pool.launch_threads)(threads)
+        start(pool.set_num_threads)(threads)
+        return {name: getattr(pool, name.replace("numba_parallel_for", "parallel_for")) for name in THREADING}
+
+    def _pool(self) -> Any:
+        settings = config.environment()
+        wanted = settings.get("NUMBA_THREADING_LAYER", "default").lower()
+        order = settings.get("NUMBA_THREADING_LAYER_PRIORITY", "tbb omp workqueue").split()
+        names = {name.rpartition(".")[2].removesuffix("pool"): name for name in POOLS}
+        for layer in [wanted] if wanted in names else order:
+            try:
+                return self.extensions.load(names[layer])
+            except (ImportError, KeyError):
+                continue
+        msg = f"none of Numba's threading layers can be loaded: {', '.join(order)}"
+        raise LookupError(msg)
+
+    def _searched(self) -> Iterator[int]:
+        yield from self._handles
+        for name in _LIBRARIES[len(self._handles) - 1 :]:
+            handle = _ctypes.dlopen(name, os.RTLD_NOW)
+            self._handles.append(handle)
+            yield handle

@@ -1,0 +1,99 @@
+"""The pickles inside compiled code, without Numba: what `numba_unpickle` and its like are bound to.
+
+Numba bakes pickles into object code: exceptions with the place that they blame, classes and dtypes that results are made
+with. Its own functions for reading them import `numba.core.serialize` when they are first called; the ones here don't.
+A place that nbcache's placeholders stand for (see ``glue/capture/placeholders.py``) is looked up among those that the
+manifest says; a value that is only known when the exception is raised was pickled as a value of LLVM's, which is a blank here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import pickle
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Location = tuple[str, str, int]
+
+LOCATE: Final = ("nbcache.glue.capture.placeholders", "locate")
+"""What pickles call for a place in a source file."""
+_TOOLCHAIN: Final = ("numba", "llvmlite", "nbcache")
+
+_locations: dict[str, Location] = {}
+_unpickled: dict[tuple[int, bytes], Any] = {}
+
+
+class Blank:
+    """Stands for a value that comes with the exception."""
+
+    def __init__(self, *_args: object, **_kwargs: object) -> None:
+        """Take whatever is pickled."""
+
+    def __setstate__(self, _state: object) -> None:
+        """The same."""
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == LOCATE:
+            return _locations.get
+        if module == "llvmlite.ir" or module.startswith("llvmlite.ir."):
+            return Blank
+        if module.partition(".")[0] in _TOOLCHAIN:
+            msg = f"{module}.{name} needs Numba"
+            raise pickle.UnpicklingError(msg)
+        return super().find_class(module, name)
+
+
+def loads(data: bytes) -> Any:
+    """What a pickle out of compiled code means here. Raises what unpickling raises."""
+    return _Unpickler(io.BytesIO(data)).load()
+
+
+def locate(locations: Mapping[str, Location]) -> None:
+    """From here on, code that blames one of these places means this line of this file."""
+    _locations.update(locations)
+
+
+def _failure(exc: Exception) -> tuple[Any, ...]:
+    # A callback can't raise. What it returns here is what the code is about to raise, or no object of the kind that it
+    # wants: an exception, the arguments to make it with, no place to blame.
+    return RuntimeError, (f"{type(exc).__name__}: {exc}",), None
+
+
+@ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+def _unpickle(address: int, size: int, digest: int) -> Any:
+    # Keyed as Numba does: an address alone may come again when code is unloaded.
+    try:
+        key = address, ctypes.string_at(digest, 20)
+        if key not in _unpickled:
+            _unpickled[key] = loads(ctypes.string_at(address, size))
+        return _unpickled[key]
+    except Exception as exc:  # noqa: BLE001  as above
+        return _failure(exc)
+
+
+@ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)
+def _build_exception(fixed: bytes, values: tuple[Any, ...]) -> Any:
+    try:
+        exception, arguments, location = loads(fixed)
+        rest = iter(values)
+        return exception, tuple(next(rest) if isinstance(each, Blank) else each for each in arguments), location
+    except Exception as exc:  # noqa: BLE001  as above
+        return _failure(exc)
+
+
+def _address_of(function: Callable[..., Any]) -> int:
+    address = ctypes.cast(function, ctypes.c_void_p).value  # type: ignore[arg-type]
+    assert address is not None
+    return address
+
+
+ADDRESSES: Final = {
+    "numba_unpickle": _address_of(_unpickle),
+    "numba_runtime_build_excinfo_struct": _address_of(_build_exception),
+}
+"""The functions that take the place of Numba's, by the symbols that compiled code calls."""
