@@ -11,9 +11,9 @@ TYPE_CHECKING = False  # importing typing for it would cost every process millis
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
-    from typing import Any
+    from typing import Any, Literal
 
-__all__ = ["__version__", "disable", "enable", "prewarm", "stats"]
+__all__ = ["__version__", "disable", "enable", "load", "names", "prewarm", "publish", "stats", "unpublish"]
 
 __version__ = "0.2.0"
 
@@ -53,6 +53,65 @@ def prewarm(dispatcher: Any, signatures: Iterable[Any]) -> None:
 
     for signature in signatures:
         requested.prepare(dispatcher, signature)
+
+
+def publish(
+    name: str,
+    function: Any,
+    signatures: Iterable[Any] | None = None,
+    *,
+    numba: Literal["forbid", "allow"] = "forbid",
+) -> None:
+    """Publish a compiled function under a name, for processes that have no Numba: see `load`.
+
+    `function` is what ``@njit``, ``@vectorize``, ``@guvectorize`` or ``@cfunc`` returned, or a dict of several, which
+    becomes a namespace with these attributes. `signatures` are compiled if need be, and published; without, those that
+    there are. What is published under the name already stays as an older version.
+
+    Raises `nbcache.errors.NotPublishableError` for a function that can't run without Numba, with the reason; with
+    ``numba="allow"`` it is published as that, for those who load it with the same word. Raises
+    `nbcache.errors.PublicationError` for everything else that stands in the way, and what Numba raises for a signature
+    that it can't compile.
+    """
+    from nbcache.client import publications
+
+    publications.publish(name, function, signatures, numba=numba)
+
+
+def load(name: str, *, numba: Literal["forbid", "allow"] = "forbid") -> Any:
+    """Return the function published under a name, or the namespace of functions, without importing Numba.
+
+    Called with arguments of other types than it was published for, a function raises TypeError; what Numba's dispatcher
+    would convert is converted. With ``numba="allow"``, a function that needs Numba, or whose code was built for another
+    kind of host, is imported from its module and compiled by Numba, where that is installed.
+
+    Raises `nbcache.errors.NotPublishedError` for a name that isn't there, and `nbcache.errors.PublicationError` for a
+    publication that can't be used here, with the reason.
+    """
+    from nbcache.client import hook
+    from nbcache.published import load as loading
+
+    return loading.load(name, hook.settings(), numba=numba)
+
+
+def names() -> list[str]:
+    """Return the names under which something is published, sorted."""
+    from nbcache.client import hook
+    from nbcache.published import load as loading
+
+    found: list[str] = loading.opened(hook.settings()).names.known()
+    return found
+
+
+def unpublish(name: str) -> None:
+    """Take back what is published under a name, all versions of it; whoever has loaded it keeps it.
+
+    Raises `nbcache.errors.NotPublishedError`, or `nbcache.errors.PublicationError` where this process may not.
+    """
+    from nbcache.client import hook
+    from nbcache.published import load as loading
+
+    loading.opened(hook.settings()).names.remove(name)
 
 
 def stats() -> dict[str, Any]:

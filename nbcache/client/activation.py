@@ -80,6 +80,11 @@ def deactivate() -> None:
         atexit.unregister(_active.finish)
 
 
+def session() -> ClientSession | None:
+    """The session of this process, or None while the cache is off."""
+    return _active if _active is not None and _active.enabled else None
+
+
 def stats() -> dict[str, Any]:
     """This process's counts, or those of an unused cache."""
     return (_active.counters if _active is not None else Counters()).snapshot()

@@ -36,6 +36,14 @@ def disarm() -> None:
         activation.deactivate()
 
 
+def settings() -> Settings:
+    """The settings that count in this process: those that it was given, else those of its environment and files."""
+    from nbcache import config
+
+    found: Settings = _state["settings"] or config.load()
+    return found
+
+
 def init_extension() -> None:
     """Numba is about to compile, and nobody may have noticed that it was imported: see `_nbcache.extend`."""
     import os

@@ -1,11 +1,12 @@
 """What a publication consists of, as data: the manifest that accumulators write and nodes read.
 
-A manifest is JSON. It says what the published functions take and return, which entries of the store hold their code, and
-all that a process without Numba has to know in order to run it. It holds no code; what it refers to is named by digest.
+A manifest is JSON. It says what the published functions take and return, which entries of the store hold their code,
+and all that a process without Numba has to know in order to run it. It holds no code; what it refers to is named by
+digest.
 
-:func:`encode` and :func:`decode` are each other's inverse. Decoding is strict: a manifest of another version, with a field
-too many or too few, or with a value of the wrong kind raises :class:`~nbcache.errors.ManifestError`, and nothing of it is
-used. Binary data is base64.
+:func:`encode` and :func:`decode` are each other's inverse. Decoding is strict: a manifest of another version, with a
+field too many or too few, or with a value of the wrong kind raises :class:`~nbcache.errors.ManifestError`, and nothing
+of it is used. Binary data is base64.
 
 Type data
 ---------
@@ -13,7 +14,8 @@ An argument's or a result's type is a mapping with the kind under ``"k"``::
 
     {"k": "array", "dtype": DTYPE, "ndim": 1, "layout": "C"|"F"|"A", "mutable": true, "aligned": true}
     {"k": "int8".."uint64"|"float32"|"float64"|"complex64"|"complex128"|"bool"|"none"|"unicode_type"}
-    {"k": "tuple", "items": [TYPE…]}        {"k": "namedtuple", "items": [TYPE…], "fields": […], "class": "module:Qualname"}
+    {"k": "tuple", "items": [TYPE…]}
+    {"k": "namedtuple", "items": [TYPE…], "fields": […], "class": "module:Qualname"}
     {"k": "optional", "of": TYPE}           {"k": "omitted", "default": CONSTANT}
     {"k": "record", "dtype": DTYPE}         {"k": "datetime64"|"timedelta64", "unit": "ns"}
 
@@ -67,6 +69,14 @@ class Extension(NamedTuple):
     """Its dotted name."""
     digest: str
     size: int
+
+
+class Array(NamedTuple):
+    """A global array that code points to: a file in NumPy's format."""
+
+    digest: str
+    what: str
+    """``data``: its first byte is pointed to; ``object``: the array itself, as Python has it."""
 
 
 class Environment(NamedTuple):
@@ -141,15 +151,15 @@ class Manifest(NamedTuple):
     name: str
     created: float
     """Unix time [s]."""
-    versions: str
-    """What it was built with, in one line."""
+    numba: str
+    """The version of Numba that it was built with."""
     host: Host
     extensions: tuple[Extension, ...]
     codes: tuple[Code, ...]
     tokens: Mapping[str, tuple[str, str, int]]
     """Places in source files that exceptions blame: function, file, line."""
-    arrays: Mapping[str, str]
-    """Global arrays that the code points to: symbol to the digest of an ``.npy`` file."""
+    arrays: Mapping[str, Array]
+    """By symbol."""
     imports: tuple[str, ...]
     """``module:qualname`` of what the code unpickles: exception classes, for example."""
     functions: Mapping[str, Function]
@@ -297,8 +307,18 @@ def _constant(value: Any, where: str) -> Constant:
 
 
 def _dtype(value: Any, where: str) -> Any:
-    if not isinstance(value, str | list):
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list):
         raise _fail(where, "a dtype", value)
+    for i, field in enumerate(value):
+        if not isinstance(field, list) or len(field) not in {2, 3}:
+            raise _fail(f"{where}[{i}]", "a field: its name, dtype and perhaps shape", field)
+        name, kind, *shape = field
+        (_several(_text, 2) if isinstance(name, list) else _text)(name, f"{where}[{i}]")
+        _dtype(kind, f"{where}[{i}]")
+        for each in shape:
+            _several(_natural)(each, f"{where}[{i}]")
     return value
 
 
@@ -307,29 +327,29 @@ def _type(value: Any, where: str) -> TypeData:
     readers = _TYPES.get(kind) if isinstance(kind, str) else None
     if readers is None:
         raise _fail(where, "a type", value)
-    return _fields(value, where, readers)
+    _fields(value, where, readers)
+    return value  # type: ignore[no-any-return]  # as JSON has it, lists and all
 
 
 _ITEMS: Final = _several(_type)
+_MADE_OF: Final[Mapping[str, Mapping[str, _Reader]]] = {
+    "array": {
+        "dtype": _dtype,
+        "ndim": _natural,
+        "layout": _choice("C", "F", "A"),
+        "mutable": _flag,
+        "aligned": _flag,
+    },
+    "tuple": {"items": _ITEMS},
+    "namedtuple": {"items": _ITEMS, "fields": _several(_text), "class": _text},
+    "optional": {"of": _type},
+    "omitted": {"default": _constant},
+    "record": {"dtype": _dtype},
+    "datetime64": {"unit": _text},
+    "timedelta64": {"unit": _text},
+}
 _TYPES: Final[Mapping[str, Mapping[str, _Reader]]] = {
-    name: {"k": _text, **readers}
-    for name, readers in {
-        **dict.fromkeys((*SCALARS, "none", "unicode_type"), {}),
-        "array": {
-            "dtype": _dtype,
-            "ndim": _natural,
-            "layout": _choice("C", "F", "A"),
-            "mutable": _flag,
-            "aligned": _flag,
-        },
-        "tuple": {"items": _ITEMS},
-        "namedtuple": {"items": _ITEMS, "fields": _several(_text), "class": _text},
-        "optional": {"of": _type},
-        "omitted": {"default": _constant},
-        "record": {"dtype": _dtype},
-        "datetime64": {"unit": _text},
-        "timedelta64": {"unit": _text},
-    }.items()
+    kind: {"k": _text, **_MADE_OF.get(kind, {})} for kind in (*SCALARS, "none", "unicode_type", *_MADE_OF)
 }
 
 
@@ -348,6 +368,7 @@ _HOST: Final = _record(
     Host, python=_text, machine=_text, features=_several(_text), libc=_text, numpy=_several(_natural, 2)
 )
 _EXTENSION: Final = _record(Extension, module=_text, digest=_DIGEST, size=_natural)
+_ARRAY: Final = _record(Array, digest=_DIGEST, what=_choice("data", "object"))
 _ENVIRONMENT: Final = _record(Environment, symbol=_text, module=_text, constants=_several(_constant))
 _CODE: Final = _record(
     Code,
@@ -379,12 +400,12 @@ _manifest: Final = _record(
     Manifest,
     name=_text,
     created=_time,
-    versions=_text,
+    numba=_text,
     host=_HOST,
     extensions=_several(_EXTENSION),
     codes=_several(_CODE),
     tokens=_mapping(_location),
-    arrays=_mapping(_DIGEST),
+    arrays=_mapping(_ARRAY),
     imports=_several(_text),
     functions=_mapping(_FUNCTION),
 )

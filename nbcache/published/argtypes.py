@@ -1,7 +1,7 @@
 """Types of arguments on a node: what a value's type is, and what converts to what, as Numba has it.
 
-A type is a tuple whose first item is the kind of its type data (:mod:`nbcache.protocol.manifests`); equal types are equal
-tuples. The rules are those of Numba 0.61 to 0.68: numba/core/typing/typeof.py for values, and for conversions
+A type is a tuple whose first item is the kind of its type data (:mod:`nbcache.protocol.manifests`); equal types are
+equal tuples. The rules are those of Numba 0.61 to 0.68: numba/core/typing/typeof.py for values, and for conversions
 numba/core/typeconv/rules.py and the ``can_convert_to`` of numba/core/types.
 """
 
@@ -40,7 +40,9 @@ _RULES: Final = {
 """From each scalar to each of `SCALARS`: exact, promotion, safe, unsafe or not at all."""
 _RANKS: Final = {"e": EXACT, "p": PROMOTE, "s": SAFE, "u": UNSAFE, "-": None}
 _CONVERSIONS: Final = {
-    (source, target): _RANKS[letter] for source, row in _RULES.items() for target, letter in zip(SCALARS, row, strict=True)
+    (source, target): _RANKS[letter]
+    for source, row in _RULES.items()
+    for target, letter in zip(SCALARS, row, strict=True)
 }
 
 _PYTHON: Final[dict[type, Type]] = {

@@ -1,9 +1,9 @@
 """Calling a published function: which of its signatures an argument list fits, by the rules of Numba's dispatcher.
 
-A published function behaves as Numba's does whose compilation is switched off (``disable_compile()``): the exact signature
-if there is one, else the one with the best conversions, else TypeError, with a list of what there is. A default value that no
-signature was compiled for is passed as a value. The compiled code itself checks next to nothing: nothing is called before
-every argument's type is known to be right.
+A published function behaves as Numba's does whose compilation is switched off (``disable_compile()``): the exact
+signature if there is one, else the one with the best conversions, else TypeError, with a list of what there is. A
+default value that no signature was compiled for is passed as a value. The compiled code itself checks next to nothing:
+nothing is called before every argument's type is known to be right.
 """
 
 from __future__ import annotations
@@ -32,10 +32,14 @@ class Overload(NamedTuple):
 
 
 class Dispatcher:
-    """Chooses and calls the right version; what is called where the check in machine code doesn't recognise the arguments."""
+    """Chooses and calls the right version; what is called where the check in machine code doesn't recognise the
+    arguments.
+    """
 
     def __init__(self, function: Function, calls: Sequence[Callable[..., Any]]) -> None:
-        """Take the function of a manifest, and for each of its signatures what runs it with arguments of these types."""
+        """Take the function of a manifest, and for each of its signatures what runs it with arguments of these
+        types.
+        """
         self.name = function.name
         self._parameters = function.parameters
         self._star = function.star
@@ -54,7 +58,7 @@ class Dispatcher:
         overload = self._known.get(types)
         if overload is None:
             overload = self._select(types, args)
-        if _OMITTED in args:
+        if _DEFAULT in types:
             args = self._filled(args)
         return overload.call(*args)
 
@@ -89,34 +93,29 @@ class Dispatcher:
         )
 
     def _select(self, types: tuple[argtypes.Type | None, ...], args: tuple[Any, ...]) -> Overload:
-        if None in types:
-            raise self._mismatch(types, args)
-        found = self._best(types)  # type: ignore[arg-type]
+        found = self._best(types, args)
         if found is None and _DEFAULT in types:
-            found = self._best(tuple(argtypes.of_value(each) for each in self._filled(args)))  # type: ignore[arg-type]
+            found = self._best(tuple(map(argtypes.of_value, self._filled(args))), args)
         if found is None:
             raise self._mismatch(types, args)
         if len(self._known) < _MAX_KNOWN:
             self._known[types] = found
         return found
 
-    def _best(self, types: tuple[argtypes.Type, ...]) -> Overload | None:
+    def _best(self, types: tuple[argtypes.Type | None, ...], args: tuple[Any, ...]) -> Overload | None:
         """The version with the best conversions. Raises TypeError if it is more than one."""
         rated = []
         for overload in self._overloads:
-            if len(overload.types) != len(types):
-                continue
-            ranks = [argtypes.conversion(*pair) for pair in zip(types, overload.types, strict=True)]
-            if None not in ranks:
-                worst_first = tuple(ranks.count(rank) for rank in (argtypes.UNSAFE, argtypes.SAFE, argtypes.PROMOTE))
-                rated.append((worst_first, overload))
+            ranks = _ranks(types, overload.types)
+            if ranks is not None:
+                rated.append((ranks, overload))
         if not rated:
             return None
-        best = min(rating for rating, _ in rated)
-        found = [overload for rating, overload in rated if rating == best]
+        best = min(ranks for ranks, _ in rated)
+        found = [overload for ranks, overload in rated if ranks == best]
         if len(found) > 1:
-            listed = "; ".join(map(_listed, found))
-            msg = f"{self.name}: several published signatures fit ({', '.join(map(argtypes.words, types))}) equally: {listed}"
+            got, listed = ", ".join(map(argtypes.words_of, args)), "; ".join(map(_listed, found))
+            msg = f"{self.name}: several published signatures fit ({got}) equally: {listed}"
             raise TypeError(msg)
         return found[0]
 
@@ -126,6 +125,16 @@ class Dispatcher:
         )
         listed = "; ".join(map(_listed, self._overloads))
         return TypeError(f"{self.name} was not published for ({got}): it takes {listed}")
+
+
+def _ranks(types: tuple[argtypes.Type | None, ...], wanted: tuple[argtypes.Type, ...]) -> tuple[int, int, int] | None:
+    """How many arguments need a conversion of each kind, the worst first; None if one can't be converted."""
+    if len(types) != len(wanted) or None in types:
+        return None
+    ranks = [argtypes.conversion(*pair) for pair in zip(types, wanted, strict=True)]  # type: ignore[arg-type]
+    if None in ranks:
+        return None
+    return ranks.count(argtypes.UNSAFE), ranks.count(argtypes.SAFE), ranks.count(argtypes.PROMOTE)
 
 
 def _listed(overload: Overload) -> str:

@@ -1,9 +1,10 @@
 """LLVM's engine without llvmlite's Python: object code of entries is loaded as it is, nothing is compiled.
 
-`libllvmlite.so` is called through ctypes; importing llvmlite would cost ten times as much as loading its library does. There
-is one engine for the process, as Numba has one. What the code expects from elsewhere is told to LLVM by name, and LLVM has
-one table of names for the whole process, which Numba uses too: so where somebody had another meaning for a name, he gets it
-back as soon as the code is bound. Source of the functions: llvmlite's ffi/executionengine.cpp, targets.cpp, dylib.cpp.
+`libllvmlite.so` is called through ctypes; importing llvmlite would cost ten times as much as loading its library does.
+There is one engine for the process, as Numba has one. What the code expects from elsewhere is told to LLVM by name,
+and LLVM has one table of names for the whole process, which Numba uses too: so where somebody had another meaning for
+a name, he gets it back as soon as the code is bound. Source of the functions: llvmlite's ffi/executionengine.cpp,
+targets.cpp, dylib.cpp.
 """
 
 from __future__ import annotations
@@ -139,7 +140,9 @@ def _functions(path: str) -> dict[str, Any]:
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(library, f"LLVMPY_{name}", None)
         if function is None:
-            raise NoEngineError(f"this llvmlite has no LLVMPY_{name}: install one that the published code was built with")
+            raise NoEngineError(
+                f"this llvmlite has no LLVMPY_{name}: install one that the published code was built with"
+            )
         function.restype, function.argtypes = result, arguments
         found[name] = function
     return found

@@ -1,9 +1,9 @@
 """Numba's own C extensions, which compiled code calls, loaded by file and without Numba.
 
-They are loaded under their real names. Where Numba is installed in the version that the code was built with, its own files
-are taken, so that an ``import numba`` later, or before, has the very same ones with their state. Elsewhere they come out of
-the store, where they were put with the publication, and are loaded from memory: a store may be mounted ``noexec``, and a file
-that is truncated while it is mapped ends the process.
+They are loaded under their real names. Where Numba is installed in the version that the code was built with, its own
+files are taken, so that an ``import numba`` later, or before, has the very same ones with their state. Elsewhere they
+come out of the store, where they were put with the publication, and are loaded from memory: a store may be mounted
+``noexec``, and a file that is truncated while it is mapped ends the process.
 """
 
 from __future__ import annotations

@@ -62,12 +62,12 @@ def numpy_abi() -> tuple[int, int]:
     """NumPy's ABI and API versions, as C extensions check them."""
     table = capsule_table("_ARRAY_API", _API_SLOTS)
     number = ctypes.CFUNCTYPE(ctypes.c_uint)
-    return number(table[_ABI_VERSION])(), number(table[_API_VERSION])()
+    return number(table[_ABI_VERSION] or 0)(), number(table[_API_VERSION] or 0)()
 
 
 def capsule_table(name: str, slots: int) -> ctypes.Array[ctypes.c_void_p]:
     """One of the tables of NumPy's C API (``_ARRAY_API`` or ``_UFUNC_API``)."""
-    core = np._core if hasattr(np, "_core") else np.core  # type: ignore[attr-defined]  # noqa: SLF001  NumPy 2, NumPy 1
+    core = np._core if hasattr(np, "_core") else np.core  # noqa: SLF001  NumPy 2, NumPy 1
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     address = pointer(getattr(core._multiarray_umath, name), None)  # noqa: SLF001  where C extensions find it
@@ -84,7 +84,8 @@ def problem(host: Host) -> str | None:
         return f"it was built for {host.python}, and this is {python()}"
     abi, api = numpy_abi()
     if host.numpy[0] != abi or host.numpy[1] > api:
-        return f"it was built for NumPy's ABI {_abi_words(*host.numpy)}, and this NumPy {np.__version__} has {_abi_words(abi, api)}"
+        here = f"this NumPy {np.__version__} has {_abi_words(abi, api)}"
+        return f"it was built for NumPy's ABI {_abi_words(*host.numpy)}, and {here}"
     if not _reaches(libc(), host.libc):
         return f"it was built for {host.libc}, and this is {libc() or 'another C library'}"
     missing = sorted(set(host.features) - features())

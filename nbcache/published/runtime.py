@@ -1,8 +1,8 @@
 """Addresses of what compiled code expects from elsewhere: Numba's runtime, Python's and NumPy's C API, the C library.
 
-Each symbol is bound as Numba binds it, to the same functions; only what would import Numba is bound to functions of our own
-(:mod:`nbcache.published.unpickling`). The sources are numba/core/base.py (helpers, exceptions), core/runtime/nrt.py,
-core/externals.py (libm), cpython/hashing.py and np/ufunc/parallel.py.
+Each symbol is bound as Numba binds it, to the same functions; only what would import Numba is bound to functions of
+our own (:mod:`nbcache.published.unpickling`). The sources are numba/core/base.py (helpers, exceptions),
+core/runtime/nrt.py, core/externals.py (libm), cpython/hashing.py and np/ufunc/parallel.py.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ THREADING: Final = frozenset({
 })  # fmt: skip
 """Symbols of the threading layer, which is started when code that needs it is loaded."""
 
+UNRESOLVED: Final = ".numba.unresolved$"
+"""What Numba calls the cell in which code looks for a function that is still being compiled, before the function's
+name."""
 HELPERS: Final = "numba._helperlib"
 MEMORY: Final = "numba.core.runtime._nrt_python"
 GENERATORS: Final = "numba._dynfunc"
 
-_HASH_SECRET: Final = "_numba_hashsecret_"
-_HASH_SECRETS: Final = ("siphash_k0", "siphash_k1", "djbx33a_suffix")
+_HASH_PREFIX: Final = "_numba_hashsecret_"
+_HASH_KEYS: Final = ("siphash_k0", "siphash_k1", "djbx33a_suffix")
 """In the order in which `_Py_HashSecret` has them [64 bits each]."""
-_MATH: Final = tuple(
-    name + suffix
-    for name in (
-        "frexp ldexp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh exp expm1 sqrt fabs floor ceil log log10 log1p"
-        " round trunc pow fmod atan2"
-    ).split()
-    for suffix in ("", "f")
-)
+_STEMS: Final = (
+    "frexp", "ldexp", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "asinh", "acosh", "atanh",
+    "exp", "expm1", "sqrt", "fabs", "floor", "ceil", "log", "log10", "log1p", "round", "trunc", "pow", "fmod", "atan2",
+)  # fmt: skip
+_MATH: Final = tuple(name + suffix for name in _STEMS for suffix in ("", "f"))
 """Functions of libm that Numba binds to its own helpers, under their plain names (numba/cpython/mathimpl.py)."""
 _LIBRARIES: Final = ("libm.so.6", "libgcc_s.so.1")
 
@@ -91,7 +91,7 @@ class Runtime:
         """The part of Numba's runtime that a symbol would be of."""
         if symbol.startswith(("NRT_", "_nrt_")):
             return self._memory()
-        if symbol.startswith(_HASH_SECRET):
+        if symbol.startswith(_HASH_PREFIX):
             return self._hash_secrets()
         if symbol in THREADING:
             return self._threads()
@@ -115,8 +115,8 @@ class Runtime:
         return {name if name.startswith("_") else f"NRT_{name}": address for name, address in module.c_helpers.items()}
 
     def _hash_secrets(self) -> Mapping[str, int]:
-        secret = (ctypes.c_uint64 * len(_HASH_SECRETS)).in_dll(ctypes.pythonapi, "_Py_HashSecret")
-        cells = {_HASH_SECRET + name: ctypes.c_uint64(secret[i]) for i, name in enumerate(_HASH_SECRETS)}
+        secret = (ctypes.c_uint64 * len(_HASH_KEYS)).in_dll(ctypes.pythonapi, "_Py_HashSecret")
+        cells = {_HASH_PREFIX + name: ctypes.c_uint64(secret[i]) for i, name in enumerate(_HASH_KEYS)}
         self._kept.append(cells)
         return {name: ctypes.addressof(cell) for name, cell in cells.items()}
 

@@ -1,9 +1,10 @@
 """The pickles inside compiled code, without Numba: what `numba_unpickle` and its like are bound to.
 
-Numba bakes pickles into object code: exceptions with the place that they blame, classes and dtypes that results are made
-with. Its own functions for reading them import `numba.core.serialize` when they are first called; the ones here don't.
-A place that nbcache's placeholders stand for (see ``glue/capture/placeholders.py``) is looked up among those that the
-manifest says; a value that is only known when the exception is raised was pickled as a value of LLVM's, which is a blank here.
+Numba bakes pickles into object code: exceptions with the place that they blame, classes and dtypes that results are
+made with. Its own functions for reading them import `numba.core.serialize` when they are first called; the ones here
+don't. A place that nbcache's placeholders stand for (see ``glue/capture/placeholders.py``) is looked up among those
+that the manifest says; a value that is only known when the exception is raised was pickled as a value of LLVM's, which
+is a blank here.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pickle
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 Location = tuple[str, str, int]
 
@@ -64,7 +65,6 @@ def _failure(exc: Exception) -> tuple[Any, ...]:
     return RuntimeError, (f"{type(exc).__name__}: {exc}",), None
 
 
-@ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
 def _unpickle(address: int, size: int, digest: int) -> Any:
     # Keyed as Numba does: an address alone may come again when code is unloaded.
     try:
@@ -76,7 +76,6 @@ def _unpickle(address: int, size: int, digest: int) -> Any:
         return _failure(exc)
 
 
-@ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)
 def _build_exception(fixed: bytes, values: tuple[Any, ...]) -> Any:
     try:
         exception, arguments, location = loads(fixed)
@@ -86,14 +85,11 @@ def _build_exception(fixed: bytes, values: tuple[Any, ...]) -> Any:
         return _failure(exc)
 
 
-def _address_of(function: Callable[..., Any]) -> int:
-    address = ctypes.cast(function, ctypes.c_void_p).value  # type: ignore[arg-type]
-    assert address is not None
-    return address
-
-
-ADDRESSES: Final = {
-    "numba_unpickle": _address_of(_unpickle),
-    "numba_runtime_build_excinfo_struct": _address_of(_build_exception),
+_FUNCTIONS: Final = {
+    "numba_unpickle": ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(_unpickle),
+    "numba_runtime_build_excinfo_struct": ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)(
+        _build_exception
+    ),
 }
+ADDRESSES: Final = {name: ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in _FUNCTIONS.items()}
 """The functions that take the place of Numba's, by the symbols that compiled code calls."""

@@ -1,0 +1,76 @@
+"""Publishing at an accumulator: compile, describe, prove in a process without Numba, and only then give it the name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nbcache.errors import PublicationError
+from nbcache.protocol import manifests
+from nbcache.store import names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from nbcache.published.load import WithNumba
+    from nbcache.store.directory import Store
+    from nbcache.store.publication import Publication
+
+
+def publish(
+    name: str,
+    functions: Any,
+    signatures: Iterable[Any] | None,
+    *,
+    numba: WithNumba,
+) -> Publication:
+    """Publish a compiled function, or several as a namespace; see :func:`nbcache.publish`."""
+    names.check_name(name)
+    store = _store(name)
+    from nbcache.glue.published import describe
+    from nbcache.glue.requests import requested
+
+    chosen = None if signatures is None else list(signatures)
+    by_attribute = _by_attribute(name, functions)
+    for function in by_attribute.values():
+        for signature in chosen or ():
+            requested.prepare(function, signature)
+    described = describe.describe(name, by_attribute, chosen, store, keep_refused=numba == "allow")
+    for data in described.files.values():
+        _add(name, store, data)
+    return store.names.write(
+        name, manifests.encode(described.manifest), sorted(described.entries), sorted(described.files)
+    )
+
+
+def _add(name: str, store: Store, data: bytes) -> None:
+    try:
+        store.names.files.add(data)
+    except OSError as exc:
+        raise PublicationError(name, f"its files can't be written to {store.path}: {exc.strerror or exc}") from exc
+
+
+def _by_attribute(name: str, functions: Any) -> Mapping[str, Any]:
+    if not isinstance(functions, dict):
+        return {"": functions}
+    for attribute in functions:
+        if not isinstance(attribute, str) or not attribute.isidentifier():
+            raise PublicationError(name, f"{attribute!r} can't be the name of an attribute")
+    if not functions:
+        raise PublicationError(name, "there is nothing to publish: the mapping is empty")
+    return functions
+
+
+def _store(name: str) -> Store:
+    """The store that this process uses, switched on if it isn't."""
+    from nbcache.client import activation, hook
+
+    hook.arm()
+    session = activation.session()
+    if session is None:
+        raise PublicationError(
+            name, "nbcache is off in this process: set NBCACHE_DIR, or call nbcache.enable(directory) first"
+        )
+    if not session.store.writable:
+        raise PublicationError(name, f"{session.store.path} is read-only for this process")
+    store: Store = session.store
+    return store

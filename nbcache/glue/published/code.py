@@ -1,0 +1,162 @@
+"""The code of one library as a manifest's code: the entry that holds it, and what it expects of the process it runs
+in.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba.core.environment import lookup_environment
+
+from nbcache.glue import marks
+from nbcache.glue.capture import placeholders
+from nbcache.glue.entries.object_file import symbols_of
+from nbcache.glue.published.constants import constant, names_in, pickles_in
+from nbcache.glue.published.verdicts import Refused
+from nbcache.protocol import manifests
+from nbcache.published.extensions import POOLS
+from nbcache.published.runtime import GENERATORS, HELPERS, MEMORY, THREADING, UNRESOLVED
+from nbcache.published.unpickling import LOCATE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nbcache.store.directory import Store
+
+_ENVIRONMENTS = ("_ZN08NumbaEnv", ".NumbaEnv")
+_RECALL = ("nbcache.glue.capture.placeholders", "recall")
+_NUMBA_MODULE = re.compile(rb"\0(numba(?:\.[a-z_]+)+)\0")
+
+
+class Codes:
+    """The codes of one publication, with all that they share."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._index: dict[tuple[str, str], int] = {}
+        self.codes: list[manifests.Code] = []
+        self.tokens: dict[str, tuple[str, str, int]] = {}
+        self.imports: set[str] = set()
+        self.extensions: set[str] = {HELPERS, MEMORY}
+        self.arrays: dict[str, tuple[bytes, str]] = {}
+        """Files, and what of the array is pointed to, by symbol."""
+
+    def add(self, library: Any, key: str) -> int:
+        """Add the code of a *library* whose entry is the one under *key*; return its number.  Raises Refused."""
+        code = bytes(library._get_compiled_object())
+        entry = self._entry_of(key, code)
+        known = self._index.get((key, entry))
+        if known is not None:
+            return known
+        symbols = symbols_of(code)
+        assert symbols is not None, "it is an entry"
+        for data in pickles_in(code):
+            self._add_pickle(data)
+        self._refuse_imports(symbols.undefined, code)
+        externals, cells = [], []
+        for name in symbols.undefined:
+            if name.startswith(UNRESOLVED):
+                cells.append(name[len(UNRESOLVED) :])
+            else:
+                externals.append(name)
+        self._add_tokens(placeholders.tokens_in(code))
+        self._add_extensions(externals)
+        found = manifests.Code(key, entry, tuple(externals), tuple(cells), tuple(_environments(symbols.variables)))
+        number = self._index[key, entry] = len(self.codes)
+        self.codes.append(found)
+        self._add_needs(library)
+        return number
+
+    def _entry_of(self, key: str, code: bytes) -> str:
+        for entry in self._store.find(key):
+            if entry.section("object") == code:
+                return entry.digest
+        raise Refused(
+            "its entry is not in the store, or is that of another build by now: compile it anew, in a new process"
+        )
+
+    def _add_needs(self, library: Any) -> None:
+        """Add the other halves of recursions."""
+        fields, _definitions = marks.meta_of(library)
+        for _symbol, key, build in fields.get("needs", ()):
+            for entry in self._store.find(key):
+                if entry.header.build == build:
+                    self.add(_Stored(entry), key)
+                    break
+            else:
+                raise Refused("the other half of a recursion is not in the store")
+
+    def _add_pickle(self, data: bytes) -> None:
+        for module, name in names_in(data):
+            if (module, name) in {LOCATE, _RECALL} or module.startswith("llvmlite.ir"):
+                continue
+            if module.partition(".")[0] in {"numba", "llvmlite"}:
+                raise Refused(f"its code makes {module}.{name} when it runs, which needs Numba")
+            self.imports.add(f"{module}:{name}")
+
+    def _refuse_imports(self, undefined: Iterable[str], code: bytes) -> None:
+        if any(name.startswith("PyImport_") for name in undefined):
+            found = _NUMBA_MODULE.search(code)
+            if found is not None:
+                raise Refused(f"its code imports {found[1].decode()} when it runs")
+
+    def _add_tokens(self, tokens: Iterable[str]) -> None:
+        for token in tokens:
+            kind, *rest = placeholders.definitions[token]
+            live = placeholders._live[token]
+            if kind in {"line", "toolchain", "file"}:
+                self.tokens[token] = live
+            elif kind == "address" and isinstance(live.owner, np.ndarray):
+                self.arrays[token] = _npy(live.owner), rest[0][0]
+            else:
+                raise Refused(_refusal(kind, live))
+
+    def _add_extensions(self, externals: Iterable[str]) -> None:
+        if not THREADING.isdisjoint(externals):
+            self.extensions.update(POOLS)
+        if "numba_make_generator" in externals:
+            self.extensions.add(GENERATORS)
+
+
+class _Stored:
+    """An entry as a library, for its code alone."""
+
+    def __init__(self, entry: Any) -> None:
+        self._entry = entry
+        marks.keep_meta(self, {}, {})
+
+    def _get_compiled_object(self) -> bytes:
+        return self._entry.section("object") or b""
+
+
+def _environments(variables: Iterable[str]) -> Iterable[manifests.Environment]:
+    for name in variables:
+        if name.startswith(_ENVIRONMENTS):
+            environment = lookup_environment(name)
+            if environment is None:
+                yield manifests.Environment(name, "builtins", ())
+            else:
+                module = environment.globals.get("__name__")
+                constants = tuple(constant(each, "a constant of its code") for each in environment.consts)
+                yield manifests.Environment(name, module if isinstance(module, str) else "builtins", constants)
+
+
+def _npy(array: Any) -> bytes:
+    if not array.flags.forc or array.dtype.hasobject:
+        raise Refused("it uses a global array that isn't contiguous: use a contiguous copy of it")
+    file = io.BytesIO()
+    np.lib.format.write_array(file, array, allow_pickle=False)
+    return file.getvalue()
+
+
+def _refusal(kind: str, live: Any) -> str:
+    if kind == "object":
+        obj = live()
+        name = getattr(obj, "__qualname__", type(obj).__name__)
+        return f"it refers to {name}, which can't be imported: define it in a module, at the top level"
+    if kind == "address":
+        return f"it has the address of a {type(live.owner).__name__} built in, which no other process has"
+    return "it runs Python code of its own (objmode), which needs Numba"

@@ -1,0 +1,105 @@
+"""Values and dtypes as the constants of a manifest, and what pickles refer to."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import pickle
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nbcache.glue.published.verdicts import Refused
+from nbcache.passing import let_pass
+from nbcache.protocol.manifests import Constant
+from nbcache.published.environments import dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PICKLE = re.compile(rb"\x80\x04\x95")
+"""How a pickle of protocol 4 begins that refers to anything: with a frame."""
+
+
+def dtype_data(described: np.dtype[Any]) -> Any:
+    """A dtype as `numpy.lib.format` writes it.  Raises Refused for one that doesn't come back the same."""
+    data = json.loads(json.dumps(np.lib.format.dtype_to_descr(described)))
+    if described.hasobject or dtype(data) != described:
+        raise Refused(f"a dtype {described} that can't be written down")
+    return data
+
+
+def constant(value: Any, what: str) -> Constant:
+    """A value as a constant.  Raises Refused, calling it *what*."""
+    if value is None or (isinstance(value, bool | int | str) and type(value) in {bool, int, str}):
+        return {"json": value}
+    if isinstance(value, np.dtype):
+        return {"dtype": dtype_data(value)}
+    try:
+        data = pickle.dumps(value, protocol=4)
+    except Exception as exc:
+        let_pass(exc)
+        raise Refused(f"{what} can't be pickled ({type(exc).__name__}: {exc})") from exc
+    for module, name in names_in(data):
+        if module.partition(".")[0] in {"numba", "llvmlite", "__main__"}:
+            raise Refused(f"{what} is made of {module}.{name}, which a node can't import")
+    return {"pickle": base64.b64encode(data).decode()}
+
+
+def pickles_in(code: bytes) -> Iterator[bytes]:
+    """The pickles inside object code."""
+    for found in _PICKLE.finditer(code):
+        stream = io.BytesIO(code[found.start() :])
+        try:
+            _Names(stream).load()
+        except Exception as exc:  # noqa: BLE001  whatever looks like the beginning of a pickle and is none
+            let_pass(exc)
+            continue
+        yield code[found.start() : found.start() + stream.tell()]
+
+
+def names_in(data: bytes) -> list[tuple[str, str]]:
+    """The module and name of everything that a pickle refers to.  Nothing is imported or called."""
+    reader = _Names(io.BytesIO(data))
+    reader.load()
+    return reader.names
+
+
+class _Stand:
+    """Stands for whatever a pickle refers to."""
+
+    def __init__(self, *_args: object, **_kwargs: object) -> None:
+        pass
+
+    def __call__(self, *_args: object, **_kwargs: object) -> _Stand:
+        return self
+
+    def __setstate__(self, _state: object) -> None:
+        pass
+
+    def __setitem__(self, _key: object, _value: object) -> None:
+        pass
+
+    def append(self, _item: object) -> None:
+        pass
+
+    def extend(self, _items: object) -> None:
+        pass
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class _Names(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.names: list[tuple[str, str]] = []
+
+    def find_class(self, module: str, name: str) -> Any:
+        self.names.append((module, name))
+        return _Stand

@@ -1,0 +1,198 @@
+"""Functions that one process publishes and another runs, in which Numba can't be imported."""
+
+import json
+import textwrap
+
+import pytest
+from nbtest.published import accumulator, node
+
+MODULE = """
+import numpy as np
+from numba import njit
+from errors import Negative
+
+TABLE = np.arange(300_000.0)
+
+@njit
+def scaled(values, factor=2):
+    "Values times a factor."
+    if factor < 0:
+        raise Negative("factor", factor)
+    return values * factor + TABLE[1]
+
+@njit
+def inner(x):
+    return x + 1
+
+@njit
+def outer(x):
+    return inner(x) * 2
+
+@njit
+def even(n):
+    if n == 0:
+        return True
+    return odd(n - 1)
+
+@njit
+def odd(n):
+    if n == 0:
+        return False
+    return even(n - 1)
+"""
+ERRORS = """
+class Negative(Exception):
+    pass
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "functions.py").write_text(textwrap.dedent(MODULE))
+    (tmp_path / "errors.py").write_text(textwrap.dedent(ERRORS))
+    return tmp_path
+
+
+@pytest.fixture
+def store(tmp_path):
+    return tmp_path / "store"
+
+
+def test_a_function_with_several_signatures_runs_where_numba_cannot_be_imported(store, folder):
+    accumulator(
+        store,
+        """
+        import numpy as np
+        from functions import scaled
+        scaled(np.ones(2), 2.0), scaled(np.ones(2)), scaled(1, 2)
+        nbcache.publish("demo.scaled", scaled)
+        """,
+        folder,
+    )
+    outcome = node(
+        store,
+        """
+        import numpy as np
+        scaled = nbcache.load("demo.scaled")
+        print(nbcache.names())
+        print(scaled(np.arange(3.0), 3.0), scaled(np.arange(3.0)), scaled(1, 3), scaled(factor=4, values=1))
+        """,
+        folder,
+    )
+    assert outcome.stdout.split("\n")[:2] == ["['demo.scaled']", "[1. 4. 7.] [1. 3. 5.] 4.0 5.0"]
+
+
+def test_signatures_are_compiled_for_it(store, folder):
+    accumulator(store, 'import functions; nbcache.publish("outer", functions.outer, ["i8(i8)", "f8(f8)"])', folder)
+    assert node(store, 'f = nbcache.load("outer"); print(f(1), f(1.5))', folder).stdout == "4 5.0\n"
+
+
+def test_an_exception_has_its_type_arguments_file_and_line(store, folder):
+    accumulator(store, 'import functions; nbcache.publish("f", functions.scaled, ["f8(f8, f8)"])', folder)
+    outcome = node(
+        store,
+        """
+        import traceback
+        from errors import Negative
+        f = nbcache.load("f")
+        try:
+            f(1.0, -2.0)
+        except Negative as exc:
+            last = traceback.extract_tb(exc.__traceback__)[-1]
+            print(exc.args, last.filename.rpartition("/")[2], last.name, last.line)
+        """,
+        folder,
+    )
+    assert outcome.stdout == "('factor', -2.0) functions.py scaled raise Negative(\"factor\", factor)\n"
+
+
+def test_wrong_arguments_are_a_type_error_that_lists_what_there_is(store, folder):
+    accumulator(
+        store, 'import functions; nbcache.publish("f", functions.scaled, ["f8[:](f8[:], f8)", "f8(i8, i8)"])', folder
+    )
+    outcome = node(
+        store,
+        """
+        import numpy as np
+        f = nbcache.load("f")
+        for args in [(), (1, 2, 3), ("a", 1), (np.ones((2, 2)), 1.0), (np.ones(2, "f4"), 1.0), (np.ones(2, ">f8"), 1.0)]:
+            try:
+                f(*args)
+            except TypeError as exc:
+                print(exc)
+            else:
+                print("accepted", args)
+        """,
+        folder,
+    )
+    takes = "it takes (array(float64, 1d, A), float64); (int64, int64)"
+    assert outcome.stdout.splitlines() == [
+        "scaled needs its argument values: it takes (values, factor)",
+        "scaled takes 2 arguments (values, factor), not 3",
+        f"scaled was not published for (str, int64): {takes}",
+        f"scaled was not published for (array(float64, 2d, C), float64): {takes}",
+        f"scaled was not published for (array(float32, 1d, C), float64): {takes}",
+        f"scaled was not published for (array(>f8, 1d, C), float64): {takes}",
+    ]
+
+
+def test_mutual_recursion_across_entries_runs(store, folder):
+    accumulator(
+        store,
+        'import functions; nbcache.publish("r", {"even": functions.even, "odd": functions.odd}, ["b1(i8)"])',
+        folder,
+    )
+    assert (
+        node(store, 'r = nbcache.load("r"); print(r.even(10), r.odd(10), r.even(7))', folder).stdout
+        == "True False False\n"
+    )
+
+
+def test_a_process_that_has_numba_already_and_one_that_gets_it_later_use_both(store, folder):
+    accumulator(store, 'import functions; nbcache.publish("f", functions.scaled, ["f8[:](f8[:], f8)"])', folder)
+    use = """
+    import numpy as np
+    print(f(np.ones(2), 3.0), njit(lambda a: np.sort(a) * 2)(f(np.ones(2), 4.0)))
+    from errors import Negative
+    for call in (f, functions.scaled):
+        try:
+            call(np.ones(2), -1.0)
+        except Negative as exc:
+            print(exc.args)
+    from numba.core.runtime import _nrt_python, rtsys
+    _nrt_python.memsys_enable_stats()
+    before = rtsys.get_allocation_stats()
+    for _ in range(100):
+        f(np.ones(1000), 2.0)
+    after = rtsys.get_allocation_stats()
+    print(after.alloc - before.alloc > 100, after.alloc - after.free == before.alloc - before.free)
+    """
+    first, second = 'f = nbcache.load("f")\n', "from numba import njit\nimport functions\n"
+    expected = "[4. 4.] [10. 10.]\n('factor', -1.0)\n('factor', -1.0)\nTrue True\n"
+    for order in (first + second, second + first):
+        assert accumulator(store, order + textwrap.dedent(use), folder).stdout == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"machine": "other"}, "it was built for other, and this is"),
+        ({"python": "cpython-27"}, "it was built for cpython-27, and this is"),
+        ({"numpy": [1, 1]}, "it was built for NumPy's ABI"),
+        ({"libc": "glibc 99.1"}, "it was built for glibc 99.1, and this is"),
+        ({"features": ["wings"]}, "it was built for a processor with wings"),
+    ],
+)
+def test_another_host_is_told_what_it_was_built_for(store, folder, change, words, monkeypatch):
+    accumulator(store, 'import functions; nbcache.publish("f", functions.outer, ["i8(i8)"])', folder)
+    from nbcache import config, errors
+    from nbcache.published import load
+    from nbcache.store.directory import Store
+
+    settings = config.load({"NBCACHE_DIR": str(store)})
+    names = Store.open(settings).names
+    manifest = json.loads(names.read("f").manifest)
+    manifest["host"].update(change)
+    names.write("f", json.dumps(manifest, separators=(",", ":")).encode(), [code["key"] for code in manifest["codes"]])
+    with pytest.raises(errors.PublicationError, match=words):
+        load.load("f", settings)

@@ -1,0 +1,49 @@
+"""Accumulators and nodes for tests of published functions: programs that publish, and programs without Numba."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+from nbtest import proc
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_BLOCKED = """\
+import sys
+
+class _Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("numba", "llvmlite"):
+            raise ImportError(f"{name} is not to be imported here")
+
+sys.meta_path.insert(0, _Blocked())
+"""
+_CHECKED = """
+_compiled = {
+    "numba._helperlib", "numba._dynfunc", "numba.core.runtime._nrt_python",
+    "numba.np.ufunc.omppool", "numba.np.ufunc.tbbpool", "numba.np.ufunc.workqueue",
+}
+_seen = {name for name in sys.modules if name.partition(".")[0] in ("numba", "llvmlite")} - _compiled
+assert not _seen, f"imported behind our back: {_seen}"
+"""
+
+
+def accumulator(store: Path, program: str, folder: Path, **extra: str) -> proc.Outcome:
+    """Run a program with nbcache on, in a folder that also is on its path; it must end well."""
+    return _run(store, "import nbcache\n" + textwrap.dedent(program), folder, extra)
+
+
+def node(store: Path, program: str, folder: Path, **extra: str) -> proc.Outcome:
+    """Run a program in a process where importing Numba or llvmlite fails, and see that nobody has; it must end well."""
+    return _run(store, _BLOCKED + "import nbcache\n" + textwrap.dedent(program) + _CHECKED, folder, extra)
+
+
+def _run(store: Path, program: str, folder: Path, extra: Mapping[str, str]) -> proc.Outcome:
+    environment = proc.environment(store, extra)
+    path = f"{environment['PYTHONPATH']}:{folder}"
+    outcome = proc.run(["-c", program], store, {**extra, "PYTHONPATH": path}, cwd=folder)
+    assert outcome.status == 0, outcome.stdout + outcome.stderr
+    return outcome
