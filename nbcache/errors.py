@@ -127,3 +127,7 @@ class NotPublishableError(NbcacheError):
     def __str__(self) -> str:
         """Say both."""
         return f"{self.function} can't be published: {self.reason}"
+
+
+class ImageError(NbcacheError):
+    """No image of a publication can be made, or one can't be opened. The message is one line that says why."""

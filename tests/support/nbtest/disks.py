@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def small_disk(point: Path, size: str) -> Iterator[Path]:
-    """Mount a filesystem of ``size`` (as tmpfs reads it) at ``point``, which is made; skip the test where one can't."""
+def small_disk(point: Path, size: str, *options: str) -> Iterator[Path]:
+    """Mount a filesystem of ``size`` (as tmpfs reads it) at ``point``, which is made; skip the test where one can't.
+
+    ``options`` are mount's, such as ``noexec``.
+    """
     if os.geteuid() != 0 or shutil.which("mount") is None:
         pytest.skip("needs root to mount a filesystem")
     point.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "tmpfs", str(point)]
+    command = ["mount", "-t", "tmpfs", "-o", ",".join((f"size={size},mode=755", *options)), "tmpfs", str(point)]
     if subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("can't mount a tmpfs")
     try:

@@ -1,0 +1,160 @@
+"""Makes an image: one shared object with all the machine code of a publication, for nodes without LLVM.
+
+The optimised modules of all signatures and the type checks in front of them are linked into one, which is sent
+through code generation once more, position independent this time, and linked by the system's linker. Everything in it
+is hidden but one *anchor*, a symbol that no other image has. Its names stay in the symbol table, where debuggers and
+profilers look.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import tempfile
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba.core import config
+from numba.core.codegen import RuntimeLinker
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
+
+from nbcache.errors import ImageError
+from nbcache.glue.published import shared_object
+from nbcache.protocol.images import ImageFacts
+from nbcache.store.files import digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+_LINKERS: Final = ("ld", "ld.lld", "ld.bfd", "cc", "gcc", "clang")
+"""What is looked for in PATH, in this order: a compiler only calls one of the others."""
+_COMPILERS: Final = frozenset({"cc", "gcc", "clang"})
+_OPTIONS: Final = ("-shared", "-Bsymbolic", "-z", "now", "-z", "relro", "-z", "noexecstack", "-z", "noseparate-code")
+_TIMEOUT: Final = 120
+"""How long a linker may take [s]."""
+_OWN: Final = frozenset({llvm.Linkage.internal, llvm.Linkage.private})
+
+
+class Image(NamedTuple):
+    """The file's content, and what a manifest says of it."""
+
+    code: bytes
+    facts: ImageFacts
+
+
+def linker() -> str | None:
+    """Return the path of the linker that would be used, or None if there is none."""
+    return next(filter(None, map(shutil.which, _LINKERS)), None)
+
+
+@global_compiler_lock
+def build(bitcodes: Sequence[bytes], checks: Sequence[str], keep: Collection[str]) -> Image:
+    """Make an image of optimised modules, as bitcode, and of type checks, as text.
+
+    ``keep`` are the symbols whose offsets its facts must have. Raises ImageError if there is no linker, or if it fails.
+    """
+    module = _linked(bitcodes, checks)
+    anchor = f"nbcache_image_{blake2b(module.as_bitcode(), digest_size=16).hexdigest()}"
+    for value in (*module.functions, *module.global_variables):
+        if not value.is_declaration and value.linkage not in _OWN:
+            value.visibility = "hidden"
+    exported = ir.Module()
+    mark = ir.GlobalVariable(exported, ir.IntType(8), anchor)
+    mark.initializer, mark.global_constant = ir.Constant(ir.IntType(8), 1), True
+    module.link_in(_parsed(str(exported)))
+    module.verify()
+    detached = shared_object.detach(_link(_target_machine().emit_object(module)), {*keep, anchor})
+    facts = ImageFacts(
+        digest_of(detached.code), len(detached.code), anchor, detached.slots, detached.sealed, detached.symbols
+    )
+    return Image(detached.code, facts)
+
+
+def _linked(bitcodes: Sequence[bytes], checks: Sequence[str]) -> Any:
+    """Link all into one module. Functions that several of them have a copy of are there once."""
+    module = _parsed(str(ir.Module()))
+    for part in (*map(llvm.parse_bitcode, bitcodes), *map(_parsed, checks)):
+        there = {value.name for value in (*module.functions, *module.global_variables) if not value.is_declaration}
+        for value in (*part.functions, *part.global_variables):
+            if value.name in there and not value.is_declaration and value.linkage == llvm.Linkage.external:
+                value.linkage = llvm.Linkage.linkonce_odr
+        module.link_in(part)
+    cells = _recursions(module)
+    if cells is not None:
+        module.link_in(cells)
+    return module
+
+
+def _recursions(module: Any) -> Any:
+    """Define the cells through which functions call themselves or each other, which Numba fills while it links."""
+    prefix = RuntimeLinker.PREFIX
+    functions = {function.name: function for function in module.functions if not function.is_declaration}
+    cells = [value.name for value in module.global_variables if value.is_declaration and value.name.startswith(prefix)]
+    if not cells:
+        return None
+    made, pointer = ir.Module(), ir.IntType(8).as_pointer()
+    for cell in cells:
+        called = cell.removeprefix(prefix)
+        if called not in functions:
+            raise ImageError(f"it calls {called} by recursion, which isn't among what is published with it")
+        target = ir.Function(made, ir.FunctionType(ir.VoidType(), []), called)
+        ir.GlobalVariable(made, pointer, cell).initializer = target.bitcast(pointer)
+    return _parsed(str(made))
+
+
+def _parsed(text: str) -> Any:
+    """Parse a module as one for this machine: modules for different ones can't be linked without complaints."""
+    module = llvm.parse_assembly(text)
+    codegen = cpu_target.target_context.codegen()
+    module.triple, module.data_layout = llvm.get_process_triple(), codegen._data_layout
+    return module
+
+
+@functools.cache
+def _target_machine() -> Any:
+    """Numba's target, but for code that may lie anywhere. The same instructions are chosen for the same processor."""
+    codegen = cpu_target.target_context.codegen()
+    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+        cpu=codegen._get_host_cpu_name(),
+        features=codegen._tm_features,
+        opt=int(config.OPT),
+        reloc="pic",
+        codemodel="default",
+    )
+
+
+def _link(code: bytes) -> bytes:
+    """Have the linker make a shared object of an object file. It sees no library, so nothing is bound to one."""
+    program = linker()
+    if program is None:
+        raise ImageError(f"no linker was found in PATH ({', '.join(_LINKERS)})")
+    options: tuple[str, ...] = _OPTIONS
+    if os.path.basename(program) in _COMPILERS:
+        options = ("-shared", "-nostdlib", *(f"-Wl,{option}" for option in _OPTIONS[1:]))
+    with tempfile.TemporaryDirectory(prefix="nbcache-image-") as directory:
+        source, result = os.path.join(directory, "image.o"), os.path.join(directory, "image.so")
+        with open(source, "wb") as file:
+            file.write(code)
+        try:
+            _run([program, *options, "-o", result, source])
+            with open(result, "rb") as file:
+                return file.read()
+        except subprocess.CalledProcessError as error:
+            raise ImageError(f"{program} failed: {_last_line(error.stderr)}") from error
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ImageError(f"{program} couldn't be run: {error}") from error
+
+
+def _run(command: list[str]) -> None:
+    subprocess.run(  # noqa: S603  the user's own linker, and files of ours
+        command, check=True, capture_output=True, text=True, timeout=_TIMEOUT, stdin=subprocess.DEVNULL
+    )
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["it said nothing"])[-1]

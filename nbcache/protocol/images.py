@@ -1,0 +1,81 @@
+"""What a manifest says of an image: the shared object that holds a publication's machine code.
+
+An image has no symbols for the dynamic linker to look up. What it needs from outside are *slots*: places of eight
+bytes that whoever opens it fills with addresses. All offsets are from where the image is mapped.
+
+::
+
+    image   = {"digest": digest, "size": bytes, "anchor": name, "slots": [slot, ...], "sealed": [offset, bytes],
+               "symbols": {name: offset, ...}}
+    digest  = 64 hex digits           ; blake2b-256 of the file, which is also its name in the store
+    anchor  = name                    ; the one symbol that the image exports, as no other does; among "symbols", too
+    slot    = [offset, name, addend]  ; takes the address of what the name means, plus the addend
+    sealed  = [offset, bytes]         ; read-only but while slots are filled; may be [0, 0]
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, NamedTuple
+
+from nbcache.errors import ImageError
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_ANCHOR: Final = re.compile(r"nbcache_image_[0-9a-f]{32}", re.ASCII)
+ADDRESS_SIZE: Final = 8
+
+
+class Slot(NamedTuple):
+    """A place of eight bytes that takes an address."""
+
+    offset: int
+    symbol: str
+    addend: int
+
+
+class ImageFacts(NamedTuple):
+    """What is known of an image before it is mapped. Offsets and sizes in bytes."""
+
+    digest: str
+    size: int
+    anchor: str
+    slots: tuple[Slot, ...]
+    """By offset."""
+    sealed: tuple[int, int]
+    """Offset and size of what is read-only once the slots are filled."""
+    symbols: dict[str, int]
+    """Offsets of what is called or written to by address."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what a manifest says."""
+        return self._asdict()
+
+
+def parse(said: object) -> ImageFacts:
+    """Return what a manifest says of an image, every field checked. Raises ImageError for what can't be that."""
+    if not isinstance(said, dict) or said.keys() != set(ImageFacts._fields):
+        raise ImageError("the manifest's part on its image is damaged: it has other fields")
+    size, anchor, symbols = said["size"], said["anchor"], said["symbols"]
+    if not (_is_count(size) and isinstance(symbols, dict) and isinstance(said["slots"], list)):
+        raise ImageError("the manifest's part on its image is damaged: its size, slots or symbols are none")
+    if not (_matches(_DIGEST, said["digest"]) and _matches(_ANCHOR, anchor) and anchor in symbols):
+        raise ImageError("the manifest's part on its image is damaged: its digest or anchor is none")
+    slots = tuple(Slot(*slot) for slot in said["slots"] if isinstance(slot, list) and len(slot) == len(Slot._fields))
+    if len(slots) != len(said["slots"]) or not all(map(_is_slot, slots)) or not all(map(_is_count, symbols.values())):
+        raise ImageError("the manifest's part on its image is damaged: a slot or a symbol is none")
+    sealed = said["sealed"]
+    if not (isinstance(sealed, list) and len(sealed) == 2 and all(map(_is_count, sealed))):
+        raise ImageError("the manifest's part on its image is damaged: what it seals is no range")
+    return ImageFacts(said["digest"], size, anchor, slots, (sealed[0], sealed[1]), symbols)
+
+
+def _matches(pattern: re.Pattern[str], text: object) -> bool:
+    return isinstance(text, str) and pattern.fullmatch(text) is not None
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 1 << 31
+
+
+def _is_slot(slot: Slot) -> bool:
+    return _is_count(slot.offset) and type(slot.symbol) is str and type(slot.addend) is int

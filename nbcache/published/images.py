@@ -1,0 +1,180 @@
+"""Opening images: a shared object is mapped, its slots are filled, and its symbols have addresses.
+
+What is guaranteed
+------------------
+- **Nothing is mapped that isn't whole**: the caller has the bytes and checked their digest (as
+  :mod:`nbcache.store.files` does when it reads one, or with :func:`check`), for mapping a truncated file ends the
+  process with SIGBUS.
+- **What is mapped is what was checked.** The C library gives the library that it already has to whoever asks for the
+  same path; so a path names its content, and the image's anchor, a symbol that no other image has, is asked for
+  afterwards.
+- A file that can't be mapped (``noexec``), or whose pages may be taken away while they are used (every filesystem but
+  those known to be local: another host may remove a file of NFS), is copied into memory, where it works as well but
+  its pages aren't shared with other processes.
+- An image is mapped once in a process, also when several threads ask for it, and stays: there may be functions of it.
+
+Nothing is looked up by the dynamic linker: see :mod:`nbcache.protocol.images`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from _ctypes import dlopen, dlsym
+from _thread import allocate_lock
+from typing import TYPE_CHECKING, Any, Final
+
+from nbcache.errors import ImageError
+from nbcache.passing import let_pass
+from nbcache.protocol.images import ADDRESS_SIZE, ImageFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from nbcache.protocol.images import Slot
+
+_READ_WRITE: Final = 3  # PROT_READ | PROT_WRITE
+_READ: Final = 1
+# Of Linux's magic.h and the filesystems' own headers: bcachefs, btrfs, ext2 to ext4, f2fs, overlayfs, ramfs, tmpfs,
+# xfs, zfs.
+_LOCAL: Final = frozenset(
+    {0xCA451A4E, 0x9123683E, 0xEF53, 0xF2F52010, 0x794C7630, 0x858458F6, 0x01021994, 0x58465342, 0x2FC12FC1}
+)
+_STATFS_SIZE: Final = 256
+"""More than any machine's ``struct statfs`` has [bytes]; its first member is the type of the filesystem."""
+
+_lock: Final = allocate_lock()
+_opened: Final[dict[str, Image]] = {}
+_libc: Any = None
+_copies = 0
+
+
+class Image:
+    """An image in this process."""
+
+    __slots__ = ("base", "symbols")
+
+    def __init__(self, base: int, symbols: dict[str, int]) -> None:
+        """``base`` is where it is mapped, ``symbols`` has their offsets from there."""
+        self.base = base
+        self.symbols = symbols
+
+    def address(self, symbol: str) -> int:
+        """Return where one of the symbols is that the manifest names. Raises ImageError for another."""
+        try:
+            return self.base + self.symbols[symbol]
+        except KeyError:
+            raise ImageError(f"the manifest doesn't say where {symbol} is in the image") from None
+
+
+def check(code: bytes, facts: ImageFacts) -> None:
+    """See that these are the image's bytes. Raises ImageError."""
+    from nbcache.store.files import digest_of
+
+    if len(code) != facts.size:
+        raise ImageError(f"the image has {len(code)} bytes instead of {facts.size}: publish it again")
+    if digest_of(code) != facts.digest:
+        raise ImageError("the image is damaged: publish it again")
+
+
+def open_image(code: bytes, facts: ImageFacts, resolve: Callable[[str], int], path: str | None = None) -> Image:
+    """Map an image and fill its slots with what ``resolve`` says of their symbols; whatever that raises passes.
+
+    ``code`` has been checked. ``path`` is the file it was read from, if that name stands for this content and nobody
+    can put another file there who isn't trusted. Raises ImageError if it can't be mapped.
+    """
+    with _lock:
+        image = _opened.get(facts.digest)
+        if image is None:
+            base = _map(code, facts, path)
+            _fill(base, facts, resolve)
+            image = _opened[facts.digest] = Image(base, facts.symbols)
+        return image
+
+
+def _map(code: bytes, facts: ImageFacts, path: str | None) -> int:
+    """Return where the image is mapped now."""
+    if len(code) != facts.size:
+        raise ImageError(f"the image has {len(code)} bytes instead of {facts.size}: publish it again")
+    try:
+        if path is not None and _is_mappable(path):
+            handle = dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL)
+        else:
+            handle = _copy(code, facts.digest)
+        anchor: int = dlsym(handle, facts.anchor)
+    except OSError as error:
+        let_pass(error)
+        raise ImageError(f"the image can't be mapped: {error}") from error
+    return anchor - facts.symbols[facts.anchor]
+
+
+def _is_mappable(path: str) -> bool:
+    """Whether code may be executed from that file, and its pages are there as long as they are used."""
+    if os.statvfs(path).f_flag & os.ST_NOEXEC:
+        return False
+    status = ctypes.create_string_buffer(_STATFS_SIZE)
+    if _c_library().statfs(os.fsencode(path), status):
+        return False
+    kind: int = struct.unpack_from("l", status)[0]
+    return kind & 0xFFFFFFFF in _LOCAL
+
+
+def _copy(code: bytes, digest: str) -> int:
+    """Map the image from memory; return its handle. Raises OSError."""
+    global _copies  # noqa: PLW0603  a path is used once in a process
+    descriptor = os.memfd_create(f"nbcache-{digest[:16]}")
+    try:
+        written = 0
+        while written < len(code):
+            written += os.write(descriptor, memoryview(code)[written:])
+        _copies += 1
+        # Descriptors are used again, paths must not be: how many there were is spelt in the steps that lead nowhere.
+        steps = "".join("/." if bit == "1" else "/" for bit in f"{_copies:b}")
+        return dlopen(f"/proc/self/fd{steps}/{descriptor}", os.RTLD_NOW | os.RTLD_LOCAL)
+    finally:
+        os.close(descriptor)
+
+
+def _fill(base: int, facts: ImageFacts, resolve: Callable[[str], int]) -> None:
+    """Write the addresses, then let nobody write there any more."""
+    known: dict[str, int] = {}
+    for slot in facts.slots:
+        if slot.symbol not in known:
+            known[slot.symbol] = resolve(slot.symbol)
+    start, size = facts.sealed
+    page = os.sysconf("SC_PAGE_SIZE")
+    # As the dynamic linker rounds it: a page that is only partly sealed isn't.
+    first, last = (base + start) // page * page, (base + start + size) // page * page
+    if last > first:
+        _protect(first, last - first, _READ_WRITE)
+    slots, at = facts.slots, 0
+    while at < len(slots):
+        run = _run(slots, at)
+        addresses = [known[slot.symbol] + slot.addend for slot in run]
+        ctypes.memmove(base + run[0].offset, struct.pack(f"{len(run)}Q", *addresses), ADDRESS_SIZE * len(run))
+        at += len(run)
+    if last > first:
+        _protect(first, last - first, _READ)
+
+
+def _run(slots: Sequence[Slot], at: int) -> Sequence[Slot]:
+    """The slots from there on that lie side by side."""
+    end = at + 1
+    while end < len(slots) and slots[end].offset == slots[end - 1].offset + ADDRESS_SIZE:
+        end += 1
+    return slots[at:end]
+
+
+def _protect(start: int, size: int, protection: int) -> None:
+    if _c_library().mprotect(start, size, protection):
+        raise ImageError("the image's slots can't be protected or written to: mprotect failed")
+
+
+def _c_library() -> Any:
+    global _libc  # noqa: PLW0603  made at the first image
+    if _libc is None:
+        _libc = ctypes.CDLL(None)
+        _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        _libc.statfs.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
+    return _libc
