@@ -78,8 +78,14 @@ def publish(
     publications.publish(name, function, signatures, numba=numba)
 
 
-def load(name: str, *, numba: Literal["forbid", "allow"] = "forbid") -> Any:
+def load(
+    name: str, *, numba: Literal["forbid", "allow"] = "forbid", version: int | None = None, follow: bool = False
+) -> Any:
     """Return the function published under a name, or the namespace of functions, without importing Numba.
+
+    That is the newest version, or an older one that is still kept (`version`). With `follow`, what is returned always
+    calls the newest version: within seconds of its publication, without a restart, and each call runs one version from
+    its beginning to its end. A version that can't be used here is logged, and the one before stays.
 
     Called with arguments of other types than it was published for, a function raises TypeError; what Numba's dispatcher
     would convert is converted. With ``numba="allow"``, a function that needs Numba, or whose code was built for another
@@ -91,7 +97,7 @@ def load(name: str, *, numba: Literal["forbid", "allow"] = "forbid") -> Any:
     from nbcache.client import hook
     from nbcache.published import load as loading
 
-    return loading.load(name, hook.settings(), numba=numba)
+    return loading.load(name, hook.settings(), numba=numba, version=version, follow=follow)
 
 
 def names() -> list[str]:

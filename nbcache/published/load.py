@@ -13,6 +13,7 @@ What was loaded stays for the life of the process, and is shared by all publicat
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib
 import io
 import os
@@ -64,8 +65,13 @@ _process: Final = _Process()
 os.register_at_fork(after_in_child=lambda: setattr(_process, "lock", threading.RLock()))
 
 
-def load(name: str, settings: Settings, *, numba: WithNumba = "forbid") -> Any:
+def load(
+    name: str, settings: Settings, *, numba: WithNumba = "forbid", version: int | None = None, follow: bool = False
+) -> Any:
     """Return what is published under a name: a function, or a namespace of functions.
+
+    That is the newest version, or the given one. With ``follow``, what is returned calls the newest version from then
+    on (:mod:`nbcache.published.following`).
 
     With ``numba="allow"``, Numba is imported where the published code is of no use: for a function that can't go
     without it, and on a host that the code wasn't built for. Raises :class:`~nbcache.errors.NotPublishedError`,
@@ -73,12 +79,24 @@ def load(name: str, settings: Settings, *, numba: WithNumba = "forbid") -> Any:
     stands in the way, :class:`~nbcache.errors.StoreRefusedError` where there is no store.
     """
     store = opened(settings)
-    publication = store.names.read(name)
+    if not follow:
+        return _load(store, name, version, numba)[1]
+    if version is not None:
+        raise ValueError(f"{name}: version {version} stays what it is: there is nothing to follow")
+    from nbcache.published import following
+
+    newest = functools.partial(_load, store, name, None, numba)
+    return following.follow((store.path, name, numba), store.names, name, newest)
+
+
+def _load(store: Store, name: str, version: int | None, numba: WithNumba) -> tuple[str, Any]:
+    """Return the digest of a publication, and what it describes."""
+    publication = store.names.read(name, version)
     try:
         manifest = manifests.decode(publication.manifest)
     except ManifestError as exc:
         raise PublicationError(name, f"its manifest can't be used: {exc}") from exc
-    return realize(manifest, store, numba=numba)
+    return publication.digest, realize(manifest, store, numba=numba)
 
 
 def opened(settings: Settings) -> Store:

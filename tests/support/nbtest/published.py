@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from nbtest import proc
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Mapping
     from pathlib import Path
 
@@ -41,9 +42,30 @@ def node(store: Path, program: str, folder: Path, **extra: str) -> proc.Outcome:
     return _run(store, _BLOCKED + "import nbcache\n" + textwrap.dedent(program) + _CHECKED, folder, extra)
 
 
+def begun(store: Path, program: str, folder: Path, **extra: str) -> subprocess.Popen[str]:
+    """Begin what :func:`node` does, and wait until it has printed a line; :func:`ended` waits for the rest of it."""
+    whole = _BLOCKED + "import nbcache\n" + textwrap.dedent(program) + _CHECKED
+    process = proc.start(["-c", whole], store, _with(store, folder, extra), cwd=folder)
+    assert process.stdout is not None
+    if not process.stdout.readline():
+        ended(process)
+    return process
+
+
+def ended(process: subprocess.Popen[str]) -> proc.Outcome:
+    """Wait for a process; it must end well."""
+    return _well(proc.finish(process, timeout=300))
+
+
 def _run(store: Path, program: str, folder: Path, extra: Mapping[str, str]) -> proc.Outcome:
-    environment = proc.environment(store, extra)
-    path = f"{environment['PYTHONPATH']}:{folder}"
-    outcome = proc.run(["-c", program], store, {**extra, "PYTHONPATH": path}, cwd=folder)
+    return _well(proc.run(["-c", program], store, _with(store, folder, extra), cwd=folder))
+
+
+def _with(store: Path, folder: Path, extra: Mapping[str, str]) -> dict[str, str]:
+    path = proc.environment(store, extra)["PYTHONPATH"]
+    return {**extra, "PYTHONPATH": f"{path}:{folder}"}
+
+
+def _well(outcome: proc.Outcome) -> proc.Outcome:
     assert outcome.status == 0, outcome.stdout + outcome.stderr
     return outcome
