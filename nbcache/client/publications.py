@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from nbcache.errors import PublicationError
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from nbcache.published.load import WithNumba
     from nbcache.store.directory import Store
     from nbcache.store.publication import Publication
+
+_log = logging.getLogger("nbcache")
 
 
 def publish(
@@ -37,9 +40,19 @@ def publish(
     described = describe.describe(name, by_attribute, chosen, store, keep_refused=numba == "allow")
     for data in described.files.values():
         _add(name, store, data)
-    return store.names.write(
-        name, manifests.encode(described.manifest), sorted(described.entries), sorted(described.files)
-    )
+    manifest = manifests.encode(described.manifest)
+    _prove(name, manifest, store)
+    return store.names.write(name, manifest, sorted(described.entries), sorted(described.files))
+
+
+def _prove(name: str, manifest: bytes, store: Store) -> None:
+    from nbcache.published import proof
+
+    found = proof.prove(manifest, store)
+    if found.problem is not None:
+        raise PublicationError(name, f"it does not run without Numba: {found.problem}")
+    if found.doubtful is not None:
+        _log.warning("%s was published, but a call with made-up arguments did not come back: %s", name, found.doubtful)
 
 
 def _add(name: str, store: Store, data: bytes) -> None:

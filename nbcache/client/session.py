@@ -238,6 +238,7 @@ class ClientSession:
 
     def wrapper(self, kind: str, cres: Any, signature: Any, shape: object, build: Callable[[], Any]) -> Any:
         """A ufunc wrapper: (library, environment, name), loaded, or built by *build* and published."""
+        from nbcache.glue import marks
         from nbcache.glue.entries.wrappers import WrapperUnit, finish, prepare, wrappable, wrapper_info
 
         if not self.enabled:
@@ -245,7 +246,8 @@ class ClientSession:
         try:
             unit = WrapperUnit(self.maker, kind, cres, signature, shape) if wrappable(cres) else None
             found = self._lookup.library(unit).result if unit is not None else None
-            if found is not None:
+            if unit is not None and found is not None:
+                marks.keep_wrapper(cres.library, kind, (unit, *found))
                 return wrapper_info(cres, *found)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
@@ -258,6 +260,7 @@ class ClientSession:
         try:
             if unit is not None:
                 finish(info.library)
+                marks.keep_wrapper(cres.library, kind, (unit, info.library, info.name))
                 self._publishing.library(unit, info.library, info.name, time.perf_counter() - started)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)

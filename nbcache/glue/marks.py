@@ -43,6 +43,7 @@ _TAINT: Final = PREFIX + "taint"
 _UNIT: Final = PREFIX + "unit"
 _HELD: Final = PREFIX + "held"
 _META: Final = PREFIX + "meta"
+_WRAPPERS: Final = PREFIX + "wrappers"
 _ENVIRONMENTS: Final = PREFIX + "environments"
 
 
@@ -100,3 +101,14 @@ def meta_of(library: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 def keep_environments(library: Any, environments: list[Any]) -> None:
     """Keep the environments that a library's code finds by address."""
     setattr(library, _ENVIRONMENTS, environments)
+
+
+def keep_wrapper(library: Any, kind: str, wrapper: tuple[Any, Any, str]) -> None:
+    """Keep the wrapper of a *kind* that was made around a kernel's library: its unit, its library, the name in it."""
+    vars(library).setdefault(_WRAPPERS, {})[kind] = wrapper
+
+
+def wrapper_of(library: Any, kind: str) -> tuple[Any, Any, str] | None:
+    """What `keep_wrapper` kept, or None."""
+    found: dict[str, tuple[Any, Any, str]] = getattr(library, _WRAPPERS, {})
+    return found.get(kind)

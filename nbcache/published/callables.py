@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any, Final
 
+from nbcache.published import callbacks, ufuncs
 from nbcache.published.dispatch import Dispatcher
 
 if TYPE_CHECKING:
@@ -49,4 +50,4 @@ def _dispatcher(function: Function, address_of: Callable[[str], int]) -> Any:
     return Dispatcher(function, calls)
 
 
-_MAKERS: Final = {"njit": _dispatcher}
+_MAKERS: Final = {"njit": _dispatcher, "ufunc": ufuncs.make, "gufunc": ufuncs.make, "cfunc": callbacks.make}

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib
 import io
 import os
 import threading
@@ -27,6 +26,7 @@ from nbcache.errors import ManifestError, NbcacheError, PublicationError, StoreR
 from nbcache.protocol import manifests
 from nbcache.published import callables, environments, hosts, unpickling
 from nbcache.published.engine import Engine
+from nbcache.published.named import named
 from nbcache.published.runtime import UNRESOLVED, Runtime
 from nbcache.store.directory import Refusal, Store
 
@@ -211,11 +211,7 @@ def _import(manifest: Manifest, function: Function) -> Any:
         raise PublicationError(
             manifest.name, f"{function.name} is no attribute of a module: Numba can't be used instead"
         )
-    module, _, path = function.source.partition(":")
     try:
-        found: Any = importlib.import_module(module)
-        for attribute in path.split("."):
-            found = getattr(found, attribute)
+        return named(function.source)
     except (ImportError, AttributeError) as exc:
         raise PublicationError(manifest.name, f"{function.source} can't be imported instead: {exc}") from exc
-    return found

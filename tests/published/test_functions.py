@@ -196,3 +196,53 @@ def test_another_host_is_told_what_it_was_built_for(store, folder, change, words
     names.write("f", json.dumps(manifest, separators=(",", ":")).encode(), [code["key"] for code in manifest["codes"]])
     with pytest.raises(errors.PublicationError, match=words):
         load.load("f", settings)
+
+
+def refusal(store, folder, program):
+    outcome = accumulator(
+        store,
+        textwrap.dedent("""
+        import nbcache.errors
+        def attempt(*args, **kwargs):
+            try:
+                nbcache.publish(*args, **kwargs)
+            except nbcache.errors.NbcacheError as exc:
+                print(f"{type(exc).__name__}: {exc}")
+            else:
+                print("published")
+        """)
+        + textwrap.dedent(program),
+        folder,
+    )
+    return outcome.stdout
+
+
+def test_what_a_process_without_numba_cannot_import_is_refused_before_it_has_the_name(store, folder):
+    (folder / "mixed.py").write_text(
+        "from numba import njit\n"
+        "class Mine(Exception): pass\n"
+        "@njit\n"
+        "def f(x):\n"
+        "    if x > 2: raise Mine(1)\n"
+        "    return x\n"
+    )
+    said = refusal(store, folder, 'import mixed; attempt("f", mixed.f, ["i8(i8)"]); print(nbcache.names())')
+    assert said == (
+        "PublicationError: f: it does not run without Numba: it uses mixed:Mine when it runs, which can't be imported"
+        " without Numba (numba is not imported by a node): define it in a module of its own\n[]\n"
+    )
+
+
+def test_a_crash_with_made_up_arguments_is_only_told(store, folder):
+    (folder / "wild.py").write_text(
+        "import numpy as np\nfrom numba import carray, njit, types\n"
+        "@njit\n"
+        "def f(n):\n"
+        "    return np.zeros(1)[n * 10**14]\n"
+    )
+    outcome = accumulator(store, 'import wild; nbcache.publish("f", wild.f, ["f8(i8)"])', folder)
+    assert (
+        "f was published, but a call with made-up arguments did not come back: f(int64): the process ended"
+        in outcome.stderr
+    )
+    assert node(store, 'print(nbcache.load("f")(0))', folder).stdout == "0.0\n"

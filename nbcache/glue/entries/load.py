@@ -102,7 +102,7 @@ def _nothing_links_it() -> Any:
 
 def unpack_library(unit: LibraryUnit, read: Read) -> tuple[Any, str]:
     """A library and the name of the function in it that is wanted.  Raises Unloadable."""
-    fields, _definitions, code, held = _open(unit, read)
+    fields, definitions, code, held = _open(unit, read)
 
     def rebuild() -> Any:
         msg = f"the entry of {unit.name} is gone from the store"
@@ -110,6 +110,7 @@ def unpack_library(unit: LibraryUnit, read: Read) -> tuple[Any, str]:
 
     library = load_library(unit.target_context, fields, code, read, rebuild)
     hold(library, held)
+    marks.keep_meta(library, fields, definitions)
     return library, fields["function"]
 
 

@@ -4,7 +4,7 @@ one.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba.core import types
@@ -12,7 +12,10 @@ from numba.np.numpy_support import as_dtype
 
 from nbcache.glue.published.constants import constant, dtype_data
 from nbcache.glue.published.verdicts import Refused
-from nbcache.protocol.manifests import SCALARS, TypeData
+from nbcache.protocol.manifests import SCALARS, Constant, TypeData
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _CONTAINERS = (types.ListType, types.DictType, types.ClassInstanceType)
 _BOXED = (
@@ -114,7 +117,25 @@ def check_result(typ: Any) -> None:
         raise Refused(f"it returns {typ}, which a node without Numba doesn't know")
 
 
-def loop_dtypes(signature: Any) -> tuple[Any, ...]:
-    """The dtypes of a ufunc's loop, as constants.  Raises Refused."""
-    found = [as_dtype(typ.dtype if isinstance(typ, types.Array) else typ) for typ in signature]
+def loop_dtypes(operands: Iterable[Any]) -> tuple[Constant, ...]:
+    """The dtypes of the operands of a ufunc's loop.  Raises Refused."""
+    found = [as_dtype(typ.dtype if isinstance(typ, types.Array) else typ) for typ in operands]
     return tuple({"dtype": dtype_data(np.dtype(each))} for each in found)
+
+
+def c_types(typs: Iterable[Any]) -> tuple[Constant, ...]:
+    """The types of a C function: a scalar's name, ``void`` for a pointer to anything, each with a ``*`` for a pointer.
+
+    Raises Refused.
+    """
+    return tuple({"json": _c_type(typ)} for typ in typs)
+
+
+def _c_type(typ: Any) -> str:
+    if isinstance(typ, types.CPointer):
+        return _c_type(typ.dtype) + "*"
+    if typ == types.voidptr:
+        return "void*"
+    if str(typ) in {*SCALARS, "none"} and not isinstance(typ, types.Complex):
+        return str(typ)
+    raise Refused(f"it takes or returns {typ}, which ctypes has no type for")

@@ -1,0 +1,107 @@
+"""Ufuncs, generalised ufuncs, C callbacks and namespaces: each is what Numba's own is."""
+
+import textwrap
+
+import pytest
+from nbtest.published import accumulator, node
+
+MODULE = """
+import numpy as np
+from numba import cfunc, guvectorize, vectorize, njit
+
+@vectorize(["f8(f8, f8)", "i8(i8, i8)", "f4(f4, f4)"], identity=0)
+def add3(a, b):
+    "Three times the second added."
+    return a + 3 * b
+
+@vectorize
+def lazily(a, b):
+    if b == 0:
+        raise ValueError("nothing")
+    return a / b
+
+@vectorize(["f8(f8, f8)"], identity="reorderable")
+def largest(a, b):
+    return a if a > b else b
+
+@guvectorize(["(f8[:], f8[:], f8[:])", "(i8[:], i8[:], i8[:])"], "(n),(n)->()")
+def dot(a, b, out):
+    out[0] = 0
+    for i in range(a.size):
+        out[0] += a[i] * b[i]
+
+@cfunc("f8(f8, i4)")
+def scaled(x, n):
+    return x * n
+
+@cfunc("void(CPointer(f8), i8)")
+def doubled(values, n):
+    for i in range(n):
+        values[i] *= 2
+"""
+USE = """
+import numpy as np
+x, y = np.arange(6.0).reshape(2, 3), np.arange(3.0)
+print(type(f.add3) is np.ufunc, f.add3.types, f.add3.identity, f.add3.nin, f.add3.nout, f.add3.__name__)
+print(f.add3(x, y), f.add3(1, 2), f.add3(np.float32(1), np.float32(2)).dtype, f.add3(np.int8(1), 2).dtype)
+print(f.add3.reduce(x), f.add3.reduce(x, axis=1), f.add3.accumulate(y), f.add3.outer(y, y))
+out = np.zeros((2, 3)); f.add3(x, y, out=out); print(out)
+print("Three times" in f.add3.__doc__)
+print(f.lazily(x, y + 1), f.lazily.identity, f.lazily.types)
+try:
+    f.lazily(x, y)
+except ValueError as exc:
+    print(exc)
+try:
+    f.lazily.reduce(np.ones((2, 2)), axis=(0, 1))
+except ValueError as exc:
+    print("not reorderable" in str(exc))
+print(f.largest.reduce(x, axis=(0, 1)), f.largest.identity)
+print(f.dot(x, y), f.dot(x.astype("i8"), y.astype("i8")), f.dot.signature, f.dot(x, y, axis=-1))
+print(f.scaled.ctypes(1.5, 2), isinstance(f.scaled.address, int))
+buffer = (ctypes.c_double * 3)(1, 2, 3); f.doubled.ctypes(buffer, 3); print(list(buffer))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "faces.py").write_text(textwrap.dedent(MODULE))
+    return tmp_path
+
+
+def test_ufuncs_gufuncs_and_callbacks_in_a_namespace_are_what_numbas_are(folder):
+    store = folder / "store"
+    made = accumulator(
+        store,
+        """
+        import ctypes, types
+        import faces
+        faces.lazily(1.0, 2.0)
+        names = ["add3", "lazily", "largest", "dot", "scaled", "doubled"]
+        nbcache.publish("faces", {name: getattr(faces, name) for name in names})
+        f = types.SimpleNamespace(**{name: getattr(faces, name) for name in names})
+        f.add3, f.lazily, f.largest, f.dot = (each.ufunc for each in (f.add3, f.lazily, f.largest, f.dot))
+        """
+        + USE.replace("\n", "\n        "),
+        folder,
+    )
+    loaded = node(store, 'import ctypes\nf = nbcache.load("faces")\n' + USE, folder)
+    assert loaded.stdout == made.stdout.replace("DUFunc", "ufunc")
+
+
+def test_a_hit_is_published_like_what_was_compiled(folder):
+    store = folder / "store"
+    publish = 'import faces; nbcache.publish("faces", {"add3": faces.add3, "dot": faces.dot, "scaled": faces.scaled})'
+    accumulator(store, publish, folder)
+    again = accumulator(store, publish + "\nprint(nbcache.stats()['misses'])", folder)
+    assert again.stdout == "{}\n"
+    assert (
+        node(store, 'f = nbcache.load("faces"); print(f.add3(1.0, 2.0), f.dot([1.0], [2.0]))', folder).stdout
+        == "7.0 2.0\n"
+    )
+
+
+def test_chosen_loops_alone_are_published(folder):
+    store = folder / "store"
+    accumulator(store, 'import faces; nbcache.publish("add3", faces.add3, ["f8(f8, f8)"])', folder)
+    assert node(store, 'print(nbcache.load("add3").types)', folder).stdout == "['dd->d']\n"
