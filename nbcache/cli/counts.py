@@ -47,10 +47,12 @@ def show_stats(args: argparse.Namespace) -> int:
             f"only {size(usage.MAX_READ)} of usage records were read; `nbcache gc` by the store's owner sums them up",
             file=sys.stderr,
         )
+    names = len(store.names.known())
     if args.json:
-        print_json({"dir": store.path, "entries": len(sizes), "size": sum(sizes), **summary.to_json()})
+        print_json({"dir": store.path, "entries": len(sizes), "size": sum(sizes), "names": names, **summary.to_json()})
         return 0
-    print(f"{store.path}: {len(sizes)} entries, {size(sum(sizes))}")
+    by_name = f", {names} published names" if names else ""
+    print(f"{store.path}: {len(sizes)} entries, {size(sum(sizes))}{by_name}")
     for line in table(_rows(summary)):
         print(line)
     return 0

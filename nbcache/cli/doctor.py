@@ -24,6 +24,7 @@ from nbcache import config
 from nbcache.cli import quarantine
 from nbcache.cli.place import settings_of
 from nbcache.cli.text import print_json, printable, size
+from nbcache.errors import PublicationError
 from nbcache.protocol import heartbeats
 from nbcache.store import Refusal, Store, layout, locks, usage
 from nbcache.summary import aggregate
@@ -176,6 +177,7 @@ def check_store(settings: Settings) -> Iterator[Finding]:
     yield check_daemons(store)
     yield _check_writing(settings, path)
     yield from _check_contents(settings, store)
+    yield from check_names(store)
     yield from check_quarantine(store)
 
 
@@ -251,6 +253,22 @@ def _check_contents(settings: Settings, store: Store) -> Iterator[Finding]:
         yield Finding(
             REMARK, "errors", f"{what}: {count}", "NBCACHE_LOG=debug says more; `nbcache verify` checks the entries"
         )
+
+
+def check_names(store: Store) -> Iterator[Finding]:
+    """What is published by name."""
+    known = store.names.known()
+    if not known:
+        return
+    yield Finding(OK, "published", f"{len(known)} names; what they refer to is not evicted")
+    for name in known:
+        try:
+            missing = store.names.missing(store.names.read(name))
+        except PublicationError as error:
+            yield Finding(REMARK, "published", str(error), "nobody can load it")
+            continue
+        if missing is not None:
+            yield Finding(REMARK, "published", str(missing), "nobody can load it")
 
 
 def check_quarantine(store: Store) -> Iterator[Finding]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from nbcache.cli.explain import components_of
 from nbcache.cli.place import open_store
 from nbcache.cli.text import CommandError, UsageError, age, duration, print_json, size, table
-from nbcache.store import usage
+from nbcache.protocol import manifests
+from nbcache.store import files, usage
 
 if TYPE_CHECKING:
     import argparse
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from nbcache.store import FoundEntry, Header, Store
     from nbcache.store.listing import EntryInfo
+    from nbcache.store.publication import Publication
 
 SHORT = 12
 """Digits of a key that a listing shows: enough to tell a million entries apart."""
@@ -34,10 +36,11 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
 
     parser = add(
         "show",
-        help="show one entry",
-        description="Show an entry: its header, its sections, and every component of its key.",
+        help="show one entry, or what is published under a name",
+        description="Show an entry: its header, its sections, and every component of its key; or a publication: its "
+        "versions and what it refers to.",
     )
-    parser.add_argument("key", metavar="KEY", help="the key of an entry, or the beginning of it")
+    parser.add_argument("key", metavar="KEY", help="the key of an entry, or the beginning of it; or a published name")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=show_entry)
 
@@ -66,6 +69,8 @@ def list_entries(args: argparse.Namespace) -> int:
 def show_entry(args: argparse.Namespace) -> int:
     """Print everything known about each variant of one key; the status is 1 when one of them can't be used."""
     store = open_store(args)
+    if args.key in store.names.known():
+        return _show_name(store, args.key, as_json=args.json)
     key = find_key(store, args.key)
     rejected: list[str] = []
     found = list(store.find(key, rejected.append))
@@ -79,6 +84,53 @@ def show_entry(args: argparse.Namespace) -> int:
         for reason in rejected:
             print(f"\n(a variant that is not used: {reason})")
     return 1 if rejected or not found else 0
+
+
+def _show_name(store: Store, name: str, *, as_json: bool) -> int:
+    """Print what is published under a name; the status is 1 when something of it isn't there."""
+    found = store.names.read(name)
+    missing = store.names.missing(found)
+    versions = store.names.versions(name)
+    if as_json:
+        problem = None if missing is None else missing.reason
+        parts = {**found._asdict(), "manifest": json.loads(found.manifest), "versions": versions, "problem": problem}
+        print_json(parts)
+        return 0 if missing is None else 1
+    there = ", ".join(map(str, versions))
+    _print_group(
+        "",
+        {
+            "name": name,
+            "version": f"{found.version} (there are: {there})",
+            "age": age(found.created),
+            "digest": found.digest,
+        },
+    )
+    _print_group("functions", _signatures(found))
+    _print_group("entries", {key[:SHORT]: _title(store, key) for key in found.entries})
+    _print_group("files", {digest[:SHORT]: files.path_of(store.path, digest) for digest in found.files})
+    if missing is not None:
+        print(f"\n({missing.reason})")
+    return 0 if missing is None else 1
+
+
+def _signatures(found: Publication) -> dict[str, str]:
+    from nbcache.published import argtypes
+
+    manifest = manifests.decode(found.manifest)
+    rows = {}
+    for attribute, function in manifest.functions.items():
+        calls = [", ".join(argtypes.words(argtypes.of_data(arg)) for arg in each.args) for each in function.signatures]
+        what = f"{function.what} {function.name}: " + (
+            "; ".join(f"({call})" for call in calls) or function.reason or ""
+        )
+        rows[attribute or "(itself)"] = what
+    return rows
+
+
+def _title(store: Store, key: str) -> str:
+    header = next((found.header for found in store.find(key)), None)
+    return "(not there)" if header is None else f"{header.function} {header.signature}"
 
 
 def find_key(store: Store, prefix: str) -> str:

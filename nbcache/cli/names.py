@@ -1,14 +1,19 @@
-"""``nbcache names``, ``unpublish`` and ``fetch``: what is published by name, taken back, copied to another store."""
+"""``nbcache publish``, ``names``, ``unpublish`` and ``fetch``: functions published by name, taken back, copied
+elsewhere.
+"""
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import nbcache
 from nbcache.cli.place import DEFAULT, open_store, settings_of
 from nbcache.cli.text import CommandError, UsageError, age, print_json, size, table
-from nbcache.errors import PublicationError
+from nbcache.errors import NbcacheError, PublicationError
 from nbcache.store import Refusal, Store
 
 if TYPE_CHECKING:
@@ -20,6 +25,22 @@ if TYPE_CHECKING:
 
 def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the commands to the command line."""
+    parser = add(
+        "publish",
+        help="publish a compiled function by name, for processes without Numba",
+        description="Import MODULE and publish FUNCTION of it under NAME, for nbcache.load(NAME) in processes without "
+        "Numba. FUNCTION is what @njit, @vectorize, @guvectorize or @cfunc returned, or a dict of such functions.",
+    )
+    parser.add_argument("name", metavar="NAME", help="such as pricing.black_scholes")
+    parser.add_argument("function", metavar="MODULE:FUNCTION", help="where it is; modules here are found as well")
+    parser.add_argument(
+        "signature",
+        metavar="SIG",
+        nargs="*",
+        help="a signature to compile and publish, such as 'float64(float64[::1], int64)' (default: those there are)",
+    )
+    parser.set_defaults(command=publish)
+
     parser = add(
         "names",
         help="list what is published",
@@ -47,6 +68,45 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser.add_argument("name", metavar="NAME", nargs="+", help="a published name")
     parser.add_argument("--to", metavar="DIR", default=DEFAULT, help=f"the other store (default: {DEFAULT})")
     parser.set_defaults(command=fetch)
+
+
+def publish(args: argparse.Namespace) -> int:
+    """Publish a function that a module has."""
+    settings = settings_of(args)
+    if settings.dir is None:
+        raise UsageError("no cache directory: set NBCACHE_DIR or pass --dir DIR")
+    nbcache.enable(settings.dir)
+    function = _imported(args.function)
+    try:
+        nbcache.publish(args.name, function, args.signature or None)
+    except NbcacheError:
+        raise
+    except Exception as error:  # what Numba raises for what it can't compile is of any kind
+        raise CommandError(
+            f"{args.function} can't be compiled: {type(error).__name__}: {_first_line(error)}"
+        ) from error
+    found = open_store(args).names.read(args.name)
+    print(f"{args.name}, version {found.version}: published in {settings.dir}")
+    return 0
+
+
+def _imported(where: str) -> Any:
+    module, colon, path = where.partition(":")
+    if not (module and colon and path):
+        raise UsageError(f"not MODULE:FUNCTION: {where!r}")
+    if os.getcwd() not in sys.path:  # the command's own directory is there instead
+        sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(module)
+        for attribute in path.split("."):
+            found = getattr(found, attribute)
+    except Exception as error:  # the module's own code may raise anything
+        raise CommandError(f"{where} can't be imported: {type(error).__name__}: {_first_line(error)}") from error
+    return found
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "")
 
 
 def list_names(args: argparse.Namespace) -> int:

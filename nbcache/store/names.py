@@ -148,6 +148,12 @@ class Names:
         there = {known.lower(): known for known in self.known()}
         return tuple(there[close] for close in difflib.get_close_matches(name.lower(), there, NEAR))
 
+    def missing(self, found: Publication) -> PublicationError | None:
+        """Return what a publication refers to and isn't in the store, or None if all of it is. Nothing is read."""
+        from nbcache.store import pins
+
+        return pins.missing(self.root, found)
+
     def write(
         self, name: str, manifest: bytes, entries: Iterable[str] = (), digests: Iterable[str] = ()
     ) -> Publication:
@@ -176,7 +182,9 @@ class Names:
 
         name = wanted.name
         with self._alone(name):
-            pins.insist(self.root, name, wanted.entries, wanted.files)
+            missing = pins.missing(self.root, wanted)
+            if missing is not None:
+                raise missing
             before = self._present(name)
             highest = max((before.version if before is not None else 0, *self._numbers(name)))
             data = publication.encode(wanted._replace(version=max(wanted.version, highest + 1)))

@@ -29,9 +29,10 @@ from nbcache.store.folders import Folder
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from nbcache.store.locks import Lease
+    from nbcache.store.publication import Publication
     from nbcache.trust import Trust
 
     Acquire = Callable[[str], Lease | None]
@@ -124,13 +125,14 @@ def read(root: str, trust: Trust, deadline: float = float("inf")) -> Pins:
     return Pins(frozenset(entries), frozenset(digests))
 
 
-def insist(root: str, name: str, keys: Iterable[str], digests: Iterable[str]) -> None:
-    """Raise MissingError unless all of this is in the store."""
-    no_keys = tuple(key for key in keys if not os.path.lexists(layout.slot_path(root, key)))
-    no_digests = tuple(digest for digest in digests if not os.path.lexists(files.path_of(root, digest)))
-    if no_keys or no_digests:
-        what = f"entry {no_keys[0]}" if no_keys else f"file {no_digests[0]}"
-        raise MissingError(name, f"its {what} is not in {root} (any more): publish it again", no_keys, no_digests)
+def missing(root: str, found: Publication) -> MissingError | None:
+    """Return what a publication refers to and isn't in the store; None if all of it is. Looks at names only."""
+    keys = tuple(key for key in found.entries if not os.path.lexists(layout.slot_path(root, key)))
+    digests = tuple(digest for digest in found.files if not os.path.lexists(files.path_of(root, digest)))
+    if not keys and not digests:
+        return None
+    what = f"entry {keys[0]}" if keys else f"file {digests[0]}"
+    return MissingError(found.name, f"its {what} is not in {root} (any more): publish it again", keys, digests)
 
 
 def collect(root: str, pinned: Pins, now: float | None = None) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """names, unpublish and fetch."""
 
 import os
+import textwrap
 import time
 
 import pytest
@@ -93,3 +94,75 @@ def test_fetch_into_what_is_no_store(published, nbcache, tmp_path):
     (tmp_path / "file").touch()
     done = nbcache("fetch", "Other", "--to", tmp_path / "file", "--dir", published.path)
     assert done.status == 1 and "is not a directory" in done.err
+
+
+MODULE = """
+from numba import njit
+
+@njit
+def twice(x):
+    return 2 * x
+
+@njit
+def both(x):
+    return x, x
+
+here = {"twice": twice, "both": both}
+text = "text"
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(textwrap.dedent(MODULE))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_publish_show_and_load_by_name(module, process, tmp_path):
+    store = tmp_path / "cache"
+    done = process("publish", "pricing.twice", "mine:twice", "float64(float64)", "(int64,)", "--dir", store)
+    assert (done.status, done.err) == (0, "")
+    assert done.out == f"pricing.twice, version 1: published in {store}\n"
+    done = process("show", "pricing.twice", "--dir", store)
+    assert done.status == 0
+    assert "1 (there are: 1)" in done.out and "njit twice: (float64); (int64)" in done.out
+    assert "mine:twice (float64)" in done.out
+    shown = process("show", "pricing.twice", "--json", "--dir", store).json
+    assert shown["problem"] is None and shown["manifest"]["functions"][""]["name"] == "twice"
+    assert "1 published names" in process("stats", "--dir", store).out
+    assert "published         1 names; what they refer to is not evicted" in process("doctor", "--dir", store).out
+
+
+def test_publish_takes_a_dict_of_functions(module, process, tmp_path):
+    done = process("publish", "mine", "mine:here", "(float64,)", "--dir", tmp_path / "cache")
+    assert (done.status, done.err) == (0, "")
+    out = process("show", "mine", "--dir", tmp_path / "cache").out
+    assert "twice  njit twice: (float64)" in out and "both   njit both: (float64)" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["f", "mine"], 2, "not MODULE:FUNCTION: 'mine'"),
+        (["f", "nowhere_at_all:f"], 1, "nowhere_at_all:f can't be imported: ModuleNotFoundError: No module named"),
+        (["f", "mine:thrice"], 1, "mine:thrice can't be imported: AttributeError: module 'mine' has no attribute"),
+        (["../f", "mine:twice", "(float64,)"], 1, "not a name to publish under: '../f'"),
+        (["f", "mine:text"], 1, "can't be published: it is a str"),
+        (["f", "mine:twice", "(nonsense,)"], 1, "mine:twice can't be compiled: "),
+        (["f", "mine:twice", "(none,)"], 1, "mine:twice can't be compiled: TypingError: "),
+    ],
+)
+def test_what_can_not_be_published_is_one_line(module, process, tmp_path, arguments, status, said):
+    done = process("publish", *arguments, "--dir", tmp_path / "cache")
+    assert done.status == status
+    assert said in done.err and done.err.count("\n") == 1, done.err
+
+
+def test_what_is_not_there_any_more_shows(published, nbcache):
+    os.unlink(published.path_of(published.header))
+    done = nbcache("show", "pricing.good", "--json", "--dir", published.path)
+    assert done.status == 1
+    assert done.json["problem"].startswith(f"its entry {published.header.key} is not in {published.path} (any more)")
+    out = nbcache("doctor", "--dir", published.path).out
+    assert "! published" in out and f"pricing.good: its entry {published.header.key}" in out
