@@ -131,7 +131,7 @@ def test_publish_show_and_load_by_name(module, process, tmp_path):
     shown = process("show", "pricing.twice", "--json", "--dir", store).json
     assert shown["problem"] is None and shown["manifest"]["functions"][""]["name"] == "twice"
     assert "1 published names" in process("stats", "--dir", store).out
-    assert "published         1 names; what they refer to is not evicted" in process("doctor", "--dir", store).out
+    assert " 1 names; what they refer to is not evicted" in process("doctor", "--dir", store).out
 
 
 def test_publish_takes_a_dict_of_functions(module, process, tmp_path):
