@@ -16,7 +16,7 @@ bytes that whoever opens it fills with addresses. All offsets are from where the
 from __future__ import annotations
 
 import re
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from nbcache.errors import ImageError
 
@@ -25,12 +25,8 @@ _ANCHOR: Final = re.compile(r"nbcache_image_[0-9a-f]{32}", re.ASCII)
 ADDRESS_SIZE: Final = 8
 
 
-class Slot(NamedTuple):
-    """A place of eight bytes that takes an address."""
-
-    offset: int
-    symbol: str
-    addend: int
+Slot = tuple[int, str, int]
+"""Offset, symbol and addend of a place of eight bytes that takes an address."""
 
 
 class ImageFacts(NamedTuple):
@@ -46,10 +42,6 @@ class ImageFacts(NamedTuple):
     symbols: dict[str, int]
     """Offsets of what is called or written to by address."""
 
-    def as_json(self) -> dict[str, Any]:
-        """Return what a manifest says."""
-        return self._asdict()
-
 
 def parse(said: object) -> ImageFacts:
     """Return what a manifest says of an image, every field checked. Raises ImageError for what can't be that."""
@@ -60,8 +52,8 @@ def parse(said: object) -> ImageFacts:
         raise ImageError("the manifest's part on its image is damaged: its size, slots or symbols are none")
     if not (_matches(_DIGEST, said["digest"]) and _matches(_ANCHOR, anchor) and anchor in symbols):
         raise ImageError("the manifest's part on its image is damaged: its digest or anchor is none")
-    slots = tuple(Slot(*slot) for slot in said["slots"] if isinstance(slot, list) and len(slot) == len(Slot._fields))
-    if len(slots) != len(said["slots"]) or not all(map(_is_slot, slots)) or not all(map(_is_count, symbols.values())):
+    slots = tuple(map(tuple, said["slots"])) if all(map(_is_slot, said["slots"])) else None
+    if slots is None or not all(map(_is_count, symbols.values())):
         raise ImageError("the manifest's part on its image is damaged: a slot or a symbol is none")
     sealed = said["sealed"]
     if not (isinstance(sealed, list) and len(sealed) == 2 and all(map(_is_count, sealed))):
@@ -77,5 +69,8 @@ def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value < 1 << 31
 
 
-def _is_slot(slot: Slot) -> bool:
-    return _is_count(slot.offset) and type(slot.symbol) is str and type(slot.addend) is int
+def _is_slot(slot: object) -> bool:
+    if not isinstance(slot, list) or len(slot) != 3:
+        return False
+    offset, symbol, addend = slot
+    return _is_count(offset) and type(symbol) is str and type(addend) is int

@@ -32,7 +32,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from nbcache.errors import ManifestError
+from nbcache.errors import ImageError, ManifestError
+from nbcache.protocol import images
+from nbcache.protocol.images import ImageFacts
 
 VERSION: Final = 1
 """Raised whenever the meaning of a field changes, or a field comes or goes."""
@@ -100,6 +102,13 @@ class Code(NamedTuple):
     environments: tuple[Environment, ...]
 
 
+class Checks(NamedTuple):
+    """The type checks of all functions: an object file, to be loaded after the codes that they call."""
+
+    digest: str
+    externals: tuple[str, ...]
+
+
 class Ufunc(NamedTuple):
     """What a NumPy ufunc is besides its loops."""
 
@@ -138,6 +147,8 @@ class Function(NamedTuple):
     star: bool
     """Whether the last parameter takes all further positional arguments."""
     signatures: tuple[Signature, ...]
+    check: str | None
+    """The symbol of its type check, which is called in its place; None for none in machine code."""
     ufunc: Ufunc | None
     source: str | None
     """``module:qualname`` to import where Numba may be used instead."""
@@ -156,6 +167,9 @@ class Manifest(NamedTuple):
     host: Host
     extensions: tuple[Extension, ...]
     codes: tuple[Code, ...]
+    checks: Checks | None
+    image: ImageFacts | None
+    """What has all of this code and the checks in it as well."""
     tokens: Mapping[str, tuple[str, str, int]]
     """Places in source files that exceptions blame: function, file, line."""
     arrays: Mapping[str, Array]
@@ -353,6 +367,13 @@ _TYPES: Final[Mapping[str, Mapping[str, _Reader]]] = {
 }
 
 
+def _image(value: Any, where: str) -> ImageFacts:
+    try:
+        return images.parse(value)
+    except ImageError as exc:
+        raise ManifestError(f"{where}: {exc}") from exc
+
+
 def _consistent(function: Function, codes: int, where: str) -> None:
     for i, signature in enumerate(function.signatures):
         if signature.code >= codes:
@@ -392,6 +413,7 @@ _FUNCTION: Final = _record(
     defaults=_several(_constant),
     star=_flag,
     signatures=_several(_SIGNATURE),
+    check=_maybe(_text),
     ufunc=_maybe(_UFUNC),
     source=_maybe(_text),
     reason=_maybe(_text),
@@ -404,6 +426,8 @@ _manifest: Final = _record(
     host=_HOST,
     extensions=_several(_EXTENSION),
     codes=_several(_CODE),
+    checks=_maybe(_record(Checks, digest=_DIGEST, externals=_several(_text))),
+    image=_maybe(_image),
     tokens=_mapping(_location),
     arrays=_mapping(_ARRAY),
     imports=_several(_text),

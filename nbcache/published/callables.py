@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _VARARGS_KEYWORDS: Final = 0x1 | 0x2
 """METH_VARARGS | METH_KEYWORDS, Include/methodobject.h: how Numba's wrappers want to be called."""
 
+_FASTCALL_KEYWORDS: Final = 0x80 | 0x2
+"""METH_FASTCALL | METH_KEYWORDS: how type checks want to be called (:mod:`nbcache.glue.published.native_check`)."""
+
 _kept: list[Any] = []
 """What C code holds pointers to, for ever: nothing says when the last of them is gone."""
 
@@ -38,16 +41,58 @@ def make(function: Function, address_of: Callable[[str], int]) -> Any:
     return _MAKERS[function.what](function, address_of)
 
 
-def builtin(name: str, address: int, flags: int = _VARARGS_KEYWORDS) -> Any:
-    """A builtin function of Python around a C function."""
-    definition = _MethodDef(name.encode(), address, flags, None)
-    _kept.append(definition)
-    return _new_function(ctypes.addressof(definition), None, None)
+def builtin(
+    name: str,
+    address: int,
+    flags: int = _VARARGS_KEYWORDS,
+    *,
+    receiver: object = None,
+    doc: str | None = None,
+    module: str | None = None,
+) -> Any:
+    """A builtin function of Python around a C function, which gets the ``receiver`` as its first argument."""
+    definition = _MethodDef(name.encode(), address, flags, None if doc is None else doc.encode())
+    _kept.append((definition, receiver, module))
+    return _new_function(
+        ctypes.addressof(definition),
+        None if receiver is None else id(receiver),
+        None if module is None else id(module),
+    )
 
 
-def _dispatcher(function: Function, address_of: Callable[[str], int]) -> Any:
+class _Unrecognised:
+    """Called with what a type check doesn't recognise. The dispatcher is made when it is first needed."""
+
+    __slots__ = ("_address_of", "_dispatcher", "_function")
+
+    def __init__(self, function: Function, address_of: Callable[[str], int]) -> None:
+        self._function = function
+        self._address_of = address_of
+        self._dispatcher: Dispatcher | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        dispatcher = self._dispatcher
+        if dispatcher is None:
+            dispatcher = self._dispatcher = _dispatcher(self._function, self._address_of)
+        return dispatcher(*args, **kwargs)
+
+
+def _checked(function: Function, address_of: Callable[[str], int]) -> Any:
+    if function.check is None:
+        return _dispatcher(function, address_of)
+    return builtin(
+        function.name,
+        address_of(function.check),
+        _FASTCALL_KEYWORDS,
+        receiver=_Unrecognised(function, address_of),
+        doc=function.doc,
+        module=function.module,
+    )
+
+
+def _dispatcher(function: Function, address_of: Callable[[str], int]) -> Dispatcher:
     calls = [builtin(function.name, address_of(signature.symbol)) for signature in function.signatures]
     return Dispatcher(function, calls)
 
 
-_MAKERS: Final = {"njit": _dispatcher, "ufunc": ufuncs.make, "gufunc": ufuncs.make, "cfunc": callbacks.make}
+_MAKERS: Final = {"njit": _checked, "ufunc": ufuncs.make, "gufunc": ufuncs.make, "cfunc": callbacks.make}

@@ -11,7 +11,9 @@ What is guaranteed
 - A file that can't be mapped (``noexec``), or whose pages may be taken away while they are used (every filesystem but
   those known to be local: another host may remove a file of NFS), is copied into memory, where it works as well but
   its pages aren't shared with other processes.
-- An image is mapped once in a process, also when several threads ask for it, and stays: there may be functions of it.
+- An image is mapped once in a process, and stays: there may be functions of it.
+
+One thread at a time may open images.
 
 Nothing is looked up by the dynamic linker: see :mod:`nbcache.protocol.images`.
 """
@@ -22,7 +24,6 @@ import ctypes
 import os
 import struct
 from _ctypes import dlopen, dlsym
-from _thread import allocate_lock
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.errors import ImageError
@@ -44,7 +45,6 @@ _LOCAL: Final = frozenset(
 _STATFS_SIZE: Final = 256
 """More than any machine's ``struct statfs`` has [bytes]; its first member is the type of the filesystem."""
 
-_lock: Final = allocate_lock()
 _opened: Final[dict[str, Image]] = {}
 _libc: Any = None
 _copies = 0
@@ -84,13 +84,12 @@ def open_image(code: bytes, facts: ImageFacts, resolve: Callable[[str], int], pa
     ``code`` has been checked. ``path`` is the file it was read from, if that name stands for this content and nobody
     can put another file there who isn't trusted. Raises ImageError if it can't be mapped.
     """
-    with _lock:
-        image = _opened.get(facts.digest)
-        if image is None:
-            base = _map(code, facts, path)
-            _fill(base, facts, resolve)
-            image = _opened[facts.digest] = Image(base, facts.symbols)
-        return image
+    image = _opened.get(facts.digest)
+    if image is None:
+        base = _map(code, facts, path)
+        _fill(base, facts, resolve)
+        image = _opened[facts.digest] = Image(base, facts.symbols)
+    return image
 
 
 def _map(code: bytes, facts: ImageFacts, path: str | None) -> int:
@@ -139,9 +138,9 @@ def _copy(code: bytes, digest: str) -> int:
 def _fill(base: int, facts: ImageFacts, resolve: Callable[[str], int]) -> None:
     """Write the addresses, then let nobody write there any more."""
     known: dict[str, int] = {}
-    for slot in facts.slots:
-        if slot.symbol not in known:
-            known[slot.symbol] = resolve(slot.symbol)
+    for _offset, symbol, _addend in facts.slots:
+        if symbol not in known:
+            known[symbol] = resolve(symbol)
     start, size = facts.sealed
     page = os.sysconf("SC_PAGE_SIZE")
     # As the dynamic linker rounds it: a page that is only partly sealed isn't.
@@ -151,8 +150,8 @@ def _fill(base: int, facts: ImageFacts, resolve: Callable[[str], int]) -> None:
     slots, at = facts.slots, 0
     while at < len(slots):
         run = _run(slots, at)
-        addresses = [known[slot.symbol] + slot.addend for slot in run]
-        ctypes.memmove(base + run[0].offset, struct.pack(f"{len(run)}Q", *addresses), ADDRESS_SIZE * len(run))
+        addresses = [known[symbol] + addend for _offset, symbol, addend in run]
+        ctypes.memmove(base + run[0][0], struct.pack(f"{len(run)}Q", *addresses), ADDRESS_SIZE * len(run))
         at += len(run)
     if last > first:
         _protect(first, last - first, _READ)
@@ -161,7 +160,7 @@ def _fill(base: int, facts: ImageFacts, resolve: Callable[[str], int]) -> None:
 def _run(slots: Sequence[Slot], at: int) -> Sequence[Slot]:
     """The slots from there on that lie side by side."""
     end = at + 1
-    while end < len(slots) and slots[end].offset == slots[end - 1].offset + ADDRESS_SIZE:
+    while end < len(slots) and slots[end][0] == slots[end - 1][0] + ADDRESS_SIZE:
         end += 1
     return slots[at:end]
 

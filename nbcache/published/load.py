@@ -2,62 +2,47 @@
 
 1. the publication is read, by the rule of trust (:mod:`nbcache.store.names`), and its manifest decoded;
 2. the host is compared with the one that it was built for (:mod:`~nbcache.published.hosts`);
-3. each entry that it refers to is taken out of the store, and its object code given to LLVM as it is, with every symbol
-   bound that it expects from elsewhere (:mod:`~nbcache.published.runtime`, :mod:`~nbcache.published.engine`);
-4. the code's environments are made and bound (:mod:`~nbcache.published.environments`);
-5. each function is made of its entry points (:mod:`~nbcache.published.callables`).
+3. its machine code is loaded (:mod:`~nbcache.published.machine_code`): its image is mapped
+   (:mod:`~nbcache.published.images`), or else each entry that it refers to is taken out of the store, and its object
+   code given to LLVM as it is (:mod:`~nbcache.published.engine`). Every symbol is bound that the code expects from
+   elsewhere (:mod:`~nbcache.published.runtime`), and its environments are made
+   (:mod:`~nbcache.published.environments`);
+4. each function is made of its entry points (:mod:`~nbcache.published.callables`).
 
 What was loaded stays for the life of the process, and is shared by all publications that refer to it.
 """
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import io
 import os
 import threading
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-import numpy as np
-
 from nbcache.errors import ManifestError, NbcacheError, PublicationError, StoreRefusedError
 from nbcache.protocol import manifests
-from nbcache.published import callables, environments, hosts, unpickling
-from nbcache.published.engine import Engine
+from nbcache.published import callables, hosts
+from nbcache.published.machine_code import MachineCode
 from nbcache.published.named import named
-from nbcache.published.runtime import UNRESOLVED, Runtime
 from nbcache.store.directory import Refusal, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from nbcache.config import Settings
-    from nbcache.protocol.manifests import Code, Function, Manifest
+    from nbcache.protocol.manifests import Function, Manifest
 
 WithNumba = Literal["forbid", "allow"]
 
 
 class _Process:
-    """What this process has loaded."""
+    """What this process has opened and loaded."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.runtime = Runtime()
-        self._engine: Engine | None = None
+        self.code = MachineCode()
         self.stores: dict[str, Store] = {}
-        self.codes: dict[tuple[str, str], Code] = {}
-        self.arrays: dict[str, np.ndarray[Any, Any]] = {}
-        """By the digests of their files."""
-        self.cells: dict[str, ctypes.c_void_p] = {}
-        """Variables that code finds by name, which hold a pointer each."""
-
-    @property
-    def engine(self) -> Engine:
-        if self._engine is None:
-            self._engine = Engine()
-        return self._engine
 
 
 _process: Final = _Process()
@@ -122,12 +107,10 @@ def realize(manifest: Manifest, store: Store, *, numba: WithNumba = "forbid") ->
         return _shaped({attribute: _import(manifest, each) for attribute, each in manifest.functions.items()})
     try:
         with _process.lock:
-            _prepare(manifest, store)
-            for code in manifest.codes:
-                _load_code(manifest, code, store)
-            _fill_cells(manifest.codes)
-            made = {attribute: _made(manifest, each, numba) for attribute, each in manifest.functions.items()}
-            return _shaped(made)
+            address_of = _process.code.load(manifest, store)
+            return _shaped(
+                {name: _made(manifest, each, numba, address_of) for name, each in manifest.functions.items()}
+            )
     except (NbcacheError, MemoryError):
         raise
     except Exception as exc:
@@ -138,63 +121,7 @@ def _shaped(functions: Mapping[str, Any]) -> Any:
     return functions[""] if functions.keys() == {""} else SimpleNamespace(**functions)
 
 
-def _prepare(manifest: Manifest, store: Store) -> None:
-    files, runtime = store.names.files, _process.runtime
-    runtime.extensions.offer(manifest.extensions, manifest.numba, lambda digest: files.read(digest, manifest.name))
-    unpickling.locate(manifest.tokens)
-    for symbol, array in manifest.arrays.items():
-        if symbol not in _process.cells:
-            held = _array(files.read(array.digest, manifest.name), array.digest)
-            _process.cells[symbol] = ctypes.c_void_p(held.ctypes.data if array.what == "data" else id(held))
-
-
-def _array(data: bytes, digest: str) -> np.ndarray[Any, Any]:
-    found = _process.arrays.get(digest)
-    if found is None:
-        found = _process.arrays[digest] = np.load(io.BytesIO(data), allow_pickle=False)
-        # As compiled code takes it: a constant.
-        found.flags.writeable = False
-    return found
-
-
-def _load_code(manifest: Manifest, code: Code, store: Store) -> None:
-    """Load an entry's object, unless this process has it."""
-    if (code.key, code.entry) in _process.codes:
-        return
-    externals = {}
-    for symbol in code.externals:
-        cell = _process.cells.get(symbol)
-        externals[symbol] = _process.runtime.address(symbol) if cell is None else ctypes.addressof(cell)
-    for function in code.cells:
-        cell = _process.cells.setdefault(function, ctypes.c_void_p(0))
-        externals[UNRESOLVED + function] = ctypes.addressof(cell)
-    _process.engine.load(_object(manifest, code, store), externals)
-    environments.bind(code.environments, _process.engine.address)
-    _process.codes[code.key, code.entry] = code
-
-
-def _object(manifest: Manifest, code: Code, store: Store) -> bytes:
-    reasons: list[str] = []
-    for entry in store.find(code.key, reasons.append):
-        if entry.digest == code.entry:
-            found = entry.section("object")
-            if found is not None:
-                return found
-            reasons.append("damaged")
-    why = f" ({', '.join(reasons)})" if reasons else ""
-    raise PublicationError(
-        manifest.name, f"its entry {code.key[:12]}… is not in {store.path} as it was{why}: publish it again"
-    )
-
-
-def _fill_cells(codes: Iterable[Code]) -> None:
-    for function in {function for code in codes for function in code.cells}:
-        cell = _process.cells[function]
-        if not cell.value:
-            cell.value = _process.engine.address(function)
-
-
-def _made(manifest: Manifest, function: Function, numba: WithNumba) -> Any:
+def _made(manifest: Manifest, function: Function, numba: WithNumba, address_of: Callable[[str], int]) -> Any:
     if function.what == "numba":
         if numba == "forbid":
             reason = (
@@ -202,7 +129,7 @@ def _made(manifest: Manifest, function: Function, numba: WithNumba) -> Any:
             )
             raise PublicationError(manifest.name, reason)
         return _import(manifest, function)
-    return callables.make(function, _process.engine.address)
+    return callables.make(function, address_of)
 
 
 def _import(manifest: Manifest, function: Function) -> Any:

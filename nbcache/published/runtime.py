@@ -15,6 +15,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from nbcache import config
 from nbcache.published import unpickling
 from nbcache.published.extensions import POOLS, Extensions
@@ -32,6 +34,9 @@ THREADING: Final = frozenset({
 UNRESOLVED: Final = ".numba.unresolved$"
 """What Numba calls the cell in which code looks for a function that is still being compiled, before the function's
 name."""
+NUMPY: Final = "nbcache.numpy."
+"""What the symbol of an attribute of NumPy begins with: ``nbcache.numpy.ndarray`` is the address of that class."""
+
 HELPERS: Final = "numba._helperlib"
 MEMORY: Final = "numba.core.runtime._nrt_python"
 GENERATORS: Final = "numba._dynfunc"
@@ -75,6 +80,8 @@ class Runtime:
             return id(exception)  # the class itself, not Python's variable that points to it, as Numba has it
         if symbol == "_Py_NoneStruct":
             return id(None)
+        if symbol.startswith(NUMPY):
+            return id(getattr(np, symbol[len(NUMPY) :]))
         table = self._table_for(symbol)
         if table is not None:
             for name, address in table.items():

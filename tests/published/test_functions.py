@@ -6,6 +6,8 @@ import textwrap
 import pytest
 from nbtest.published import accumulator, node
 
+pytestmark = pytest.mark.usefixtures("way")
+
 MODULE = """
 import numpy as np
 from numba import njit

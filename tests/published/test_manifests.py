@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from nbcache.errors import ManifestError
 from nbcache.protocol import manifests
+from nbcache.protocol.images import ImageFacts
 from nbcache.protocol.manifests import (
     Array,
+    Checks,
     Code,
     Environment,
     Extension,
@@ -30,6 +32,7 @@ TYPES = (
     {"k": "record", "dtype": [["a", "<i4"], ["b", "<f8", [2]]]},
     {"k": "datetime64", "unit": "ns"},
 )
+ANCHOR = "nbcache_image_" + "0" * 32
 MANIFEST = Manifest(
     name="demo.f",
     created=1.5,
@@ -45,6 +48,8 @@ MANIFEST = Manifest(
             (Environment(".NumbaEnv.f", "m", ({"dtype": "<f8"}, {"json": None})),),
         ),
     ),
+    checks=Checks("d" * 64, ("PyFloat_Type",)),
+    image=ImageFacts("e" * 64, 4096, ANCHOR, ((8, "sin", 0),), (0, 16), {ANCHOR: 100}),
     tokens={"nbcache!x!": ("f", "/f.py", 3)},
     arrays={"nbcache!y!": Array("c" * 64, "data")},
     imports=("m:Error",),
@@ -58,6 +63,7 @@ MANIFEST = Manifest(
             ({"json": 2},),
             False,
             (Signature(0, "s", TYPES, "int64", ()),),
+            "check",
             None,
             "m:f",
             None,
@@ -71,6 +77,7 @@ MANIFEST = Manifest(
             (),
             False,
             (Signature(0, "t", (), "", ({"dtype": "<f8"},)),),
+            None,
             Ufunc(1, 1, -1, None),
             None,
             None,

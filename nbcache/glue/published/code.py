@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba.core.environment import lookup_environment
 
+from nbcache.errors import ImageError
 from nbcache.glue import marks
 from nbcache.glue.capture import placeholders
 from nbcache.glue.entries.object_file import symbols_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from nbcache.store.directory import Store
+    from nbcache.store.found import FoundEntry
 
 _ENVIRONMENTS = ("_ZN08NumbaEnv", ".NumbaEnv")
 _RECALL = ("nbcache.glue.capture.placeholders", "recall")
@@ -38,6 +40,7 @@ class Codes:
         self._store = store
         self._index: dict[tuple[str, str], int] = {}
         self.codes: list[manifests.Code] = []
+        self._entries: list[FoundEntry] = []
         self.tokens: dict[str, tuple[str, str, int]] = {}
         self.imports: set[str] = set()
         self.extensions: set[str] = {HELPERS, MEMORY}
@@ -48,7 +51,7 @@ class Codes:
         """Add the code of a *library* whose entry is the one under *key*; return its number.  Raises Refused."""
         code = bytes(library._get_compiled_object())
         entry = self._entry_of(key, code)
-        known = self._index.get((key, entry))
+        known = self._index.get((key, entry.digest))
         if known is not None:
             return known
         symbols = symbols_of(code)
@@ -64,16 +67,29 @@ class Codes:
                 externals.append(name)
         self._add_tokens(placeholders.tokens_in(code))
         self._add_extensions(externals)
-        found = manifests.Code(key, entry, tuple(externals), tuple(cells), tuple(_environments(symbols.variables)))
-        number = self._index[key, entry] = len(self.codes)
+        found = manifests.Code(
+            key, entry.digest, tuple(externals), tuple(cells), tuple(_environments(symbols.variables))
+        )
+        number = self._index[key, entry.digest] = len(self.codes)
         self.codes.append(found)
+        self._entries.append(entry)
         self._add_needs(library)
         return number
 
-    def _entry_of(self, key: str, code: bytes) -> str:
+    def bitcodes(self) -> list[bytes]:
+        """What the codes were compiled from, optimised, in their order.  Raises ImageError."""
+        found = []
+        for entry in self._entries:
+            bitcode = entry.section("bitcode")
+            if bitcode is None:
+                raise ImageError("an entry is damaged")
+            found.append(bitcode)
+        return found
+
+    def _entry_of(self, key: str, code: bytes) -> FoundEntry:
         for entry in self._store.find(key):
             if entry.section("object") == code:
-                return entry.digest
+                return entry
         raise Refused(
             "its entry is not in the store, or is that of another build by now: compile it anew, in a new process"
         )

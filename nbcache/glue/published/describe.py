@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numba
 
 from nbcache.errors import NotPublishableError
-from nbcache.glue.published import faces, target
+from nbcache.glue.published import faces, machine_code, target
 from nbcache.glue.published.code import Codes
 from nbcache.glue.published.verdicts import Refused
 from nbcache.protocol import manifests
@@ -75,6 +75,9 @@ def _publication(name: str, functions: Mapping[str, manifests.Function], codes: 
             with open(path, "rb") as file:
                 data = file.read()
             extensions.append(manifests.Extension(module, add(data), len(data)))
+    code = machine_code.made(name, functions, codes)
+    for data in code.files:
+        add(data)
     manifest = manifests.Manifest(
         name=name,
         created=time.time(),
@@ -82,9 +85,11 @@ def _publication(name: str, functions: Mapping[str, manifests.Function], codes: 
         host=target.host(),
         extensions=tuple(extensions),
         codes=tuple(codes.codes),
+        checks=code.checks,
+        image=code.image,
         tokens=codes.tokens,
         arrays={symbol: manifests.Array(add(data), what) for symbol, (data, what) in codes.arrays.items()},
         imports=tuple(sorted(codes.imports)),
-        functions=functions,
+        functions=code.functions,
     )
     return Described(manifest, files)

@@ -75,7 +75,7 @@ def _described(
     reason: str | None = None,
     **more: Any,
 ) -> manifests.Function:
-    none = {"parameters": (), "defaults": (), "star": False}
+    none = {"parameters": (), "defaults": (), "star": False, "check": None}
     return manifests.Function(what=what, signatures=signatures, ufunc=ufunc, reason=reason, **{**none, **said, **more})
 
 

@@ -58,7 +58,7 @@ def build(bitcodes: Sequence[bytes], checks: Sequence[str], keep: Collection[str
 
     ``keep`` are the symbols whose offsets its facts must have. Raises ImageError if there is no linker, or if it fails.
     """
-    module = _linked(bitcodes, checks)
+    module = linked(bitcodes, checks)
     anchor = f"nbcache_image_{blake2b(module.as_bitcode(), digest_size=16).hexdigest()}"
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and value.linkage not in _OWN:
@@ -75,8 +75,8 @@ def build(bitcodes: Sequence[bytes], checks: Sequence[str], keep: Collection[str
     return Image(detached.code, facts)
 
 
-def _linked(bitcodes: Sequence[bytes], checks: Sequence[str]) -> Any:
-    """Link all into one module. Functions that several of them have a copy of are there once."""
+def linked(bitcodes: Sequence[bytes], checks: Sequence[str]) -> Any:
+    """Link bitcodes and texts into one module. Functions that several of them have a copy of are there once."""
     module = _parsed(str(ir.Module()))
     for part in (*map(llvm.parse_bitcode, bitcodes), *map(_parsed, checks)):
         there = {value.name for value in (*module.functions, *module.global_variables) if not value.is_declaration}

@@ -39,6 +39,7 @@ import numpy as np
 from llvmlite import ir
 
 from nbcache.errors import ImageError
+from nbcache.published.runtime import NUMPY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -65,9 +66,6 @@ _PYTHON_CLASSES: Final = {
     "bool": "PyBool_Type",
     "unicode_type": "PyUnicode_Type",
 }
-NUMPY: Final = "nbcache.numpy."
-"""What the symbol of an attribute of NumPy begins with: ``nbcache.numpy.ndarray`` is the address of that class."""
-
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _POINTER: Final = _I8.as_pointer()
 

@@ -13,10 +13,11 @@ import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.errors import ImageError
-from nbcache.protocol.images import Slot
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+
+    from nbcache.protocol.images import Slot
 
 _HEADER: Final = struct.Struct("<4sBB10xHH")
 _TABLES: Final = struct.Struct("<QQ")
@@ -95,7 +96,7 @@ def _detach(code: bytearray, machine: _Machine, sections: list[tuple[int, ...]])
                     f"its code refers to {name or 'something'} in a way that needs the dynamic linker ({relocation})"
                 )
             _RELOCATION.pack_into(code, place, offset, _NO_RELOCATION, 0)
-            yield Slot(offset, name, addend)
+            yield offset, name, addend
 
 
 def _symbols(code: bytes | bytearray, sections: list[tuple[int, ...]], table: int) -> Iterator[tuple[str, int, int]]:

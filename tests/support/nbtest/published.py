@@ -31,6 +31,14 @@ _seen = {name for name in sys.modules if name.partition(".")[0] in ("numba", "ll
 assert not _seen, f"imported behind our back: {_seen}"
 """
 
+_BY_IMAGE = """
+with open("/proc/self/maps") as _maps:
+    assert "libllvmlite" not in _maps.read(), "LLVM was loaded although there is an image"
+"""
+
+way: str | None = None
+"""How nodes are to load what is published: "image" or "llvm"; None: as it comes."""
+
 
 def accumulator(store: Path, program: str, folder: Path, **extra: str) -> proc.Outcome:
     """Run a program with nbcache on, in a folder that also is on its path; it must end well."""
@@ -39,7 +47,8 @@ def accumulator(store: Path, program: str, folder: Path, **extra: str) -> proc.O
 
 def node(store: Path, program: str, folder: Path, **extra: str) -> proc.Outcome:
     """Run a program in a process where importing Numba or llvmlite fails, and see that nobody has; it must end well."""
-    return _run(store, _BLOCKED + "import nbcache\n" + textwrap.dedent(program) + _CHECKED, folder, extra)
+    checks = _CHECKED + (_BY_IMAGE if way == "image" else "")
+    return _run(store, _BLOCKED + "import nbcache\n" + textwrap.dedent(program) + checks, folder, extra)
 
 
 def begun(store: Path, program: str, folder: Path, **extra: str) -> subprocess.Popen[str]:

@@ -1,0 +1,88 @@
+"""The machine code that a publication has besides its entries: the type checks of its functions, and its image."""
+
+from __future__ import annotations
+
+import logging
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
+
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
+
+from nbcache.errors import ImageError
+from nbcache.glue.entries.object_file import symbols_of
+from nbcache.glue.published import image, native_check
+from nbcache.protocol import manifests
+from nbcache.store.files import digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nbcache.glue.published.code import Codes
+    from nbcache.protocol.images import ImageFacts
+
+_log = logging.getLogger("nbcache")
+
+
+class MachineCode(NamedTuple):
+    """Functions with the symbols of their checks, what a manifest says of them, and the files that it names."""
+
+    functions: Mapping[str, manifests.Function]
+    checks: manifests.Checks | None
+    image: ImageFacts | None
+    files: tuple[bytes, ...]
+
+
+def made(name: str, functions: Mapping[str, manifests.Function], codes: Codes) -> MachineCode:
+    """Make type checks for functions, and an image of their codes, as far as that can be done here."""
+    try:
+        texts = {attribute: _check(each) for attribute, each in functions.items() if _is_checked(each)}
+    except ImageError as error:
+        _log.info("%s is published without type checks in machine code: %s", name, error)
+        return MachineCode(functions, None, None, ())
+    checked = {
+        attribute: each._replace(check=texts[attribute][0]) if attribute in texts else each
+        for attribute, each in functions.items()
+    }
+    files: list[bytes] = []
+    checks = facts = None
+    if texts:
+        code = _object(dict(texts.values()))
+        symbols = symbols_of(code)
+        assert symbols is not None, "LLVM made it"
+        files.append(code)
+        entries = {signature.symbol for each in functions.values() for signature in each.signatures}
+        checks = manifests.Checks(digest_of(code), tuple(sorted(set(symbols.undefined) - entries)))
+    try:
+        made = image.build(codes.bitcodes(), [text for _symbol, text in texts.values()], _kept(checked, codes))
+    except ImageError as error:
+        _log.info("%s is published without an image: %s", name, error)
+    else:
+        files.append(made.code)
+        facts = made.facts
+    return MachineCode(checked, checks, facts, tuple(files))
+
+
+def _is_checked(function: manifests.Function) -> bool:
+    # Arguments that a star takes come one by one, and are a tuple of the signature.
+    return function.what == "njit" and not function.star
+
+
+def _check(function: manifests.Function) -> tuple[str, str]:
+    """The symbol of a function's check, which no other check has, and its text."""
+    overloads = [native_check.Overload(each.args, each.symbol) for each in function.signatures]
+    symbol = f"nbcache_check_{blake2b(repr(overloads).encode(), digest_size=12).hexdigest()}"
+    return symbol, native_check.dispatch_ir(overloads, symbol)
+
+
+def _kept(functions: Mapping[str, manifests.Function], codes: Codes) -> set[str]:
+    entries = {signature.symbol for each in functions.values() for signature in each.signatures}
+    checks = {each.check for each in functions.values() if each.check is not None}
+    return {*entries, *checks, *(each.symbol for code in codes.codes for each in code.environments)}
+
+
+@global_compiler_lock
+def _object(checks: Mapping[str, str]) -> bytes:
+    """Checks as an object file for LLVM's engine, as Numba has its own code compiled."""
+    module = image.linked([], list(checks.values()))
+    return bytes(cpu_target.target_context.codegen()._tm.emit_object(module))

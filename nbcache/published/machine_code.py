@@ -1,0 +1,138 @@
+"""The machine code of publications in this process: out of an image, or entry by entry with LLVM.
+
+Both ways bind the same symbols to the same things: arrays that code has the address of, cells through which functions
+call each other, and the runtime (:mod:`~nbcache.published.runtime`). An image is preferred, because it needs no LLVM;
+where it can't be mapped, the entries are there as well.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from typing import TYPE_CHECKING, Any
+
+from nbcache.errors import ImageError, PublicationError
+from nbcache.published import environments, images, unpickling
+from nbcache.published.runtime import UNRESOLVED, Runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import numpy as np
+
+    from nbcache.protocol.images import ImageFacts
+    from nbcache.protocol.manifests import Checks, Code, Manifest
+    from nbcache.published.engine import Engine
+    from nbcache.store.directory import Store
+
+_log = logging.getLogger("nbcache")
+
+
+class MachineCode:
+    """What this process has loaded. One thread at a time."""
+
+    def __init__(self) -> None:
+        """Load nothing yet, and start no LLVM."""
+        self._runtime = Runtime()
+        self._engine: Engine | None = None
+        self._loaded: set[tuple[str, str]] = set()
+        """Entries and type checks that LLVM has: keys, or nothing, and digests."""
+        self._arrays: dict[str, np.ndarray[Any, Any]] = {}
+        """By the digests of their files."""
+        self._cells: dict[str, ctypes.c_void_p] = {}
+        """Variables that code finds by name, which hold a pointer each."""
+
+    def load(self, manifest: Manifest, store: Store) -> Callable[[str], int]:
+        """Load what a manifest refers to; return what says where its symbols lie. Raises PublicationError."""
+        files = store.names.files
+        self._runtime.extensions.offer(
+            manifest.extensions, manifest.numba, lambda digest: files.read(digest, manifest.name)
+        )
+        unpickling.locate(manifest.tokens)
+        for symbol, array in manifest.arrays.items():
+            if symbol not in self._cells:
+                held = self._array(files.read(array.digest, manifest.name), array.digest)
+                self._cells[symbol] = ctypes.c_void_p(held.ctypes.data if array.what == "data" else id(held))
+        if manifest.image is not None:
+            try:
+                return self._load_image(manifest, manifest.image, store)
+            except ImageError as error:
+                _log.info("%s is loaded with LLVM instead of its image: %s", manifest.name, error)
+        return self._load_entries(manifest, store)
+
+    def _array(self, data: bytes, digest: str) -> np.ndarray[Any, Any]:
+        import io
+
+        import numpy as np
+
+        found = self._arrays.get(digest)
+        if found is None:
+            found = self._arrays[digest] = np.load(io.BytesIO(data), allow_pickle=False)
+            # As compiled code takes it: a constant.
+            found.flags.writeable = False
+        return found
+
+    def _address(self, symbol: str) -> int:
+        cell = self._cells.get(symbol)
+        return self._runtime.address(symbol) if cell is None else ctypes.addressof(cell)
+
+    # -- an image ----------------------------------------------------------------------------------
+
+    def _load_image(self, manifest: Manifest, facts: ImageFacts, store: Store) -> Callable[[str], int]:
+        path, code = store.names.files.opened(facts.digest, manifest.name)
+        image = images.open_image(code, facts, self._address, path)
+        for each in manifest.codes:
+            environments.bind(each.environments, image.address)
+        return image.address
+
+    # -- entries -----------------------------------------------------------------------------------
+
+    def _load_entries(self, manifest: Manifest, store: Store) -> Callable[[str], int]:
+        if self._engine is None:
+            from nbcache.published.engine import Engine
+
+            self._engine = Engine()
+        for code in manifest.codes:
+            self._load_entry(manifest, code, store, self._engine)
+        self._fill_cells(manifest.codes, self._engine)
+        if manifest.checks is not None:
+            self._load_checks(manifest, manifest.checks, store, self._engine)
+        return self._engine.address
+
+    def _load_entry(self, manifest: Manifest, code: Code, store: Store, engine: Engine) -> None:
+        """Load an entry's object, unless this process has it."""
+        if (code.key, code.entry) in self._loaded:
+            return
+        externals = {symbol: self._address(symbol) for symbol in code.externals}
+        for function in code.cells:
+            cell = self._cells.setdefault(function, ctypes.c_void_p(0))
+            externals[UNRESOLVED + function] = ctypes.addressof(cell)
+        engine.load(_object(manifest, code, store), externals)
+        environments.bind(code.environments, engine.address)
+        self._loaded.add((code.key, code.entry))
+
+    def _load_checks(self, manifest: Manifest, checks: Checks, store: Store, engine: Engine) -> None:
+        if ("", checks.digest) not in self._loaded:
+            externals = {symbol: self._address(symbol) for symbol in checks.externals}
+            engine.load(store.names.files.read(checks.digest, manifest.name), externals)
+            self._loaded.add(("", checks.digest))
+
+    def _fill_cells(self, codes: Iterable[Code], engine: Engine) -> None:
+        for function in {function for code in codes for function in code.cells}:
+            cell = self._cells[function]
+            if not cell.value:
+                cell.value = engine.address(function)
+
+
+def _object(manifest: Manifest, code: Code, store: Store) -> bytes:
+    reasons: list[str] = []
+    for entry in store.find(code.key, reasons.append):
+        if entry.digest == code.entry:
+            found = entry.section("object")
+            if found is not None:
+                return found
+            reasons.append("damaged")
+    why = f" ({', '.join(reasons)})" if reasons else ""
+    raise PublicationError(
+        manifest.name, f"its entry {code.key[:12]}… is not in {store.path} as it was{why}: publish it again"
+    )
