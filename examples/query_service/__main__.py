@@ -1,0 +1,155 @@
+"""Starts everything on this machine, loads it, and prints what it did: once with publishing, once without.
+
+    python examples/query_service
+
+Everything lives in a temporary folder and ends with this process. See docs/published.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import load
+import serving
+import table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HERE = Path(__file__).resolve().parent
+NODE_PACKAGES = ("numpy", "numpy.libs", "nbcache", "_nbcache.py", "llvmlite", "llvmlite.libs", "tomli")
+"""What a worker's environment consists of besides Python. Of llvmlite, only LLVM's library is used, and only where
+there was no linker at the accumulator.
+"""
+
+
+def main() -> None:
+    """Do it twice, and print a table."""
+    args = parse()
+    with tempfile.TemporaryDirectory(prefix="query-service-") as temporary:
+        folder = Path(temporary)
+        (folder / "table").mkdir()
+        table.write(folder / "table", args.rows, args.partitions)
+        make_node(folder / "node")
+        measured = {"published": run(args, folder, publishes=True), "compiled": run(args, folder, publishes=False)}
+    if measured["published"]["sums"] != measured["compiled"]["sums"]:
+        raise SystemExit("the answers differ")
+    if args.json:
+        print(json.dumps(measured))
+        return
+    show(args, measured["published"], measured["compiled"])
+
+
+def parse() -> argparse.Namespace:
+    """Return what is asked for on the command line."""
+    parser = argparse.ArgumentParser(prog="query_service", description=__doc__.partition("\n")[0])
+    parser.add_argument("--workers", type=int, default=4, help="processes that answer (default: %(default)s)")
+    parser.add_argument("--partitions", type=int, default=16, help="of the table (default: %(default)s)")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of the table (default: %(default)s)")
+    parser.add_argument("--new", type=int, default=10, help="how many different queries (default: %(default)s)")
+    parser.add_argument("--clients", type=int, default=4, help="who ask at once (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=5.0, help="how long they ask (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser.parse_args()
+
+
+def make_node(site: Path) -> None:
+    """Make the workers' environment: a folder with NumPy and nbcache, taken from this Python's, and without Numba."""
+    site.mkdir()
+    for name in NODE_PACKAGES:
+        for parent in {Path(place).parent for package in ("numpy", "nbcache") for place in _places(package)}:
+            if (parent / name).exists():
+                (site / name).symlink_to(parent / name)
+                break
+
+
+def _places(package: str) -> list[str]:
+    spec = importlib.util.find_spec(package)
+    return list(spec.submodule_search_locations or ()) if spec is not None else []
+
+
+def run(args: argparse.Namespace, folder: Path, *, publishes: bool) -> dict[str, Any]:
+    """Start workers and an accumulator, load them, and return what was measured."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("NBCACHE_", "PYTHON"))}
+    store = {"NBCACHE_DIR": str(folder / "store")} if publishes else {}
+    node = {"PYTHONPATH": str(folder / "node"), **store}
+    numbers = table.partitions(folder / "table")
+    with ExitStack() as processes:
+        begun = time.perf_counter()
+        # -S: nothing of site-packages is there but what the folder has.
+        command = ["-S", "worker.py"] if publishes else ["worker.py", "--compile"]
+        workers = [
+            processes.enter_context(
+                started(
+                    [*command, str(folder / "table"), *map(str, numbers[i :: args.workers])],
+                    {**plain, **(node if publishes else {})},
+                )
+            )
+            for i in range(args.workers)
+        ]
+        ports = [port_of(worker) for worker in workers]
+        ready = time.perf_counter() - begun
+        leave = [] if publishes else ["--leave-it-to-workers"]
+        accumulator = processes.enter_context(started(["accumulator.py", *map(str, ports), *leave], {**plain, **store}))
+        figures = load.drive(port_of(accumulator), args.new, args.clients, args.seconds)
+        described = [serving.Client(port).ask("/describe") for port in ports]
+    if publishes and any(each["numba can be imported"] for each in described):
+        raise SystemExit("a worker could import Numba: it was to have none")
+    return {
+        "first answer": figures.first_answer,
+        "first answers": figures.first_answers,
+        "rate": figures.rate,
+        "sums": figures.sums,
+        "workers ready": ready,
+        "memory": max(each["memory"] for each in described),
+    }
+
+
+@contextmanager
+def started(command: list[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """Start a Python here, and end it: it ends when its standard input does."""
+    process = subprocess.Popen(
+        [sys.executable, *command], cwd=HERE, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.stdin.close()
+        if process.wait(60):
+            raise SystemExit(f"{command} ended with status {process.returncode}")
+
+
+def port_of(process: subprocess.Popen[str]) -> int:
+    """Wait until a server listens; return its port."""
+    line = process.stdout.readline()
+    if not line:
+        raise SystemExit(f"{process.args} did not start")
+    return int(line)
+
+
+def show(args: argparse.Namespace, published: dict[str, Any], compiled: dict[str, Any]) -> None:
+    """Print both runs side by side."""
+    print(f"{args.rows} rows in {args.partitions} partitions, {args.workers} workers, {args.clients} clients\n")
+    rows = [
+        ("", "published", "compiled by each worker"),
+        ("new query to its first answer", *(f"{1e3 * run['first answer']:.0f} ms" for run in (published, compiled))),
+        ("known queries a second", *(f"{run['rate']:.0f}" for run in (published, compiled))),
+        ("workers ready after", *(f"{1e3 * run['workers ready']:.0f} ms" for run in (published, compiled))),
+        ("memory of a worker, at most", *(f"{run['memory'] / 2**20:.0f} MiB" for run in (published, compiled))),
+    ]
+    for what, *values in rows:
+        print(f"{what:32}" + "".join(f"{value:>26}" for value in values))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""JSON over HTTP, for accumulator and workers: a server on loopback that ends with the process that started it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Answer = Callable[[dict[str, Any]], Mapping[str, Any]]
+
+
+class Server(ThreadingHTTPServer):
+    """A server with many clients that come at once."""
+
+    daemon_threads = True
+    request_queue_size = 256
+
+
+def serve(answers: Mapping[str, Answer]) -> None:
+    """Answer POST requests by their paths until standard input ends. The port is printed when the server listens."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            try:
+                status, said = 200, answers[self.path](json.loads(body or b"{}"))
+            except (KeyError, ValueError) as error:
+                status, said = 400, {"error": str(error)}
+            except Exception as error:
+                status, said = 500, {"error": f"{type(error).__name__}: {error}"}
+            data = json.dumps(said).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        print(server.server_address[1], flush=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        # Whoever started this process holds the other end: when it ends, so do we.
+        sys.stdin.read()
+        server.shutdown()
+
+
+class Client:
+    """A connection to one server, for one thread."""
+
+    def __init__(self, port: int) -> None:
+        self._connection = HTTPConnection("127.0.0.1", port, timeout=300)
+        self._connection.connect()
+        self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def ask(self, path: str, **said: Any) -> dict[str, Any]:
+        """Return the answer; raise RuntimeError with the server's reason if there is none."""
+        self._connection.request("POST", path, json.dumps(said))
+        response = self._connection.getresponse()
+        answer: dict[str, Any] = json.loads(response.read())
+        if response.status != 200:
+            raise RuntimeError(answer["error"])
+        return answer
