@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Mapping
     from pathlib import Path
+
+    import pytest
 
 _BLOCKED = """\
 import sys
@@ -38,6 +41,13 @@ with open("/proc/self/maps") as _maps:
 
 way: str | None = None
 """How nodes are to load what is published: "image" or "llvm"; None: as it comes."""
+
+
+def choose(loading: str, patch: pytest.MonkeyPatch, empty: Path) -> None:
+    """Have nodes load by "image" or with "llvm" until the patch is undone; an accumulator finds no linker in an ``empty`` folder."""
+    if loading == "llvm":
+        patch.setenv("PATH", str(empty))
+    patch.setattr(sys.modules[__name__], "way", loading)
 
 
 def accumulator(store: Path, program: str, folder: Path, **extra: str) -> proc.Outcome:
