@@ -112,8 +112,9 @@ def limits_of(args: argparse.Namespace) -> Limits:
 def serve(args: argparse.Namespace) -> int:
     """Run a daemon in the foreground."""
     # Imported here: no other command needs the watchdog, and most are gone before it would be imported.
+    from nbcache.daemon.commons import Options
     from nbcache.daemon.notify import Notifier
-    from nbcache.daemon.service import Options, Service
+    from nbcache.daemon.service import Service
 
     limits = limits_of(args)
 
@@ -133,7 +134,7 @@ def serve(args: argparse.Namespace) -> int:
     service = Service(
         settings, Options(args.name, args.workers, limits, os.path.abspath(state), args.job_uids), read_settings
     )
-    watched = metrics.of_daemon(args.metrics, lambda: replace(service.settings, dir=service.store.path), service.meter)
+    watched = metrics.of_daemon(args.metrics, lambda: service.settings, service.meter)
     service.handle_signals()
     with contextlib.ExitStack() as stack:
         if watched is not None:

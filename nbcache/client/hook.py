@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import _nbcache
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from nbcache.config import Settings
@@ -100,14 +104,32 @@ def _activate(environ: dict[str, str] | None = None) -> None:
         settings = _state["settings"] or config.load(environ)
         # A file may name the directory for the commands; that alone switches no process on, whatever else armed it.
         if not settings.sources.get("dir", "").startswith("file "):
-            from nbcache.client import activation
+            with _nothing_collected():
+                from nbcache.client import activation
 
-            activation.activate(settings)
+                activation.activate(settings)
     except Exception as raised:  # noqa: BLE001  the cache must never be the reason that a program fails
         _let_pass(raised)
         _nbcache.tell("nbcache stays off: it failed to start", raised)
     else:
         _count(settings)
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Around importing, which makes thousands of objects that all stay.
+
+    A full collection amid them, which looks at all that Numba is made of, would be a third of what waking costs.
+    """
+    # Another thread may have Python collect nothing meanwhile, for good; nobody could tell our doing from its.
+    ours = gc.isenabled() and threading.active_count() == 1
+    if ours:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if ours:
+            gc.enable()
 
 
 def _count(settings: Settings) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("nbcache")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Found:
     """What a look-up gave."""
 

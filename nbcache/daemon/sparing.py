@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Final
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 MOST: Final = 100
 """How many different things are said in an hour."""
@@ -33,3 +37,16 @@ class Sparing:
             self._said.add(about)
             if len(self._said) == self._most:
                 self._logger.warning("logged %d such warnings this hour; suppressing further ones", self._most)
+
+    @contextmanager
+    def containing(self, name: str, give_up: Callable[[], None]) -> Iterator[None]:
+        """Around all that is done about one request: whatever that raises ends this request, and nothing else.
+
+        Giving up removes it, so whoever asked builds it, and no later daemon meets it again.
+        """
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  a request may bring about what it likes
+            kind = type(error).__name__
+            self.warning(f"fault {kind}", "internal error while handling %s: %s: %s", name, kind, error, fault=error)
+            give_up()

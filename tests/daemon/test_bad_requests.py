@@ -14,7 +14,7 @@ from nbtest.kinds import LIB
 
 from nbcache import config
 from nbcache.client import logs
-from nbcache.daemon import service, sparing
+from nbcache.daemon import building, commons, service, sparing
 from nbcache.daemon.notify import Notifier
 from nbcache.protocol import spool
 from nbcache.protocol.requests import Request
@@ -212,7 +212,7 @@ def test_names_and_texts_of_any_bytes(store):
     daemons.wait_for(lambda: not path.exists())
 
 
-def test_a_fault_over_a_request_ends_that_request_alone(tmp_path, caplog):
+def test_a_fault_over_a_request_ends_that_request_alone(tmp_path, caplog, monkeypatch):
     """Whatever it is that nobody thought of: here, an executor that raises something odd."""
     store = tmp_path / "store"
     (store / "v1/requests").mkdir(parents=True)
@@ -220,12 +220,12 @@ def test_a_fault_over_a_request_ends_that_request_alone(tmp_path, caplog):
     class Odd(Exception):
         pass
 
-    class Service(service.Service):
-        def _make_pool(self, _interpreter, _settings):
-            raise Odd("no\x1b[31m pool\n2026 forged")
+    def make_pool(_self, _interpreter, _settings):
+        raise Odd("no\x1b[31m pool\n2026 forged")
 
+    monkeypatch.setattr(building.Building, "_make_pool", make_pool)
     settings = config.Settings(dir=str(store))
-    running = Service(settings, service.Options(state=str(tmp_path / "state")), lambda: settings)
+    running = service.Service(settings, commons.Options(state=str(tmp_path / "state")), lambda: settings)
     thread = threading.Thread(target=running.run, args=(Notifier({}),))
     logs.configure(settings)
     thread.start()
@@ -250,7 +250,7 @@ def test_what_can_not_be_answered_is_answered_later(tmp_path, monkeypatch):
     answer = spool.answer
     monkeypatch.setattr(spool, "answer", lambda path: answer(path) if not broken.is_set() else False)
     settings = config.Settings(dir=str(store))
-    running = service.Service(settings, service.Options(state=str(tmp_path / "state")), lambda: settings)
+    running = service.Service(settings, commons.Options(state=str(tmp_path / "state")), lambda: settings)
     thread = threading.Thread(target=running.run, args=(Notifier({}),))
     broken.set()
     thread.start()

@@ -1,7 +1,7 @@
 """The operator's guide explains every line that nbcache logs at WARNING or above, in the source's own words.
 
 What a line is filled in with is written `…` in the guide. Lines are found in the source by their calls: of a logger, of
-`logs.once`, of `Sparing.warning`, of a `_report` of problems; and, where a line is nothing but a text made elsewhere, by
+`logs.once`, of `Sparing.warning`, of a `report` of problems; and, where a line is nothing but a text made elsewhere, by
 the functions that make it (`MADE`).
 """
 
@@ -13,14 +13,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
-LOUD = {"warning", "error", "exception", "critical", "log", "once", "_report"}
+LOUD = {"warning", "error", "exception", "critical", "log", "once", "report", "_report"}
 TELLING = {"tell", "_nbcache.tell"}
 """What adds the words of an exception to a line."""
-SPEAKERS = re.compile(r"log|^self$|_sparing|_failures_said|getLogger")
+SPEAKERS = re.compile(r"log|^self$|sparing|_failures_said|problems|getLogger")
 QUIET = {"DEBUG", "INFO"}
 REPORTING = {"service.py", "presence.py"}
 """Where a `problem` that was put into words is reported a line later."""
-MADE = {("service.py", "_make_again"), ("confinement.py", "complaint"), ("presence.py", "complaint")}
+MADE = {("service.py", "_make_again"), ("confinement.py", "complaint")}
 """Functions whose results are logged as they are."""
 ELSEWHERE = {"%s", "%s says: %s"}
 """What is filled in says it all: it comes from `MADE`, from settings that can't be read, or from a job."""

@@ -51,7 +51,7 @@ class ChoiceUse(NamedTuple):
     fresh: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Uses:
     """All of one compilation."""
 

@@ -1,0 +1,195 @@
+"""Which jobs run, and what came of them: from a request that was taken in to its answer."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from nbcache.daemon import blame, history, interpreters, jobs, turns
+from nbcache.daemon.audit import Audit
+from nbcache.daemon.confinement import Uids
+from nbcache.daemon.pool import Confining, CrashError, ForkingPool, InterpreterError, JobError, Pools
+from nbcache.daemon.publisher import Publisher, Ticket
+from nbcache.daemon.sparing import Sparing
+from nbcache.errors import NbcacheError
+from nbcache.metrics import meter
+from nbcache.protocol import spool
+from nbcache.store import reasons
+from nbcache.store.usage import SELF_TEST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from concurrent.futures import Future
+
+    from nbcache.daemon.commons import Commons
+    from nbcache.daemon.confinement import Confinement
+    from nbcache.daemon.presence import Presence
+    from nbcache.daemon.wanted import Job
+
+_log = logging.getLogger("nbcache")
+ATTEMPTS: Final = 2
+"""How often a job is tried whose process ended without a word."""
+MAX_FAILURES_SAID: Final = 1000
+"""How many failures are logged in an hour; `nbcache status` and the history have them all."""
+
+
+class Building:
+    """Runs jobs in workers, and answers the requests for each when it is over."""
+
+    def __init__(self, commons: Commons, presence: Presence, wake: Callable[[], None], state: str) -> None:
+        """Start no worker yet; *wake* is called, in any thread, when a job ended; audit logs go to the folder *state*."""
+        self._commons = commons
+        self._presence = presence
+        self._wake = wake
+        self._pools = Pools(self._make_pool)
+        self._uids = Uids(commons.options.uids)
+        self._failures_said = Sparing(_log, MAX_FAILURES_SAID)
+        self._publisher = Publisher(lambda: commons.store, Audit(state), self._waited_for)
+        self.failures_grew = False
+        """Whether failures were written that nobody has swept since."""
+
+    def retire(self) -> None:
+        """Have jobs that begin from now on run in new workers."""
+        self._pools.retire()
+
+    def close(self) -> None:
+        """End all workers, and let others build what isn't built."""
+        self._pools.kill()
+        for job in self._commons.jobs.values():
+            job.let_go()
+
+    def start(self) -> None:
+        """Start as many jobs as there are workers free."""
+        free = self._commons.workers - self._commons.jobs.busy
+        for job in turns.ordered(self._commons.jobs.waiting) if free > 0 else ():
+            if free <= 0:
+                return
+            if job.future is None:
+                with self._commons.sparing.containing(job.request.function, partial(self._give_up, job)):
+                    free -= self._start_job(job)
+
+    def _start_job(self, job: Job) -> bool:
+        store, key = self._commons.store, job.request.key
+        if store.holds(key):
+            self._finish(job, None)
+            return False
+        # Held until the request is answered: another daemon, or a client that builds for itself, waits or goes on.
+        job.lease = store.lease(key)
+        if job.lease is None:
+            return False
+        if store.holds(key):
+            self._finish(job, None)
+            return False
+        job.attempts += 1
+        job.started = time.monotonic()
+        try:
+            line = job.request.line().decode("ascii")
+            pool = self._pools.get(job.request.interpreter, job.request.settings)
+            job.pool = pool
+            ticket = Ticket(key, asked=job.request.uid, what=job.request.function)
+            job.future = pool.submit(jobs.build, line, store.path, sorted(store.trust.uids), ticket=ticket)
+        except (NbcacheError, OSError, RuntimeError) as error:
+            self._finish(job, str(error), blame.of(error, blame.ENVIRONMENT))
+            return False
+        job.future.add_done_callback(lambda _future: self._wake())
+        return True
+
+    def _make_pool(self, interpreter: str, numba_settings: Mapping[str, str]) -> ForkingPool:
+        commons, trust = self._commons, self._commons.store.trust
+        problem = interpreters.problem(interpreter, trust)
+        if problem is not None:
+            msg = f"the interpreter {interpreter} {problem}"
+            raise NbcacheError(msg)
+        environment = interpreters.environment(trust, commons.settings, numba_settings)
+        return ForkingPool(
+            interpreter, commons.store.path, environment, commons.workers, commons.options.limits,
+            trust=trust, publisher=self._publisher, confining=Confining(self._uids.give(), told=self._tell_confined),
+        )  # fmt: skip
+
+    def _waited_for(self, key: str) -> int | None:
+        """Whose request waits for a key."""
+        job = self._commons.jobs.get(key)
+        return None if job is None else job.request.uid
+
+    def _tell_confined(self, given: Confinement) -> None:
+        self._presence.confined = given.summary
+        self._commons.problems.report("confinement", given.complaint)
+
+    def collect(self) -> None:
+        """Answer the requests for the jobs that have ended."""
+        for job in list(self._commons.jobs.values()):
+            if job.future is not None and job.future.done():
+                future, job.future = job.future, None
+                self._presence.finished(time.monotonic() - job.started)
+                with self._commons.sparing.containing(job.request.function, partial(self._give_up, job)):
+                    self._judge(job, future)
+
+    def _judge(self, job: Job, future: Future[Any]) -> None:
+        request = job.request
+        to_blame = blame.FUNCTION
+        try:
+            to_blame, reason = blame.read(future.result())
+            # A job that may not even read the store can't tell, and one that lies is no source.
+            if reason in {None, jobs.UNPUBLISHED}:
+                held = self._commons.store.holds(request.key)
+                to_blame, reason = blame.RESOURCES, None if held else jobs.UNPUBLISHED
+        except CrashError as error:
+            if job.attempts < ATTEMPTS:
+                self._commons.meter.job(meter.CRASHED, time.monotonic() - job.started)
+                _log.warning("%s %s: %s; trying once more", request.function, request.signature, error)
+                job.let_go()
+                return
+            reason = str(error)
+            if isinstance(error, InterpreterError):
+                to_blame = blame.ENVIRONMENT
+        except JobError as error:
+            reason = f"{reasons.INTERNAL}: {error}"
+        except BaseException as error:  # noqa: BLE001  another executor may raise what it likes
+            reason = f"{type(error).__name__}: {error}"
+            to_blame = blame.of(error)
+        if reason is not None and blame.tells_scarcity(reason):
+            to_blame = blame.RESOURCES
+        self._finish(job, reason, to_blame)
+
+    def _finish(self, job: Job, reason: str | None, to_blame: str = blame.FUNCTION) -> None:
+        """Answer everybody who asked for this."""
+        commons, request = self._commons, job.request
+        if request.function == SELF_TEST:
+            self._finish_test(job, reason)
+            return
+        what = f"{request.function} {request.signature}"
+        if reason is None:
+            _log.info("built %s for %s", what, request.host)
+            spool.forget_failure(commons.store.path, request.key, request.scope)
+        else:
+            self._failures_said.warning(request.key, "could not build %s: %s", what, reason)
+            if to_blame != blame.RESOURCES:
+                # What is said of a function, a job has said, which runs what its user likes: to others that is no word.
+                own = request.uid in {0, os.geteuid()}
+                scope = "" if to_blame == blame.FUNCTION and own else request.scope
+                spool.failed(commons.store.path, request, reason, job.attempts, scope=scope)
+                self.failures_grew = True
+            commons.catalogue.failure(request.key, what, reason)
+        if job.attempts:
+            seconds = time.monotonic() - job.started
+            commons.meter.job(meter.BUILT if reason is None else meter.FAILED, seconds)
+            commons.catalogue.job_done(request.key, what, seconds, history.BUILT if reason is None else reason)
+        self._give_up(job)
+
+    def _finish_test(self, job: Job, reason: str | None) -> None:
+        # Probes come every few seconds: neither history nor log is about them, and nothing of theirs is kept.
+        _log.debug("self-test: %s", reason)
+        if reason is not None:
+            spool.failed(self._commons.store.path, job.request, reason, job.attempts)
+        self._commons.tests.add(job.request.key)
+        self._give_up(job)
+
+    def _give_up(self, job: Job) -> None:
+        """Be done with a job: whoever asked sees it by the request, which is gone."""
+        self._commons.jobs.pop(job.request.key, None)
+        for path in job.paths:
+            self._commons.answers.answer(path)
+        job.let_go()

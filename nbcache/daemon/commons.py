@@ -1,0 +1,53 @@
+"""What the parts of one daemon have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from nbcache.daemon.pool import Limits
+
+if TYPE_CHECKING:
+    from nbcache.config import Settings
+    from nbcache.daemon.answering import Answers
+    from nbcache.daemon.catalogue import Catalogue
+    from nbcache.daemon.problems import Problems
+    from nbcache.daemon.selftests import SelfTests
+    from nbcache.daemon.sparing import Sparing
+    from nbcache.daemon.wanted import Jobs
+    from nbcache.metrics.meter import Meter
+    from nbcache.store.directory import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says."""
+
+    name: str = ""
+    """Among the daemons of this store; the host's name if empty."""
+    workers: int = 0
+    """Jobs at once; as many as there are processors if 0."""
+    limits: Limits = field(default_factory=Limits)
+    state: str = ""
+    """Where catalogue and history lie, on local disk: a folder for each store in it."""
+    uids: range | None = None
+    """As whom jobs may run, where this process may say that; None: as anybody without an account."""
+
+
+@dataclass(slots=True)
+class Commons:
+    """Settings and store, which a reload replaces; what is asked for; and where each part counts and reports."""
+
+    settings: Settings
+    options: Options
+    store: Store
+    workers: int
+    """Jobs at once."""
+    jobs: Jobs
+    answers: Answers
+    problems: Problems
+    sparing: Sparing
+    """For what anybody can bring about by putting files somewhere."""
+    tests: SelfTests
+    meter: Meter
+    catalogue: Catalogue

@@ -1,0 +1,65 @@
+"""A key that somebody asks for, from the first request to the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
+    from nbcache.protocol.requests import Request
+    from nbcache.store.locks import Lease
+
+
+@dataclass(slots=True)
+class Job:
+    """A key that somebody asks for."""
+
+    request: Request
+    paths: set[str]
+    """The requests for it in the spool."""
+    uid: int
+    """Who asked first."""
+    asked: float
+    """When that was, by the monotonic clock [s]."""
+    attempts: int = 0
+    lease: Lease | None = None
+    future: Future[Any] | None = None
+    pool: Executor | None = None
+    """Where it runs, or ran."""
+    started: float = 0.0
+
+    @property
+    def worked(self) -> float | None:
+        """How much processor time was spent on it so far [s]; None if that isn't known."""
+        # Other executors needn't know.
+        ask = getattr(self.pool, "worked", None)
+        worked: float | None = None if ask is None or self.future is None else ask(self.future)
+        return worked
+
+    def let_go(self) -> None:
+        """Let others build it."""
+        lease, self.lease = self.lease, None
+        if lease is not None:
+            lease.release()
+
+
+class Jobs(dict[str, Job]):
+    """All that one daemon was asked for and hasn't answered, by key."""
+
+    @property
+    def busy(self) -> int:
+        """How many are under way."""
+        return sum(job.future is not None for job in self.values())
+
+    @property
+    def waiting(self) -> list[Job]:
+        """Those that aren't running."""
+        return [job for job in self.values() if job.future is None]
+
+    @property
+    def working(self) -> dict[str, float]:
+        """How much processor time each running one has had [s], by its key."""
+        running = ((key, job.worked) for key, job in self.items())
+        return {key: worked for key, worked in running if worked is not None}
