@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nbcache.client.trials import Trials
     from nbcache.counting import Counters
     from nbcache.glue.capture.compilations import FrameStack
+    from nbcache.glue.entries.meta import LiteralsMeta, Meta
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.glue.keys.units import Unit
@@ -97,11 +98,11 @@ class Lookup:
 
         def take(entry: FoundEntry) -> Any:
             build = entry.header.build
-            cres, fields = self._load.unpack(unit, target_context, entry.section, build, self._part, self._history)
+            cres, meta = self._load.unpack(unit, target_context, entry.section, build, self._part, self._history)
             self.owners[build] = unit.key
             if not isinstance(cres, LiteralsRequested):
                 self.libraries.setdefault(unit.key, cres.library)
-            caveats.extend(self._accept(unit, fields, entry.header.compile_seconds))
+            caveats.extend(self._accept(unit, meta, entry.header.compile_seconds))
             return cres
 
         found = self._first(unit, take, waited=waited)
@@ -189,18 +190,18 @@ class Lookup:
             return True
         return False
 
-    def _accept(self, unit: Unit, fields: dict[str, Any], seconds: float) -> list[tuple[Any, ...]]:
+    def _accept(self, unit: Unit, meta: Meta | LiteralsMeta, seconds: float) -> list[tuple[Any, ...]]:
         """An entry is used: what its compilation did to others is owed now.  Returns what it warned of."""
         from nbcache.glue.identity.past import past_of
         from nbcache.glue.overloads import effects
         from nbcache.glue.overloads.uses import resolved
 
-        uses, consulted = fields["uses"], fields["consulted"]
+        uses, consulted = meta.uses, meta.consulted
         self.has_hits = True
         unit.forget()
         self._counters.hit(unit.key, unit.name, seconds)
         _log.debug("hit: %s %s", unit.name, unit.signature_text)
-        caveats: list[tuple[Any, ...]] = [] if self._history.promises(unit) else fields["caveats"]
+        caveats: list[tuple[Any, ...]] = [] if self._history.promises(unit) else meta.caveats
         past_of(unit.owner).consulted[unit.args] = consulted
         outer = self._frames.top()
         if outer is not None:

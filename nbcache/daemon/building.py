@@ -40,7 +40,7 @@ class Building:
     """Runs jobs in workers, and answers the requests for each when it is over."""
 
     def __init__(self, commons: Commons, presence: Presence, wake: Callable[[], None], state: str) -> None:
-        """Start no worker yet; *wake* is called, in any thread, when a job ended; audit logs go to the folder *state*."""
+        """Start no worker yet; *wake* is called, in any thread, when a job ended; the audit log goes into *state*."""
         self._commons = commons
         self._presence = presence
         self._wake = wake

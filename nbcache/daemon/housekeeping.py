@@ -1,4 +1,4 @@
-"""Housekeeping, in a thread of its own: a daemon knows what is in its store, and keeps it from growing beyond its limit."""
+"""Housekeeping, in a thread of its own: knowing what is in the store, and keeping it below its limit."""
 
 from __future__ import annotations
 
@@ -81,9 +81,7 @@ class Housekeeping:
         evicted = commons.catalogue.evict(commons.settings.max_size, BUDGET)
         if evicted.removed:
             commons.store.tell_evicted(evicted.removed, evicted.freed)
-            _log.info(
-                "evicted %d entries to stay below the size limit; freed %d bytes", evicted.removed, evicted.freed
-            )
+            _log.info("evicted %d entries to stay below the size limit; freed %d bytes", evicted.removed, evicted.freed)
 
     def _sweep(self) -> None:
         store = self._commons.store

@@ -160,7 +160,8 @@ class Service:
             _log.warning("%s", problem)
         if settings.dir != self._commons.settings.dir:
             _log.warning(
-                "NBCACHE_DIR was changed, which takes effect after a restart; still serving %s", self._commons.store.path
+                "NBCACHE_DIR was changed, which takes effect after a restart; still serving %s",
+                self._commons.store.path,
             )
             return
         self._commons.settings = settings
@@ -239,7 +240,9 @@ class Service:
         self._commons.answers.answer_again()
 
     def _say_odd(self, name: str) -> None:
-        self._commons.sparing.warning("odd", "ignoring %s in the requests directory: it is not a user's directory", name)
+        self._commons.sparing.warning(
+            "odd", "ignoring %s in the requests directory: it is not a user's directory", name
+        )
 
     def _offer(self, waiting: Waiting, insists: bool) -> bool:
         """Take a request in; return whether there was room. Who *insists* may take the place of an older one."""

@@ -87,14 +87,14 @@ def hold(library: Any, live: Iterable[object]) -> None:
     setattr(library, _HELD, [*getattr(library, _HELD, ()), *live])
 
 
-def keep_meta(library: Any, fields: dict[str, Any], definitions: dict[str, Any]) -> None:
-    """Keep what an entry says of a library's code, for twins of its function."""
-    setattr(library, _META, (fields, definitions))
+def keep_meta(library: Any, meta: Any, definitions: dict[str, Any]) -> None:
+    """Keep what an entry says of a library's code (`nbcache.glue.entries.meta`), for twins of its function."""
+    setattr(library, _META, (meta, definitions))
 
 
-def meta_of(library: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def meta_of(library: Any) -> tuple[Any, dict[str, Any]]:
     """What `keep_meta` kept."""
-    found: tuple[dict[str, Any], dict[str, Any]] = getattr(library, _META)
+    found: tuple[Any, dict[str, Any]] = getattr(library, _META)
     return found
 
 

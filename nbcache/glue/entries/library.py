@@ -19,6 +19,8 @@ from numba.core.runtime import rtsys
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from nbcache.glue.entries.meta import Symbols
+
 
 class StoredLibrary(JITCodeLibrary):
     """Behaves like the library the entry was made from.
@@ -32,7 +34,7 @@ class StoredLibrary(JITCodeLibrary):
         codegen: Any,
         name: str,
         code: bytes,
-        symbols: dict[str, tuple[str, ...]],
+        symbols: Symbols,
         read: Callable[[str], bytes | None],
         rebuild: Callable[[], Any],
     ) -> None:
@@ -44,13 +46,13 @@ class StoredLibrary(JITCodeLibrary):
         self._rebuild = rebuild
         self._disable_inspection = False
         engine, linker = codegen._engine, codegen._rtlinker
-        self._map_unresolved(symbols["unresolved"])
+        self._map_unresolved(symbols.unresolved)
         if not engine._defined_symbols:
             _drop_empty_module(codegen)
         with ffi.lib._lock:
             _load(engine._ee, code)
-        linker._defined.update(symbols["functions"])
-        engine._defined_symbols.update(symbols["functions"], symbols["variables"])
+        linker._defined.update(symbols.functions)
+        engine._defined_symbols.update(symbols.functions, symbols.variables)
         linker.resolve(engine)
         self._finalized = True
 

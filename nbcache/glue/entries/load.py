@@ -6,7 +6,7 @@ import importlib
 import pickle
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numba.core import compiler, funcdesc, typing
 from numba.core.environment import Environment, lookup_environment
@@ -17,61 +17,72 @@ from nbcache.glue.capture import placeholders
 from nbcache.glue.entries.externals import provide
 from nbcache.glue.entries.inspection import Annotation, Inspection, LoadedDescriptor, Metadata
 from nbcache.glue.entries.library import StoredLibrary, abort_unresolved
-from nbcache.glue.entries.meta import META_VERSION, Asked, LiteralsRequested, Read
+from nbcache.glue.entries.meta import META_VERSION, Asked, Environments, LibraryMeta, LiteralsMeta, Meta, Read
 from nbcache.glue.entries.verdicts import InUse, Unloadable
 from nbcache.glue.identity.consulted import Consulted
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.reach import Unresolvable
 from nbcache.glue.keys.units import Unit
 from nbcache.glue.marks import belongs_to, hold
-from nbcache.glue.overloads.uses import Uses
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.glue.overloads.history import History
 
     LibraryUnit = RuntimeUnit | WrapperUnit
 
 
+class Opened(NamedTuple):
+    """An entry whose placeholders are bound, and what it holds."""
+
+    fields: tuple[Any, ...]
+    """Packed metadata, of the kind that belongs to the unit."""
+    definitions: dict[str, placeholders.Definition]
+    code: bytes
+    """Empty if the result of the compilation was no code."""
+    held: list[object]
+    """What the code refers to and must not outlive."""
+    consulted: Consulted | None
+    """None for what no function was compiled for."""
+
+
 def unpack(
     unit: Unit, target_context: Any, read: Read, build: str, find: Callable[[str, str], Read | None], history: History
-) -> tuple[Any, dict[str, Any]]:
-    """A CompileResult or LiteralsRequested like that of a fresh compile, and the entry's fields.
+) -> tuple[Any, Meta | LiteralsMeta]:
+    """A CompileResult or LiteralsRequested like that of a fresh compile, and what the entry says of it.
 
     ``find(key, build)`` gives access to another entry, or None.  Raises Unloadable.
     """
-    fields, definitions, code, held = _open(unit, read)
-    reason = history.objection(unit, fields["uses"])
+    opened, meta = _open_result(unit, read)
+    reason = history.objection(unit, meta.uses)
     if reason is not None:
         raise Unloadable(reason)
-    if "literals" in fields:
-        return LiteralsRequested(fields["literals"]), fields
-    _refuse_other_globals(unit, fields)
-    _load_needs(unit, target_context, fields, find, {build})
-    library = load_library(target_context, fields, code, read, lambda: _rebuild_module(unit, build, fields))
+    if isinstance(meta, LiteralsMeta):
+        return meta.request, meta
+    _refuse_other_globals(unit, meta)
+    _load_needs(unit, target_context, meta, find, {build})
+    library = load_library(target_context, meta, opened.code, read, lambda: _rebuild_module(unit, build, meta))
     abort_unresolved(target_context)
     belongs_to(library, unit)
-    hold(library, held)
-    marks.keep_meta(library, fields, definitions)
-    return _assemble(unit, target_context, fields, library), fields
+    hold(library, opened.held)
+    marks.keep_meta(library, meta, opened.definitions)
+    return _assemble(unit, target_context, meta, library), meta
 
 
-def _refuse_other_globals(unit: Unit, fields: dict[str, Any]) -> None:
+def _refuse_other_globals(unit: Unit, meta: Meta) -> None:
     """Object mode reads globals while it runs, and there is one environment to read them from."""
-    environment = lookup_environment(fields["fndesc"]["env_name"]) if fields["objectmode"] else None
+    environment = lookup_environment(meta.environment) if meta.objectmode else None
     if environment is not None and environment.globals is not unit.function.__globals__:
         msg = "the same code is loaded already, for a function with other globals"
         raise InUse(msg)
 
 
 def _load_needs(
-    unit: Unit, target_context: Any, fields: dict[str, Any], find: Callable[[str, str], Read | None], loading: set[str]
+    unit: Unit, target_context: Any, meta: Meta, find: Callable[[str, str], Read | None], loading: set[str]
 ) -> None:
     """Load the entries that recursive code calls; whatever they reach, *unit* reaches too."""
     engine = target_context.codegen()._engine
-    for symbol, key, build in fields["needs"]:
+    for symbol, key, build in meta.needs:
         if build in loading or engine.is_symbol_defined(symbol):
             continue
         read = find(key, build)
@@ -79,16 +90,18 @@ def _load_needs(
             msg = "the other half of a recursion is not in the store"
             raise Unloadable(msg)
         loading.add(build)
-        other, _definitions, code, held = _open(unit, read)
+        opened, other = _open_result(unit, read)
+        if isinstance(other, LiteralsMeta):
+            msg = "the other half of a recursion is no code"
+            raise Unloadable(msg)
         _load_needs(unit, target_context, other, find, loading)
-        module = other["module"]
-        if other["consts"] and module is None:
+        if other.consts and other.module is None:
             msg = "the other half of a recursion has no module"
             raise Unloadable(msg)
-        library = load_library(target_context, other, code, read, _nothing_links_it)
-        hold(library, held)
-        environment = (other["fndesc"]["env_name"], module or "builtins", other["consts"] or [])
-        _bind_environments(library, [environment, *other["environments"]])
+        library = load_library(target_context, other, opened.code, read, _nothing_links_it)
+        hold(library, opened.held)
+        environment = (other.environment, other.module or "builtins", other.consts or [])
+        _bind_environments(library, [environment, *other.environments])
         _halves.append(library)
 
 
@@ -102,27 +115,33 @@ def _nothing_links_it() -> Any:
 
 def unpack_library(unit: LibraryUnit, read: Read) -> tuple[Any, str]:
     """A library and the name of the function in it that is wanted.  Raises Unloadable."""
-    fields, definitions, code, held = _open(unit, read)
+    opened = _open(unit, read)
+    meta = LibraryMeta.unpacked(opened.fields)
 
     def rebuild() -> Any:
         msg = f"the entry of {unit.name} is gone from the store"
         raise RuntimeError(msg)
 
-    library = load_library(unit.target_context, fields, code, read, rebuild)
-    hold(library, held)
-    marks.keep_meta(library, fields, definitions)
-    return library, fields["function"]
+    library = load_library(unit.target_context, meta, opened.code, read, rebuild)
+    hold(library, opened.held)
+    marks.keep_meta(library, meta, opened.definitions)
+    return library, meta.function
 
 
-def _open(
-    unit: Unit | LibraryUnit, read: Callable[[str], bytes | None]
-) -> tuple[dict[str, Any], dict[str, Any], bytes, list[object]]:
-    meta, code = read("meta"), read("object")
-    if meta is None or code is None:
+def _open_result(unit: Unit, read: Read) -> tuple[Opened, Meta | LiteralsMeta]:
+    opened = _open(unit, read)
+    assert opened.consulted is not None
+    kind = Meta if opened.code else LiteralsMeta
+    return opened, kind.unpacked(opened.fields, opened.consulted)
+
+
+def _open(unit: Unit | LibraryUnit, read: Read) -> Opened:
+    data, code = read("meta"), read("object")
+    if data is None or code is None:
         msg = "damaged"
         raise Unloadable(msg)
-    size = int.from_bytes(meta[:8], "little")
-    version, definitions, *rest = pickle.loads(meta[8 : 8 + size])  # noqa: S301  of a trusted, checked entry
+    size = int.from_bytes(data[:8], "little")
+    version, definitions, *rest = pickle.loads(data[8 : 8 + size])  # noqa: S301  of a trusted, checked entry
     if version != META_VERSION:
         msg = f"metadata of version {version}"
         raise Unloadable(msg)
@@ -140,11 +159,8 @@ def _open(
         consulted = asked.consulted(pickle.loads(asked.asks) if asked.asks else (), unit)  # noqa: S301
         if asked.asks:
             _agree(unit, consulted)
-    fields = pickle.loads(meta[8 + size :])  # noqa: S301
-    fields["consulted"] = consulted
-    if "uses" in fields:
-        fields["uses"] = Uses.unpacked(fields["uses"])
-    return fields, definitions, code, held
+    fields = pickle.loads(data[8 + size :])  # noqa: S301
+    return Opened(fields, definitions, code, held, consulted)
 
 
 def _meet(unit: Unit, asked: Asked) -> None:
@@ -162,43 +178,43 @@ def _agree(unit: Unit, consulted: Consulted) -> None:
         raise Unloadable(reason)
 
 
-def share(unit: Unit, target_context: Any, history: History, library: Any) -> tuple[Any, dict[str, Any]] | None:
+def share(unit: Unit, target_context: Any, history: History, library: Any) -> tuple[Any, Meta] | None:
     """What `unpack` returns, for code that this process has already; None when it must not be shared.
 
     Object-mode code looks up globals in its environment while it runs, and an exception blames the
     lines of the function that the code was bound to first.
     """
-    fields, definitions = marks.meta_of(library)
-    if fields["objectmode"] or fields["blocks"] or unit.flags.force_pyobject:
+    meta, definitions = marks.meta_of(library)
+    if meta.objectmode or meta.has_blocks or unit.flags.force_pyobject:
         return None
-    unit.maker.meet(fields["consulted"].packed)
-    if history.objection(unit, fields["uses"]) is not None or unit.maker.objection(fields["consulted"]) is not None:
+    unit.maker.meet(meta.consulted.packed)
+    if history.objection(unit, meta.uses) is not None or unit.maker.objection(meta.consulted) is not None:
         return None
     try:
         hold(library, placeholders.bind(definitions, unit.reach))
     except Unresolvable:
         return None
-    return _assemble(unit, target_context, fields, library), fields
+    return _assemble(unit, target_context, meta, library), meta
 
 
-def _assemble(unit: Unit, target_context: Any, fields: dict[str, Any], library: Any) -> Any:
+def _assemble(unit: Unit, target_context: Any, meta: Meta, library: Any) -> Any:
     inspection = Inspection(unit)
-    fndesc = _descriptor(unit, fields["fndesc"], inspection)
-    environment = _environment(fndesc, fields["consts"])
+    fndesc = _descriptor(unit, meta.descriptor, inspection)
+    environment = _environment(fndesc, meta.consts)
     entry_point = target_context.get_executable(library, fndesc, environment)
-    _bind_environments(library, fields["environments"])
-    args = unit.args if fields["args"] is None else fields["args"]
-    if fields["generator"] is not None:
-        _insert_generator(target_context, fndesc, fields["generator"], library)
+    _bind_environments(library, meta.environments)
+    args = unit.args if meta.args is None else meta.args
+    if meta.generator is not None:
+        _insert_generator(target_context, fndesc, meta.generator, library)
     return compiler.CompileResult(
         typing_context=target_context.typing_context,
         target_context=compiler._make_subtarget(target_context, unit.flags),
         entry_point=entry_point,
         typing_error=None,
-        type_annotation=Annotation(inspection, fields["lifted"]),
-        signature=typing.signature(fields["return_type"], *args),
-        objectmode=fields["objectmode"],
-        lifted=fields["lifted"],
+        type_annotation=Annotation(inspection, meta.lifted),
+        signature=typing.signature(meta.return_type, *args),
+        objectmode=meta.objectmode,
+        lifted=meta.lifted,
         fndesc=fndesc,
         library=library,
         call_helper=None,
@@ -212,14 +228,13 @@ def _assemble(unit: Unit, target_context: Any, fields: dict[str, Any], library: 
 def settle_stencil(stencil: Any, cres: Any) -> None:
     """Leave a stencil as compiling it would: with the neighborhood that its kernel reaches."""
     if stencil.neighborhood is None:
-        stencil.neighborhood = marks.meta_of(cres.library)[0]["neighborhood"]
+        stencil.neighborhood = marks.meta_of(cres.library)[0].neighborhood
 
 
-def _rebuild_module(unit: Unit, build: str, fields: dict[str, Any]) -> Any:
+def _rebuild_module(unit: Unit, build: str, meta: Meta) -> Any:
     """Compile again what an entry held whose file is gone, under the names it had."""
     cres = unit.compile_again(build)
-    symbol = fields["fndesc"]["mangled_name"]
-    if cres.fndesc.mangled_name != symbol:
+    if cres.fndesc.mangled_name != meta.descriptor["mangled_name"]:
         msg = f"the entry of {unit.name} is gone, and compiling it again gave another name"
         raise RuntimeError(msg)
     return cres.library._get_module_for_linking()
@@ -227,23 +242,22 @@ def _rebuild_module(unit: Unit, build: str, fields: dict[str, Any]) -> Any:
 
 def load_library(
     target_context: Any,
-    fields: Mapping[str, Any],
+    meta: Meta | LibraryMeta,
     code: bytes,
-    read: Callable[[str], bytes | None],
+    read: Read,
     rebuild: Callable[[], Any],
 ) -> StoredLibrary:
     """Put an object into the engine, once everything it needs is there.  Raises Unloadable."""
-    symbols = fields["symbols"]
-    provide(symbols["externals"], target_context)
-    return StoredLibrary(target_context.codegen(), fields["name"], code, symbols, read, rebuild)
+    provide(meta.symbols.externals, target_context)
+    return StoredLibrary(target_context.codegen(), meta.name, code, meta.symbols, read, rebuild)
 
 
-def _descriptor(unit: Unit, fields: dict[str, Any], inspection: Inspection) -> Any:
+def _descriptor(unit: Unit, described: dict[str, Any], inspection: Inspection) -> Any:
     """The function descriptor, as `FunctionDescriptor._get_function_info` would fill it here."""
     function = unit.function
     fndesc = LoadedDescriptor.__new__(LoadedDescriptor)
     fndesc.inspection = inspection
-    for name, value in fields.items():
+    for name, value in described.items():
         if name in funcdesc.FunctionDescriptor.__slots__:
             setattr(fndesc, name, value)
     fndesc.modname = function.__module__
@@ -288,7 +302,7 @@ def _globals_of(module: str) -> dict[str, Any]:
     return {"__name__": module}
 
 
-def _bind_environments(library: StoredLibrary, environments: list[tuple[str, str, list[Any]]]) -> None:
+def _bind_environments(library: StoredLibrary, environments: Environments) -> None:
     kept = []
     for name, module, consts in environments:
         environment = lookup_environment(name)

@@ -10,18 +10,21 @@ from numba.core.errors import ForceLiteralArg
 from nbcache.glue.entries.pickling import dumps
 from nbcache.glue.identity.consulted import Consulted
 from nbcache.glue.keys.units import Unit
+from nbcache.glue.overloads.uses import Uses
 
 if TYPE_CHECKING:
+    from numba.core.dispatcher import LiftedLoop
+
     from nbcache.glue.capture.compilations import Frame
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.glue.identity.consulted import Ask
 
     LibraryUnit = RuntimeUnit | WrapperUnit
 
-META_VERSION = 8
+META_VERSION = 9
 
-
-# -- packing -----------------------------------------------------------------------------------
+Environments = list[tuple[str, str, list[Any]]]
+"""Name, module and constants of each."""
 
 
 class LiteralsRequested(NamedTuple):
@@ -36,6 +39,103 @@ class LiteralsRequested(NamedTuple):
             return dispatcher.fold_argument_types(args, kws)[1]
 
         return ForceLiteralArg(self.positions, folded)
+
+
+class Symbols(NamedTuple):
+    """The symbols of an entry's object."""
+
+    functions: tuple[str, ...]
+    externals: tuple[str, ...]
+    """What has to exist in the process before the object is loaded."""
+    variables: tuple[str, ...]
+    unresolved: tuple[str, ...]
+    """Where it looks up functions that were still being compiled: the other halves of recursions."""
+
+
+class LibraryMeta(NamedTuple):
+    """A library, of which one function is wanted."""
+
+    name: str
+    symbols: Symbols
+    function: str
+
+    def packed(self) -> tuple[Any, ...]:
+        """As it stands in an entry."""
+        return (self.name, tuple(self.symbols), self.function)
+
+    @classmethod
+    def unpacked(cls, packed: tuple[Any, ...]) -> LibraryMeta:
+        """The same out of an entry."""
+        name, symbols, function = packed
+        return cls(name, Symbols._make(symbols), function)
+
+
+class LiteralsMeta(NamedTuple):
+    """A request for literals, as the result of a compilation."""
+
+    request: LiteralsRequested
+    uses: Uses
+    caveats: list[tuple[Any, ...]]
+    consulted: Consulted
+
+    def packed(self) -> tuple[Any, ...]:
+        """As it stands in an entry, which says ahead of it what was consulted."""
+        return (self.request.positions, self.uses.packed(), self.caveats)
+
+    @classmethod
+    def unpacked(cls, packed: tuple[Any, ...], consulted: Consulted) -> LiteralsMeta:
+        """The same out of an entry."""
+        positions, uses, caveats = packed
+        return cls(LiteralsRequested(positions), Uses.unpacked(uses), caveats, consulted)
+
+
+class Meta(NamedTuple):
+    """A compile result without its code."""
+
+    name: str
+    """The library's."""
+    symbols: Symbols
+    descriptor: dict[str, Any]
+    """Attributes of the FunctionDescriptor; ``argtypes`` is None where they are the unit's."""
+    args: tuple[Any, ...] | None
+    """Those of the signature; None where they are the unit's."""
+    return_type: Any
+    module: str | None
+    consts: list[Any] | None
+    """The constants in the function's environment; None if it has none."""
+    environments: Environments
+    """Those of functions that were linked into this one."""
+    generator: str | None
+    """The symbol of the function that resumes the generator which this one returns."""
+    objectmode: bool
+    lifted: tuple[LiftedLoop, ...]
+    has_blocks: bool
+    """Whether anything was lifted out of it, loops or ``with`` blocks."""
+    neighborhood: Any
+    """That of a stencil, settled by compiling it."""
+    needs: list[tuple[str, str, str]]
+    """Symbol, key and build of each function in another entry that recursive code calls."""
+    uses: Uses
+    caveats: list[tuple[Any, ...]]
+    """What the compilation warned of."""
+    consulted: Consulted
+
+    def packed(self) -> tuple[Any, ...]:
+        """As it stands in an entry, which says ahead of it what was consulted: plain tuples but for Numba's types."""
+        plain = self._replace(symbols=tuple(self.symbols), uses=self.uses.packed())  # type: ignore[arg-type]
+        return tuple(plain[:-1])
+
+    @classmethod
+    def unpacked(cls, packed: tuple[Any, ...], consulted: Consulted) -> Meta:
+        """The same out of an entry."""
+        name, symbols, *others, uses, caveats = packed
+        return cls._make((name, Symbols._make(symbols), *others, Uses.unpacked(uses), caveats, consulted))
+
+    @property
+    def environment(self) -> str:
+        """The name of the function's own environment."""
+        name: str = self.descriptor["env_name"]
+        return name
 
 
 class Packed:
@@ -65,9 +165,6 @@ class Asked(NamedTuple):
     def consulted(self, asks: tuple[Ask, ...], unit: Unit) -> Consulted:
         """The same as a compilation in this process would have it."""
         return Consulted.of_an_entry(self.names, self.snapshot, asks, unit.maker.extensions.generation)
-
-
-# -- unpacking ---------------------------------------------------------------------------------
 
 
 Read = Callable[[str], "bytes | None"]

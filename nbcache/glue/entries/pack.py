@@ -23,7 +23,17 @@ from nbcache.glue import marks
 from nbcache.glue.capture import diagnostics, placeholders
 from nbcache.glue.capture.compilations import build_in
 from nbcache.glue.entries.externals import addresses
-from nbcache.glue.entries.meta import META_VERSION, Asked, LiteralsRequested, Packed
+from nbcache.glue.entries.meta import (
+    META_VERSION,
+    Asked,
+    Environments,
+    LibraryMeta,
+    LiteralsMeta,
+    LiteralsRequested,
+    Meta,
+    Packed,
+    Symbols,
+)
 from nbcache.glue.entries.object_file import symbols_of
 from nbcache.glue.entries.pickling import constants, dumps
 from nbcache.glue.entries.verdicts import Unstorable
@@ -68,14 +78,8 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: U
         msg = f"it has the address of {what} built in"
         raise Unstorable(msg, linkable=True)
     try:
-        symbols = _pack_symbols(library)
-        fields = _pack_result(unit, frame, cres)
-        fields["environments"] = _pack_environments(frame, cres, symbols["variables"])
-        fields["uses"] = uses.packed()
-        fields["caveats"] = diagnostics.pack(frame)
-        fields["symbols"] = symbols
-        fields["needs"] = _needs(fields["symbols"], library.codegen._rtlinker.PREFIX, owners)
-        meta = dumps(fields, frame)
+        meta = _meta_of(unit, frame, cres, owners, uses)
+        data = dumps(meta.packed(), frame)
         asked = Asked.of(frame)
     except Unstorable:
         raise
@@ -87,8 +91,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: U
         raise Unstorable(msg, linkable=not frame.taint) from exc
     if frame.taint:
         raise Unstorable(frame.taint)
-    fields |= {"uses": uses, "consulted": frame.consulted}
-    return _sections(unit, library, fields, meta, past, asked)
+    return _sections(unit, library, meta, data, past, asked)
 
 
 def _look_again(unit: Unit, frame: Frame) -> None:
@@ -109,14 +112,15 @@ def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: Use
         raise Unstorable(frame.taint or frame.consulted.conflict)
     _look_again(unit, frame)
     try:
-        meta = dumps({"literals": request.positions, "uses": uses.packed(), "caveats": diagnostics.pack(frame)}, frame)
+        meta = LiteralsMeta(request, uses, diagnostics.pack(frame), frame.consulted)
+        data = dumps(meta.packed(), frame)
         asked = Asked.of(frame)
     except Exception as exc:
         let_pass(exc)
         msg = f"it can't be written down ({type(exc).__name__}: {exc})"
         raise Unstorable(msg) from exc
-    definitions = _definitions_in(b"", meta + asked.asks, unit)
-    return Packed(_encoded(unit, b"", meta, definitions, asked), _guard(definitions, past, frame.consulted))
+    definitions = _definitions_in(b"", data + asked.asks, unit)
+    return Packed(_encoded(unit, b"", data, definitions, asked), _guard(definitions, past, frame.consulted))
 
 
 def pack_library(unit: LibraryUnit, library: Any, name: str) -> Packed:
@@ -125,45 +129,41 @@ def pack_library(unit: LibraryUnit, library: Any, name: str) -> Packed:
     reason = taint_of(library)
     if reason or library.has_dynamic_globals:
         raise Unstorable(reason or "it has the address of something in this process built in")
-    fields = {
-        "name": library.name,
-        "function": name,
-        "symbols": _pack_symbols(library),
-    }
-    return _sections(unit, library, fields, pickle.dumps(fields, protocol=4))
+    meta = LibraryMeta(library.name, _symbols_in(library), name)
+    return _sections(unit, library, meta, pickle.dumps(meta.packed(), protocol=4))
 
 
 def _sections(
     unit: Unit | LibraryUnit,
     library: Any,
-    fields: dict[str, Any],
-    meta: bytes,
+    meta: Meta | LibraryMeta,
+    data: bytes,
     past: str = "",
     asked: Asked | None = None,
 ) -> Packed:
     code = bytes(library._get_compiled_object())
     asked = asked or Asked(b"", {}, b"")
-    definitions = _definitions_in(code, meta + asked.asks, unit)
-    sections = _encoded(unit, code, meta, definitions, asked)
+    definitions = _definitions_in(code, data + asked.asks, unit)
+    sections = _encoded(unit, code, data, definitions, asked)
     # Not of _get_module_for_linking(): that makes a copy, which few functions ever need.
     sections["bitcode"] = library._final_module.as_bitcode()
-    marks.keep_meta(library, fields, definitions)
-    return Packed(sections, _guard(definitions, past, fields.get("consulted")))
+    marks.keep_meta(library, meta, definitions)
+    return Packed(sections, _guard(definitions, past, meta.consulted if isinstance(meta, Meta) else None))
 
 
 def _encoded(
-    unit: Unit | LibraryUnit, code: bytes, meta: bytes, definitions: dict[str, placeholders.Definition], asked: Asked
+    unit: Unit | LibraryUnit, code: bytes, data: bytes, definitions: dict[str, placeholders.Definition], asked: Asked
 ) -> dict[str, bytes]:
     head = pickle.dumps((META_VERSION, definitions, *asked), protocol=4)
     return {
-        "meta": len(head).to_bytes(8, "little") + head + meta,
+        "meta": len(head).to_bytes(8, "little") + head + data,
         "object": code,
         "components": json.dumps(unit.components(), ensure_ascii=False).encode("utf-8", "surrogatepass"),
     }
 
 
-def _definitions_in(code: bytes, meta: bytes, unit: Unit | LibraryUnit) -> dict[str, placeholders.Definition]:
-    found = placeholders.tokens_in(code) | placeholders.tokens_in(meta)
+def _definitions_in(code: bytes, data: bytes, unit: Unit | LibraryUnit) -> dict[str, placeholders.Definition]:
+    found = placeholders.tokens_in(code) | placeholders.tokens_in(data)
     if not found <= placeholders.definitions.keys():
         msg = "it refers to something whose definition is lost"
         raise Unstorable(msg)
@@ -182,47 +182,47 @@ def _guard(definitions: dict[str, placeholders.Definition], past: str, consulted
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def _pack_result(unit: Unit, frame: Frame, cres: Any) -> dict[str, Any]:
-    fndesc = cres.fndesc
-    same_args = tuple(cres.signature.args) == tuple(unit.args)
-    return {
-        "name": cres.library.name,
-        "fndesc": {
-            "native": fndesc.native,
-            "unique_name": fndesc.unique_name,
-            "args": fndesc.args,
-            "kws": fndesc.kws,
-            "restype": fndesc.restype,
-            "argtypes": None if tuple(fndesc.argtypes) == tuple(unit.args) else fndesc.argtypes,
-            "mangled_name": fndesc.mangled_name,
-            "env_name": fndesc.env_name,
-            "inline": fndesc.inline,
-            "noalias": fndesc.noalias,
-            "abi_tags": fndesc.abi_tags,
-            "uid": getattr(fndesc, "uid", None),
-        },
-        "args": None if same_args else cres.signature.args,
-        "return_type": cres.signature.return_type,
-        "module": unit.function.__module__,
-        "consts": constants(cres.environment.consts, frame) if cres.environment is not None else None,
-        "generator": _generator_symbol(cres),
-        "objectmode": cres.objectmode,
+_DESCRIBED = (
+    "native", "unique_name", "args", "kws", "restype", "mangled_name", "env_name", "inline", "noalias", "abi_tags",
+)  # fmt: skip
+"""Attributes of a FunctionDescriptor that say something of the code; the others are the live function's."""
+
+
+def _meta_of(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: Uses) -> Meta:
+    symbols, fndesc = _symbols_in(cres.library), cres.fndesc
+    descriptor = {name: getattr(fndesc, name) for name in _DESCRIBED}
+    # What is None here is the unit's.
+    descriptor["argtypes"] = None if tuple(fndesc.argtypes) == tuple(unit.args) else fndesc.argtypes
+    descriptor["uid"] = getattr(fndesc, "uid", None)
+    return Meta(
+        name=cres.library.name,
+        symbols=symbols,
+        descriptor=descriptor,
+        args=None if tuple(cres.signature.args) == tuple(unit.args) else cres.signature.args,
+        return_type=cres.signature.return_type,
+        module=unit.function.__module__,
+        consts=constants(cres.environment.consts, frame) if cres.environment is not None else None,
+        environments=_environments_in(frame, cres, symbols.variables),
+        generator=_generator_symbol(cres),
+        objectmode=cres.objectmode,
         # Blocks are in the code, pickled, and Numba reads them there when they are first entered.
-        "lifted": tuple(each for each in cres.lifted or () if isinstance(each, LiftedLoop)),
-        "blocks": bool(cres.lifted),
-        "neighborhood": unit.owner.neighborhood if isinstance(unit, StencilUnit) else None,
-    }
+        lifted=tuple(each for each in cres.lifted or () if isinstance(each, LiftedLoop)),
+        has_blocks=bool(cres.lifted),
+        neighborhood=unit.owner.neighborhood if isinstance(unit, StencilUnit) else None,
+        needs=_needs(symbols, cres.library.codegen._rtlinker.PREFIX, owners),
+        uses=uses,
+        caveats=diagnostics.pack(frame),
+        consulted=frame.consulted,
+    )
 
 
-def _needs(
-    symbols: Mapping[str, tuple[str, ...]], prefix: str, owners: Mapping[str, str]
-) -> list[tuple[str, str, str]]:
+def _needs(symbols: Symbols, prefix: str, owners: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """(symbol, key, build) of functions that recursive code calls and that lie in other entries.
 
     Numba calls a function that is still being compiled through a pointer filled in later.
     """
     found = []
-    for symbol in sorted({name[len(prefix) :] for name in symbols["unresolved"]} - set(symbols["functions"])):
+    for symbol in sorted({name[len(prefix) :] for name in symbols.unresolved} - set(symbols.functions)):
         build = build_in(symbol)
         key = owners.get(build) if build is not None else None
         if build is None or key is None:
@@ -239,7 +239,7 @@ def _generator_symbol(cres: Any) -> str | None:
     return cres.target_context.get_generator_desc(cres.fndesc.restype).mangled_name
 
 
-def _pack_environments(frame: Frame, cres: Any, variables: tuple[str, ...]) -> list[tuple[str, str, list[Any]]]:
+def _environments_in(frame: Frame, cres: Any, variables: tuple[str, ...]) -> Environments:
     """(name, module, constants) of the environments of functions linked into this one."""
     found = []
     for name in variables:
@@ -257,16 +257,12 @@ def _pack_environments(frame: Frame, cres: Any, variables: tuple[str, ...]) -> l
     return found
 
 
-def _pack_symbols(library: Any) -> dict[str, tuple[str, ...]]:
+def _symbols_in(library: Any) -> Symbols:
     symbols = symbols_of(bytes(library._get_compiled_object()))
     if symbols is None:
         msg = "its object code is in no format that is known"
         raise Unstorable(msg)
     prefix = library.codegen._rtlinker.PREFIX
     unresolved = tuple(name for name in symbols.undefined if name.startswith(prefix))
-    return {
-        "functions": symbols.functions,
-        "externals": tuple(name for name in symbols.undefined if name not in unresolved),
-        "variables": symbols.variables,
-        "unresolved": unresolved,
-    }
+    externals = tuple(name for name in symbols.undefined if name not in unresolved)
+    return Symbols(symbols.functions, externals, symbols.variables, unresolved)

@@ -14,6 +14,7 @@ from numba.core.environment import lookup_environment
 from nbcache.errors import ImageError
 from nbcache.glue import marks
 from nbcache.glue.capture import placeholders
+from nbcache.glue.entries.meta import Meta
 from nbcache.glue.entries.object_file import symbols_of
 from nbcache.glue.published.constants import constant, names_in, pickles_in
 from nbcache.glue.published.verdicts import Refused
@@ -96,8 +97,8 @@ class Codes:
 
     def _add_needs(self, library: Any) -> None:
         """Add the other halves of recursions."""
-        fields, _definitions = marks.meta_of(library)
-        for _symbol, key, build in fields.get("needs", ()):
+        meta, _definitions = marks.meta_of(library)
+        for _symbol, key, build in meta.needs if isinstance(meta, Meta) else ():
             for entry in self._store.find(key):
                 if entry.header.build == build:
                     self.add(_Stored(entry), key)
@@ -142,7 +143,7 @@ class _Stored:
 
     def __init__(self, entry: Any) -> None:
         self._entry = entry
-        marks.keep_meta(self, {}, {})
+        marks.keep_meta(self, None, {})
 
     def _get_compiled_object(self) -> bytes:
         return self._entry.section("object") or b""
