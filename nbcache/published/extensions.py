@@ -1,9 +1,10 @@
 """Numba's own C extensions, which compiled code calls, loaded by file and without Numba.
 
 They are loaded under their real names. Where Numba is installed in the version that the code was built with, its own
-files are taken, so that an ``import numba`` later, or before, has the very same ones with their state. Elsewhere they
-come out of the store, where they were put with the publication, and are loaded from memory: a store may be mounted
-``noexec``, and a file that is truncated while it is mapped ends the process.
+files are taken, so that an ``import numba`` later, or before, has the very same ones with their state. Elsewhere, and
+beside a Numba of another version, which then has its own, they come out of the store, where they were put with the
+publication, and are loaded from memory: a store may be mounted ``noexec``, and a file that is truncated while it is
+mapped ends the process.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec, PathFinder
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,49 +23,64 @@ if TYPE_CHECKING:
 POOLS: Final = ("numba.np.ufunc.tbbpool", "numba.np.ufunc.omppool", "numba.np.ufunc.workqueue")
 """The threading layers, as Numba prefers them."""
 
-_loaded: dict[str, ModuleType] = {}
 _memory: list[int] = []
 """Descriptors of files in memory: the C library knows a library by its path, so none is used twice."""
 
 
 class Extensions:
-    """Those that publications brought along, by name; the newest counts, until one is loaded."""
+    """Those of one build of Numba, by name: what publications made with it brought along."""
 
-    def __init__(self) -> None:
-        """Know none."""
-        self._known: dict[str, tuple[Extension, str, Callable[[str], bytes]]] = {}
+    def __init__(self, version: str) -> None:
+        """Know none of this version of Numba yet."""
+        self._version = version
+        self._known: dict[str, tuple[Extension, Callable[[str], bytes]]] = {}
+        self._loaded: dict[str, ModuleType] = {}
 
-    def offer(self, extensions: Iterable[Extension], version: str, read: Callable[[str], bytes]) -> None:
-        """Note what a publication of this version of Numba has; ``read(digest)`` returns a file's content."""
+    def offer(self, extensions: Iterable[Extension], read: Callable[[str], bytes]) -> None:
+        """Note what a publication has; ``read(digest)`` returns a file's content."""
         for each in extensions:
-            self._known[each.module] = each, version, read
+            self._known.setdefault(each.module, (each, read))
 
     def load(self, name: str) -> ModuleType:
         """Return the extension of this name. Raises ImportError, and what ``read`` raises."""
-        module = _loaded.get(name) or sys.modules.get(name)
+        module = self._loaded.get(name)
         if module is None:
-            known = self._known.get(name)
-            path = _installed(name, known)
-            if path is None:
-                if known is None:
-                    msg = f"{name} is not installed, and was not published"
-                    raise ImportError(msg)
-                path = _in_memory(name, known[2](known[0].digest))
-            module = _load(name, path)
-        _loaded[name] = module
+            module = self._loaded[name] = self._installed(name) or self._published(name)
+        return module
+
+    def _installed(self, name: str) -> ModuleType | None:
+        """Numba's own, if that is of the version that was published."""
+        path = file_of(name)
+        if path is None or not _is_of(self._version, name, path):
+            return None
+        known = self._known.get(name)
+        # Reading megabytes to compare them would take longer than everything else.
+        if known is not None and os.stat(path).st_size != known[0].size:
+            return None
+        return sys.modules.get(name) or _load(name, path)
+
+    def _published(self, name: str) -> ModuleType:
+        if name not in self._known:
+            msg = f"{name} of Numba {self._version} is not installed, and was not published"
+            raise ImportError(msg)
+        extension, read = self._known[name]
+        theirs = sys.modules.get(name)
+        module = _load(name, _in_memory(name, read(extension.digest)))
+        # Whoever imports another Numba in this process has to get that one's.
+        if theirs is not None:
+            sys.modules[name] = theirs
+        else:
+            sys.modules.pop(name, None)
         return module
 
 
-def _installed(name: str, known: tuple[Extension, str, Any] | None) -> str | None:
-    """Where Numba has it, if that is the one that was published, or none was."""
-    path = file_of(name)
-    if path is None or known is None or "numba" in sys.modules:
-        return path
-    extension, version, _read = known
-    # The size and the version's folder: reading megabytes to compare them would take longer than everything else.
+def _is_of(version: str, name: str, path: str) -> bool:
+    """Whether a file belongs to this version of Numba, without importing it."""
+    package = sys.modules.get("numba")
+    if package is not None:
+        return getattr(package, "__version__", None) == version
     site = path[: -len(os.path.join(*name.split("."))) - len(EXTENSION_SUFFIXES[0])]
-    same = os.path.isdir(f"{site}numba-{version}.dist-info") and os.stat(path).st_size == extension.size
-    return path if same else None
+    return os.path.isdir(f"{site}numba-{version}.dist-info")
 
 
 def file_of(name: str) -> str | None:

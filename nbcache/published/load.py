@@ -25,6 +25,7 @@ from nbcache.protocol import manifests
 from nbcache.published import callables, hosts
 from nbcache.published.machine_code import MachineCode
 from nbcache.published.named import named
+from nbcache.published.runtime import HELPERS
 from nbcache.store.directory import Refusal, Store
 
 if TYPE_CHECKING:
@@ -41,8 +42,16 @@ class _Process:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.code = MachineCode()
+        self._code: dict[tuple[str, str], MachineCode] = {}
         self.stores: dict[str, Store] = {}
+
+    def code(self, manifest: Manifest) -> MachineCode:
+        """What has the code of Numba's version, and build, that a manifest is of: runtimes of two can't be mixed."""
+        helpers = next((each.digest for each in manifest.extensions if each.module == HELPERS), "")
+        found = self._code.get((manifest.numba, helpers))
+        if found is None:
+            found = self._code[manifest.numba, helpers] = MachineCode(manifest.numba)
+        return found
 
 
 _process: Final = _Process()
@@ -107,7 +116,7 @@ def realize(manifest: Manifest, store: Store, *, numba: WithNumba = "forbid") ->
         return _shaped({attribute: _import(manifest, each) for attribute, each in manifest.functions.items()})
     try:
         with _process.lock:
-            address_of = _process.code.load(manifest, store)
+            address_of = _process.code(manifest).load(manifest, store)
             return _shaped(
                 {name: _made(manifest, each, numba, address_of) for name, each in manifest.functions.items()}
             )

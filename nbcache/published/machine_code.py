@@ -29,11 +29,11 @@ _log = logging.getLogger("nbcache")
 
 
 class MachineCode:
-    """What this process has loaded. One thread at a time."""
+    """What this process has loaded of code that one version of Numba made. One thread at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: str) -> None:
         """Load nothing yet, and start no LLVM."""
-        self._runtime = Runtime()
+        self._runtime = Runtime(version)
         self._engine: Engine | None = None
         self._loaded: set[tuple[str, str]] = set()
         """Entries and type checks that LLVM has: keys, or nothing, and digests."""
@@ -45,9 +45,7 @@ class MachineCode:
     def load(self, manifest: Manifest, store: Store) -> Callable[[str], int]:
         """Load what a manifest refers to; return what says where its symbols lie. Raises PublicationError."""
         files = store.names.files
-        self._runtime.extensions.offer(
-            manifest.extensions, manifest.numba, lambda digest: files.read(digest, manifest.name)
-        )
+        self._runtime.extensions.offer(manifest.extensions, lambda digest: files.read(digest, manifest.name))
         unpickling.locate(manifest.tokens)
         for symbol, array in manifest.arrays.items():
             if symbol not in self._cells:

@@ -54,11 +54,13 @@ _LIBRARIES: Final = ("libm.so.6", "libgcc_s.so.1")
 
 
 class Runtime:
-    """Addresses by symbol. One for the process: what is bound once stays there for the code that was bound to it."""
+    """Addresses by symbol, for code of one version of Numba. What is bound once stays for the code that was bound to
+    it.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, version: str) -> None:
         """Know nothing yet: each part is loaded when the first symbol of it is asked for."""
-        self.extensions = Extensions()
+        self.extensions = Extensions(version)
         self._addresses: dict[str, int] = dict(unpickling.ADDRESSES)
         self._kept: list[Any] = []
         self._handles = [ctypes.pythonapi._handle]  # noqa: SLF001  dlsym of ctypes takes it

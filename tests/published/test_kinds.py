@@ -4,6 +4,7 @@ A node can't import Numba or llvmlite. What calls leave behind (references, bloc
 Numba itself leaves. The kinds are in the folder `kinds`.
 """
 
+import functools
 import importlib.util
 import pickle
 import sys
@@ -17,8 +18,9 @@ KINDS = Path(__file__).parent / "kinds"
 sys.path.insert(0, str(KINDS))
 from inputs import INPUTS, NEEDS_SCIPY, ROUNDS  # noqa: E402  a module beside the functions
 
-HANDFUL = ["allocated", "raises_with_values", "named", "ufunc", "large_global", "strings"]
-ALL = [name for name in INPUTS if name not in NEEDS_SCIPY or importlib.util.find_spec("scipy")]
+HANDFUL = ("allocated", "raises_with_values", "named", "ufunc", "large_global", "strings")
+ALL = tuple(name for name in INPUTS if name not in NEEDS_SCIPY or importlib.util.find_spec("scipy"))
+WAYS = pytest.mark.parametrize("way", ["image", "llvm"])
 
 _MEASURE = """
 import pickle, sys
@@ -65,20 +67,17 @@ def _measured(folder, names):
     return pickle.loads(theirs.read_bytes()), pickle.loads(ours.read_bytes())
 
 
-@pytest.fixture(scope="module", params=["image", "llvm"])
-def a_handful(request, tmp_path_factory):
-    return _measured_by(request.param, tmp_path_factory, HANDFUL)
+@pytest.fixture(scope="session")
+def measured(tmp_path_factory):
+    """Measures some kinds, loaded in some way, once for all tests in whatever order."""
 
+    @functools.cache
+    def once(way, names):
+        with pytest.MonkeyPatch.context() as patch:
+            published.choose(way, patch, tmp_path_factory.mktemp("no-linker"))
+            return _measured(tmp_path_factory.mktemp(way), list(names))
 
-@pytest.fixture(scope="module", params=["image", "llvm"])
-def all_kinds(request, tmp_path_factory):
-    return _measured_by(request.param, tmp_path_factory, ALL)
-
-
-def _measured_by(way, tmp_path_factory, names):
-    with pytest.MonkeyPatch.context() as patch:
-        published.choose(way, patch, tmp_path_factory.mktemp("no-linker"))
-        return _measured(tmp_path_factory.mktemp(way), names)
+    return once
 
 
 def _same(measured, name):
@@ -89,15 +88,17 @@ def _same(measured, name):
     assert all(here <= max(there, 0) for here, there in zip(left[1], numba_leaks[1]))
 
 
+@WAYS
 @pytest.mark.parametrize("name", HANDFUL)
-def test_a_node_computes_what_numba_does(a_handful, name):
-    _same(a_handful, name)
+def test_a_node_computes_what_numba_does(measured, way, name):
+    _same(measured(way, HANDFUL), name)
 
 
 @pytest.mark.long
+@WAYS
 @pytest.mark.parametrize("name", ALL)
-def test_every_kind_is_computed_as_numba_does(all_kinds, name):
-    _same(all_kinds, name)
+def test_every_kind_is_computed_as_numba_does(measured, way, name):
+    _same(measured(way, ALL), name)
 
 
 def test_there_are_forty_kinds():
