@@ -80,4 +80,5 @@ def _came_from_nowhere(error: BaseException, trace: TracebackType) -> bool:
     return opcode.opname[code.co_code[trace.tb_lasti]] in _SILENT
 
 
-_OURS: Final = frozenset({"nbcache", "numba", "llvmlite", "numpy", "filelock"})
+_OURS: Final = frozenset({__name__.partition(".")[0], "numba", "llvmlite", "numpy", "filelock"})
+"""Packages that raise what is nbcache's business; in a wheel that was made of a publication, it has another name."""

@@ -69,6 +69,24 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser.add_argument("--to", metavar="DIR", default=DEFAULT, help=f"the other store (default: {DEFAULT})")
     parser.set_defaults(command=fetch)
 
+    parser = add(
+        "export",
+        help="make a wheel of a published function, which needs only NumPy",
+        description="Make a wheel of what is published under NAME: a package for this platform that needs neither "
+        "Numba nor nbcache. Needs nbcache[wheel] here, and a linker where it was published.",
+    )
+    parser.add_argument("name", metavar="NAME", help="a published name")
+    parser.add_argument("--wheel", metavar="DIR", required=True, help="where the wheel is put")
+    parser.add_argument("--package", help="the package's name (default: NAME, with underscores)")
+    parser.add_argument(
+        "--requires",
+        metavar="REQUIREMENT",
+        action="append",
+        default=[],
+        help="what has to be installed with it, such as the package that its exceptions come from",
+    )
+    parser.set_defaults(command=export)
+
 
 def publish(args: argparse.Namespace) -> int:
     """Publish a function that a module has."""
@@ -152,6 +170,15 @@ def fetch(args: argparse.Namespace) -> int:
     for name in args.name:
         done = fetching.fetch(source, target, name)
         print(f"{name}, version {done.publication.version}: {size(done.size)} are in {target.path}")
+    return 0
+
+
+def export(args: argparse.Namespace) -> int:
+    """Make a wheel and print its path."""
+    from nbcache import wheels
+
+    store = open_store(args)
+    print(wheels.export(store, args.name, args.wheel, package=args.package, requires=args.requires))
     return 0
 
 

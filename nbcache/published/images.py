@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nbcache.errors import ImageError
 from nbcache.passing import let_pass
 from nbcache.protocol.images import ADDRESS_SIZE, ImageFacts
+from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,8 +71,6 @@ class Image:
 
 def check(code: bytes, facts: ImageFacts) -> None:
     """See that these are the image's bytes. Raises ImageError."""
-    from nbcache.store.files import digest_of
-
     if len(code) != facts.size:
         raise ImageError(f"the image has {len(code)} bytes instead of {facts.size}: publish it again")
     if digest_of(code) != facts.digest:

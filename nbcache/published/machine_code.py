@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from nbcache.errors import ImageError, PublicationError
 from nbcache.published import environments, images, unpickling
@@ -28,6 +28,16 @@ if TYPE_CHECKING:
 _log = logging.getLogger("nbcache")
 
 
+class Files(Protocol):
+    """Files by digest, as :class:`nbcache.store.files.Files` has them: what is returned has that digest."""
+
+    def read(self, digest: str, name: str) -> bytes:
+        """Return what a file of the publication ``name`` holds. Raises PublicationError."""
+
+    def opened(self, digest: str, name: str) -> tuple[str, bytes]:
+        """Return where it lies, too."""
+
+
 class MachineCode:
     """What this process has loaded of code that one version of Numba made. One thread at a time."""
 
@@ -42,9 +52,12 @@ class MachineCode:
         self._cells: dict[str, ctypes.c_void_p] = {}
         """Variables that code finds by name, which hold a pointer each."""
 
-    def load(self, manifest: Manifest, store: Store) -> Callable[[str], int]:
-        """Load what a manifest refers to; return what says where its symbols lie. Raises PublicationError."""
-        files = store.names.files
+    def load(self, manifest: Manifest, files: Files, store: Store | None) -> Callable[[str], int]:
+        """Load what a manifest refers to; return what says where its symbols lie. Raises PublicationError.
+
+        ``files`` are those of publications, by digest. Without a ``store`` there are no entries, and an image that
+        can't be mapped, or isn't there, raises ImageError.
+        """
         self._runtime.extensions.offer(manifest.extensions, lambda digest: files.read(digest, manifest.name))
         unpickling.locate(manifest.tokens)
         for symbol, array in manifest.arrays.items():
@@ -53,9 +66,13 @@ class MachineCode:
                 self._cells[symbol] = ctypes.c_void_p(held.ctypes.data if array.what == "data" else id(held))
         if manifest.image is not None:
             try:
-                return self._load_image(manifest, manifest.image, store)
+                return self._load_image(manifest, manifest.image, files)
             except ImageError as error:
+                if store is None:
+                    raise
                 _log.info("%s is loaded with LLVM instead of its image: %s", manifest.name, error)
+        if store is None:
+            raise ImageError("there is no image of it")
         return self._load_entries(manifest, store)
 
     def _array(self, data: bytes, digest: str) -> np.ndarray[Any, Any]:
@@ -76,8 +93,8 @@ class MachineCode:
 
     # -- an image ----------------------------------------------------------------------------------
 
-    def _load_image(self, manifest: Manifest, facts: ImageFacts, store: Store) -> Callable[[str], int]:
-        path, code = store.names.files.opened(facts.digest, manifest.name)
+    def _load_image(self, manifest: Manifest, facts: ImageFacts, files: Files) -> Callable[[str], int]:
+        path, code = files.opened(facts.digest, manifest.name)
         image = images.open_image(code, facts, self._address, path)
         for each in manifest.codes:
             environments.bind(each.environments, image.address)

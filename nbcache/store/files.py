@@ -1,8 +1,8 @@
 """Files that belong to publications (images, arrays, parts of Numba's runtime): ``v1/files/ab/<62 hex>``, by digest.
 
-A file is named by the digest of its content (:func:`digest_of`), so publications share what is the same, nobody
-replaces one, and who reads one knows that it is the one that was meant. Who adds one that is there renews its date: a
-file that nobody refers to yet, because its publication is still being made, is young
+A file is named by the digest of its content (:mod:`nbcache.store.content`), so publications share what is the same,
+nobody replaces one, and who reads one knows that it is the one that was meant. Who adds one that is there renews its
+date: a file that nobody refers to yet, because its publication is still being made, is young
 (:func:`nbcache.store.pins.collect`).
 
 What is guaranteed: what :meth:`Files.read` returns was read from a file that the rule of trust allows, and has that
@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import errno
 import os
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from nbcache.errors import PublicationError
 from nbcache.passing import let_pass
 from nbcache.store import atomic, bounded, layout, tree
+from nbcache.store.content import digest_of
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 MAX_SIZE: Final = 1 << 30
 """The largest file [bytes]."""
 _GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
-
-
-def digest_of(data: bytes) -> str:
-    """Return what a file with this content is called: blake2b-256, 64 hexadecimal digits."""
-    return blake2b(data, digest_size=32).hexdigest()
 
 
 def path_of(root: str, digest: str) -> str:

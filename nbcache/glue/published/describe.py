@@ -13,7 +13,7 @@ from nbcache.glue.published.code import Codes
 from nbcache.glue.published.verdicts import Refused
 from nbcache.protocol import manifests
 from nbcache.published.extensions import file_of
-from nbcache.store.files import digest_of
+from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -26,7 +26,7 @@ from numba.core.registry import cpu_target
 from nbcache.errors import ImageError
 from nbcache.glue.published import shared_object
 from nbcache.protocol.images import ImageFacts
-from nbcache.store.files import digest_of
+from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -13,7 +13,7 @@ from nbcache.errors import ImageError
 from nbcache.glue.entries.object_file import symbols_of
 from nbcache.glue.published import image, native_check
 from nbcache.protocol import manifests
-from nbcache.store.files import digest_of
+from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,0 +1,253 @@
+"""Wheels made of publications: what is published, as a package that needs only NumPy.
+
+A wheel holds the publication's image, manifest and files, and the modules of nbcache that load them
+(:mod:`nbcache.published.packaged` and all that it imports), under a name within the package: so neither nbcache nor
+Numba has to be installed, and wheels of different versions of nbcache live side by side.
+
+The wheel is built by hatchling, with which nbcache itself is built: it is maintained by the Python Packaging
+Authority, packs what lies in a folder without compiling anything, and tags the wheel for this platform. It is an
+extra, ``nbcache[wheel]``.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nbcache.errors import PublicationError
+from nbcache.protocol import manifests
+from nbcache.store import atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from nbcache.protocol.manifests import Manifest
+    from nbcache.store import Store
+
+LOADER: Final = "_loader"
+"""Where in the package the modules of nbcache lie."""
+_FIRST: Final = "nbcache.published.packaged"
+_OURS: Final = ("nbcache", "_nbcache")
+_IMPORT: Final = re.compile(r"^(\s*)(from|import) (_?nbcache)\b(.*)$", re.MULTILINE)
+_BUILD: Final = "import sys, hatchling.build as build; print(build.build_wheel(sys.argv[1]))"
+_BUILD_SECONDS: Final = 300
+_HOOK: Final = """\
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class ForThisPlatform(BuildHookInterface):
+    def initialize(self, version, build_data):
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+"""
+
+
+class _Wheel(NamedTuple):
+    """What is to be built."""
+
+    package: str
+    version: str
+    manifest: Manifest
+    requires: tuple[str, ...]
+    """Requirements besides NumPy."""
+
+
+def export(store: Store, name: str, folder: str, *, package: str | None = None, requires: Sequence[str] = ()) -> str:
+    """Make a wheel of what is published under a name; return its path in ``folder``.
+
+    The package is called like the name, with underscores, unless ``package`` says otherwise. ``requires`` are further
+    requirements of the wheel, such as the package that an exception class comes from. Raises what
+    :meth:`nbcache.store.names.Names.read` does, and PublicationError for what can't be a wheel.
+    """
+    found = store.names.read(name)
+    manifest = manifests.decode(found.manifest)
+    package = re.sub(r"[.-]", "_", name) if package is None else package
+    problem = _problem(manifest, package, requires)
+    if problem is not None:
+        raise PublicationError(name, problem)
+    with tempfile.TemporaryDirectory(prefix="nbcache-wheel-") as project:
+        wheel = _Wheel(package, str(found.version), manifest, tuple(requires))
+        for path, data in (*_project(wheel), (f"{package}/manifest.json", found.manifest)):
+            _write(project, path, data)
+        for digest in _digests(manifest):
+            _write(project, f"{package}/files/{digest}", store.names.files.read(digest, name))
+        return _build(name, project, os.path.abspath(folder))
+
+
+def _problem(manifest: Manifest, package: str, requires: Sequence[str]) -> str | None:
+    """Say in one line why it can't be a wheel."""
+    if importlib.util.find_spec("hatchling") is None:
+        return "hatchling is not installed here: install nbcache[wheel]"
+    if not package.isidentifier() or package in sys.stdlib_module_names:
+        return f"{package!r} can't be the name of a package: give it one with --package"
+    if manifest.image is None:
+        return "there is no image of it: install a linker (ld, or a C compiler) here, and publish it again"
+    for function in manifest.functions.values():
+        if function.what == "numba":
+            return f"{function.name} needs Numba: {function.reason}"
+    foreign = [each for each in manifest.imports if _is_foreign(each)]
+    if foreign and not requires:
+        return f"it imports {', '.join(foreign)}: name the package that has it with --requires"
+    return None
+
+
+def _is_foreign(imported: str) -> bool:
+    root = imported.partition(":")[0].partition(".")[0]
+    return root not in sys.stdlib_module_names and root != "numpy"
+
+
+def _digests(manifest: Manifest) -> set[str]:
+    image = {manifest.image.digest} if manifest.image is not None else set()
+    return image | {each.digest for each in manifest.extensions} | {each.digest for each in manifest.arrays.values()}
+
+
+def _project(wheel: _Wheel) -> Iterator[tuple[str, bytes]]:
+    """Yield the paths and contents of the project's files that are text."""
+    yield "pyproject.toml", _pyproject(wheel).encode()
+    yield "hatch_build.py", _HOOK.encode()
+    yield f"{wheel.package}/__init__.py", _init(wheel).encode()
+    for path, source in _modules().items():
+        yield f"{wheel.package}/{LOADER}/{path}", _moved(source, f"{wheel.package}.{LOADER}").encode()
+    yield f"{wheel.package}/{LOADER}/__init__.py", b""
+    for distribution in ("nbcache", "numba"):
+        for file in importlib.metadata.files(distribution) or ():
+            if "LICENSE" in file.name and file.locate().is_file():  # type: ignore[attr-defined,unused-ignore]
+                yield f"licenses/{distribution}.{file.name}", file.read_binary()
+
+
+def _pyproject(wheel: _Wheel) -> str:
+    numpy = importlib.metadata.version("numpy").split(".")
+    needs = [f"numpy>={numpy[0]}.{numpy[1]},<{int(numpy[0]) + 1}", *wheel.requires]
+    names = ", ".join(function.name for function in wheel.manifest.functions.values())
+    about = {
+        "name": wheel.package.replace("_", "-"),
+        "version": wheel.version,
+        "description": f"Compiled functions: {names}"[:500],
+        "requires-python": f"=={sys.version_info[0]}.{sys.version_info[1]}.*",
+        "dependencies": needs,
+        "license-files": ["licenses/*"],
+    }
+    lines = ["[build-system]", 'requires = ["hatchling"]', 'build-backend = "hatchling.build"', "", "[project]"]
+    # A JSON string or list of strings is one of TOML, too.
+    lines += [f"{name} = {json.dumps(value)}" for name, value in about.items()]
+    lines += ["", "[tool.hatch.build.targets.wheel]", f"packages = {json.dumps([wheel.package])}"]
+    lines += ["", "[tool.hatch.build.targets.wheel.hooks.custom]", 'path = "hatch_build.py"', ""]
+    return "\n".join(lines)
+
+
+def _init(wheel: _Wheel) -> str:
+    """Return the package's own module: it loads everything, and has each function under its name."""
+    names = {}
+    for attribute, function in wheel.manifest.functions.items():
+        name = attribute or function.name
+        names[attribute] = name if name.isidentifier() else wheel.package
+    lines = [
+        f'"""{wheel.manifest.name}, version {wheel.version}: compiled functions, exported by nbcache."""',
+        "",
+        "import os as _os",
+        "",
+        f"from {wheel.package}.{LOADER}.nbcache.published import packaged as _packaged",
+        "",
+        f"__all__ = {sorted(names.values())!r}",
+        f"__version__ = {wheel.version!r}",
+        "",
+        "_functions = _packaged.load(_os.path.dirname(_os.path.abspath(__file__)))",
+        *(f"{name} = _functions[{attribute!r}]" for attribute, name in names.items()),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _modules() -> dict[str, str]:
+    """Return the sources of the modules that a package needs, and of the packages that they are in, by their paths."""
+    found: dict[str, str] = {}
+    todo, seen = [_FIRST], set[str]()
+    while todo:
+        module = todo.pop()
+        spec = importlib.util.find_spec(module) if module not in seen else None
+        if spec is None or spec.origin is None:
+            continue
+        seen.add(module)
+        is_package = spec.submodule_search_locations is not None
+        # Packages only lead to their modules here: what they import besides isn't needed.
+        with open(spec.origin, encoding="utf-8") as file:
+            source = "" if is_package else file.read()
+        path = module.replace(".", "/")
+        found[f"{path}/__init__.py" if is_package else f"{path}.py"] = source
+        todo += [] if is_package else _imported(source)
+        todo += [module.rpartition(".")[0]] if "." in module else []
+    return found
+
+
+def _imported(source: str) -> list[str]:
+    """Return what a module imports of nbcache when it is imported itself.
+
+    What functions import later is left out: that is for entries, and a package has none.
+    """
+    names: list[str] = []
+    for statement in ast.parse(source).body:
+        if isinstance(statement, ast.Import):
+            names += [alias.name for alias in statement.names]
+        elif isinstance(statement, ast.ImportFrom) and statement.module is not None:
+            names += [statement.module, *(f"{statement.module}.{alias.name}" for alias in statement.names)]
+    return [name for name in names if name.partition(".")[0] in _OURS and _exists(name)]
+
+
+def _exists(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # an attribute of a module
+        return False
+
+
+def _moved(source: str, into: str) -> str:
+    """Return a module's source with its imports of nbcache's modules from elsewhere."""
+
+    def moved(found: re.Match[str]) -> str:
+        indent, word, root, rest = found.groups()
+        if word == "import":
+            return f"{indent}from {into} import {root}{rest}"
+        return f"{indent}from {into}.{root}{rest}"
+
+    return _IMPORT.sub(moved, source)
+
+
+def _write(project: str, path: str, data: bytes) -> None:
+    whole = os.path.join(project, path)
+    os.makedirs(os.path.dirname(whole), exist_ok=True)
+    with open(whole, "wb") as file:
+        file.write(data)
+
+
+def _build(name: str, project: str, folder: str) -> str:
+    """Have the wheel built, and put it into the folder."""
+    built = os.path.join(project, "built")
+    try:
+        done = subprocess.run(  # noqa: S603  this Python
+            [sys.executable, "-c", _BUILD, built],
+            cwd=project,
+            capture_output=True,
+            text=True,
+            timeout=_BUILD_SECONDS,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.CalledProcessError as error:
+        last = (error.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise PublicationError(name, f"hatchling failed: {last}") from error
+    except subprocess.TimeoutExpired as error:
+        raise PublicationError(name, f"hatchling took longer than {_BUILD_SECONDS} s") from error
+    file = done.stdout.strip().splitlines()[-1]
+    os.makedirs(folder, exist_ok=True)
+    target = os.path.join(folder, file)
+    with open(os.path.join(built, file), "rb") as wheel:
+        atomic.replace_named(target, wheel.read())
+    return target
