@@ -21,7 +21,7 @@ Written by `python -m traps.index` in `tests/`. A program runs at least twice ov
 each time it has to print what it prints without a cache. In between something changes. *notice*: what is printed changes with it, so
 whoever takes the old code is wrong. *hit*: nothing that counts changes, and the last run has to compile nothing. *same*: the
 output has to be that of no cache, and nothing more is asked. [TABLE.md](TABLE.md) has how Numba's own cache does;
-`pending.txt` what nbcache still gets wrong. `scripts/test tests/traps -k NAME` runs one.
+`pending.txt` what nbcache still gets wrong. `scripts/test tests/traps -m "" -k NAME` runs one.
 """
 
 

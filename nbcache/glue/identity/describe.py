@@ -1,8 +1,7 @@
 """Descriptions of the objects a compilation can reach, one describer per kind.
 
 The table at the bottom maps types to describers; a class not listed is looked up along its MRO.
-What no describer knows is described by the pickle protocol's own reduction, which is how Python
-says what an object consists of; what refuses to be reduced is unidentifiable.
+What no describer knows is described as an instance of its class (instances.py).
 """
 
 from __future__ import annotations
