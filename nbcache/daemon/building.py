@@ -90,7 +90,8 @@ class Building:
             pool = self._pools.get(job.request.interpreter, job.request.settings)
             job.pool = pool
             ticket = Ticket(key, asked=job.request.uid, what=job.request.function)
-            job.future = pool.submit(jobs.build, line, store.path, sorted(store.trust.uids), ticket=ticket)
+            tried = key in self._commons.suspects
+            job.future = pool.submit(jobs.build, line, store.path, sorted(store.trust.uids), True, tried, ticket=ticket)
         except (NbcacheError, OSError, RuntimeError) as error:
             self._finish(job, str(error), blame.of(error, blame.ENVIRONMENT))
             return False
@@ -190,6 +191,7 @@ class Building:
     def _give_up(self, job: Job) -> None:
         """Be done with a job: whoever asked sees it by the request, which is gone."""
         self._commons.jobs.pop(job.request.key, None)
+        self._commons.suspects.discard(job.request.key)
         for path in job.paths:
             self._commons.answers.answer(path)
         job.let_go()

@@ -44,6 +44,8 @@ class Commons:
     workers: int
     """Jobs at once."""
     jobs: Jobs
+    suspects: set[str]
+    """Keys of entries that programs crashed with: what is built for them is tried."""
     answers: Answers
     problems: Problems
     sparing: Sparing

@@ -69,7 +69,7 @@ class Housekeeping:
         counted = commons.catalogue.recount(time.monotonic() + BUDGET)
         commons.catalogue.fold_usage(time.monotonic() + BUDGET)
         self._approval.go_on(commons.store, BUDGET)
-        rebuilding.have_rebuilt(commons.store)
+        rebuilding.have_rebuilt(commons.store, commons.suspects.add)
         if counted:
             self._evict()
         if time.monotonic() - self._swept > SWEEP_SECONDS or not self._swept:

@@ -16,19 +16,30 @@ UNPUBLISHED: Final = "it was compiled and could not be published"
 """The reason when it is the store's fault: a disk that is full, say."""
 
 
-def build(line: str, root: str, trusted_uids: list[int], insist: bool = True) -> list[str] | None:
+def build(line: str, root: str, trusted_uids: list[int], insist: bool = True, tried: bool = False) -> list[str] | None:
     """Compile what a request (one line) asks for into the store *root*; return None if it is there now.
 
     Else what is to blame (:mod:`nbcache.daemon.blame`), and why not.
 
-    Without *insist*, whatever it is by now: from a newer source, under another toolchain.
+    Without *insist*, whatever it is by now: from a newer source, under another toolchain. What is to be *tried* is
+    called first, where arguments can be made up, and not handed in if its process dies of that.
     """
     from nbcache.glue.requests import requested
 
     trust = worker.rule(trusted_uids)
     store = Store(root, trust, writable=False)
     try:
-        key = requested.carry_out(requests.read(line.encode()), trust, store.holds, insist=insist)
+        request = requests.read(line.encode())
+        if tried:
+            worker.hold_back()
+        key = requested.carry_out(request, trust, store.holds, insist=insist)
+        if tried:
+            from nbcache.glue import canary
+
+            died = canary.crash(request)
+            if died is not None:
+                return [blame.FUNCTION, f"built again, it crashed as well ({died}), called with made-up arguments"]
+            worker.hand_in()
     except requested.EnvironmentRefusedError as error:
         return [blame.of(error, blame.ENVIRONMENT), str(error)]
     except (requested.RefusedError, requests.BadRequestError) as error:

@@ -16,6 +16,8 @@ from nbcache.protocol.requests import BadRequestError
 from nbcache.store import bounded, quarantine, usage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nbcache.store.directory import Store
     from nbcache.store.found import FoundEntry
 
@@ -56,13 +58,17 @@ def _approve(store: Store, key: str, since: float) -> None:
             quarantine.approve(found.path, found.digest)
 
 
-def have_rebuilt(store: Store) -> None:
-    """Remove what is quarantined, and ask for it again where it says how to: workers do the rest."""
+def have_rebuilt(store: Store, suspected: Callable[[str], None]) -> None:
+    """Remove what is quarantined, and ask for it again where it says how to: workers do the rest.
+
+    Each key is told first, so that what is built for it is tried before anybody gets it.
+    """
     for suspect in quarantine.read(store.path, store.trust).values():
         if not suspect.condemned:
             continue
         for found in list(store.find(suspect.key)):
             if found.digest == suspect.digest:
+                suspected(suspect.key)
                 asked = _ask(store, found)
                 if store.remove(found.path):
                     what = "a daemon builds it again" if asked else "the next program that needs it builds it"

@@ -68,7 +68,7 @@ class Service:
         state = _state_of(options.state, store.path)
         self._load_settings = load_settings
         self._commons = Commons(
-            settings, options, store, options.workers or os.cpu_count() or 1, Jobs(),
+            settings, options, store, options.workers or os.cpu_count() or 1, Jobs(), set(),
             Answers(meter), Problems(), Sparing(_log), SelfTests(), meter, Catalogue(state, store),
         )  # fmt: skip
         self._wake = threading.Event()

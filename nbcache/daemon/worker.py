@@ -96,9 +96,23 @@ def _process() -> tuple[int, int]:
 
 class _Current:
     link: Link | None = None
+    held: list[bytes] | None = None
+    """Entries that aren't handed in yet; None where each is handed in at once."""
 
 
 _current = _Current()
+
+
+def hold_back() -> None:
+    """Keep what is compiled from now on until :func:`hand_in`."""
+    _current.held = []
+
+
+def hand_in() -> None:
+    """Hand the daemon what was held back. Nothing is held back any more."""
+    held, _current.held = _current.held or [], None
+    for data in held:
+        _handed_in(data)
 
 
 def connect(end: channel.Channel) -> Link:
@@ -169,6 +183,26 @@ def rule(trusted_uids: list[int]) -> Trust:
     return (Trust if _current.link is None else Judged)(frozenset(trusted_uids))
 
 
+def _handed_in(data: bytes) -> Published:
+    if _current.link is None:
+        return _published(False, _GONE)
+    try:
+        fd = channel.sealed(data)
+        try:
+            said = _current.link.ask({"entry": True}, fd)
+        finally:
+            os.close(fd)
+        return _published(bool(said["ok"]), str(said["reason"]))
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        return _published(False, f"it can't be handed in: {error}")
+
+
+def _published(ok: bool, reason: str) -> Published:
+    from nbcache.store.publish import Published
+
+    return Published(ok=ok, reason=reason, path=None)
+
+
 class HandingStore(Store):
     """A store that this process reads, and that the daemon writes."""
 
@@ -182,19 +216,14 @@ class HandingStore(Store):
         keep: bool = True,  # noqa: ARG002
     ) -> Published:
         """Hand an entry to the daemon."""
-        from nbcache.store.publish import Published
-
-        if _current.link is None:
-            return Published(ok=False, reason=_GONE, path=None)
         try:
-            fd = channel.sealed(entry.encode(header, sections))
-            try:
-                said = _current.link.ask({"entry": True}, fd)
-            finally:
-                os.close(fd)
-            return Published(ok=bool(said["ok"]), reason=str(said["reason"]), path=None)
-        except (OSError, KeyError, EntryError, ValueError, TypeError) as error:
-            return Published(ok=False, reason=f"it can't be handed in: {error}", path=None)
+            data = entry.encode(header, sections)
+        except (EntryError, ValueError, TypeError) as error:
+            return _published(False, f"it can't be handed in: {error}")
+        if _current.held is not None:
+            _current.held.append(data)
+            return _published(True, "held back")
+        return _handed_in(data)
 
     def lease(self, key: str) -> Lease | None:
         """Hold nothing: the daemon holds it."""

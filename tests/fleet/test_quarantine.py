@@ -150,6 +150,30 @@ def test_a_daemon_builds_it_again_for_those_who_can_not(main, place):
     assert "built again" in doctor(store)
 
 
+ABORTING = (
+    "import ctypes\nfrom numba import njit\nabort = ctypes.CDLL(None).abort\nabort.argtypes, abort.restype = [], None\n"
+    "@njit\ndef f(x):\n    if x == 1:\n        abort()\n    return x + 41\n"
+)
+"""A function that dies of the argument 1, whoever compiled it."""
+
+
+def test_what_crashes_again_when_a_daemon_tries_it_is_not_handed_out(place):
+    store = place / "store"
+    (place / "lib.py").write_text(ABORTING)
+    (place / "main.py").write_text("import sys, lib\nprint(lib.f(int(sys.argv[1])))\n")
+    with daemons.daemon(store) as daemon:
+        assert proc.run([place / "main.py", "2"], store).stdout == "43\n"
+        for _ in range(2):
+            assert proc.run([place / "main.py", "1"], store, {"NBCACHE_READONLY": "1"}).status == -signal.SIGABRT
+        refused = (
+            "could not build lib:f (int64): built again, it crashed as well (SIGABRT), called with made-up arguments"
+        )
+        daemons.wait_for(lambda: refused in daemon.log, lambda: daemon.log)
+        assert not [path for path in (store / "v1/objects").glob("??/*.nbo") if said(path) == "lib:f"]
+        assert proc.run([place / "main.py", "2"], store).stdout == "43\n"
+        assert daemon.stop() == 0
+
+
 def test_what_a_process_used_well_is_proven_and_leaves_nothing(main, place):
     store = place / "store"
     assert fleet(main, store, 2) == 0

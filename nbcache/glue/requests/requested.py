@@ -215,6 +215,11 @@ def carry_out(request: Request, trust: Trust, is_built: Callable[[str], bool], *
     return key
 
 
+def compiled_for(request: Request) -> tuple[Any, tuple[Any, ...]]:
+    """What :func:`carry_out` compiled, and for which types of arguments.  Raises RefusedError."""
+    return _fetch(request, insist=True), _signature(request)[0]
+
+
 def _key(request: Request, public: Any, args: tuple[Any, ...], return_type: Any, *, insist: bool) -> str:
     maker = KeyMaker()
     maker.prepare()
