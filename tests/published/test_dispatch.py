@@ -1,0 +1,88 @@
+"""Which signature a call takes: what Numba's own dispatcher would choose, or a TypeError where it raises one."""
+
+import itertools
+
+import pytest
+from nbtest.published import accumulator
+from numba import types
+from numba.core.registry import cpu_target
+
+from nbcache.protocol.manifests import SCALARS
+from nbcache.published import argtypes
+
+SCALAR_TYPES = {name: getattr(types, "boolean" if name == "bool" else name) for name in SCALARS}
+
+PROGRAM = """
+import itertools, json, os
+import numpy as np
+from collections import namedtuple
+from numba import njit, types
+from numba.core.errors import NumbaError
+
+def echo(a, b):
+    return b, a
+
+def alone(a):
+    return a
+
+SETS = {sets}
+VALUES = [
+    True, 1, -1, 2**40, 1.5, 1e300, 2j, None, "text", b"bytes",
+    np.int8(3), np.uint8(200), np.int32(7), np.uint64(2**63), np.float32(0.5), np.float64(2.5), np.complex64(1j), np.bool_(False),
+    (1, 2.5), (1, 2), (1.5,), (1, (2, 3.5)), (), [1], {{1: 2}},
+    np.ones(3), np.ones(3, "f4"), np.ones((2, 2)), np.ones((2, 2), order="F"), np.ones(6)[::2], np.ones(3, ">f8"), np.ones((1, 3)),
+    np.arange(3), np.array(1.0), np.array(["a"]), np.ones(3).view(np.recarray), np.ones((2, 4))[:, ::2],
+    np.datetime64(3, "s"), np.datetime64(3, "ns"), np.timedelta64(3, "s"), object(),
+]
+locked = np.ones(3); locked.flags.writeable = False
+VALUES.append(locked)
+
+def call(function, args):
+    try:
+        found = function(*args)
+    except (TypeError, NumbaError, ValueError, OverflowError, NotImplementedError) as exc:
+        # Numba tells what it can't type by other classes than what it can't match.
+        return "refused" if not isinstance(exc, OverflowError) else "overflow"
+    return [str(type(x)) + (str(x.dtype) + str(x.flags.c_contiguous) if isinstance(x, np.ndarray) else repr(x)) for x in (found if isinstance(found, tuple) else (found,))]
+
+for n, (which, signatures) in enumerate(SETS):
+    function = njit(globals()[which])
+    for signature in signatures:
+        function.compile(signature)
+    function.disable_compile()
+    nbcache.publish(f"f{{n}}", function)
+    published = nbcache.load(f"f{{n}}")
+    calls = [(v,) for v in VALUES] if which == "alone" else list(itertools.product(VALUES[::2], VALUES[1::3]))
+    for args in calls:
+        theirs, ours = call(function, args), call(published, args)
+        if theirs != ours:
+            print(signatures, args, "Numba:", theirs, "published:", ours)
+"""
+SETS = [
+    ("alone", ["(i8,)"]),
+    ("alone", ["(f8,)", "(i8,)"]),
+    ("alone", ["(f4,)", "(c16,)"]),
+    ("alone", ["(u1,)", "(b1,)"]),
+    ("alone", ["(f8[:],)", "(f8[::1],)", "(f8[:,::1],)"]),
+    ("alone", ["(Array(float64, 1, 'A', readonly=True),)", "(f8[::1,:],)"]),
+    ("alone", ["(optional(f8),)"]),
+    ("alone", ["(unicode_type,)", "(none,)"]),
+    ("alone", ["(Tuple((i8, f8)),)", "(UniTuple(f8, 2),)"]),
+    ("alone", ["(NPDatetime('s'),)", "(NPTimedelta('s'),)"]),
+    ("echo", ["(i8, f8)", "(f8, i8)"]),
+    ("echo", ["(f8[:], f8)", "(f8, f8[:])", "(i8, i8)"]),
+    ("echo", ["(f8[:], optional(i8))", "(c16, none)"]),
+]
+
+
+def test_calls_are_answered_as_by_a_dispatcher_that_may_not_compile(tmp_path, way):
+    outcome = accumulator(tmp_path / "store", PROGRAM.format(sets=SETS), tmp_path, NBCACHE_LOG="ERROR")
+    assert outcome.stdout == ""
+
+
+@pytest.mark.parametrize("pair", list(itertools.product(SCALARS, SCALARS)), ids="-".join)
+def test_scalars_convert_as_numba_has_it(pair):
+    cpu_target.typing_context.refresh()
+    wanted = cpu_target.typing_context.can_convert(*(SCALAR_TYPES[name] for name in pair))
+    ranks = {"exact": argtypes.EXACT, "promote": argtypes.PROMOTE, "safe": argtypes.SAFE, "unsafe": argtypes.UNSAFE}
+    assert argtypes.conversion(*((name,) for name in pair)) == (None if wanted is None else ranks[wanted.name])
