@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from llvmlite import ir
+from numba.core import cgutils
 
 from nbcache.errors import ImageError
 from nbcache.published.runtime import NUMPY
@@ -132,8 +133,53 @@ class _Check:
         """End with the slow path: what it returns or raises is the result."""
         self.builder.branch(self.slow)
         self.builder.position_at_end(self.slow)
-        vectorcall = self._function("PyObject_Vectorcall", _POINTER, _POINTER, _POINTER, _I64, _POINTER)
-        self.builder.ret(self.builder.call(vectorcall, self.function.args))
+        callee, arguments, count, keywords = self.function.args
+        # PyObject_Vectorcall would take them as they are, but is no function of CPython 3.10's library.
+        packed = self._made("PyTuple_New", count)
+        with cgutils.for_range(self.builder, count) as loop:
+            value = self._item(arguments, loop.index)
+            self.builder.call(self._function("Py_IncRef", ir.VoidType(), _POINTER), [value])
+            put = self._function("PyTuple_SetItem", _I32, _POINTER, _I64, _POINTER)
+            self.builder.call(put, [packed, loop.index, value])
+        null = ir.Constant(_POINTER, None)
+        with self.builder.if_then(self.builder.icmp_unsigned("==", keywords, null)):
+            self._finish_with(callee, packed, null)
+        named = self._made("PyDict_New", otherwise=packed)
+        length = self.builder.call(self._function("PyTuple_Size", _I64, _POINTER), [keywords])
+        with cgutils.for_range(self.builder, length) as loop:
+            name_at = self._function("PyTuple_GetItem", _POINTER, _POINTER, _I64)
+            name = self.builder.call(name_at, [keywords, loop.index])
+            value = self._item(arguments, self.builder.add(count, loop.index))
+            put = self._function("PyDict_SetItem", _I32, _POINTER, _POINTER, _POINTER)
+            failed = self.builder.icmp_signed("<", self.builder.call(put, [named, name, value]), ir.Constant(_I32, 0))
+            with self.builder.if_then(failed, likely=False):
+                self._release(named, packed)
+                self.builder.ret(null)
+        self._finish_with(callee, packed, named, named)
+
+    def _finish_with(self, callee: ir.Value, packed: ir.Value, named: ir.Value, *owned: ir.Value) -> None:
+        call = self._function("PyObject_Call", _POINTER, _POINTER, _POINTER, _POINTER)
+        result = self.builder.call(call, [callee, packed, named])
+        self._release(packed, *owned)
+        self.builder.ret(result)
+
+    def _made(self, maker: str, *arguments: ir.Value, otherwise: ir.Value | None = None) -> ir.Value:
+        """A new object, or a return with the error that is set, once what is held ``otherwise`` is released."""
+        made = self.builder.call(self._function(maker, _POINTER, *(each.type for each in arguments)), arguments)
+        null = ir.Constant(_POINTER, None)
+        with self.builder.if_then(self.builder.icmp_unsigned("==", made, null), likely=False):
+            if otherwise is not None:
+                self._release(otherwise)
+            self.builder.ret(null)
+        return made
+
+    def _item(self, array: ir.Value, index: ir.Value) -> ir.Value:
+        slots = self.builder.bitcast(array, _POINTER.as_pointer())
+        return self.builder.load(self.builder.gep(slots, [index], source_etype=_POINTER), typ=_POINTER)
+
+    def _release(self, *objects: ir.Value) -> None:
+        for each in objects:
+            self.builder.call(self._function("Py_DecRef", ir.VoidType(), _POINTER), [each])
 
     def require(self, condition: ir.Value, otherwise: ir.Block | None = None) -> None:
         """Go on only if ``condition`` holds, otherwise with the next overload."""
@@ -189,7 +235,6 @@ class _Check:
     def _call(self, overload: Overload, arguments: Sequence[ir.Value]) -> None:
         """Call the wrapper with a tuple of the arguments; it looks at no object that stands for one left out."""
         pack = self._function("PyTuple_Pack", _POINTER, _I64, variadic=True)
-        release = self._function("Py_DecRef", ir.VoidType(), _POINTER)
         wrapper = self._function(overload.entry, _POINTER, _POINTER, _POINTER, _POINTER)
         nothing = self._object("_Py_NoneStruct")
         places = [*arguments, *[nothing] * (len(overload.parameters) - len(arguments))]
@@ -198,7 +243,7 @@ class _Check:
         with self.builder.if_then(self.builder.icmp_unsigned("==", packed, null), likely=False):
             self.builder.ret(null)
         result = self.builder.call(wrapper, [null, packed, null])
-        self.builder.call(release, [packed])
+        self._release(packed)
         self.builder.ret(result)
 
     def _load(self, pointer: ir.Value, offset: int, of: ir.Type) -> ir.Value:
