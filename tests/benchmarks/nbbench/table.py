@@ -35,7 +35,8 @@ def machine() -> str:
     )
 
 
-def _cell(values: list[float]) -> str:
+def cell(values: list[float]) -> str:
+    """Return a median with the least and the greatest value."""
     if not values:
         return "-"
     digits = 3 if statistics.median(values) < 1 else 2 if statistics.median(values) < 100 else 0
@@ -55,7 +56,7 @@ def rows(samples: Samples) -> list[str]:
     """Return a line per row of ``samples``."""
     lines = []
     for name, by_side in samples.items():
-        cells = " ".join(f"{_cell(by_side.get(side, [])):>26}" for side in SIDES)
+        cells = " ".join(f"{cell(by_side.get(side, [])):>26}" for side in SIDES)
         own, plain = (_ratio(by_side.get(side, []), by_side.get(NBCACHE, [])) for side in (OWN, PLAIN))
         lines.append(f"{name:52} {cells}  {own:>11}  {plain:>13}")
     return lines

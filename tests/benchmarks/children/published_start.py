@@ -1,0 +1,24 @@
+"""From the start of a process to the first result of a function of an array."""
+
+import json
+import sys
+import time
+
+import numpy as np
+
+started = time.perf_counter()
+values = np.arange(1000.0)
+way = sys.argv[1]
+if way == "published":
+    import nbcache
+
+    result = nbcache.load("scaled")(values, 2.0)
+elif way == "numba":
+    from published_source import scaled
+
+    result = scaled(values, 2.0)
+else:
+    result = np.sqrt(values * 2.0 + 1.0)
+taken = time.perf_counter() - started
+assert result[4] == 3.0
+print(json.dumps({"after NumPy ms": taken * 1e3, "CPU ms": time.process_time() * 1e3}))
