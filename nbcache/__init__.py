@@ -25,14 +25,13 @@ def enable(dir: str | os.PathLike[str]) -> None:  # noqa: A002 - the setting's o
     cached. Never raises for a directory that can't be used: that is logged, and Numba works as without nbcache.
     """
     import os
-    from dataclasses import replace
 
     from nbcache import config
     from nbcache.client import hook
 
     settings = config.load()
     sources = {**settings.sources, "dir": "nbcache.enable()"}
-    hook.arm(replace(settings, dir=os.path.abspath(os.fspath(dir)), sources=sources))
+    hook.arm(settings._replace(dir=os.path.abspath(os.fspath(dir)), sources=sources))
 
 
 def disable() -> None:

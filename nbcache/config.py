@@ -26,16 +26,11 @@ Values
 - umask: octal digits, in a file as text, such as ``"022"``
 """
 
-from __future__ import annotations
-
 import os
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Literal, NamedTuple
 
 import _nbcache
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 PREFIX: Final = "NBCACHE_"
 SYSTEM_FILE: Final = "/etc/nbcache/nbcache.toml"
@@ -51,8 +46,7 @@ _LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 OnMiss = Literal["auto", "wait", "compile"]
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """All settings of one process. Made by :func:`load`; the defaults are those of an empty environment."""
 
     dir: str | None = None
@@ -75,12 +69,12 @@ class Settings:
     """What others may not do with the files of the store. None: the process's own umask says so."""
     record: str | None = None
     """A warm list to append to, absolute."""
-    count: str | None = None
+    count: str | None = None  # type: ignore[assignment]  # not the method that tuples have
     """The directory to record every compilation in, absolute; see `nbcache.tally`. Works with `dir` unset."""
     log: str = "WARNING"
     log_file: str | None = None
     """Absolute."""
-    sources: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = {}
     """Setting to ``"default"``, ``"environment NBCACHE_X"`` or ``"file /path"``."""
     problems: tuple[str, ...] = ()
     """One line for each value that couldn't be read."""
@@ -377,5 +371,5 @@ _READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
     "log": (_level, "debug, info, warning, error or critical"),
     "log_file": (_path, _A_PATH),
 }
-NAMES: Final = tuple(f.name for f in fields(Settings) if f.name in _READERS)
+NAMES: Final = tuple(name for name in Settings._fields if name in _READERS)
 """The settings, in the order of :class:`Settings`."""

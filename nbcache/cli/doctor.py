@@ -16,7 +16,7 @@ import site
 import subprocess
 import sys
 import sysconfig
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import nbcache
@@ -168,7 +168,7 @@ def check_store(settings: Settings) -> Iterator[Finding]:
     if not os.path.lexists(path):
         yield _check_parent(path, Trust(settings.trusted_uids))
         return
-    store = Store.open(replace(settings, readonly=True))
+    store = Store.open(settings._replace(readonly=True))
     if isinstance(store, Refusal):
         advice = f"it must be a directory of yours or of a trusted uid that nobody else can write: chmod go-w {path}"
         yield Finding(WRONG, "trust", store.reason, advice)

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Mapping
 
-    from nbcache.store import FoundEntry, Header, Store
+    from nbcache.store import Store
+    from nbcache.store.entry import Header
+    from nbcache.store.found import FoundEntry
     from nbcache.store.listing import EntryInfo
     from nbcache.store.publication import Publication
 

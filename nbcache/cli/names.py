@@ -7,7 +7,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import nbcache
@@ -164,7 +163,7 @@ def fetch(args: argparse.Namespace) -> int:
     if not args.to or os.path.realpath(path) == source.path:
         raise UsageError(f"--to: not another store than {source.path}: {args.to!r}")
     settings = settings_of(args)
-    target = Store.open(replace(settings, dir=path, readonly=False))
+    target = Store.open(settings._replace(dir=path, readonly=False))
     if isinstance(target, Refusal):
         raise CommandError(target.reason)
     for name in args.name:

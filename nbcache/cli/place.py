@@ -6,7 +6,6 @@ The last is where ``nbcache run`` puts a store when nobody says otherwise, so th
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nbcache import config
@@ -33,7 +32,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         directory, source = default, f"{DEFAULT} exists"
     else:
         return settings
-    return replace(settings, dir=directory, sources={**settings.sources, "dir": source})
+    return settings._replace(dir=directory, sources={**settings.sources, "dir": source})
 
 
 def directory_of(settings: Settings) -> str:
@@ -56,7 +55,7 @@ def open_store(args: argparse.Namespace, *, write: bool = False) -> Store:
     directory = directory_of(settings)
     if write and settings.readonly:
         raise CommandError(f"{directory}: NBCACHE_READONLY is set")
-    store = Store.open(settings if write else replace(settings, readonly=True))
+    store = Store.open(settings if write else settings._replace(readonly=True))
     if isinstance(store, Refusal):
         raise CommandError(store.reason)
     if write and not store.writable:

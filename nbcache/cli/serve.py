@@ -6,7 +6,7 @@ import contextlib
 import logging
 import os
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from nbcache import config
@@ -122,10 +122,10 @@ def serve(args: argparse.Namespace) -> int:
         settings = settings_of(args)
         # A service is expected to say what it does.
         said = settings.sources.get("log", config.DEFAULT) != config.DEFAULT
-        return replace(settings, readonly=False, recache=False, log=settings.log if said else "INFO")
+        return settings._replace(readonly=False, recache=False, log=settings.log if said else "INFO")
 
     settings = read_settings()
-    logs.configure(replace(settings, sources={**settings.sources, "log": "serve"}))
+    logs.configure(settings._replace(sources={**settings.sources, "log": "serve"}))
     for problem in settings.problems:
         logging.getLogger("nbcache").warning("%s", problem)
     given = config.inherited(("STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from nbcache.cli.place import settings_of
@@ -45,13 +44,12 @@ def show_config(args: argparse.Namespace) -> int:
 def values_of(settings: Settings) -> list[tuple[str, Any, str]]:
     """Return (name, value as JSON has it, source) of each setting, in the order of their declaration."""
     rows = []
-    for field in fields(settings):
-        if field.name not in ("sources", "problems"):
-            value = getattr(settings, field.name)
+    for name, value in settings._asdict().items():
+        if name not in ("sources", "problems"):
             plain = sorted(value) if isinstance(value, frozenset) else value
-            if field.name == "umask" and value is not None:
+            if name == "umask" and value is not None:
                 plain = f"{value:03o}"  # as it is written
-            rows.append((field.name, plain, settings.sources.get(field.name, "default")))
+            rows.append((name, plain, settings.sources.get(name, "default")))
     return rows
 
 

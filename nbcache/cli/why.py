@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable
 
-    from nbcache.store import Header, Store
+    from nbcache.store import Store
+    from nbcache.store.entry import Header
 
 SAME_KEY = (
     "the same key, for another state of what only shows while compiling (see the guard of each in `nbcache show`)"

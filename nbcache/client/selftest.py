@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import config
@@ -98,8 +98,8 @@ def _test(root: str, deadline: float) -> None:
     if not os.path.isdir(f"{root}/{layout.OBJECTS}") and (os.path.isdir(root) or not os.path.lexists(root)):
         _tell(Problem(f"no cache in {root} yet", f"start a daemon: nbcache serve --dir {root}"))
         return
-    settings = replace(
-        config.load(), dir=root, disable=False, recache=False, readonly=True, on_miss="wait", record=None, count=None,
+    settings = config.load()._replace(
+        dir=root, disable=False, recache=False, readonly=True, on_miss="wait", record=None, count=None,
         log="CRITICAL", log_file=None, sources={},
     )  # fmt: skip
     store = Store.open(settings)
@@ -114,7 +114,7 @@ def _test(root: str, deadline: float) -> None:
     _say(stage="importing Numba")
     # Whoever waits in vain compiles for itself then; that takes a while too, and is of no use here.
     patience = max(0.1, deadline - time.monotonic())
-    attempt = _Attempt(replace(settings, wait_seconds=patience, wait_budget=patience))
+    attempt = _Attempt(settings._replace(wait_seconds=patience, wait_budget=patience))
     attempt.thread.start()
     attempt.thread.join(max(0.1, deadline - time.monotonic()))
     # Told first: what hangs may hang whoever cleans up.
@@ -223,7 +223,7 @@ def _clean(settings: Settings, attempt: _Attempt) -> None:
             from nbcache.client import activation
 
             activation.forget()
-        store = Store.open(replace(settings, readonly=False))
+        store = Store.open(settings._replace(readonly=False))
         if isinstance(store, Refusal):
             return
         for path in _asked(store):

@@ -15,7 +15,6 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -82,7 +81,7 @@ class Service:
     @property
     def settings(self) -> Settings:
         """Those that hold, with the directory of the store that is served."""
-        return replace(self._commons.settings, dir=self._commons.store.path)
+        return self._commons.settings._replace(dir=self._commons.store.path)
 
     @property
     def meter(self) -> Meter:
@@ -200,7 +199,7 @@ class Service:
             # Nobody but an operator knows whether it will be mounted again.
             return f"{root} is missing, and so is {parent}: nothing is served until {parent} exists"
         try:
-            self._commons.store = _open(replace(self._commons.settings, dir=root))
+            self._commons.store = _open(self._commons.settings._replace(dir=root))
             tree.make_tree(root, whole=True)
         except StoreRefusedError as error:
             return f"nothing is served until this is corrected: {error}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -77,7 +77,7 @@ class Looker:
         # The store's own words would be about how it is opened here.
         if not os.path.lexists(root) or (os.path.isdir(root) and not os.path.isdir(f"{root}/{layout.OBJECTS}")):
             return Look(root, f"no cache in {root}", time.time())
-        store = Store.open(replace(settings, readonly=True))
+        store = Store.open(settings._replace(readonly=True))
         if isinstance(store, Refusal):
             return Look(root, store.reason, time.time())
         if self._ledger is None or self._root != store.path:

@@ -13,15 +13,12 @@ bytes that whoever opens it fills with addresses. All offsets are from where the
     sealed  = [offset, bytes]         ; read-only but while slots are filled; may be [0, 0]
 """
 
-from __future__ import annotations
-
-import re
 from typing import Final, NamedTuple
 
 from nbcache.errors import ImageError
 
-_DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_ANCHOR: Final = re.compile(r"nbcache_image_[0-9a-f]{32}", re.ASCII)
+ANCHOR: Final = "nbcache_image_"
+"""What every anchor begins with; 32 hex digits follow."""
 ADDRESS_SIZE: Final = 8
 
 
@@ -50,7 +47,7 @@ def parse(said: object) -> ImageFacts:
     size, anchor, symbols = said["size"], said["anchor"], said["symbols"]
     if not (_is_count(size) and isinstance(symbols, dict) and isinstance(said["slots"], list)):
         raise ImageError("the manifest's part on its image is damaged: its size, slots or symbols are none")
-    if not (_matches(_DIGEST, said["digest"]) and _matches(_ANCHOR, anchor) and anchor in symbols):
+    if not (_is_hex(said["digest"], 64) and _is_anchor(anchor) and anchor in symbols):
         raise ImageError("the manifest's part on its image is damaged: its digest or anchor is none")
     slots = tuple(map(tuple, said["slots"])) if all(map(_is_slot, said["slots"])) else None
     if slots is None or not all(map(_is_count, symbols.values())):
@@ -61,8 +58,12 @@ def parse(said: object) -> ImageFacts:
     return ImageFacts(said["digest"], size, anchor, slots, (sealed[0], sealed[1]), symbols)
 
 
-def _matches(pattern: re.Pattern[str], text: object) -> bool:
-    return isinstance(text, str) and pattern.fullmatch(text) is not None
+def _is_hex(text: object, digits: int) -> bool:
+    return isinstance(text, str) and len(text) == digits and not text.strip("0123456789abcdef")
+
+
+def _is_anchor(name: object) -> bool:
+    return isinstance(name, str) and name.startswith(ANCHOR) and _is_hex(name[len(ANCHOR) :], 32)
 
 
 def _is_count(value: object) -> bool:

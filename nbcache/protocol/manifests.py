@@ -26,8 +26,6 @@ Constants
 ``{"json": …}`` for what JSON can express, ``{"dtype": DTYPE}``, or ``{"pickle": base64}``.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple

@@ -5,13 +5,11 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.published import callbacks, ufuncs
-from nbcache.published.dispatch import Dispatcher
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nbcache.protocol.manifests import Function
+    from nbcache.published.dispatch import Dispatcher
 
 _VARARGS_KEYWORDS: Final = 0x1 | 0x2
 """METH_VARARGS | METH_KEYWORDS, Include/methodobject.h: how Numba's wrappers want to be called."""
@@ -38,7 +36,16 @@ _new_function.restype, _new_function.argtypes = ctypes.py_object, [ctypes.c_void
 
 def make(function: Function, address_of: Callable[[str], int]) -> Any:
     """What is to be called for a function of a manifest, whose symbols lie where ``address_of`` says."""
-    return _MAKERS[function.what](function, address_of)
+    # Imported here: most processes need one kind, and no dispatcher.
+    if function.what == "njit":
+        return _checked(function, address_of)
+    if function.what == "cfunc":
+        from nbcache.published import callbacks
+
+        return callbacks.make(function, address_of)
+    from nbcache.published import ufuncs
+
+    return ufuncs.make(function, address_of)
 
 
 def builtin(
@@ -91,8 +98,7 @@ def _checked(function: Function, address_of: Callable[[str], int]) -> Any:
 
 
 def _dispatcher(function: Function, address_of: Callable[[str], int]) -> Dispatcher:
+    from nbcache.published.dispatch import Dispatcher
+
     calls = [builtin(function.name, address_of(signature.symbol)) for signature in function.signatures]
     return Dispatcher(function, calls)
-
-
-_MAKERS: Final = {"njit": _checked, "ufunc": ufuncs.make, "gufunc": ufuncs.make, "cfunc": callbacks.make}

@@ -6,7 +6,6 @@ places behind the object's head, as numba/_dynfunc.c lays them out. A class of t
 
 from __future__ import annotations
 
-import base64
 import ctypes
 from typing import TYPE_CHECKING, Any, Final
 
@@ -61,6 +60,8 @@ def constant(data: manifests.Constant) -> Any:
     if "dtype" in data:
         return dtype(data["dtype"])
     if "pickle" in data:
+        import base64
+
         return unpickling.loads(base64.b64decode(data["pickle"]))
     return data["json"]
 

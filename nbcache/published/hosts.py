@@ -9,7 +9,6 @@ import ctypes
 import functools
 import os
 import sys
-import sysconfig
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -27,8 +26,7 @@ _API_SLOTS: Final = 212
 @functools.cache
 def python() -> str:
     """The interpreter's cache tag and its ABI flags."""
-    flags = sysconfig.get_config_var("ABIFLAGS") or getattr(sys, "abiflags", "")
-    return f"{sys.implementation.cache_tag}{flags}"
+    return f"{sys.implementation.cache_tag}{sys.abiflags}"
 
 
 @functools.cache

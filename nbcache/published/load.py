@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import os
-import threading
+from _thread import RLock
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -24,7 +24,6 @@ from nbcache.errors import ManifestError, NbcacheError, PublicationError, StoreR
 from nbcache.protocol import manifests
 from nbcache.published import callables, hosts
 from nbcache.published.machine_code import MachineCode
-from nbcache.published.named import named
 from nbcache.published.runtime import HELPERS
 from nbcache.store.directory import Refusal, Store
 
@@ -41,7 +40,7 @@ class _Process:
     """What this process has opened and loaded."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = RLock()
         self._code: dict[tuple[str, str], MachineCode] = {}
         self.stores: dict[str, Store] = {}
 
@@ -56,7 +55,7 @@ class _Process:
 
 _process: Final = _Process()
 # A child that was forked while another thread was loading has nobody to wait for.
-os.register_at_fork(after_in_child=lambda: setattr(_process, "lock", threading.RLock()))
+os.register_at_fork(after_in_child=lambda: setattr(_process, "lock", RLock()))
 
 
 def load(
@@ -147,6 +146,8 @@ def _import(manifest: Manifest, function: Function) -> Any:
         raise PublicationError(
             manifest.name, f"{function.name} is no attribute of a module: Numba can't be used instead"
         )
+    from nbcache.published.named import named
+
     try:
         return named(function.source)
     except (ImportError, AttributeError) as exc:

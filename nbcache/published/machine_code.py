@@ -8,7 +8,6 @@ where it can't be mapped, the entries are there as well.
 from __future__ import annotations
 
 import ctypes
-import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
 from nbcache.errors import ImageError, PublicationError
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from nbcache.protocol.manifests import Checks, Code, Manifest
     from nbcache.published.engine import Engine
     from nbcache.store.directory import Store
-
-_log = logging.getLogger("nbcache")
 
 
 class Files(Protocol):
@@ -70,7 +67,11 @@ class MachineCode:
             except ImageError as error:
                 if store is None:
                     raise
-                _log.info("%s is loaded with LLVM instead of its image: %s", manifest.name, error)
+                import logging
+
+                logging.getLogger("nbcache").info(
+                    "%s is loaded with LLVM instead of its image: %s", manifest.name, error
+                )
         if store is None:
             raise ImageError("there is no image of it")
         return self._load_entries(manifest, store)

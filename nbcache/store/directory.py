@@ -22,9 +22,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.passing import let_pass, suppressed
 from nbcache.store import atomic, layout, tree
-from nbcache.store.entry import DAMAGED, UNREADABLE, examine_open
-from nbcache.store.found import FoundEntry, Later
-from nbcache.store.reasons import OTHER_KEY, UNTRUSTED
 from nbcache.trust import OPEN_FLAGS, Trust
 
 if TYPE_CHECKING:
@@ -33,6 +30,7 @@ if TYPE_CHECKING:
     from nbcache.config import Settings
     from nbcache.store.entry import Header, ParsedEntry
     from nbcache.store.evict import Plan
+    from nbcache.store.found import FoundEntry
     from nbcache.store.listing import EntryInfo
     from nbcache.store.locks import Lease, Leases
     from nbcache.store.names import Names
@@ -111,6 +109,11 @@ class Store:
         """
         if not layout.is_key(key):
             return
+        # Imported here, as in what this calls: a process may need published names and no entry.
+        from nbcache.store.entry import UNREADABLE
+        from nbcache.store.found import FoundEntry, Later
+        from nbcache.store.reasons import UNTRUSTED
+
         stem = f"{self._stem}{key[:2]}/{key[2:]}"
         for suffix in layout.SUFFIXES:
             path = stem + suffix
@@ -320,6 +323,9 @@ class Store:
             self.write_usage({"processes": 0, "evicted": count, "evicted_bytes": size, "end": time.time()})
 
     def _check(self, fd: int, status: os.stat_result, key: str) -> ParsedEntry | str:
+        from nbcache.store.entry import UNREADABLE, examine_open
+        from nbcache.store.reasons import OTHER_KEY, UNTRUSTED
+
         try:
             if not self.trust.allows(status, fd) or not self._trusts_shard(key[:2]):
                 return UNTRUSTED
@@ -358,6 +364,9 @@ class Store:
             raise PermissionError(errno.EACCES, f"it {problem}")
 
     def _verify(self, path: str, key: str) -> str | None:
+        from nbcache.store.entry import DAMAGED, UNREADABLE
+        from nbcache.store.reasons import UNTRUSTED
+
         try:
             fd = os.open(path, OPEN_FLAGS)
         except OSError as error:

@@ -39,13 +39,13 @@ from __future__ import annotations
 import json
 import os
 import stat
-from hashlib import blake2b
 from struct import Struct
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.errors import EntryError
 from nbcache.passing import let_pass
+from nbcache.store.content import blake2b
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

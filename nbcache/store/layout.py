@@ -18,7 +18,6 @@ A key is checked once, here, where it becomes part of a path: what passed can't 
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from nbcache.errors import BadKeyError
@@ -54,14 +53,13 @@ TEMPORARY: Final = ".tmp"
 SHARD: Final = 2
 """Digits of a key that name its directory: 256 of them, so that none grows unwieldy on a network filesystem."""
 
-_KEY: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_SHARD: Final = re.compile(r"[0-9a-f]{2}", re.ASCII)
-_FILE: Final = re.compile(rf"([0-9a-f]{{62}})(?:\.([1-{MAX_SLOTS - 1}]))?\.nbo", re.ASCII)
+KEY_SIZE: Final = 64
+_DIGITS: Final = "0123456789abcdef"
 
 
 def is_key(name: object) -> bool:
     """Whether ``name`` is a key: 64 lowercase hexadecimal digits."""
-    return isinstance(name, str) and _KEY.fullmatch(name) is not None
+    return isinstance(name, str) and len(name) == KEY_SIZE and not name.strip(_DIGITS)
 
 
 def check_key(name: str) -> str:
@@ -73,7 +71,7 @@ def check_key(name: str) -> str:
 
 def is_shard(name: str) -> bool:
     """Whether ``name`` is that of a directory of entries."""
-    return _SHARD.fullmatch(name) is not None
+    return len(name) == SHARD and not name.strip(_DIGITS)
 
 
 def stem(root: str, key: str) -> str:
@@ -88,7 +86,7 @@ def slot_path(root: str, key: str, slot: int = 0) -> str:
 
 def read_name(shard: str, name: str) -> tuple[str, int] | None:
     """Return the key and slot that a file name in a shard stands for; None for a name that isn't an entry's."""
-    match = _FILE.fullmatch(name)
-    if match is None or not is_shard(shard):
+    key, suffix = shard + name[: KEY_SIZE - SHARD], name[KEY_SIZE - SHARD :]
+    if not is_shard(shard) or not is_key(key) or suffix not in SUFFIXES:
         return None
-    return shard + match[1], int(match[2] or 0)
+    return key, SUFFIXES.index(suffix)

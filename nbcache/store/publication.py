@@ -24,13 +24,11 @@ What is guaranteed
 The digest notices damage. It is no proof of origin: see :mod:`nbcache.trust`.
 """
 
-from __future__ import annotations
-
 import json
 import re
-from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
+from nbcache.store.content import blake2b
 from nbcache.store.layout import is_key
 
 FORMAT_VERSION: Final = 1
@@ -39,8 +37,10 @@ MAX_SIZE: Final = 16 << 20
 DAMAGED: Final = "is damaged"
 OTHER_VERSION: Final = "is of another version of nbcache"
 
-_FIRST: Final = re.compile(rb'\{"nbcache-name":([0-9]{1,9}),"digest":"([0-9a-f]{32})",\n')
-_ANY_VERSION: Final = re.compile(rb'\{"nbcache-name":([0-9]{1,9}),')
+_FIRST: Final = b'{"nbcache-name":%d,"digest":"' % FORMAT_VERSION
+_FIRST_END: Final = b'",\n'
+_DIGEST_SIZE: Final = 32
+_ANY_VERSION: Final = rb'\{"nbcache-name":([0-9]{1,9}),'
 _MANIFEST: Final = b'"manifest":'
 _END: Final = b"}\n"
 
@@ -82,11 +82,10 @@ def encode(published: Publication) -> bytes:
 
 def decode(data: bytes) -> Publication | str:
     """Return what a file says, or :data:`DAMAGED` or :data:`OTHER_VERSION`. Never raises."""
-    first = _FIRST.match(data)
-    if first is None or int(first[1]) != FORMAT_VERSION:
+    digest, rest = _first_line(data)
+    if digest is None:
         return _stranger(data)
-    rest = data[first.end() :]
-    if _digest(rest).encode() != first[2]:
+    if _digest(rest).encode() != digest:
         return DAMAGED
     line, _, last = rest.partition(b",\n")
     if not (last.startswith(_MANIFEST) and last.endswith(_END)):
@@ -94,7 +93,7 @@ def decode(data: bytes) -> Publication | str:
     about = _about(line)
     if about is None:
         return DAMAGED
-    return Publication(**about, manifest=last[len(_MANIFEST) : -len(_END)], digest=first[2].decode())
+    return Publication(**about, manifest=last[len(_MANIFEST) : -len(_END)], digest=digest.decode())
 
 
 def references(beginning: bytes) -> tuple[tuple[str, ...], tuple[str, ...]] | str | None:
@@ -103,18 +102,27 @@ def references(beginning: bytes) -> tuple[tuple[str, ...], tuple[str, ...]] | st
 
     A file that doesn't say is :data:`DAMAGED` or of :data:`OTHER_VERSION`; None says that more of it is needed.
     """
-    first = _FIRST.match(beginning)
-    if first is None or int(first[1]) != FORMAT_VERSION:
+    digest, rest = _first_line(beginning)
+    if digest is None:
         return _stranger(beginning)
-    line, end, _ = beginning[first.end() :].partition(b",\n")
+    line, end, _ = rest.partition(b",\n")
     if not end:
         return None
     about = _about(line)
     return DAMAGED if about is None else (about["entries"], about["files"])
 
 
+def _first_line(data: bytes) -> tuple[bytes | None, bytes]:
+    """Return the digest that the first line has, and what follows; None for a line that isn't of this version."""
+    start = len(_FIRST)
+    digest, rest = data[start : start + _DIGEST_SIZE], data[start + _DIGEST_SIZE :]
+    if not (data.startswith(_FIRST) and rest.startswith(_FIRST_END)) or digest.strip(b"0123456789abcdef"):
+        return None, b""
+    return digest, rest[len(_FIRST_END) :]
+
+
 def _stranger(data: bytes) -> str:
-    version = _ANY_VERSION.match(data)
+    version = re.match(_ANY_VERSION, data)
     return DAMAGED if version is None or int(version[1]) == FORMAT_VERSION else OTHER_VERSION
 
 

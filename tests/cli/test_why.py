@@ -1,7 +1,7 @@
 """`why` names the component that changed, comparing with the nearest older entry."""
 
 from nbcache.cli.why import Built, compare, matches
-from nbcache.store import Header
+from nbcache.store.entry import Header
 
 BASE = [("toolchain/numba", "0.68.1"), ("options/fastmath", "False"), ("global pkg.mod:f: pkg.cfg.K", "3")]
 

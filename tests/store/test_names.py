@@ -1,6 +1,7 @@
 """Published names: grammar, versions, near names, trust, damage; pins against eviction, and files by digest."""
 
 import os
+import re
 import stat
 import threading
 from pathlib import Path
@@ -16,6 +17,9 @@ from nbcache.store import layout, names, pins, publication
 
 STRANGER = 54321
 MANIFEST = b'{"what":"njit"}'
+
+# What a name is; `check_name` says it by hand.
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_][A-Za-z0-9_-]*)*", re.ASCII)
 
 
 @pytest.fixture
@@ -67,7 +71,7 @@ def test_names_that_differ_in_capitals_are_two_names_where_files_do_not(store, n
 
 
 @given(
-    st.from_regex(names._NAME, fullmatch=True).filter(lambda name: len(name) <= names.MAX_NAME),
+    st.from_regex(NAME, fullmatch=True).filter(lambda name: len(name) <= names.MAX_NAME),
     st.none() | st.integers(1, 10**8),
 )
 def test_a_name_comes_back_from_its_file_name(name, version):
@@ -80,6 +84,15 @@ def test_a_name_comes_back_from_its_file_name(name, version):
 def test_other_files_are_no_names(text):
     found = names.read_file_name(text)
     assert found is None or names.file_name(*found) == text
+
+
+@given(st.text("aB0_-.!/~é²", max_size=8) | st.text(max_size=8))
+def test_what_is_no_name_is_refused(text):
+    if NAME.fullmatch(text):
+        assert names.check_name(text) == text
+    else:
+        with pytest.raises(BadNameError):
+            names.check_name(text)
 
 
 def test_a_name_that_is_not_there_says_which_are_near(named):

@@ -5,7 +5,8 @@ import os
 import stat
 
 from nbcache.config import Settings
-from nbcache.store import Header, Store
+from nbcache.store import Store
+from nbcache.store.entry import Header
 
 SECTIONS = {"meta": b"m" * 100, "object": b"\x7fELF" * 500, "components": b"{}" * 50, "bitcode": b"BC\xc0\xde" * 100}
 

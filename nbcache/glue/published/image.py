@@ -25,7 +25,7 @@ from numba.core.registry import cpu_target
 
 from nbcache.errors import ImageError
 from nbcache.glue.published import shared_object
-from nbcache.protocol.images import ImageFacts
+from nbcache.protocol.images import ANCHOR, ImageFacts
 from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def build(bitcodes: Sequence[bytes], checks: Sequence[str], keep: Collection[str
     ``keep`` are the symbols whose offsets its facts must have. Raises ImageError if there is no linker, or if it fails.
     """
     module = linked(bitcodes, checks)
-    anchor = f"nbcache_image_{blake2b(module.as_bitcode(), digest_size=16).hexdigest()}"
+    anchor = f"{ANCHOR}{blake2b(module.as_bitcode(), digest_size=16).hexdigest()}"
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and value.linkage not in _OWN:
             value.visibility = "hidden"

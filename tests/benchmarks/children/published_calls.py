@@ -4,9 +4,10 @@ import json
 import statistics
 import timeit
 
-import nbcache
 import numpy as np
 import published_source as source
+
+import nbcache
 
 small = np.arange(8.0)
 ARGUMENTS = {"added": (1.5, 2.5), "total": (small,), "scaled": (small, 2.0)}

@@ -4,8 +4,9 @@ import json
 import sys
 
 import many
-import nbcache
 import published_source as source
+
+import nbcache
 
 for name, signature in source.SIGNATURES.items():
     nbcache.publish(name, getattr(source, name), [signature])
