@@ -100,11 +100,12 @@ class Code(NamedTuple):
     environments: tuple[Environment, ...]
 
 
-class Checks(NamedTuple):
-    """The type checks of all functions: an object file, to be loaded after the codes that they call."""
+class ObjectFile(NamedTuple):
+    """An object file for LLVM that was made at publishing, among the files."""
 
     digest: str
     externals: tuple[str, ...]
+    """Symbols that it expects from elsewhere, but for those that the codes define."""
 
 
 class Ufunc(NamedTuple):
@@ -165,7 +166,10 @@ class Manifest(NamedTuple):
     host: Host
     extensions: tuple[Extension, ...]
     codes: tuple[Code, ...]
-    checks: Checks | None
+    memo: ObjectFile | None
+    """What remembers unpickled objects (`nbcache.published.runtime`, ``MEMO``): loaded before the codes, once."""
+    checks: ObjectFile | None
+    """The type checks of all functions: loaded after the codes that they call."""
     image: ImageFacts | None
     """What has all of this code and the checks in it as well."""
     tokens: Mapping[str, tuple[str, str, int]]
@@ -388,6 +392,7 @@ _HOST: Final = _record(
 )
 _EXTENSION: Final = _record(Extension, module=_text, digest=_DIGEST, size=_natural)
 _ARRAY: Final = _record(Array, digest=_DIGEST, what=_choice("data", "object"))
+_OBJECT_FILE: Final = _record(ObjectFile, digest=_DIGEST, externals=_several(_text))
 _ENVIRONMENT: Final = _record(Environment, symbol=_text, module=_text, constants=_several(_constant))
 _CODE: Final = _record(
     Code,
@@ -424,7 +429,8 @@ _manifest: Final = _record(
     host=_HOST,
     extensions=_several(_EXTENSION),
     codes=_several(_CODE),
-    checks=_maybe(_record(Checks, digest=_DIGEST, externals=_several(_text))),
+    memo=_maybe(_OBJECT_FILE),
+    checks=_maybe(_OBJECT_FILE),
     image=_maybe(_image),
     tokens=_mapping(_location),
     arrays=_mapping(_ARRAY),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from nbcache.errors import ImageError, PublicationError
 from nbcache.published import environments, images, unpickling
-from nbcache.published.runtime import UNRESOLVED, Runtime
+from nbcache.published.runtime import MEMO, NUMBA_UNPICKLE, UNRESOLVED, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nbcache.protocol.images import ImageFacts
-    from nbcache.protocol.manifests import Checks, Code, Manifest
+    from nbcache.protocol.manifests import Code, Manifest, ObjectFile
     from nbcache.published.engine import Engine
     from nbcache.store.directory import Store
 
@@ -42,8 +42,10 @@ class MachineCode:
         """Load nothing yet, and start no LLVM."""
         self._runtime = Runtime(version)
         self._engine: Engine | None = None
+        self._memo: int | None = None
+        """Where LLVM has the function that remembers unpickled objects, if it has it."""
         self._loaded: set[tuple[str, str]] = set()
-        """Entries and type checks that LLVM has: keys, or nothing, and digests."""
+        """Entries and object files that LLVM has: keys, or nothing, and digests."""
         self._arrays: dict[str, np.ndarray[Any, Any]] = {}
         """By the digests of their files."""
         self._cells: dict[str, ctypes.c_void_p] = {}
@@ -108,11 +110,14 @@ class MachineCode:
             from nbcache.published.engine import Engine
 
             self._engine = Engine()
+        if manifest.memo is not None and self._memo is None:
+            self._load_object(manifest, manifest.memo, store, self._engine)
+            self._memo = self._engine.address(MEMO)
         for code in manifest.codes:
             self._load_entry(manifest, code, store, self._engine)
         self._fill_cells(manifest.codes, self._engine)
         if manifest.checks is not None:
-            self._load_checks(manifest, manifest.checks, store, self._engine)
+            self._load_object(manifest, manifest.checks, store, self._engine)
         return self._engine.address
 
     def _load_entry(self, manifest: Manifest, code: Code, store: Store, engine: Engine) -> None:
@@ -120,6 +125,8 @@ class MachineCode:
         if (code.key, code.entry) in self._loaded:
             return
         externals = {symbol: self._address(symbol) for symbol in code.externals}
+        if self._memo is not None and NUMBA_UNPICKLE in externals:
+            externals[NUMBA_UNPICKLE] = self._memo
         for function in code.cells:
             cell = self._cells.setdefault(function, ctypes.c_void_p(0))
             externals[UNRESOLVED + function] = ctypes.addressof(cell)
@@ -127,11 +134,11 @@ class MachineCode:
         environments.bind(code.environments, engine.address)
         self._loaded.add((code.key, code.entry))
 
-    def _load_checks(self, manifest: Manifest, checks: Checks, store: Store, engine: Engine) -> None:
-        if ("", checks.digest) not in self._loaded:
-            externals = {symbol: self._address(symbol) for symbol in checks.externals}
-            engine.load(store.names.files.read(checks.digest, manifest.name), externals)
-            self._loaded.add(("", checks.digest))
+    def _load_object(self, manifest: Manifest, file: ObjectFile, store: Store, engine: Engine) -> None:
+        if ("", file.digest) not in self._loaded:
+            externals = {symbol: self._address(symbol) for symbol in file.externals}
+            engine.load(store.names.files.read(file.digest, manifest.name), externals)
+            self._loaded.add(("", file.digest))
 
     def _fill_cells(self, codes: Iterable[Code], engine: Engine) -> None:
         for function in {function for code in codes for function in code.cells}:

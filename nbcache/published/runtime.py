@@ -37,6 +37,11 @@ name."""
 NUMPY: Final = "nbcache.numpy."
 """What the symbol of an attribute of NumPy begins with: ``nbcache.numpy.ndarray`` is the address of that class."""
 
+UNPICKLE: Final = "nbcache.unpickle"
+"""The function of Python that unpickles, for the one of machine code that remembers what it returned."""
+MEMO: Final = "nbcache_unpickle"
+"""What that one is called in an object file for LLVM; in an image it has the name of Numba's."""
+NUMBA_UNPICKLE: Final = "numba_unpickle"
 HELPERS: Final = "numba._helperlib"
 MEMORY: Final = "numba.core.runtime._nrt_python"
 GENERATORS: Final = "numba._dynfunc"
@@ -61,7 +66,7 @@ class Runtime:
     def __init__(self, version: str) -> None:
         """Know nothing yet: each part is loaded when the first symbol of it is asked for."""
         self.extensions = Extensions(version)
-        self._addresses: dict[str, int] = dict(unpickling.ADDRESSES)
+        self._addresses = {**unpickling.ADDRESSES, UNPICKLE: unpickling.ADDRESSES[NUMBA_UNPICKLE]}
         self._kept: list[Any] = []
         self._handles = [ctypes.pythonapi._handle]  # noqa: SLF001  dlsym of ctypes takes it
 

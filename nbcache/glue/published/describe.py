@@ -85,6 +85,7 @@ def _publication(name: str, functions: Mapping[str, manifests.Function], codes: 
         host=target.host(),
         extensions=tuple(extensions),
         codes=tuple(codes.codes),
+        memo=code.memo,
         checks=code.checks,
         image=code.image,
         tokens=codes.tokens,

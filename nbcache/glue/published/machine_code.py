@@ -12,11 +12,13 @@ from numba.core.registry import cpu_target
 from nbcache.errors import ImageError
 from nbcache.glue.entries.object_file import symbols_of
 from nbcache.glue.published import image, native_check
+from nbcache.glue.published import memo as memory
 from nbcache.protocol import manifests
+from nbcache.published.runtime import MEMO, NUMBA_UNPICKLE
 from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from nbcache.glue.published.code import Codes
     from nbcache.protocol.images import ImageFacts
@@ -28,7 +30,8 @@ class MachineCode(NamedTuple):
     """Functions with the symbols of their checks, what a manifest says of them, and the files that it names."""
 
     functions: Mapping[str, manifests.Function]
-    checks: manifests.Checks | None
+    memo: manifests.ObjectFile | None
+    checks: manifests.ObjectFile | None
     image: ImageFacts | None
     files: tuple[bytes, ...]
 
@@ -39,28 +42,26 @@ def made(name: str, functions: Mapping[str, manifests.Function], codes: Codes) -
         texts = {attribute: _check(each) for attribute, each in functions.items() if _is_checked(each)}
     except ImageError as error:
         _log.info("%s is published without type checks in machine code: %s", name, error)
-        return MachineCode(functions, None, None, ())
+        return MachineCode(functions, None, None, None, ())
     checked = {
         attribute: each._replace(check=texts[attribute][0]) if attribute in texts else each
         for attribute, each in functions.items()
     }
     files: list[bytes] = []
-    checks = facts = None
-    if texts:
-        code = _object(dict(texts.values()))
-        symbols = symbols_of(code)
-        assert symbols is not None, "LLVM made it"
-        files.append(code)
-        entries = {signature.symbol for each in functions.values() for signature in each.signatures}
-        checks = manifests.Checks(digest_of(code), tuple(sorted(set(symbols.undefined) - entries)))
+    unpickles = any(NUMBA_UNPICKLE in code.externals for code in codes.codes)
+    memo = _object([memory.unpickle_ir(MEMO)], files) if unpickles else None
+    checks = [text for _symbol, text in texts.values()]
+    compiled = _object(checks, files, {each.symbol for every in functions.values() for each in every.signatures})
+    facts = None
     try:
-        made = image.build(codes.bitcodes(), [text for _symbol, text in texts.values()], _kept(checked, codes))
+        linked = [*checks, memory.unpickle_ir(NUMBA_UNPICKLE)] if unpickles else checks
+        made = image.build(codes.bitcodes(), linked, _kept(checked, codes))
     except ImageError as error:
         _log.info("%s is published without an image: %s", name, error)
     else:
         files.append(made.code)
         facts = made.facts
-    return MachineCode(checked, checks, facts, tuple(files))
+    return MachineCode(checked, memo, compiled, facts, tuple(files))
 
 
 def _is_checked(function: manifests.Function) -> bool:
@@ -82,7 +83,16 @@ def _kept(functions: Mapping[str, manifests.Function], codes: Codes) -> set[str]
 
 
 @global_compiler_lock
-def _object(checks: Mapping[str, str]) -> bytes:
-    """Checks as an object file for LLVM's engine, as Numba has its own code compiled."""
-    module = image.linked([], list(checks.values()))
-    return bytes(cpu_target.target_context.codegen()._tm.emit_object(module))
+def _object(texts: Sequence[str], files: list[bytes], defined: Collection[str] = ()) -> manifests.ObjectFile | None:
+    """Have texts compiled as Numba has its own code compiled, and add the object file to *files*; None for no text.
+
+    What is *defined* by the codes is no external.
+    """
+    if not texts:
+        return None
+    module = image.linked([], texts)
+    code = bytes(cpu_target.target_context.codegen()._tm.emit_object(module))
+    symbols = symbols_of(code)
+    assert symbols is not None, "LLVM made it"
+    files.append(code)
+    return manifests.ObjectFile(digest_of(code), tuple(sorted(set(symbols.undefined) - set(defined))))

@@ -97,10 +97,15 @@ def checked(
     for value in (*module.functions, *module.global_variables):
         if value.is_declaration and value.name.startswith(native_check.NUMPY):
             llvm.add_symbol(value.name, resolve(value.name))
+    return builtin(compiled(module, symbol), slow)
+
+
+def compiled(module: Any, symbol: str) -> int:
+    """Have LLVM compile a parsed module; return where one of its functions is."""
     engine = llvm.create_mcjit_compiler(module, _machine())
     engine.finalize_object()
     _kept.append(engine)
-    return builtin(engine.get_function_address(symbol), slow)
+    return engine.get_function_address(symbol)
 
 
 def outcomes(overloads: Sequence[Sequence[Any]]) -> Callable[..., Any]:
