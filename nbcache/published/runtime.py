@@ -55,6 +55,7 @@ _STEMS: Final = (
 )  # fmt: skip
 _MATH: Final = tuple(name + suffix for name in _STEMS for suffix in ("", "f"))
 """Functions of libm that Numba binds to its own helpers, under their plain names (numba/cpython/mathimpl.py)."""
+_LAYERS: Final = {name.rpartition(".")[2].removesuffix("pool"): name for name in POOLS}
 _LIBRARIES: Final = ("libm.so.6", "libgcc_s.so.1")
 
 
@@ -135,22 +136,22 @@ class Runtime:
         return {name: ctypes.addressof(cell) for name, cell in cells.items()}
 
     def _threads(self) -> Mapping[str, int]:
-        pool = self._pool()
-        settings = config.environment()
-        threads = int(settings.get("NUMBA_NUM_THREADS") or len(os.sched_getaffinity(0)))
-        start = ctypes.CFUNCTYPE(None, ctypes.c_int)
-        start(pool.launch_threads)(threads)
-        start(pool.set_num_threads)(threads)
+        started = _started_by_numba()
+        pool = self._pool() if started is None else self.extensions.load(started)
+        if started is None:
+            threads = int(config.environment().get("NUMBA_NUM_THREADS") or len(os.sched_getaffinity(0)))
+            start = ctypes.CFUNCTYPE(None, ctypes.c_int)
+            start(pool.launch_threads)(threads)
+            start(pool.set_num_threads)(threads)
         return {name: getattr(pool, name.replace("numba_parallel_for", "parallel_for")) for name in THREADING}
 
     def _pool(self) -> Any:
         settings = config.environment()
         wanted = settings.get("NUMBA_THREADING_LAYER", "default").lower()
         order = settings.get("NUMBA_THREADING_LAYER_PRIORITY", "tbb omp workqueue").split()
-        names = {name.rpartition(".")[2].removesuffix("pool"): name for name in POOLS}
-        for layer in [wanted] if wanted in names else order:
+        for layer in [wanted] if wanted in _LAYERS else order:
             try:
-                return self.extensions.load(names[layer])
+                return self.extensions.load(_LAYERS[layer])
             except (ImportError, KeyError):
                 continue
         msg = f"none of Numba's threading layers can be loaded: {', '.join(order)}"
@@ -162,3 +163,12 @@ class Runtime:
             handle = _ctypes.dlopen(name, os.RTLD_NOW)
             self._handles.append(handle)
             yield handle
+
+
+def _started_by_numba() -> str | None:
+    """The extension of the threading layer that Numba runs in this process: the number of threads is its user's
+    choice.
+    """
+    parallel = sys.modules.get("numba.np.ufunc.parallel")
+    layer = getattr(parallel, "_threading_layer", None)
+    return _LAYERS.get(layer) if isinstance(layer, str) else None

@@ -248,3 +248,43 @@ def test_a_crash_with_made_up_arguments_is_only_told(store, folder):
         in outcome.stderr
     )
     assert node(store, 'print(nbcache.load("f")(0))', folder).stdout == "0.0\n"
+
+
+def test_numbas_threads_stay_as_many_as_its_user_chose(store, folder):
+    (folder / "threaded.py").write_text(
+        "import numpy as np\nfrom numba import njit, prange\n"
+        "@njit(parallel=True)\n"
+        "def total(a):\n"
+        "    s = 0.0\n"
+        "    for i in prange(a.size):\n"
+        "        s += a[i]\n"
+        "    return s\n"
+    )
+    accumulator(store, 'import threaded; nbcache.publish("total", threaded.total, ["f8(f8[:])"])', folder)
+    outcome = accumulator(
+        store,
+        """
+        import numba
+        import numpy as np
+        numba.set_num_threads(1)
+        print(nbcache.load("total")(np.ones(100)), numba.get_num_threads())
+        """,
+        folder,
+    )
+    assert outcome.stdout == "100.0 1\n"
+
+
+def test_on_another_host_numba_itself_is_used_where_it_may_be(store, folder):
+    accumulator(store, 'import functions; nbcache.publish("f", functions.outer, ["i8(i8)"])', folder)
+    program = """
+    import nbcache.published.hosts as hosts
+    hosts.features = lambda: frozenset()
+    import nbcache.errors
+    try:
+        nbcache.load("f")
+    except nbcache.errors.PublicationError as exc:
+        print("it was built for a processor with" in str(exc))
+    f = nbcache.load("f", numba="allow")
+    print(type(f).__name__, f(2))
+    """
+    assert accumulator(store, program, folder).stdout == "True\nCPUDispatcher 6\n"
