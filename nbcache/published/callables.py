@@ -83,6 +83,9 @@ class _Unrecognised:
             dispatcher = self._dispatcher = _dispatcher(self._function, self._address_of)
         return dispatcher(*args, **kwargs)
 
+    def __reduce__(self) -> Any:
+        raise TypeError("a published function can't be pickled: load it by its name where it is needed")
+
 
 def _checked(function: Function, address_of: Callable[[str], int]) -> Any:
     if function.check is None:
@@ -92,9 +95,20 @@ def _checked(function: Function, address_of: Callable[[str], int]) -> Any:
         address_of(function.check),
         _FASTCALL_KEYWORDS,
         receiver=_Unrecognised(function, address_of),
-        doc=function.doc,
+        doc=_documented(function),
         module=function.module,
     )
+
+
+def _documented(function: Function) -> str:
+    """A docstring as CPython's own builtins have it, behind a line from which `inspect.signature` reads the
+    parameters.
+    """
+    count = len(function.parameters) - len(function.defaults)
+    required, optional = function.parameters[:count], function.parameters[count:]
+    values = [repr(each["json"]) if "json" in each else "..." for each in function.defaults]
+    listed = [*required, *(f"{name}={value}" for name, value in zip(optional, values, strict=True))]
+    return f"{function.name}({', '.join(listed)})\n--\n\n{function.doc or ''}"
 
 
 def _dispatcher(function: Function, address_of: Callable[[str], int]) -> Dispatcher:

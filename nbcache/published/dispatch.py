@@ -40,7 +40,9 @@ class Dispatcher:
         """Take the function of a manifest, and for each of its signatures what runs it with arguments of these
         types.
         """
-        self.name = function.name
+        self.name = self.__name__ = self.__qualname__ = function.name
+        self.__module__ = function.module
+        self.__doc__ = function.doc
         self._parameters = function.parameters
         self._star = function.star
         self._defaults = tuple(map(constant, function.defaults))
@@ -61,6 +63,10 @@ class Dispatcher:
         if _DEFAULT in types:
             args = self._filled(args)
         return overload.call(*args)
+
+    def __reduce__(self) -> Any:
+        """Refuse: machine code doesn't travel."""
+        raise TypeError("a published function can't be pickled: load it by its name where it is needed")
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """The arguments in the order of the parameters."""

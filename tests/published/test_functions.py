@@ -288,3 +288,42 @@ def test_on_another_host_numba_itself_is_used_where_it_may_be(store, folder):
     print(type(f).__name__, f(2))
     """
     assert accumulator(store, program, folder).stdout == "True\nCPUDispatcher 6\n"
+
+
+def test_a_published_function_says_what_it_is(store, folder):
+    (folder / "starred.py").write_text(
+        "from numba import njit\n@njit\ndef total(a, *rest):\n    'Adds.'\n    for x in rest:\n        a += x\n    return a\n"
+    )
+    accumulator(
+        store,
+        """
+        import functions, starred
+        functions.scaled(1.0)
+        starred.total(1, 2)
+        nbcache.publish("said", {"scaled": functions.scaled, "total": starred.total})
+        """,
+        folder,
+    )
+    outcome = node(
+        store,
+        """
+        import inspect, pickle
+        f = nbcache.load("said")
+        for each in (f.scaled, f.total):
+            print(each.__name__, each.__module__, each.__doc__)
+            try:
+                pickle.dumps(each)
+            except TypeError as exc:
+                print(exc)
+        print(inspect.signature(f.scaled), f.total(1, 2))
+        """,
+        folder,
+    )
+    cannot = "a published function can't be pickled: load it by its name where it is needed"
+    assert outcome.stdout.splitlines() == [
+        "scaled functions Values times a factor.",
+        cannot,
+        "total starred Adds.",
+        cannot,
+        "(values, factor=2) 3",
+    ]
