@@ -54,8 +54,10 @@ class _Process:
 
 
 _process: Final = _Process()
-# A child that was forked while another thread was loading has nobody to wait for.
-os.register_at_fork(after_in_child=lambda: setattr(_process, "lock", RLock()))
+# Nothing is loaded while a process is copied: the child would have half of it, and locks that nobody gives back.
+os.register_at_fork(
+    before=_process.lock.acquire, after_in_parent=_process.lock.release, after_in_child=_process.lock.release
+)
 
 
 def load(
