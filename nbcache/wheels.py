@@ -36,6 +36,14 @@ LOADER: Final = "_loader"
 """Where in the package the modules of nbcache lie."""
 _FIRST: Final = "nbcache.published.packaged"
 _OURS: Final = ("nbcache", "_nbcache")
+_NOT_NEEDED: Final = (
+    "nbcache.published.engine",  # for entries, of which a package has none
+    "nbcache.trust",  # for files with settings, which nobody reads here
+    "nbcache.client",  # to switch the cache on, as these three
+    "nbcache.glue",
+    "nbcache.tally",
+)
+"""What functions of the packed modules import that nobody calls in a package."""
 _IMPORT: Final = re.compile(r"^(\s*)(from|import) (_?nbcache)\b(.*)$", re.MULTILINE)
 _BUILD: Final = "import sys, hatchling.build as build; print(build.build_wheel(sys.argv[1]))"
 _BUILD_SECONDS: Final = 300
@@ -188,17 +196,20 @@ def _modules() -> dict[str, str]:
 
 
 def _imported(source: str) -> list[str]:
-    """Return what a module imports of nbcache when it is imported itself.
-
-    What functions import later is left out: that is for entries, and a package has none.
-    """
+    """Return what a module imports of nbcache, at whatever time, but for the sake of types."""
     names: list[str] = []
-    for statement in ast.parse(source).body:
-        if isinstance(statement, ast.Import):
-            names += [alias.name for alias in statement.names]
-        elif isinstance(statement, ast.ImportFrom) and statement.module is not None:
-            names += [statement.module, *(f"{statement.module}.{alias.name}" for alias in statement.names)]
-    return [name for name in names if name.partition(".")[0] in _OURS and _exists(name)]
+    todo: list[ast.AST] = [ast.parse(source)]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        todo += ast.iter_child_nodes(node)
+    ours = [name for name in names if name.partition(".")[0] in _OURS and not name.startswith(_NOT_NEEDED)]
+    return [name for name in ours if _exists(name)]
 
 
 def _exists(module: str) -> bool:

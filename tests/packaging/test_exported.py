@@ -251,7 +251,7 @@ sys.exit(main(["export", "pricing.both", "--wheel", {str(tmp_path)!r}]))
 
 
 def test_what_is_packed_is_little_and_finds_itself():
-    """No packed module would look for nbcache, but in functions that are for entries, and for files of settings."""
+    """No packed module would look for nbcache, but in functions that nobody calls."""
     packed = wheels._modules()
     assert sum(map(len, packed.values())) < 200_000
     later = set()
@@ -270,8 +270,5 @@ def test_what_is_packed_is_little_and_finds_itself():
             if isinstance(node, ast.ImportFrom) and node.module.startswith("nbcache")
         }
     names = {path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in packed}
-    others = ("nbcache.client", "nbcache.glue")  # `_nbcache` switches the cache on, which nobody asks of it here
-    assert {name for name in later - names if not name.startswith(others)} == {
-        "nbcache.published.engine",
-        "nbcache.trust",
-    }
+    assert {name for name in later - names if not name.startswith(wheels._NOT_NEEDED)} == set()
+    assert not [name for name in names if name.startswith(wheels._NOT_NEEDED)]
