@@ -24,6 +24,9 @@ Values
 - times [s]: a number and ``ms s m h``; without a unit, seconds
 - uids: numbers or user names, separated by commas
 - umask: octal digits, in a file as text, such as ``"022"``
+- processors: ``host``, a level such as ``x86-64-v3`` or ``v3``, or a name such as ``haswell``
+  (:mod:`nbcache.processors`); several of them separated by commas
+- several paths: separated by ``:`` as in ``PATH``, in a file as a list
 """
 
 import os
@@ -67,6 +70,12 @@ class Settings(NamedTuple):
     """Whose files are trusted besides one's own and root's."""
     umask: int | None = None
     """What others may not do with the files of the store. None: the process's own umask says so."""
+    cpu: str = "host"
+    """The processor to compile for: ``host``, or one of :mod:`nbcache.processors`."""
+    cpu_ladder: tuple[str, ...] = ()
+    """Lower levels whose entries are taken, in this order, where there is none for this process's own target."""
+    layers: tuple[str, ...] = ()
+    """Read-only stores that are looked into after the store itself, in this order; absolute."""
     record: str | None = None
     """A warm list to append to, absolute."""
     count: str | None = None  # type: ignore[assignment]  # not the method that tuples have
@@ -141,6 +150,16 @@ def numba_settings() -> dict[str, str]:
     if raw is None or os.name != "posix":
         return {name: os.environ[name] for name in os.environ if name.startswith("NUMBA_")}
     return {os.fsdecode(name): os.fsdecode(value) for name, value in raw.items() if name.startswith(b"NUMBA_")}
+
+
+def tell_numba(cpu_name: str, cpu_features: str) -> None:
+    """Set what Numba compiles for, in the environment: there it looks, and so do the daemons' interpreters."""
+    os.environ.update(processor_settings(cpu_name, cpu_features))
+
+
+def processor_settings(cpu_name: str, cpu_features: str = "") -> dict[str, str]:
+    """Return Numba's settings that name a processor. Without the second, the host's features would be used for it."""
+    return {"NUMBA_CPU_NAME": cpu_name, "NUMBA_CPU_FEATURES": cpu_features}
 
 
 def _take(
@@ -244,6 +263,25 @@ def _path(value: object) -> str:
         raise ValueError(value)
     # Made absolute now: a later chdir must not move the store.
     return os.path.abspath(_expand_user(text))
+
+
+def _paths(value: object) -> tuple[str, ...]:
+    parts = value if isinstance(value, list) else _text(value).split(os.pathsep)
+    return tuple(dict.fromkeys(_path(part) for part in parts if part != ""))
+
+
+def _processor(value: object) -> str:
+    from nbcache import processors  # only needed where somebody asks for one
+
+    text = _text(value)
+    return processors.HOST if text.lower() == processors.HOST else processors.named(text)
+
+
+def _ladder(value: object) -> tuple[str, ...]:
+    from nbcache import processors
+
+    parts = value if isinstance(value, list) else _text(value).split(",")
+    return tuple(dict.fromkeys(processors.named(_text(part)) for part in parts if part != ""))
 
 
 def _expand_user(text: str) -> str:
@@ -354,6 +392,7 @@ def _uid_of(name: str) -> int:
 
 
 _A_PATH: Final = "a path"
+_A_PROCESSOR: Final = "x86-64, x86-64-v2, x86-64-v3, x86-64-v4 or a processor that nbcache.processors lists"
 _A_FLAG: Final = "1, true, yes, on or 0, false, no, off"
 _READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
     "dir": (_path, _A_PATH),
@@ -366,6 +405,9 @@ _READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
     "max_size": (_size, "a size such as 5GiB or 500M, or 0 for no limit,"),
     "trusted_uids": (_uids, "a list of uids or user names, separated by commas,"),
     "umask": (_umask, "an octal umask from 000 to 077, in a file between quotes,"),
+    "cpu": (_processor, f"host or {_A_PROCESSOR}"),
+    "cpu_ladder": (_ladder, f"a list, separated by commas, of {_A_PROCESSOR}"),
+    "layers": (_paths, "a list of paths"),
     "record": (_path, _A_PATH),
     "count": (_path, _A_PATH),
     "log": (_level, "debug, info, warning, error or critical"),

@@ -32,10 +32,15 @@ class Counters:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 
-    def hit(self, key: str, function: str, saved_seconds: float) -> None:
-        """Count a use of an entry, and the compilation [s] it saved."""
+    def hit(self, key: str, function: str, saved_seconds: float, source: str = "") -> None:
+        """Count a use of an entry, and the compilation [s] it saved.
+
+        *source*: the layer that it came from, and the processor it is for if that isn't this process's target.
+        """
         del function  # the entry itself tells
         with self._lock:
+            if source:
+                _increase(self._sources, source)
             self._saved += saved_seconds
             self._hit_count += 1
             if key in self._hits or len(self._hits) < usage.MAX_KEYS:
@@ -113,6 +118,7 @@ class Counters:
                 "builds": [dict(item) for item in self._builds],
                 "builds_count": self._builds_count,
                 "built_seconds": self._built,
+                "sources": dict(self._sources),
                 "misses": dict(self._misses),
                 "uncacheable": {
                     reason: {"count": item["count"], "functions": list(item["functions"])}
@@ -130,6 +136,7 @@ class Counters:
         self._hits: dict[str, int] = {}
         self._hit_count = 0
         self._saved = 0.0
+        self._sources: dict[str, int] = {}
         self._builds: list[dict[str, Any]] = []
         self._builds_count = 0
         self._built = 0.0

@@ -17,6 +17,8 @@ class Summary:
 
     processes: int = 0
     hits: int = 0
+    sources: dict[str, int] = field(default_factory=dict)
+    """Hits from elsewhere than the store, or for another processor: by layer and processor."""
     builds: int = 0
     """Compilations."""
     misses: dict[str, int] = field(default_factory=dict)
@@ -60,6 +62,7 @@ def aggregate(records: Iterable[Mapping[str, Any]]) -> Summary:
     return Summary(
         processes=total["processes"],
         hits=total["hit_count"],
+        sources=_by_frequency(total["sources"]),
         builds=total["builds_count"],
         misses=_by_frequency(total["misses"]),
         uncacheable=dict(reasons),

@@ -66,6 +66,7 @@ def _rows(summary: Summary) -> list[tuple[str, str, str]]:
     return [
         ("processes", str(summary.processes), since),
         ("hits", str(summary.hits), rate),
+        *((f"  from {source}", str(count), "") for source, count in summary.sources.items()),
         ("compilation saved", duration(summary.saved_seconds), ""),
         *_group("misses", summary.misses),
         ("compiled", str(summary.builds), f"in {duration(summary.built_seconds)}" if summary.builds else ""),

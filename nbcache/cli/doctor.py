@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import nbcache
-from nbcache import config
+from nbcache import config, processors
 from nbcache.cli import quarantine
 from nbcache.cli.place import settings_of
 from nbcache.cli.text import print_json, printable, size
@@ -83,7 +83,8 @@ def examine(args: argparse.Namespace) -> int:
 
         # Only a directory named here or in the environment is the command's too; others are for the commands alone.
         return watch.watch(argv, watch.environment(settings.dir if args.dir else None), as_json=args.json)
-    findings = [*check_versions(), *check_settings(settings), *check_store(settings), *check_switch(settings)]
+    findings = [*check_versions(), *check_processor(settings), *check_settings(settings)]
+    findings += [*check_store(settings), *check_switch(settings)]
     wrong = sum(finding.level == WRONG for finding in findings)
     if args.json:
         print_json([asdict(finding) for finding in findings])
@@ -134,6 +135,29 @@ def check_seams() -> Finding:
     if problem is not None:
         return Finding(WRONG, what, problem, f"nbcache stays off; install a Numba from {releases.verified()}")
     return Finding(OK, what, f"as verified on {releases.verified()}")
+
+
+def check_processor(settings: Settings) -> Iterator[Finding]:
+    """Look at the processor, what is compiled for, and whose code is taken besides."""
+    what = "processor"
+    try:
+        from nbcache.glue.keys import targets
+
+        own, lacks = targets.host_name(), targets.lacks
+    except Exception as error:  # noqa: BLE001 - as for the seams
+        yield Finding(REMARK, what, f"can't be examined: {type(error).__name__}: {error}")
+        return
+    if platform.machine() in processors.MACHINES:
+        has = [name for name in processors.LEVELS if not lacks(name)]
+        yield Finding(OK, what, f"{own}, which can run code for {', '.join(has) or 'no level of the psABI'}")
+    else:
+        yield Finding(OK, what, f"{own} ({platform.machine()})")
+    for cpu in [*([settings.cpu] if settings.cpu != processors.HOST else []), *settings.cpu_ladder]:
+        lacking = lacks(cpu) if platform.machine() in processors.MACHINES else ["such instructions"]
+        if lacking:
+            advice = "take a lower level; until then this host compiles for itself"
+            yield Finding(REMARK, what, f"{cpu} is asked for, and this host has no {', '.join(lacking)}", advice)
+    yield Finding(OK, "compiles for", settings.cpu)
 
 
 def check_settings(settings: Settings) -> Iterator[Finding]:

@@ -63,7 +63,7 @@ def list_entries(args: argparse.Namespace) -> int:
         return 0
     now = time.time()
     cells = [_cells(info, header, last, now) for last, info, header in rows]
-    for line in table(cells, ("KEY", "KIND", "SIZE", "AGE", "USED", "FUNCTION", "SIGNATURE"), right="  >>>"):
+    for line in table(cells, ("KEY", "KIND", "CPU", "SIZE", "AGE", "USED", "FUNCTION", "SIGNATURE"), right="   >>>"):
         print(line)
     return 0
 
@@ -163,11 +163,17 @@ def _matches(text: str, info: EntryInfo, header: Header | None) -> bool:
     return info.key.startswith(text) or any(text in part for part in (header.function, header.signature, header.kind))
 
 
+def processor_of(header: Header) -> str:
+    """Return the processor that an entry is for; "-" where it doesn't say."""
+    return str(header.extra.get("cpu", "-"))
+
+
 def _cells(info: EntryInfo, header: Header | None, last: float, now: float) -> tuple[str, ...]:
     kind, function, signature = (header.kind, header.function, header.signature) if header else ("?", _NO_HEADER, "")
     return (
         info.key[:SHORT],
         kind,
+        processor_of(header) if header else "?",
         size(info.size),
         age(header.created if header else info.mtime, now),
         age(last, now),
@@ -180,6 +186,7 @@ def _as_json(info: EntryInfo, header: Header | None, last: float) -> dict[str, A
     row: dict[str, Any] = {"key": info.key, "slot": info.slot, "path": info.path, "size": info.size, "last_use": last}
     for name in ("kind", "function", "signature", "toolchain", "compile_seconds", "created"):
         row[name] = getattr(header, name, None)
+    row["cpu"] = header and header.extra.get("cpu")
     return row
 
 
@@ -204,6 +211,7 @@ def _print_entry(entry: FoundEntry) -> None:
             "signature": header.signature,
             "kind": header.kind,
             "toolchain": header.toolchain,
+            **({"layer": entry.layer} if entry.layer else {}),
             "compiled in": duration(header.compile_seconds),
             "created": f"{age(header.created)} ago",
             "build": header.build,

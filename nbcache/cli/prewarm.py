@@ -8,7 +8,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-from nbcache import config
+from nbcache import config, processors
 from nbcache.cli.place import settings_of
 from nbcache.cli.serve import add_job_options, limits_of
 from nbcache.cli.text import CommandError, Progress, UsageError, print_json, printable
@@ -51,6 +51,11 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--run", metavar="COMMAND", nargs="+", help="run a program and build what it used; has to be the last option"
     )
+    parser.add_argument(
+        "--cpu",
+        metavar="CPU,...",
+        help="build for these processors, such as x86-64-v3,x86-64-v4, whether or not this host is one",
+    )
     parser.add_argument("--daemon", action="store_true", help="let the daemons of the store build, and wait for them")
     add_job_options(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -67,7 +72,11 @@ def prewarm(args: argparse.Namespace) -> int:
     limits = limits_of(args)
     settings = settings_of(args)
     store = _store_to_fill(settings, asking=args.daemon)
+    cpus = processors_of(args.cpu)
+    if cpus and args.daemon:
+        raise UsageError("prewarm: --cpu doesn't go with --daemon, which builds for the daemon's own target")
     wishes, complaints, status = _wishes(args, store)
+    wishes = prewarming.for_processors(wishes, cpus) if cpus else wishes
     bar = Progress(len(wishes), "prewarm")
     if args.daemon:
         answers = prewarming.ask(store, wishes, limits.seconds * max(1, len(wishes)))
@@ -84,6 +93,15 @@ def prewarm(args: argparse.Namespace) -> int:
     else:
         _say(len(wishes), failed, complaints)
     return 1 if failed or complaints or status else 0
+
+
+def processors_of(text: str | None) -> list[str]:
+    """Return the processors that an option names; raise UsageError."""
+    try:
+        return list(dict.fromkeys(map(processors.named, text.split(",")))) if text else []
+    except ValueError as error:
+        known = ", ".join(processors.FEATURES)
+        raise UsageError(f"--cpu: {error} is not a processor that is known here; known are {known}") from error
 
 
 def _wishes(args: argparse.Namespace, store: Store) -> tuple[list[Wish], list[str], int]:

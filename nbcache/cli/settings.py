@@ -47,6 +47,7 @@ def values_of(settings: Settings) -> list[tuple[str, Any, str]]:
     for name, value in settings._asdict().items():
         if name not in ("sources", "problems"):
             plain = sorted(value) if isinstance(value, frozenset) else value
+            plain = list(value) if isinstance(value, tuple) else plain
             if name == "umask" and value is not None:
                 plain = f"{value:03o}"  # as it is written
             rows.append((name, plain, settings.sources.get(name, "default")))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nbcache.cli.entries import SHORT, read_components
+from nbcache.cli.entries import SHORT, processor_of, read_components
 from nbcache.cli.explain import differing, explain, nearest
 from nbcache.cli.place import open_store
 from nbcache.cli.text import CommandError, age, print_json, printable
@@ -133,11 +133,12 @@ def _uncacheable(records: Iterable[dict[str, Any]], asked: str) -> list[tuple[st
 
 def _print_comparison(comparison: Comparison) -> None:
     new, old = comparison.new, comparison.old
-    print(printable(f"  {new.key[:SHORT]}  {new.signature}  built {age(new.created)} ago"))
+    print(printable(f"  {new.key[:SHORT]}  {new.signature}  for {processor_of(new)}  built {age(new.created)} ago"))
     if old is None:
         print("    the first of its kind: nothing older to compare with")
         return
-    print(printable(f"    differs from {old.key[:SHORT]}  {old.signature}  built {age(old.created)} ago, in:"))
+    what = f"{old.key[:SHORT]}  {old.signature}  for {processor_of(old)}"
+    print(printable(f"    differs from {what}  built {age(old.created)} ago, in:"))
     for line in comparison.lines:
         print(printable(f"      {line}"))
 
@@ -149,6 +150,7 @@ def _print_as_json(compared: dict[str, list[Comparison]], reasons: list[tuple[st
             "key": item.new.key,
             "signature": item.new.signature,
             "created": item.new.created,
+            "cpu": item.new.extra.get("cpu"),
             "nearest": item.old and item.old.key,
             "differs": item.lines,
         }

@@ -6,7 +6,7 @@ import atexit
 import logging
 from typing import Any
 
-from nbcache import config
+from nbcache import config, processors
 from nbcache.client import logs
 from nbcache.client.session import ClientSession
 from nbcache.config import Settings
@@ -41,6 +41,7 @@ def activate(settings: Settings | None, store: Store | None = None) -> None:
     if reason is None:
         from nbcache.glue.hooks import forks, seams
 
+        _choose_processor(settings)
         session = ClientSession(settings, found)
         reason = seams.install(session)
     if reason is not None:
@@ -49,6 +50,16 @@ def activate(settings: Settings | None, store: Store | None = None) -> None:
     _active = session
     forks.protect(_in_child, _finish)
     atexit.register(session.finish)
+
+
+def _choose_processor(settings: Settings) -> None:
+    if settings.cpu == processors.HOST:
+        return
+    from nbcache.glue.keys import targets
+
+    reason = targets.choose(settings.cpu)
+    if reason is not None:
+        _log.warning("NBCACHE_CPU=%s: %s; code is compiled for this host's processor", settings.cpu, reason)
 
 
 def _in_child() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nbcache.client import logs
+from nbcache.client.places import Places
 from nbcache.passing import let_pass
 from nbcache.store import reasons
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nbcache.client.trials import Trials
+    from nbcache.config import Settings
     from nbcache.counting import Counters
     from nbcache.glue.capture.compilations import FrameStack
     from nbcache.glue.entries.meta import LiteralsMeta, Meta
@@ -59,7 +61,7 @@ class Lookup:
         *,
         counters: Counters,
         fault: Callable[[str, Any], None],
-        recache: bool,
+        settings: Settings,
     ) -> None:
         """*fault* is told what went wrong of ours, while doing what, over which unit."""
         # Whoever looks up needs it at once: imported while the cache wakes, and not within a look-up.
@@ -81,7 +83,8 @@ class Lookup:
         self._frames = frames
         self._counters = counters
         self._fault = fault
-        self._recache = recache
+        self._recache = settings.recache
+        self._places = Places(store, settings, maker)
         self._load = load
         self._trials: Trials | None = None
 
@@ -93,16 +96,16 @@ class Lookup:
         if library is not None:
             shared = self._load.share(unit, target_context, self._history, library)
             if shared is not None:
-                return Found(shared[0], caveats=self._accept(unit, shared[1], 0.0))
+                return Found(shared[0], caveats=self._accept(unit, shared[1]))
         caveats: list[tuple[Any, ...]] = []
 
         def take(entry: FoundEntry) -> Any:
             build = entry.header.build
             cres, meta = self._load.unpack(unit, target_context, entry.section, build, self._part, self._history)
-            self.owners[build] = unit.key
+            self.owners[build] = entry.header.key
             if not isinstance(cres, LiteralsRequested):
                 self.libraries.setdefault(unit.key, cres.library)
-            caveats.extend(self._accept(unit, meta, entry.header.compile_seconds))
+            caveats.extend(self._accept(unit, meta, entry))
             return cres
 
         found = self._first(unit, take, waited=waited)
@@ -114,7 +117,7 @@ class Lookup:
 
         def take(entry: FoundEntry) -> tuple[Any, str]:
             found: tuple[Any, str] = self._load.unpack_library(unit, entry.section)
-            self._counters.hit(unit.key, unit.name, entry.header.compile_seconds)
+            self._count(unit, entry)
             return found
 
         found = self._first(unit, take)
@@ -135,7 +138,7 @@ class Lookup:
     def _part(self, key: str, build: str) -> Callable[[str], bytes | None] | None:
         """Access to the entry of one particular build, which something that is loaded calls."""
         self.owners[build] = key
-        entries = (entry for entry in self._store.find(key) if entry.header.build == build)
+        entries = (entry for entry in self._places.find_key(key) if entry.header.build == build)
         return next((entry.section for entry in entries if entry.proven or not self._is_condemned(entry)), None)
 
     def _first(
@@ -149,7 +152,7 @@ class Lookup:
         found = Found()
         rejected: list[str] = []
         self.twins.pop(unit.key, None)
-        for entry in self._store.find(unit.key, rejected.append):
+        for entry in self._places.find(unit, rejected.append):
             if not entry.proven and self._is_condemned(entry, None if waited else unit):
                 rejected.append(reasons.QUARANTINED)
                 continue
@@ -158,7 +161,7 @@ class Lookup:
                 return found
             except Unloadable as exc:
                 rejected.append(str(exc))
-                found.is_usable = found.is_usable or entry.whole
+                found.is_usable = found.is_usable or (entry.header.key == unit.key and not entry.layer and entry.whole)
                 if isinstance(exc, InUse):
                     self.twins[unit.key] = self.twins.get(unit.key, 0) + 1
             except Exception as raised:  # noqa: BLE001  an entry that can't be loaded is a miss, whatever the reason
@@ -190,7 +193,18 @@ class Lookup:
             return True
         return False
 
-    def _accept(self, unit: Unit, meta: Meta | LiteralsMeta, seconds: float) -> list[tuple[Any, ...]]:
+    def _count(self, unit: Unit | RuntimeUnit | WrapperUnit, entry: FoundEntry | None) -> None:
+        """A hit: of an *entry*, or of what this process has loaded before."""
+        if entry is None:
+            self._counters.hit(unit.key, unit.name, 0.0)
+            return
+        header, source = entry.header, entry.layer
+        if header.key != unit.key:
+            source = f"{source}, {header.extra['cpu']}".removeprefix(", ")
+        # What is in use is the entry, whatever it was asked for as: nobody else would keep it from being evicted.
+        self._counters.hit(header.key, unit.name, header.compile_seconds, source)
+
+    def _accept(self, unit: Unit, meta: Meta | LiteralsMeta, entry: FoundEntry | None = None) -> list[tuple[Any, ...]]:
         """An entry is used: what its compilation did to others is owed now.  Returns what it warned of."""
         from nbcache.glue.identity.past import past_of
         from nbcache.glue.overloads import effects
@@ -199,7 +213,7 @@ class Lookup:
         uses, consulted = meta.uses, meta.consulted
         self.has_hits = True
         unit.forget()
-        self._counters.hit(unit.key, unit.name, seconds)
+        self._count(unit, entry)
         _log.debug("hit: %s %s", unit.name, unit.signature_text)
         caveats: list[tuple[Any, ...]] = [] if self._history.promises(unit) else meta.caveats
         past_of(unit.owner).consulted[unit.args] = consulted

@@ -144,6 +144,7 @@ class Publishing:
         if not self._store.writable:
             return
         from nbcache.glue.capture.witness import looking_away
+        from nbcache.glue.keys import targets
 
         twins = self._lookup.twins
         header = Header(
@@ -157,7 +158,7 @@ class Publishing:
             build=build,
             # A twin gets a variant of its own, so that the next process can load both.
             guard=packed.guard + (f"#{twins[unit.key]}" if unit.key in twins else ""),
-            extra=_origin(),
+            extra={**_origin(), "cpu": targets.name(), "strict": packed.strict},
         )
         # Not waiting for the disk: what a power failure tears fails its checksums and is a miss.
         again = True if unit.key in self._lookup.condemned else None

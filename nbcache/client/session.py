@@ -53,7 +53,7 @@ class ClientSession:
             self.frames,
             counters=self.counters,
             fault=self._fault,
-            recache=settings.recache,
+            settings=settings,
         )
         self._publishing = Publishing(
             store, self.maker, self.history, self.frames, counters=self.counters, lookup=self._lookup
@@ -308,7 +308,7 @@ class ClientSession:
             _log.debug("%s can't be cached: it depends on %s", name, reason)
             return reason
         if unit.kind == "dispatcher":
-            owed = self.history.identified(owner, unit.args, unit.content, unit.key)
+            owed = self.history.identified(unit)
             if owed is not None:
                 unit.stands_for(owed)
         return unit

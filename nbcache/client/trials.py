@@ -46,6 +46,8 @@ class Trials:
         self._crash = -1
         self._stem = ""
         self._noted: dict[str, str] = {}
+        """By digest, the path of an entry; "" for one of a layer."""
+        self._good: frozenset[str] | None = None
         self._inside: dict[int, Gate] = {}
         """By thread, what it calls for the first time now."""
         self._gates: dict[str, Gate] = {}
@@ -60,6 +62,8 @@ class Trials:
         if self._crashes(entry.digest) >= quarantine.CRASHES:
             return False
         with suppressed(OSError, ValueError):
+            if entry.layer and self._is_good(entry.digest):
+                return True
             if self._pid != os.getpid():
                 self._open()
             if self._keys >= 0 and entry.digest not in self._noted:
@@ -68,7 +72,7 @@ class Trials:
                 name = one_line(entry.header.function)[:200]
                 line = f"{entry.digest} {entry.header.key} {time.time():.3f} {name}\n"
                 os.write(self._keys, line.encode("utf-8", "replace"))
-                self._noted[entry.digest] = entry.path
+                self._noted[entry.digest] = "" if entry.layer else entry.path
         return True
 
     def go_on(self) -> None:
@@ -76,6 +80,12 @@ class Trials:
         thread = threading.get_ident()
         if self._pid == os.getpid() and thread in self._inside:
             self._inside.pop(thread).leave(well=True)
+
+    def _is_good(self, digest: str) -> bool:
+        """Whether somebody has used an entry of a layer and ended well."""
+        if self._good is None:
+            self._good = quarantine.good(self._store.path, self._store.trust)
+        return digest in self._good
 
     def _crashes(self, digest: str, look: bool = False) -> int:
         """How many processes crashed with an entry."""
@@ -115,8 +125,11 @@ class Trials:
             if not crashed:
                 for suffix in (CRASH, KEYS):
                     os.unlink(self._stem + suffix)
-                for digest, path in list(self._noted.items())[:MAX_PROVEN]:
-                    if quarantine.approve(path, digest) and digest in self._gates:
+                noted = list(self._noted.items())[:MAX_PROVEN]
+                layered = [digest for digest, path in noted if not path]
+                good = set(layered) if layered and quarantine.vouch(self._store.path, layered) else set()
+                for digest, path in noted:
+                    if (digest in good or (path and quarantine.approve(path, digest))) and digest in self._gates:
                         self._gates[digest].remove()
 
     def _open(self) -> None:

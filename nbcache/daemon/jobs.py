@@ -24,8 +24,10 @@ def build(line: str, root: str, trusted_uids: list[int], insist: bool = True, tr
     Without *insist*, whatever it is by now: from a newer source, under another toolchain. What is to be *tried* is
     called first, where arguments can be made up, and not handed in if its process dies of that.
     """
+    from nbcache.glue import foreign
     from nbcache.glue.requests import requested
 
+    foreign.forbid_calls()
     trust = worker.rule(trusted_uids)
     store = Store(root, trust, writable=False)
     try:
@@ -49,8 +51,10 @@ def build(line: str, root: str, trusted_uids: list[int], insist: bool = True, tr
 
 def import_module(name: str, path: list[str], trusted_uids: list[int]) -> str | None:
     """Import a module, and so compile everything in it that has a signature of its own; return why not."""
+    from nbcache.glue import foreign
     from nbcache.glue.requests import requested
 
+    foreign.forbid_calls()
     try:
         requested.import_trusted(name, path, worker.rule(trusted_uids))
     except requested.RefusedError as error:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nbcache.store.directory import Store
 
 _POLL_SECONDS: Final = 0.1
+_NO_SUCH_INSTRUCTION: Final = "SIGILL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,14 @@ class Wish:
     name: str
     request: Request | None = None
     module: str = ""
+    cpu: str = ""
+    """The processor that it is to be built for; "" for what Numba's settings say."""
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Numba's settings that it is to be built under."""
+        settings = config.numba_settings() if self.request is None else dict(self.request.settings)
+        return {**settings, **(config.processor_settings(self.cpu) if self.cpu else {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +90,12 @@ def from_module(name: str) -> Wish:
     return Wish(name, module=name)
 
 
+def for_processors(wishes: Iterable[Wish], cpus: Iterable[str]) -> list[Wish]:
+    """Each wish once for each of these processors (:mod:`nbcache.processors`)."""
+    wishes = list(wishes)
+    return [dataclasses.replace(wish, name=f"{wish.name} for {cpu}", cpu=cpu) for cpu in cpus for wish in wishes]
+
+
 def grant(
     store: Store, settings: Settings, wishes: Iterable[Wish], *, workers: int, limits: Limits, path: list[str]
 ) -> Iterator[Granted]:
@@ -103,17 +118,15 @@ def grant(
     pending: dict[Future[str | None], Wish] = {}
     try:
         for wish in wishes:
+            pool = pools.get(sys.executable, wish.settings)
             if wish.request is None:
-                pool = pools.get(sys.executable, config.numba_settings())
-                pending[pool.submit(jobs.import_module, wish.module, path, uids, ticket=_ticket(wish))] = wish
+                done = pool.submit(jobs.import_module, wish.module, path, uids, ticket=_ticket(wish))
             else:
-                request = dataclasses.replace(wish.request, path=(*wish.request.path, *path))
-                pool = pools.get(sys.executable, request.settings)
-                pending[pool.submit(jobs.build, request.line().decode(), root, uids, False, ticket=_ticket(wish))] = (
-                    wish
-                )
+                request = dataclasses.replace(wish.request, path=(*wish.request.path, *path), settings=wish.settings)
+                done = pool.submit(jobs.build, request.line().decode(), root, uids, False, ticket=_ticket(wish))
+            pending[done] = wish
         for future in as_completed(pending):
-            yield Granted(pending[future], _reason(future.result))
+            yield Granted(pending[future], _reason(future.result, pending[future].cpu))
     finally:
         pools.kill()
 
@@ -149,10 +162,12 @@ def _answer(store: Store, request: Request | None) -> str | None:
     return "a daemon rejected the request" if failure is None else failure.reason
 
 
-def _reason(result: Callable[[], Any]) -> str | None:
+def _reason(result: Callable[[], Any], cpu: str) -> str | None:
     try:
         return blame.read(result())[1]
     except (CrashError, JobError) as error:
+        if cpu and _NO_SUCH_INSTRUCTION in str(error):
+            return f"importing it runs code for {cpu}, which this host's processor can't ({error})"
         return str(error)
 
 

@@ -66,12 +66,23 @@ class BadEntry(NamedTuple):
 class Store:
     """A store that was opened: see :meth:`open`."""
 
-    def __init__(self, path: str, trust: Trust, *, writable: bool, recache: bool = False, max_size: int = 0) -> None:
+    def __init__(
+        self,
+        path: str,
+        trust: Trust,
+        *,
+        writable: bool,
+        recache: bool = False,
+        max_size: int = 0,
+        layer: str = "",
+    ) -> None:
         """Use :meth:`open`, which checks what this one takes for granted."""
         self.path = path
         """Absolute and without symlinks."""
         self.writable = writable
         self.trust = trust
+        self.layer = layer
+        """The name of the layer that it is; "" for a store of its own (:mod:`nbcache.store.layers`)."""
         self._recache = recache
         self._max_size = max_size
         self._stem = path + _OBJECTS
@@ -137,7 +148,9 @@ class Store:
                 reject(found)
                 continue
             found.refetch(Later(path, self.trust, found.digest, found.size))
-            yield FoundEntry(path, found, proven=status.st_mode & stat.S_IXUSR != 0)
+            # Of a layer's files the permission says nothing: an installer may have set it.
+            proven = status.st_mode & stat.S_IXUSR != 0 and not self.layer
+            yield FoundEntry(path, found, proven=proven, layer=self.layer)
 
     def exists(self, key: str) -> bool:
         """Whether something lies under a key: one ``stat``, nothing is checked."""

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 class FoundEntry:
     """An entry that may be used. ``section(name)`` checks each section before it returns it."""
 
-    __slots__ = ("_parsed", "header", "path", "proven")
+    __slots__ = ("_parsed", "header", "layer", "path", "proven")
 
-    def __init__(self, path: str, parsed: ParsedEntry, *, proven: bool = True) -> None:
+    def __init__(self, path: str, parsed: ParsedEntry, *, proven: bool = True, layer: str = "") -> None:
         """Wrap an entry that was found trusted and valid."""
         self.path = path
+        self.layer = layer
+        """The name of the layer that it lies in; "" for the store itself."""
         self.proven = proven
         """Whether some process is known to have used it and ended well (:mod:`nbcache.store.quarantine`)."""
         self.header = parsed.header

@@ -10,6 +10,9 @@ signal. One that ends well leaves nothing, one that is killed by somebody an emp
 empty is a crash, and the entries that were begun with within :data:`WINDOW_SECONDS` before it are suspected of it. What
 was suspected :data:`CRASHES` times is passed over, by everybody who trusts those who say so. An entry is known by its
 digest, so one that was built again begins anew.
+
+The files of a layer (:mod:`nbcache.store.layers`) are never changed. Of its entries, the file ``layers-1.good`` beside
+the others says which were used well: one digest a line, and the version of this format in its name.
 """
 
 from __future__ import annotations
@@ -22,11 +25,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.passing import suppressed
-from nbcache.store import bounded, drops, layout
+from nbcache.store import atomic, bounded, drops, layout
 from nbcache.store.entry import DIGEST_OFFSET, DIGEST_SIZE
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from nbcache.store.folders import Folder
     from nbcache.trust import Trust
 
@@ -38,6 +43,7 @@ PROVEN: Final = stat.S_IXUSR
 """The permission of an entry's file which says that a process used it and ended well."""
 CRASH: Final = ".crash"
 KEYS: Final = ".keys"
+GOOD: Final = "layers-1.good"
 STALE_SECONDS: Final = 3600.0
 """From this age what nobody crashed with is removed [s]: its process was killed, or goes on with what it has proven."""
 KEPT_SECONDS: Final = 30 * 86400.0
@@ -92,6 +98,38 @@ def approve(path: str, digest: str) -> bool:
     return False
 
 
+def good(root: str, trust: Trust) -> frozenset[str]:
+    """Return the digests of the entries of layers that trusted users' programs used well. Never raises."""
+    found: set[str] = set()
+    for folder in drops.folders(root, layout.TRIALS, trust):
+        with suppressed(OSError, ValueError):
+            fd = folder.open(GOOD, OPEN_FLAGS)
+            try:
+                if trust.allows(os.fstat(fd), fd):
+                    found.update(bounded.read_up_to(fd, MAX_KEYS).decode("ascii").split())
+            finally:
+                os.close(fd)
+    return frozenset(found)
+
+
+def vouch(root: str, digests: Iterable[str]) -> bool:
+    """Say of entries of layers that they were used well; return whether that could be said. Raises OSError."""
+    drop = drops.own(root, layout.TRIALS)
+    if drop is None:
+        return False
+    text = "".join(f"{digest}\n" for digest in digests).encode()
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    fd = os.open(f"{drop}/{GOOD}", flags, atomic.FILE_MODE)
+    try:
+        # Those of packages long gone are in it too: when it is full, it is begun anew.
+        if os.fstat(fd).st_size + len(text) > MAX_KEYS:
+            os.ftruncate(fd, 0)
+        os.write(fd, text)  # at once, so that lines of other processes stay whole
+    finally:
+        os.close(fd)
+    return True
+
+
 def clear(root: str, trust: Trust, digests: set[str] | None = None) -> int:
     """Forget crashes, all or those with one of these entries; return how many were forgotten."""
     count = 0
@@ -114,6 +152,9 @@ def sweep(root: str, trust: Trust) -> int:
         with suppressed(OSError):
             for item in list(islice(folder.items(), MAX_FILES)):
                 status = item.stat(follow_symlinks=False)
+                if item.name == GOOD:
+                    count += now - status.st_mtime > KEPT_SECONDS and folder.remove(item.name)
+                    continue
                 crash = item.name.removesuffix(KEYS).removesuffix(CRASH) + CRASH
                 kept = KEPT_SECONDS if folder.size(crash) else STALE_SECONDS
                 if now - status.st_mtime > kept:

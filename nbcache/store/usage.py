@@ -3,7 +3,7 @@
 ``v1/usage/<host>-<pid>-<random>.json``, one JSON object each::
 
     version 1 · host · pid · start, end [Unix s] · argv0
-    hits {key: count} · saved_seconds [s]
+    hits {key: count} · saved_seconds [s] · sources {layer, or processor, that hits came from: count}
     builds [{key, function, seconds}] · builds_count · built_seconds [s]
     misses {reason: count} · uncacheable {reason: {count, functions}} · errors {what: count}
     waits {upper bound [s], "inf" or "in vain": count} · waited_seconds [s]
@@ -124,6 +124,7 @@ def clean(raw: object) -> Record | None:
         "builds": builds,
         "builds_count": max(count_of(raw.get("builds_count")), len(builds)),
         "built_seconds": seconds_of(raw.get("built_seconds")),
+        "sources": _counts(raw.get("sources"), _MOST_NAMES),
         "misses": _counts(raw.get("misses"), _MOST_NAMES),
         "uncacheable": _uncacheable(raw.get("uncacheable")),
         "errors": _counts(raw.get("errors"), _MOST_NAMES),
@@ -271,7 +272,7 @@ def add(total: Record, record: Record, keep: Callable[[str], bool]) -> None:
     """Add a record to a sum; ``keep(key)`` says of which keys the last use is wanted."""
     for name in _SUMS:
         total[name] += record[name]
-    for name in ("misses", "errors", "waits"):
+    for name in ("sources", "misses", "errors", "waits"):
         _add_counts(total[name], record[name])
     _add_uncacheable(total["uncacheable"], record["uncacheable"])
     total["start"] = min(filter(None, (total["start"], record["start"])), default=0.0)

@@ -141,9 +141,11 @@ class Meta(NamedTuple):
 class Packed:
     """Sections for an entry, and what tells its variants apart."""
 
-    def __init__(self, sections: dict[str, bytes], guard: str) -> None:
+    def __init__(self, sections: dict[str, bytes], guard: str, *, strict: bool) -> None:
         self.sections = sections
         self.guard = guard
+        self.strict = strict
+        """Whether its results are the same bits, whatever processor it is built for."""
 
 
 class Asked(NamedTuple):

@@ -39,6 +39,7 @@ from nbcache.glue.entries.pickling import constants, dumps
 from nbcache.glue.entries.verdicts import Unstorable
 from nbcache.glue.identity.consulted import Consulted
 from nbcache.glue.identity.reach import Unresolvable
+from nbcache.glue.keys import targets
 from nbcache.glue.keys.units import StencilUnit, Unit
 from nbcache.glue.marks import taint_of
 from nbcache.passing import let_pass
@@ -120,7 +121,8 @@ def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: Use
         msg = f"it can't be written down ({type(exc).__name__}: {exc})"
         raise Unstorable(msg) from exc
     definitions = _definitions_in(b"", data + asked.asks, unit)
-    return Packed(_encoded(unit, b"", data, definitions, asked), _guard(definitions, past, frame.consulted))
+    guard = _guard(definitions, past, frame.consulted)
+    return Packed(_encoded(unit, b"", data, definitions, asked), guard, strict=True)
 
 
 def pack_library(unit: LibraryUnit, library: Any, name: str) -> Packed:
@@ -148,7 +150,8 @@ def _sections(
     # Not of _get_module_for_linking(): that makes a copy, which few functions ever need.
     sections["bitcode"] = library._final_module.as_bitcode()
     marks.keep_meta(library, meta, definitions)
-    return Packed(sections, _guard(definitions, past, meta.consulted if isinstance(meta, Meta) else None))
+    guard = _guard(definitions, past, meta.consulted if isinstance(meta, Meta) else None)
+    return Packed(sections, guard, strict=targets.is_strict(library))
 
 
 def _encoded(

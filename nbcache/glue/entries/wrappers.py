@@ -41,12 +41,20 @@ class WrapperUnit:
             ("core dimensions", repr(shape)),
             ("object mode", repr(cres.objectmode)),
         ]
-        hasher = hashlib.blake2b(_VERSION + maker.conditions.digest() + kind.encode(), digest_size=32)
+        self._maker = maker
+        self.key = self._key(maker.conditions.digest())
+
+    def key_under(self, cpu: str) -> str:
+        """The key that it has in a process that compiles for the processor *cpu*."""
+        return self._key(self._maker.conditions.under(cpu))
+
+    def _key(self, conditions: bytes) -> str:
+        hasher = hashlib.blake2b(_VERSION + conditions + self.kind.encode(), digest_size=32)
         for _label, words in self._parts:
             content = words.encode("utf-8", "surrogatepass")
             hasher.update(len(content).to_bytes(8, "little"))
             hasher.update(content)
-        self.key = hasher.hexdigest()
+        return hasher.hexdigest()
 
     def components(self) -> list[tuple[str, str]]:
         """The key's components in words."""
@@ -67,7 +75,12 @@ class RuntimeUnit:
 
     def __init__(self, maker: KeyMaker, target_context: Any) -> None:
         self.target_context = target_context
-        self.key = hashlib.blake2b(_RUNTIME_VERSION + maker.conditions.digest(), digest_size=32).hexdigest()
+        self._maker = maker
+        self.key = _runtime_key(maker.conditions.digest())
+
+    def key_under(self, cpu: str) -> str:
+        """The key that it has in a process that compiles for the processor *cpu*."""
+        return _runtime_key(self._maker.conditions.under(cpu))
 
     def components(self) -> list[tuple[str, str]]:
         """The key's components in words."""
@@ -76,6 +89,10 @@ class RuntimeUnit:
     def reach(self) -> Reach:
         """Nothing but the toolchain."""
         return Reach(())
+
+
+def _runtime_key(conditions: bytes) -> str:
+    return hashlib.blake2b(_RUNTIME_VERSION + conditions, digest_size=32).hexdigest()
 
 
 def build_runtime(target_context: Any) -> Any:

@@ -1,6 +1,7 @@
-"""Packages that declare that they extend Numba: read out of their metadata, without the time that its order takes.
+"""What installed packages declare: that they extend Numba, or that they bring a layer (:mod:`nbcache.store.layers`).
 
-Gives the same answer as `importlib.metadata`, or leaves it to that.
+Both are read out of their metadata in one go, without the time that `importlib.metadata` takes to put it in order.
+Gives the same answer as that, or leaves it to that.
 """
 
 from __future__ import annotations
@@ -8,12 +9,15 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.metadata
 import os
+import re
 import sys
 from typing import Any, Final
 
 from nbcache.passing import let_pass
 
 GROUP: Final = b"numba_extensions"
+LAYERS: Final = b"nbcache.layers"
+_MODULE: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
 _CHUNK: Final = 1 << 16
 OURS: Final = (b"init", b"=", b"_nbcache:extend")
 
@@ -29,23 +33,53 @@ def declarations() -> list[tuple[str, str]] | None:
     Looks where `importlib.metadata` does. A hundred distributions are read in 2 ms; `importlib.metadata` takes ten
     times as long to put them in order.
     """
+    found = _read()
+    return None if found is None else found[0]
+
+
+def layers() -> list[tuple[str, str]]:
+    """Package and directory of each layer that an installed distribution declares, in the order of ``sys.path``.
+
+    An entry point of the group ``nbcache.layers`` names the directory as a module of that name would be found beside
+    the distribution's metadata. Nothing is imported, and whether it is there isn't looked at.
+    """
+    for path, noted in _noted:
+        if path == sys.path:
+            return noted
+    found = _read()
+    return _layers_of_metadata() if found is None else found[1]
+
+
+_noted: list[tuple[list[str], list[tuple[str, str]]]] = []
+"""The layers that were read along when extensions were looked for, behind the ``sys.path`` of then."""
+
+
+def _read() -> tuple[list[tuple[str, str]], list[tuple[str, str]]] | None:
+    """What declares extensions, and the layers; None if that can't be told."""
     finders = [finder for finder in sys.meta_path if hasattr(finder, "find_distributions")]
     if finders != [importlib.machinery.PathFinder] or not _is_original(importlib.metadata.entry_points):
         return None
-    found = []
+    extensions: list[tuple[str, str]] = []
+    found: list[tuple[str, str]] = []
     for folder in sys.path:
-        declared = _declared_in(folder)
-        if declared is None:
+        texts = _declared_in(folder)
+        if texts is None:
             return None
-        found += declared
-    return found
+        for path, text in texts:
+            if _extends(text):
+                extensions.append((path, text.decode("utf-8", "surrogateescape")))
+            if LAYERS in text:
+                found += _layers_in(path, text.decode("utf-8", "replace"))
+    _noted[:] = [(list(sys.path), found)]
+    return extensions, found
 
 
 def _is_original(function: Any) -> bool:
     return getattr(function, "__module__", "") == importlib.metadata.__name__
 
 
-def _declared_in(folder: str) -> list[tuple[str, str]] | None:
+def _declared_in(folder: str) -> list[tuple[str, bytes]] | None:
+    """Path and content of what says something of either; None if something can't be read."""
     try:
         names = os.listdir(folder or ".")
     except NotADirectoryError:
@@ -57,10 +91,10 @@ def _declared_in(folder: str) -> list[tuple[str, str]] | None:
     for name in names:
         if _is_metadata(name.lower()):
             path = f"{folder or '.'}/{name}/entry_points.txt"
-            text = _extending(path)
+            text = _content(path)
             if text is None:
                 return None
-            if text:
+            if GROUP in text or LAYERS in text:
                 found.append((path, text))
     return found
 
@@ -69,21 +103,46 @@ def _is_metadata(name: str) -> bool:
     return name.endswith((".dist-info", ".egg-info")) or name == "egg-info"
 
 
-def _extending(path: str) -> str | None:
-    """What a distribution declares if that extends Numba, "" if it doesn't, None if it can't be read."""
+def _content(path: str) -> bytes | None:
+    """What a distribution declares, b"" if nothing, None if it can't be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # a file object takes as long again
         try:
-            text = b"".join(iter(lambda: os.read(fd, _CHUNK), b""))
+            return b"".join(iter(lambda: os.read(fd, _CHUNK), b""))
         finally:
             os.close(fd)
     except (FileNotFoundError, NotADirectoryError):
-        return ""
+        return b""
     except OSError as raised:
         let_pass(raised)
         return None
+
+
+def _extends(text: bytes) -> bool:
+    """Whether a distribution extends Numba, other than this one does."""
     if GROUP not in text:
-        return ""
+        return False
     entries = text.partition(b"[" + GROUP + b"]")[2].partition(b"[")[0]
-    extends = text.count(GROUP) > 1 or tuple(entries.split()) != OURS
-    return text.decode("utf-8", "surrogateescape") if extends else ""
+    return text.count(GROUP) > 1 or tuple(entries.split()) != OURS
+
+
+def _layers_in(path: str, text: str) -> list[tuple[str, str]]:
+    """The layers that a distribution's entry points name."""
+    metadata = os.path.dirname(path)
+    name = os.path.basename(metadata).partition("-")[0]
+    entries = text.partition(f"[{LAYERS.decode()}]")[2].partition("[")[0]
+    values = (line.partition("=")[2].strip() for line in entries.splitlines())
+    return [(name, _folder(os.path.dirname(metadata), value)) for value in values if _MODULE.fullmatch(value)]
+
+
+def _layers_of_metadata() -> list[tuple[str, str]]:
+    """The same as `importlib.metadata` tells it."""
+    return [
+        (entry.dist.metadata["Name"], _folder(str(entry.dist.locate_file("")), entry.value))
+        for entry in importlib.metadata.entry_points(group=LAYERS.decode())
+        if entry.dist is not None and _MODULE.fullmatch(entry.value)
+    ]
+
+
+def _folder(root: str, module: str) -> str:
+    return os.path.join(os.path.abspath(root), *module.split("."))

@@ -18,6 +18,7 @@ from numba.core import config
 from numba.core.registry import cpu_target
 
 from nbcache.glue.identity import told
+from nbcache.glue.keys import targets
 from nbcache.passing import suppressed
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ class Conditions:
         self._options = 0
         self._components: list[_Component] = []
         self._digest = b""
+        self._under: dict[tuple[bytes, str], bytes] = {}
         self._summary = ""
         self._environ: dict[Any, Any] | None = None
         self._has_file = False
@@ -151,11 +153,18 @@ class Conditions:
         """The labelled parts behind `digest`."""
         return self._components
 
+    def under(self, cpu: str) -> bytes:
+        """The digest of a process that differs from this one in nothing but that it compiles for *cpu*."""
+        known = self.digest(), cpu
+        if known not in self._under:
+            other = targets.components(cpu)
+            self._under[known] = _digest([(label, other.get(label, words)) for label, words in self._components])
+        return self._under[known]
+
     def summary(self) -> str:
-        """One line for people."""
+        """One line for people: versions, and the processor that is compiled for."""
         if not self._summary:
-            cpu = llvm.get_host_cpu_name()
-            self._summary = f"numba {numba.__version__} python {platform.python_version()} {cpu}"
+            self._summary = f"numba {numba.__version__} python {platform.python_version()} {targets.name()}"
         return self._summary
 
     def _recompute(self) -> None:
@@ -163,10 +172,14 @@ class Conditions:
         self._values = read(vars(config))
         self._options = len(told.options)
         self._components = [*toolchain_components(), *target_components(), *config_components()]
-        hasher = hashlib.blake2b(digest_size=32, person=b"nbcache conds")
-        for label, words in self._components:
-            for text in (label, words):
-                content = text.encode()
-                hasher.update(len(content).to_bytes(8, "little"))
-                hasher.update(content)
-        self._digest = hasher.digest()
+        self._digest = _digest(self._components)
+
+
+def _digest(components: list[_Component]) -> bytes:
+    hasher = hashlib.blake2b(digest_size=32, person=b"nbcache conds")
+    for label, words in components:
+        for text in (label, words):
+            content = text.encode()
+            hasher.update(len(content).to_bytes(8, "little"))
+            hasher.update(content)
+    return hasher.digest()

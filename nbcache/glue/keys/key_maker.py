@@ -52,6 +52,10 @@ class KeyMaker:
         )
         self.choices = Choices(self)
         self.installed = InstalledExtensions(self.extensions)
+        self.lower: tuple[str, ...] = ()
+        """The lower processors whose entries this process may take."""
+        self.elsewhere: dict[str, str] = {}
+        """By a unit's key for another processor: its own."""
         self._late: set[str] = set()
         self._types: dict[Type, bytes] = {}
         self._refused_types: weakref.WeakKeyDictionary[Any, tuple[int, str]] = weakref.WeakKeyDictionary()

@@ -110,9 +110,26 @@ class Unit:
     def key(self) -> str:
         """64 hex digits.  Raises Unidentifiable."""
         if not self._key:
-            content = b"".join([part if type(part) is Parts else framed(part) for part in self._key_parts()])
-            self._key = hashlib.blake2b(content, digest_size=32, person=b"nbcache key").hexdigest()
+            self._key = self._digest()
         return self._key
+
+    def key_under(self, cpu: str) -> str:
+        """The key that it has in a process that compiles for the processor *cpu*.  Raises Unidentifiable."""
+        conditions, self.conditions = self.conditions, self.maker.conditions.under(cpu)
+        try:
+            key = self._digest()
+        finally:
+            self.conditions = conditions
+        self.maker.elsewhere[key] = self.key
+        return key
+
+    def answers_to(self, key: str) -> bool:
+        """Whether a key is its own, or the one that it has for a lower processor."""
+        return key == self.key or any(self.key_under(cpu) == key for cpu in self.maker.lower)
+
+    def _digest(self) -> str:
+        content = b"".join([part if type(part) is Parts else framed(part) for part in self._key_parts()])
+        return hashlib.blake2b(content, digest_size=32, person=b"nbcache key").hexdigest()
 
     def stands_for(self, key: str) -> None:
         """Ask for an entry that was made from what the owner was earlier in this process."""

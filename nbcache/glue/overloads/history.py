@@ -202,19 +202,21 @@ class History:
             return None
         return promise.given + self._staleness(dispatcher, promise.content, promise.consulted)
 
-    def identified(self, dispatcher: Any, args: tuple[Any, ...], content: bytes, key: str) -> str | None:
-        """*dispatcher*, whose identity is *content*, is about to get an overload; the present asks for *key*.
+    def identified(self, unit: Unit) -> str | None:
+        """The dispatcher of *unit* is about to get an overload; the present asks for the unit's own key.
 
         Returns the key of the entry that must be used instead: "" if there must be one and its key
         is not known, None if the present will do.
         """
+        dispatcher, args = unit.owner, unit.args
         past = past_of(dispatcher)
-        content = self._made_from(dispatcher, content)
+        content = self._made_from(dispatcher, unit.content)
         if marks.CHOOSER in vars(dispatcher):
             template = vars(dispatcher)[marks.CHOOSER].template
-            owed = self._chosen.get(template, {}).get(self._overload_name(dispatcher, args), key)
-            past.made_from[args] = content if owed == key else _NAMELESS
-            return None if owed == key else owed
+            owed = self._chosen.get(template, {}).get(self._overload_name(dispatcher, args), unit.key)
+            is_present = unit.answers_to(owed)
+            past.made_from[args] = content if is_present else _NAMELESS
+            return None if is_present else owed
         promise = past.promised.get(args)
         if promise is None or not self._staleness(dispatcher, promise.content, promise.consulted):
             past.made_from[args] = content
@@ -316,7 +318,7 @@ class History:
                 return _OTHERS
         for place, name, key, fresh in uses.choices:
             known = self._chosen_by(place).get(name)
-            if not fresh if known is None else known != key:
+            if not fresh if known is None else not self._is_same(known, key):
                 return _OTHERS
         self._look_for_stale()
         if self._regular and not uses.hidden:
@@ -329,6 +331,11 @@ class History:
             if use_id == _NAMELESS or (not fresh if now is None else now != given):
                 return _OTHERS
         return None
+
+    def _is_same(self, known: str, key: str) -> bool:
+        """Whether two keys are a unit's own and the one that it has for a lower processor, or the same."""
+        elsewhere = self._maker.elsewhere
+        return known == key or elsewhere.get(known, known) == elsewhere.get(key, key)
 
     def accept(self, unit: Unit, uses: Uses, consulted: Consulted) -> list[tuple[Any, tuple[Any, ...]]]:
         """An entry was loaded: what it was built upon is promised from now on.

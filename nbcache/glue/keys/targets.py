@@ -1,0 +1,114 @@
+"""The processor that this process compiles for, and the lower ones whose code it may run instead.
+
+Processors are compared by their sets of features, as LLVM tells them, never by their names.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from typing import TYPE_CHECKING, Any
+
+import llvmlite.binding as llvm
+from numba.core import codegen, config
+from numba.core.registry import cpu_target
+
+from nbcache import processors
+from nbcache.config import tell_numba
+from nbcache.glue.identity import told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_LOOSE = re.compile(
+    r"= (?:(?:tail|musttail|notail) )?(?:f[a-z]+|call|select|phi) (?:fast|reassoc|nnan|ninf|nsz|arcp|contract|afn)\b"
+    r'|@llvm\.fmuladd\.|@__svml_|fp-math"="true"'
+)
+"""Instructions of LLVM whose results may differ in the last bits between processors, or with the width of vectors."""
+
+
+def host_features() -> frozenset[str]:
+    """What this host's processor can do, by LLVM's names."""
+    return frozenset(name for name, present in llvm.get_host_cpu_features().items() if present)
+
+
+def choose(cpu: str) -> str | None:
+    """Have Numba compile for a processor of :mod:`nbcache.processors`; say in one line why that can't be.
+
+    Sets ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` in the environment, which Numba reads before each compilation.
+    """
+    if cpu == processors.HOST or (config.CPU_NAME == cpu and config.CPU_FEATURES == ""):
+        return None
+    if config.CPU_NAME is not None or config.CPU_FEATURES is not None:
+        return "NUMBA_CPU_NAME or NUMBA_CPU_FEATURES says otherwise"
+    if platform.machine() not in processors.MACHINES:
+        return f"this machine is {platform.machine()}"
+    lacking = lacks(cpu)
+    if lacking:
+        return f"this host's processor has no {', '.join(lacking)}"
+    if "_toplevel_target_context" in vars(cpu_target):
+        return "Numba has begun to compile"
+    tell_numba(cpu, "")
+    config.reload_config()
+    return None
+
+
+def host_name() -> str:
+    """What LLVM calls this host's processor."""
+    return str(llvm.get_host_cpu_name())
+
+
+def lacks(cpu: str) -> list[str]:
+    """What this host's processor can't do that code for *cpu* may need."""
+    return processors.missing(cpu, host_features())
+
+
+def is_foreign() -> bool:
+    """Whether what this process compiles is for another processor than the one it runs on, which may lack something."""
+    cpu = config.CPU_NAME
+    return cpu in processors.FEATURES and config.CPU_FEATURES == "" and bool(lacks(cpu))
+
+
+def name() -> str:
+    """The processor that this process compiles for, in one word where it is exactly that processor."""
+    _triple, cpu, features = _magic()
+    if not features or (cpu == host_name() and features == codegen.get_host_cpu_features()):
+        return str(cpu)
+    return f"{cpu} with other features"
+
+
+def lower(names: Iterable[str]) -> tuple[str, ...]:
+    """Those of these processors whose code can do nothing that this process's target and its host can't.
+
+    None where LLVM was given options: these may allow operations to be contracted.
+    """
+    if told.options or platform.machine() not in processors.MACHINES:
+        return ()
+    _triple, cpu, features = _magic()
+    own = frozenset(each[1:] for each in features.split(",") if each.startswith("+"))
+    own = own if features else processors.FEATURES.get(cpu, frozenset())
+    able = own & host_features()
+    return tuple(each for each in names if each != cpu and not processors.missing(each, able))
+
+
+def components(cpu: str) -> dict[str, str]:
+    """The components of a key that name its target, as a process has them that compiles for *cpu*."""
+    return {
+        "target/cpu": cpu,
+        "target/features": "",
+        "config/NUMBA_CPU_NAME": repr(cpu),
+        "config/NUMBA_CPU_FEATURES": repr(""),
+    }
+
+
+def is_strict(library: Any) -> bool:
+    """Whether a library's results are the same bits for every processor: nothing in it may be contracted or reordered.
+
+    Looks at its final module, in which everything is that was linked into it.
+    """
+    return not told.options and _LOOSE.search(str(library._final_module)) is None
+
+
+def _magic() -> tuple[str, str, str]:
+    triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
+    return triple, cpu, features

@@ -1,0 +1,96 @@
+"""Layers: read-only stores that a store lies over. What isn't in the store is looked for in them, in order.
+
+A layer is a directory with the entries of a store (:mod:`nbcache.store.layout`), and nothing else is needed: it came
+with an installed package, an image or a copy. The rule of trust holds for it as for a store, and is asked of what was
+opened. Nothing in a layer is ever written, evicted, swept or marked: what there is to say of its entries, that programs
+crashed with one, or used it well, is said in the store (:mod:`nbcache.store.quarantine`). An entry for another version
+of a package or of the toolchain has another key and is never found.
+
+``layer.json`` says what is in a layer, for people and for tools; a look-up doesn't read it::
+
+    {"version": 1, "made": <Unix s>, "cpus": ["x86-64-v3", ...], "entries": {"<path below v1/objects>": "<blake2b>"}}
+
+Version log of ``layer.json``:
+
+1. First version.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
+
+from nbcache.passing import let_pass
+from nbcache.store import atomic, bounded, layout, listing, tree
+from nbcache.store.directory import Refusal, Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nbcache.trust import Trust
+
+MANIFEST: Final = "layer.json"
+VERSION: Final = 1
+MAX_MANIFEST: Final = 16 << 20
+"""The largest ``layer.json`` that is read [bytes]."""
+_DIGEST_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a layer is said to be, and by which name people know it: a package, or the path itself."""
+
+    name: str
+    path: str
+
+
+def open_layer(place: Place, trust: Trust) -> Store | Refusal:
+    """Open a layer. Never raises."""
+    try:
+        path = os.path.realpath(place.path)
+        if not os.path.isdir(path):
+            return Refusal(f"{place.path} is no directory")
+        problem = trust.path_problem(path) or tree.inner_problem(path, trust)
+    except (OSError, ValueError) as error:
+        let_pass(error)
+        return Refusal(f"{place.path} can't be used: {tree.strerror(error)}")
+    if problem is not None:
+        return Refusal(f"{place.path} {problem}")
+    return Store(path, trust, writable=False, layer=place.name)
+
+
+def write_manifest(root: str, cpus: Iterable[str], made: float) -> bool:
+    """Say in a layer what is in it; return whether that could be written."""
+    entries = {}
+    for info in listing.scan(root):
+        with open(info.path, "rb") as file:
+            entries[os.path.relpath(info.path, f"{root}/{layout.OBJECTS}")] = _digest(file.read())
+    content = {"version": VERSION, "made": made, "cpus": sorted(cpus), "entries": dict(sorted(entries.items()))}
+    return atomic.write_file(f"{root}/{MANIFEST}", json.dumps(content, indent=1).encode(), durable=True)
+
+
+def read_manifest(root: str) -> dict[str, Any] | None:
+    """Return what ``layer.json`` says; None for none, or one of another version. Never raises."""
+    found = bounded.read_json(f"{root}/{MANIFEST}", MAX_MANIFEST)
+    content = None if found is None else found[0]
+    if not isinstance(content, dict) or content.get("version") != VERSION:
+        return None
+    return content if isinstance(content.get("entries"), dict) else None
+
+
+def altered(root: str, manifest: dict[str, Any]) -> list[str]:
+    """Return the files that aren't as the manifest has them: missing, changed, or not in it. Raises OSError."""
+    there = {os.path.relpath(info.path, f"{root}/{layout.OBJECTS}"): info.path for info in listing.scan(root)}
+    wrong = there.keys() ^ manifest["entries"].keys()
+    for name in there.keys() - wrong:
+        with open(there[name], "rb") as file:
+            if _digest(file.read()) != manifest["entries"][name]:
+                wrong.add(name)
+    return sorted(wrong)
+
+
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()

@@ -1,0 +1,211 @@
+"""Hosts with different processors over one store: each compiles for its own, or takes what is bit for bit the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from nbtest import proc
+
+KERNELS = Path(__file__).with_name("kernels.py")
+TELL = """
+import json, nbcache
+said = nbcache.stats()
+print(json.dumps({name: said[name] for name in ("hit_count", "builds_count", "sources", "errors")}))
+"""
+MASKED = """
+import llvmlite.binding as llvm
+true_features = llvm.get_host_cpu_features
+def masked():
+    features = true_features()
+    for name in features:
+        if name.startswith({prefix!r}):
+            features[name] = False
+    return features
+llvm.get_host_cpu_features = masked
+"""
+WITHOUT_AVX512, WITHOUT_AVX = MASKED.format(prefix="avx512"), MASKED.format(prefix="avx")
+STRICT = "from numba import njit\n@njit\ndef f(x):\n    return x * 2.0 + 1.0\nprint(f(3.0))\n"
+LOOSE = STRICT.replace("@njit", "@njit(fastmath=True)")
+LOOSE_CALLEE = STRICT.replace("return x * 2.0", "return g(x)").replace(
+    "@njit\n", "@njit(fastmath=True)\ndef g(x):\n    return x * 2.0\n@njit\n", 1
+)
+CONTRACTING = STRICT.replace("@njit\n", "@njit(fastmath={'contract'})\n")
+
+
+def host_has(*names):
+    import llvmlite.binding as llvm
+
+    features = llvm.get_host_cpu_features()
+    return all(features.get(name) for name in names)
+
+
+needs_v4 = pytest.mark.skipif(
+    not host_has("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"), reason="a host without x86-64-v4"
+)
+needs_v3 = pytest.mark.skipif(not host_has("avx2", "fma", "bmi2"), reason="a host without x86-64-v3")
+pytestmark = needs_v3
+
+
+def run(place, program, cpu="", ladder="", *, before="", store="store", **extra):
+    """Run a program; return what it says and what it counted."""
+    settings = {"NBCACHE_CPU": cpu, "NBCACHE_CPU_LADDER": ladder, **extra}
+    (place / "main.py").write_text(before + program + TELL)
+    outcome = proc.run(["main.py"], place / store, settings, cwd=place)
+    assert outcome.status == 0, outcome.stderr
+    *said, counted = outcome.stdout.splitlines()
+    return said, json.loads(counted), outcome.stderr
+
+
+def test_code_for_the_host_and_for_levels_lies_side_by_side(place):
+    for cpu in ("host", "x86-64-v3", "v2"):
+        assert run(place, STRICT, cpu)[1]["builds_count"] >= 1
+    for cpu in ("host", "v3", "x86-64-v2"):
+        said, counted, _ = run(place, STRICT, cpu)
+        assert said == ["7.0"]
+        assert counted["builds_count"] == 0 and counted["hit_count"] >= 1 and counted["sources"] == {}
+    listed = proc.run(["-m", "nbcache", "ls", "--json", "__main__:f"], place / "store")
+    entries = json.loads(listed.stdout)
+    assert {"x86-64-v3", "x86-64-v2"} < {entry["cpu"] for entry in entries}
+    assert all(entry["toolchain"].endswith(f" {entry['cpu']}") for entry in entries)
+    words = proc.run(["-m", "nbcache", "why", "--all", "f"], place / "store").stdout
+    assert "for x86-64-v3" in words and "target `cpu`" in words
+
+
+def test_the_ladder_takes_the_first_level_that_is_there(place):
+    run(place, STRICT, "v2")
+    run(place, STRICT, "v3")
+    said, counted, _ = run(place, STRICT, ladder="v3,v2")
+    assert said == ["7.0"]
+    assert counted["builds_count"] == 0 and set(counted["sources"]) == {"x86-64-v3"}
+    assert set(run(place, STRICT, ladder="v2,v3")[1]["sources"]) == {"x86-64-v2"}
+    # What is compiled in spite of a ladder is for the host, and from then on found as such.
+    other = STRICT.replace("2.0", "3.0")
+    assert run(place, other, ladder="v3,v2")[1]["builds_count"] == 1
+    assert run(place, other)[1]["builds_count"] == 0
+    stats = json.loads(proc.run(["-m", "nbcache", "stats", "--json"], place / "store").stdout)
+    assert stats["sources"]["x86-64-v3"] >= 1 and stats["sources"]["x86-64-v2"] >= 1
+
+
+def test_without_a_ladder_no_other_level_is_taken(place):
+    run(place, STRICT, "v3")
+    assert run(place, STRICT)[1]["builds_count"] >= 1
+
+
+@pytest.mark.parametrize("program", [LOOSE, LOOSE_CALLEE, CONTRACTING], ids=["fastmath", "in a callee", "contract"])
+def test_what_may_differ_in_the_last_bit_is_never_taken_from_below(place, program):
+    run(place, program, "v3")
+    _, counted, _ = run(place, program, ladder="v3")
+    assert counted["builds_count"] >= 1
+    # Numba's runtime, at most, comes from there.
+    assert not any(entry["cpu"] == "x86-64-v3" and entry["used"] for entry in used_by_hits(place))
+
+
+def used_by_hits(place):
+    """The entries of functions, and whether some process's record says that it was hit."""
+    hits = set()
+    for path in (place / "store").glob("v1/usage/*.json"):
+        hits |= json.loads(path.read_text())["hits"].keys()
+    listed = json.loads(proc.run(["-m", "nbcache", "ls", "--json", "__main__:"], place / "store").stdout)
+    return [{"cpu": entry["cpu"], "used": entry["key"] in hits} for entry in listed]
+
+
+@needs_v4
+def test_a_host_that_lacks_a_level_never_takes_it(place):
+    run(place, STRICT, "v4")
+    assert run(place, STRICT, ladder="v4,v3", before=WITHOUT_AVX512)[1]["builds_count"] >= 1
+    run(place, STRICT, "v3")
+    (place / "second").mkdir()
+    # A fresh function: for the masked host, only the level that it has.
+    other = STRICT.replace("2.0", "5.0")
+    run(place, other, "v4")
+    run(place, other, "v3")
+    _, counted, _ = run(place, other, ladder="v4,v3", before=WITHOUT_AVX512)
+    assert counted["builds_count"] == 0 and set(counted["sources"]) == {"x86-64-v3"}
+    assert run(place, other, ladder="v4,v3", before=WITHOUT_AVX)[1]["builds_count"] >= 1
+
+
+def test_a_processor_that_the_host_is_not_stays_at_host_with_one_line(place):
+    _, counted, told = run(place, STRICT, "v3", before=WITHOUT_AVX)
+    assert counted["builds_count"] >= 1
+    assert told.count("NBCACHE_CPU=x86-64-v3") == 1 and "avx2" in told
+    _, _, told = run(place, STRICT, "v3", NUMBA_CPU_NAME="x86-64-v2", NUMBA_CPU_FEATURES="")
+    assert "says otherwise" in told
+    _, _, told = run(place, STRICT, "i486")
+    assert "NBCACHE_CPU='i486'" in told and "accepted" in told
+    # Numba had its target by then.
+    late = "import numba.core.registry as r\nr.cpu_target.target_context\nimport nbcache, os\nnbcache.enable(os.environ['STORE'])\n"
+    (place / "main.py").write_text(late + STRICT)
+    outcome = proc.run(["main.py"], None, {"NBCACHE_CPU": "v3", "STORE": str(place / "late")}, cwd=place)
+    assert outcome.stdout == "7.0\n" and "has begun to compile" in outcome.stderr
+
+
+def test_levels_under_levels(place):
+    """A process that compiles for a level takes what is below that, and nothing above."""
+    run(place, STRICT, "v2")
+    assert set(run(place, STRICT, "v3", "v2")[1]["sources"]) == {"x86-64-v2"}
+    other = STRICT.replace("2.0", "9.0")
+    run(place, other)
+    run(place, other, "v3")
+    assert run(place, other, "v2", "v4,v3")[1]["builds_count"] >= 1
+
+
+@pytest.mark.parametrize(
+    "cpu",
+    [
+        pytest.param("x86-64", marks=pytest.mark.long),
+        pytest.param("v2", marks=pytest.mark.long),
+        "v3",
+        pytest.param("v4", marks=[pytest.mark.long, needs_v4]),
+    ],
+)
+def test_strict_code_is_the_same_to_the_bit(place, cpu):
+    kernels = KERNELS.read_text()
+    here, _, _ = run(place, kernels, store="own")
+    there, _, _ = run(place, kernels, cpu)
+    taken, counted, _ = run(place, kernels, ladder=cpu)
+    assert len(here) == 30
+    assert here == there == taken
+    assert counted["builds_count"] == 0, counted
+
+
+def test_prewarm_builds_for_a_fleet(place):
+    (place / "lib.py").write_text("from numba import njit\n@njit\ndef f(x):\n    return x + 1\n")
+    (place / "calls.py").write_text("import lib\nprint(lib.f(1))\n")
+    warm = place / "warm.jsonl"
+    assert proc.run(["calls.py"], place / "first", {"NBCACHE_RECORD": str(warm)}, cwd=place).status == 0
+    done = proc.run(
+        ["-m", "nbcache", "prewarm", "--dir", place / "store", "--cpu", "v2,x86-64-v3", warm], None, cwd=place
+    )
+    assert done.status == 0, done.stdout + done.stderr
+    assert "2 of 2" in done.stdout
+    for cpu in ("v2", "v3"):
+        assert run(place, "import lib\nprint(lib.f(1))\n", cpu)[1]["builds_count"] == 0
+    bad = proc.run(["-m", "nbcache", "prewarm", "--dir", place / "store", "--cpu", "i486", warm], None, cwd=place)
+    assert bad.status == 2 and "i486" in bad.stderr
+
+
+def test_code_for_another_processor_is_not_called(place):
+    (place / "calls.py").write_text(
+        "from numba import njit\n@njit('f8(f8)')\ndef eager(x):\n    return x\n@njit\ndef lazy(x):\n    return x\n"
+    )
+    program = f"""{WITHOUT_AVX}
+import os
+os.environ.update(NUMBA_CPU_NAME="x86-64-v3", NUMBA_CPU_FEATURES="")
+from nbcache.glue import foreign
+foreign.forbid_calls()
+import calls
+for function in (calls.eager, calls.lazy):
+    try:
+        function(1.0)
+    except foreign.ForeignCodeError as error:
+        print(error)
+print(calls.lazy.compile("f8(f8)") is not None)
+"""
+    (place / "main.py").write_text(program)
+    outcome = proc.run(["main.py"], None, cwd=place)
+    assert outcome.status == 0, outcome.stderr
+    first, second, compiled = outcome.stdout.splitlines()
+    assert "eager is called" in first and "lazy is called" in second and "avx2" in first
+    assert compiled == "True"
