@@ -74,8 +74,9 @@ class Settings(NamedTuple):
     """The processor to compile for: ``host``, or one of :mod:`nbcache.processors`."""
     cpu_ladder: tuple[str, ...] = ()
     """Lower levels whose entries are taken, in this order, where there is none for this process's own target."""
-    layers: tuple[str, ...] = ()
-    """Read-only stores that are looked into after the store itself, in this order; absolute."""
+    layers: tuple[str, ...] | None = ()
+    """Read-only stores that are looked into after the store itself, in this order, before those that packages declare;
+    absolute. None: there are none, not even those."""
     record: str | None = None
     """A warm list to append to, absolute."""
     count: str | None = None  # type: ignore[assignment]  # not the method that tuples have
@@ -141,6 +142,20 @@ def inherited(names: Iterable[str]) -> dict[str, str]:
 def child_environment(root: str, record: str) -> dict[str, str]:
     """Return the environment for a program that is to use the store *root* and to write a warm list."""
     return {**os.environ, "NBCACHE_DIR": root, "NBCACHE_RECORD": record}
+
+
+def exercise_environment(root: str, record: str, cpu: str) -> dict[str, str]:
+    """Return the environment for a program whose compilations are to become a layer, for the processor *cpu*.
+
+    Whatever is compiled is stored in *root*: nothing comes out of other layers, and no setting says otherwise.
+    """
+    plain = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(PREFIX) or name[len(PREFIX) :].lower() in _KEPT
+    }
+    settings = {"DIR": root, "RECORD": record, "CPU": cpu, "LAYERS": "none"}
+    return {**plain, **{PREFIX + name: value for name, value in settings.items()}}
 
 
 def numba_settings() -> dict[str, str]:
@@ -265,7 +280,9 @@ def _path(value: object) -> str:
     return os.path.abspath(_expand_user(text))
 
 
-def _paths(value: object) -> tuple[str, ...]:
+def _layers(value: object) -> tuple[str, ...] | None:
+    if isinstance(value, str) and value.strip().lower() == "none":
+        return None
     parts = value if isinstance(value, list) else _text(value).split(os.pathsep)
     return tuple(dict.fromkeys(_path(part) for part in parts if part != ""))
 
@@ -391,6 +408,8 @@ def _uid_of(name: str) -> int:
         raise ValueError(name) from error
 
 
+_KEPT: Final = frozenset({"log", "log_file", "trusted_uids", "umask", "count"})
+"""The settings that say nothing about what is found and stored."""
 _A_PATH: Final = "a path"
 _A_PROCESSOR: Final = "x86-64, x86-64-v2, x86-64-v3, x86-64-v4 or a processor that nbcache.processors lists"
 _A_FLAG: Final = "1, true, yes, on or 0, false, no, off"
@@ -407,7 +426,7 @@ _READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
     "umask": (_umask, "an octal umask from 000 to 077, in a file between quotes,"),
     "cpu": (_processor, f"host or {_A_PROCESSOR}"),
     "cpu_ladder": (_ladder, f"a list, separated by commas, of {_A_PROCESSOR}"),
-    "layers": (_paths, "a list of paths"),
+    "layers": (_layers, "a list of paths, or none,"),
     "record": (_path, _A_PATH),
     "count": (_path, _A_PATH),
     "log": (_level, "debug, info, warning, error or critical"),

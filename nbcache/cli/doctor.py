@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 import nbcache
 from nbcache import config, processors
 from nbcache.cli import quarantine
-from nbcache.cli.place import settings_of
+from nbcache.cli.place import layer_places, settings_of
 from nbcache.cli.text import print_json, printable, size
 from nbcache.errors import PublicationError
 from nbcache.protocol import heartbeats
-from nbcache.store import Refusal, Store, layout, locks, usage
+from nbcache.store import Refusal, Store, layers, layout, locks, usage
 from nbcache.summary import aggregate
 from nbcache.trust import Trust
 
@@ -201,6 +201,7 @@ def check_store(settings: Settings) -> Iterator[Finding]:
     yield check_daemons(store)
     yield _check_writing(settings, path)
     yield from _check_contents(settings, store)
+    yield from check_layers(settings)
     yield from check_names(store)
     yield from check_quarantine(store)
 
@@ -293,6 +294,26 @@ def check_names(store: Store) -> Iterator[Finding]:
             continue
         if missing is not None:
             yield Finding(REMARK, "published", str(missing), "nobody can load it")
+
+
+def check_layers(settings: Settings) -> Iterator[Finding]:
+    """Look at the layers under the store: whether each is used, what is in it, whether it is as it was made."""
+    trust = Trust(settings.trusted_uids)
+    for place in layer_places(settings):
+        what, layer = "layer", layers.open_layer(place, trust)
+        if isinstance(layer, Refusal):
+            yield Finding(REMARK, what, f"{place.name} is not used: {layer.reason}", "its entries are compiled instead")
+            continue
+        sizes = [info.size for info in layer.scan()]
+        manifest = layers.read_manifest(layer.path)
+        made = f", for {', '.join(map(str, manifest.get('cpus', ())))}" if manifest else ""
+        text = f"{place.name}: {len(sizes)} entries, {size(sum(sizes))}{made} ({layer.path})"
+        wrong = layers.altered(layer.path, manifest) if manifest else []
+        if wrong:
+            advice = f"such as {wrong[0]}: install the package again"
+            yield Finding(REMARK, what, f"{text}; {len(wrong)} aren't as they were made", advice)
+        else:
+            yield Finding(OK, what, text)
 
 
 def check_quarantine(store: Store) -> Iterator[Finding]:

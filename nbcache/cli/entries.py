@@ -7,14 +7,14 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from nbcache.cli.explain import components_of
-from nbcache.cli.place import open_store
+from nbcache.cli.place import open_layers, open_store
 from nbcache.cli.text import CommandError, UsageError, age, duration, print_json, size, table
 from nbcache.protocol import manifests
 from nbcache.store import files, usage
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from nbcache.store import Store
     from nbcache.store.entry import Header
@@ -73,9 +73,10 @@ def show_entry(args: argparse.Namespace) -> int:
     store = open_store(args)
     if args.key in store.names.known():
         return _show_name(store, args.key, as_json=args.json)
-    key = find_key(store, args.key)
+    stores = [store, *open_layers(args)]
+    key = find_key(stores, args.key)
     rejected: list[str] = []
-    found = list(store.find(key, rejected.append))
+    found = [entry for place in stores for entry in place.find(key, rejected.append)]
     if args.json:
         print_json({"key": key, "entries": [_details(entry) for entry in found], "rejected": rejected})
     else:
@@ -135,12 +136,15 @@ def _title(store: Store, key: str) -> str:
     return "(not there)" if header is None else f"{header.function} {header.signature}"
 
 
-def find_key(store: Store, prefix: str) -> str:
-    """Return the one key that begins with `prefix`; raise UsageError or CommandError when there isn't exactly one."""
+def find_key(stores: Iterable[Store], prefix: str) -> str:
+    """Return the one key in these stores that begins with `prefix`.
+
+    Raises UsageError or CommandError when there isn't exactly one.
+    """
     prefix = prefix.lower()
     if not prefix or prefix.strip("0123456789abcdef"):
         raise UsageError(f"not the beginning of a key (hexadecimal digits): {prefix!r}")
-    keys = sorted({info.key for info in store.find_prefix(prefix)})
+    keys = sorted({info.key for store in stores for info in store.find_prefix(prefix)})
     if not keys:
         raise CommandError(f"no entry with a key that begins with {prefix}")
     if len(keys) > 1:
@@ -195,6 +199,7 @@ def _details(entry: FoundEntry) -> dict[str, Any]:
     names = ("kind", "function", "signature", "toolchain", "compile_seconds", "created", "build", "guard")
     return {
         "path": entry.path,
+        "layer": entry.layer,
         **{name: getattr(header, name) for name in names},
         "extra": dict(header.extra),
         "sections": entry.section_sizes,

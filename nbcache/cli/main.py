@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import nbcache
 from nbcache.cli import (
+    bundle,
     counts,
     doctor,
     entries,
@@ -35,6 +36,7 @@ GROUPS = (
     run,
     serve,
     prewarm,
+    bundle,
     counts,
     report,
     entries,

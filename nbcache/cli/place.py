@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from nbcache import config
 from nbcache.cli.text import CommandError, UsageError
 from nbcache.store import Refusal, Store, layout
+from nbcache.store.layers import Place, open_layer
+from nbcache.trust import Trust
 
 if TYPE_CHECKING:
     import argparse
@@ -44,6 +46,24 @@ def directory_of(settings: Settings) -> str:
     ):
         raise CommandError(f"no cache in {settings.dir} yet: run a program with NBCACHE_DIR={settings.dir}")
     return settings.dir
+
+
+def layer_places(settings: Settings) -> list[Place]:
+    """Return where layers of these settings are said to be, in the order in which they are looked into."""
+    from nbcache.glue.identity import declared
+
+    if settings.layers is None:
+        return []
+    named = [Place(path, path) for path in settings.layers]
+    return [*named, *(Place(name, path) for name, path in declared.layers())]
+
+
+def open_layers(args: argparse.Namespace) -> list[Store]:
+    """Return the layers that may be used."""
+    settings = settings_of(args)
+    trust = Trust(settings.trusted_uids)
+    opened = (open_layer(place, trust) for place in layer_places(settings))
+    return [layer for layer in opened if isinstance(layer, Store)]
 
 
 def open_store(args: argparse.Namespace, *, write: bool = False) -> Store:

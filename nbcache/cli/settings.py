@@ -57,6 +57,8 @@ def values_of(settings: Settings) -> list[tuple[str, Any, str]]:
 def _words(name: str, value: object) -> str:
     if name == "max_size" and isinstance(value, int):
         return size(value)
+    if value is None and name == "layers":
+        return "none"
     if value is None or value == []:
         return "-"
     if isinstance(value, bool):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.cli.entries import SHORT, processor_of, read_components
 from nbcache.cli.explain import differing, explain, nearest
-from nbcache.cli.place import open_store
+from nbcache.cli.place import open_layers, open_store
 from nbcache.cli.text import CommandError, age, print_json, printable
 from nbcache.store import usage
 
@@ -47,6 +47,8 @@ class Built:
 
     header: Header
     components: dict[str, str]
+    layer: str = ""
+    """The layer that it lies in; "" for the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +58,14 @@ class Comparison:
     new: Header
     old: Header | None
     lines: list[str]
+    layer: str = ""
+    """Where the first of them lies."""
 
 
 def show_why(args: argparse.Namespace) -> int:
     """Print the comparisons of the functions that match."""
     store = open_store(args)
-    functions = _collect(store, args.function)
+    functions = _collect([store, *open_layers(args)], args.function)
     reasons = _uncacheable(usage.read(store.path), args.function)
     if not functions and not reasons:
         raise CommandError(f"no entry, and no record, of a function {args.function}: see `nbcache ls`")
@@ -89,9 +93,9 @@ def compare(built: Iterable[Built]) -> list[Comparison]:
         older = [other for other in ordered[:index] if other.header.kind == item.header.kind]
         position = nearest(item.components, [other.components for other in older])
         if position is None:
-            found.append(Comparison(item.header, None, []))
+            found.append(Comparison(item.header, None, [], item.layer))
         else:
-            found.append(Comparison(item.header, older[position].header, _lines(older[position], item)))
+            found.append(Comparison(item.header, older[position].header, _lines(older[position], item), item.layer))
     return found
 
 
@@ -106,16 +110,14 @@ def matches(function: str, asked: str) -> bool:
     return function == asked or function.endswith((f":{asked}", f".{asked}"))
 
 
-def _collect(store: Store, asked: str) -> dict[str, list[Built]]:
-    keys = set()
-    for info in store.scan():
-        header = info.header
-        if header is not None and matches(header.function, asked):
-            keys.add(info.key)
+def _collect(stores: Iterable[Store], asked: str) -> dict[str, list[Built]]:
     functions: dict[str, list[Built]] = {}
-    for key in keys:
-        for entry in store.find(key):
-            functions.setdefault(entry.header.function, []).append(Built(entry.header, read_components(entry)))
+    for store in stores:
+        headers = ((info.key, info.header) for info in store.scan())
+        for key in {key for key, header in headers if header is not None and matches(header.function, asked)}:
+            for entry in store.find(key):
+                built = Built(entry.header, read_components(entry), entry.layer)
+                functions.setdefault(entry.header.function, []).append(built)
     return functions
 
 
@@ -133,7 +135,9 @@ def _uncacheable(records: Iterable[dict[str, Any]], asked: str) -> list[tuple[st
 
 def _print_comparison(comparison: Comparison) -> None:
     new, old = comparison.new, comparison.old
-    print(printable(f"  {new.key[:SHORT]}  {new.signature}  for {processor_of(new)}  built {age(new.created)} ago"))
+    where = f"  in the layer {comparison.layer}" if comparison.layer else ""
+    what = f"{new.key[:SHORT]}  {new.signature}  for {processor_of(new)}"
+    print(printable(f"  {what}  built {age(new.created)} ago{where}"))
     if old is None:
         print("    the first of its kind: nothing older to compare with")
         return
@@ -151,6 +155,7 @@ def _print_as_json(compared: dict[str, list[Comparison]], reasons: list[tuple[st
             "signature": item.new.signature,
             "created": item.new.created,
             "cpu": item.new.extra.get("cpu"),
+            "layer": item.layer,
             "nearest": item.old and item.old.key,
             "differs": item.lines,
         }

@@ -200,7 +200,7 @@ class Lookup:
             return
         header, source = entry.header, entry.layer
         if header.key != unit.key:
-            source = f"{source}, {header.extra['cpu']}".removeprefix(", ")
+            source = f"{source}, {header.extra.get('cpu')}".removeprefix(", ")
         # What is in use is the entry, whatever it was asked for as: nobody else would keep it from being evicted.
         self._counters.hit(header.key, unit.name, header.compile_seconds, source)
 

@@ -80,11 +80,12 @@ class Places:
         from nbcache.store.layers import Place
 
         self._layers = []
-        for place in [Place(path, path) for path in self._settings.layers]:
-            self._open(place, logging.WARNING)
-        # A package that somebody installed for other reasons is nothing to warn of.
-        for name, path in declared.layers():
-            self._open(Place(name, path), logging.INFO)
+        if self._settings.layers is not None:
+            for path in self._settings.layers:
+                self._open(Place(path, path), logging.WARNING)
+            # A package that somebody installed for other reasons is nothing to warn of.
+            for name, path in declared.layers():
+                self._open(Place(name, path), logging.INFO)
         wanted = dict.fromkeys((*self._settings.cpu_ladder, *(processors.LEVELS if self._layers else ())))
         if wanted:
             from nbcache.glue.keys import targets

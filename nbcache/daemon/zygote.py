@@ -184,6 +184,8 @@ def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool)
         dir=root,
         on_miss="compile",
         trusted_uids=frozenset(uids),
+        # What is asked for is to be in the store: that a layer has it as well is no reason not to build it.
+        layers=None,
         log=given["NBCACHE_LOG"],
         sources={"log": "the daemon"},
     )

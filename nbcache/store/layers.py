@@ -23,19 +23,23 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.passing import let_pass
+from nbcache.passing import let_pass, suppressed
 from nbcache.store import atomic, bounded, layout, listing, tree
 from nbcache.store.directory import Refusal, Store
+from nbcache.store.entry import SECTION_ORDER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from nbcache.store.entry import Header
     from nbcache.trust import Trust
 
 MANIFEST: Final = "layer.json"
 VERSION: Final = 1
 MAX_MANIFEST: Final = 16 << 20
 """The largest ``layer.json`` that is read [bytes]."""
+KEPT: Final = ("nbcache", "cpu", "strict")
+"""What the header of an entry in a layer says besides its fields."""
 _DIGEST_BYTES: Final = 32
 
 
@@ -45,6 +49,38 @@ class Place:
 
     name: str
     path: str
+
+
+def fill(root: str, source: Store, wanted: Callable[[Header], bool]) -> int:
+    """Put the *wanted* entries of a store into the layer *root*, made if need be; return how many are in it then.
+
+    What only concerns where they were built stays behind: who asked, on which host, and how to ask again. What is in
+    the layer already stays, unless it is the same function under the same key. Raises OSError.
+    """
+    os.makedirs(root, mode=atomic.DIR_MODE, exist_ok=True)
+    layer = Store(os.path.realpath(root), source.trust, writable=True)
+    for key in sorted({info.key for info in source.scan()}):
+        for found in source.find(key):
+            if not wanted(found.header):
+                continue
+            sections = {name: found.section(name) for name in found.section_sizes if name in SECTION_ORDER}
+            extra = {name: found.header.extra[name] for name in KEPT if name in found.header.extra}
+            whole = {name: content for name, content in sections.items() if content is not None}
+            done = layer.publish(found.header._replace(extra=extra), whole, recache=True)
+            if not done.ok:
+                raise OSError(done.reason)
+    _leave_entries_alone(layer.path)
+    return sum(1 for _ in layer.scan())
+
+
+def _leave_entries_alone(root: str) -> None:
+    """Remove the directories of a store that a layer, which is only read, has no use for: they are empty."""
+    for name in tree.names():
+        with suppressed(OSError):
+            os.rmdir(f"{root}/{name}")
+    for tag in (f"{root}/{layout.TAG}", f"{root}/{layout.LAYOUT}/{layout.TAG}"):
+        with suppressed(OSError):
+            os.unlink(tag)
 
 
 def open_layer(place: Place, trust: Trust) -> Store | Refusal:

@@ -70,6 +70,11 @@ def make_root(path: str) -> bool:
     return atomic.make_directory(path)
 
 
+def names() -> list[str]:
+    """Return the names of the directories in a store, those inside others first."""
+    return sorted((name for name, _ in _TREE), key=len, reverse=True)
+
+
 def missing(path: str) -> list[str]:
     """Return those directories of a store that aren't there."""
     return [name for name, _ in _TREE if not os.path.isdir(f"{path}/{name}")]

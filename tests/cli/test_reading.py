@@ -55,7 +55,7 @@ def test_ls_shows_each_entry_and_filters(filled, nbcache):
     filled.add("pkg:beta", kind="ufunc")
     done = nbcache("ls", "--dir", filled.path)
     assert done.status == 0
-    assert done.out.splitlines()[0].split() == ["KEY", "KIND", "SIZE", "AGE", "USED", "FUNCTION", "SIGNATURE"]
+    assert done.out.splitlines()[0].split() == ["KEY", "KIND", "CPU", "SIZE", "AGE", "USED", "FUNCTION", "SIGNATURE"]
     assert "pkg:alpha" in done.out
     assert "pkg:beta" in done.out
     assert "pkg:alpha" not in nbcache("ls", "--dir", filled.path, "beta").out

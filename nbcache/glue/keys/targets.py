@@ -37,7 +37,7 @@ def choose(cpu: str) -> str | None:
 
     Sets ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` in the environment, which Numba reads before each compilation.
     """
-    if cpu == processors.HOST or (config.CPU_NAME == cpu and config.CPU_FEATURES == ""):
+    if cpu == processors.HOST or (cpu == config.CPU_NAME and config.CPU_FEATURES == ""):
         return None
     if config.CPU_NAME is not None or config.CPU_FEATURES is not None:
         return "NUMBA_CPU_NAME or NUMBA_CPU_FEATURES says otherwise"

@@ -1,0 +1,153 @@
+"""``nbcache bundle``: what a program compiles, as a folder that goes into a wheel (:mod:`nbcache.store.layers`)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from nbcache import config, processors
+from nbcache.cli.place import settings_of
+from nbcache.cli.prewarm import processors_of
+from nbcache.cli.serve import add_job_options, limits_of
+from nbcache.cli.text import CommandError, UsageError, printable, size
+from nbcache.store import Refusal, Store, layers, layout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nbcache.store import Header
+
+DEFAULT_CPU = "x86-64-v3"
+_LEFT_OUT = ("extensions",)
+"""Kinds of entries that only mean something where they were made."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Exercise:
+    """What is run, and where what it compiles is collected."""
+
+    argv: list[str]
+    root: str
+    record: str
+
+
+def register(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the command to the command line."""
+    parser = add(
+        "bundle",
+        help="make the layer that a package ships: what its users would compile",
+        description=(
+            "Run a program that exercises a package, once for each processor asked for, and put what Numba compiled "
+            "into a folder that goes into the package's wheel. docs/layers.md says what to do with it. "
+            "Exit status 1 if something could not be built."
+        ),
+        usage="nbcache bundle --layer DIR [--cpu CPU,...] [--only PACKAGE] -- COMMAND [ARGUMENT ...]",
+    )
+    parser.add_argument("--layer", required=True, metavar="DIR", help="the folder; what is in it stays")
+    parser.add_argument(
+        "--cpu",
+        default=DEFAULT_CPU,
+        metavar="CPU,...",
+        help=f"the processors to build for, such as x86-64-v2,x86-64-v3 (default: {DEFAULT_CPU})",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="PACKAGE",
+        help="only functions of this package, and of Numba's inside them; can be given several times",
+    )
+    add_job_options(parser)
+    parser.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND", help="the program and its arguments")
+    parser.set_defaults(command=bundle)
+
+
+def bundle(args: argparse.Namespace) -> int:
+    """Make or extend a layer; the status is 1 when something couldn't be built for one of the processors."""
+    argv = args.argv[1:] if args.argv[:1] == ["--"] else args.argv
+    if not argv:
+        raise UsageError("bundle: no program given: nbcache bundle --layer DIR -- python exercise.py")
+    if platform.machine() not in processors.MACHINES:
+        raise CommandError(f"layers are made for levels of x86-64, and this machine is {platform.machine()}")
+    cpus = processors_of(args.cpu)
+    here, elsewhere = _runnable(cpus)
+    root = os.path.abspath(os.path.expanduser(args.layer))
+    if os.path.isdir(root) and os.listdir(root) and not os.path.isdir(f"{root}/{layout.OBJECTS}"):
+        raise CommandError(f"{root} is neither empty nor a layer")
+    with tempfile.TemporaryDirectory(prefix="nbcache-bundle-") as folder:
+        exercise = _Exercise(argv, f"{folder}/store", f"{folder}/list")
+        for cpu in here or [processors.HOST]:
+            _run(exercise, cpu)
+        store = _opened(args, exercise.root)
+        failed = _build_elsewhere(args, store, exercise.record, elsewhere) if elsewhere else []
+        wanted = cpus if here else elsewhere
+        count = layers.fill(root, store, lambda header: _is_wanted(header, wanted, args.only))
+    before = layers.read_manifest(root)
+    made_for = {*cpus, *(before["cpus"] if before else ())}
+    if not count or not layers.write_manifest(root, made_for, time.time()):
+        raise CommandError(f"nothing was put into {root}: the program compiled nothing that others could use")
+    for reason in failed:
+        print(printable(reason), file=sys.stderr)
+    total = sum(os.path.getsize(info.path) for info in Store(root, store.trust, writable=False).scan())
+    print(f"{root}: {count} entries, {size(total)}, for {', '.join(sorted(made_for))}")
+    return 1 if failed else 0
+
+
+def _runnable(cpus: list[str]) -> tuple[list[str], list[str]]:
+    """Those whose code this host can run, and the others."""
+    from nbcache.client import hook
+
+    hook.disarm()  # asking LLVM would make this very process a client
+    from nbcache.glue.keys import targets
+
+    here = [cpu for cpu in cpus if not targets.lacks(cpu)]
+    return here, [cpu for cpu in cpus if cpu not in here]
+
+
+def _run(exercise: _Exercise, cpu: str) -> None:
+    environment = config.exercise_environment(exercise.root, exercise.record, cpu)
+    try:
+        status = subprocess.run(exercise.argv, env=environment, check=False).returncode  # noqa: S603  what was named
+    except OSError as error:
+        raise CommandError(f"{exercise.argv[0]} can't be run: {error.strerror or error}") from error
+    if status:
+        raise CommandError(f"the program ended with status {status} when it was run for {cpu}: no layer is made")
+
+
+def _opened(args: argparse.Namespace, root: str) -> Store:
+    if not os.path.isdir(root):
+        raise CommandError("the program didn't use nbcache: is it installed in the Python that the program runs in?")
+    store = Store.open(replace(settings_of(args), dir=root, readonly=False))
+    if isinstance(store, Refusal):
+        raise CommandError(store.reason)
+    return store
+
+
+def _build_elsewhere(args: argparse.Namespace, store: Store, record: str, cpus: list[str]) -> list[str]:
+    """Build for processors that this host isn't what the program recorded; return what can't be, and why."""
+    from nbcache.daemon import prewarming
+
+    if not os.path.exists(record):
+        return []
+    with open(record, "rb") as file:
+        wishes = [wish for wish in prewarming.from_list(file) if not isinstance(wish, str)]
+    granted = prewarming.grant(
+        store, settings_of(args), prewarming.for_processors(wishes, cpus),
+        workers=0, limits=limits_of(args), path=[os.getcwd()],
+    )  # fmt: skip
+    return [f"{each.wish.name}: {each.reason}" for each in granted if each.reason is not None]
+
+
+def _is_wanted(header: Header, cpus: list[str], only: list[str]) -> bool:
+    """Whether an entry belongs into the layer: not one of the program itself, nor one for this host alone."""
+    package = header.function.partition(":")[0].partition(".")[0]
+    if header.kind in _LEFT_OUT or package == "__main__" or header.extra.get("cpu") not in cpus:
+        return False
+    return not only or package in {*only, "numba"}
