@@ -46,6 +46,8 @@ _OTHERS: Final = 0o077
 """The permissions of group and others: a umask that takes the owner's away makes a store that nobody can use."""
 _LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
+HOST: Final = "host"
+"""As a processor: whatever the process runs on, with all that it can do."""
 OnMiss = Literal["auto", "wait", "compile"]
 
 
@@ -70,7 +72,7 @@ class Settings(NamedTuple):
     """Whose files are trusted besides one's own and root's."""
     umask: int | None = None
     """What others may not do with the files of the store. None: the process's own umask says so."""
-    cpu: str = "host"
+    cpu: str = HOST
     """The processor to compile for: ``host``, or one of :mod:`nbcache.processors`."""
     cpu_ladder: tuple[str, ...] = ()
     """Lower levels whose entries are taken, in this order, where there is none for this process's own target."""
@@ -291,7 +293,7 @@ def _processor(value: object) -> str:
     from nbcache import processors  # only needed where somebody asks for one
 
     text = _text(value)
-    return processors.HOST if text.lower() == processors.HOST else processors.named(text)
+    return HOST if text.lower() == HOST else processors.named(text)
 
 
 def _ladder(value: object) -> tuple[str, ...]:

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-HOST: Final = "host"
-"""Whatever processor the process runs on, with all that it can do."""
 MACHINES: Final = frozenset({"x86_64", "AMD64"})
 """What ``platform.machine()`` says where the processors below are."""
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nbcache import config, processors
@@ -22,7 +22,7 @@ from nbcache.store import Refusal, Store, layers, layout
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nbcache.store import Header
+    from nbcache.store.entry import Header
 
 DEFAULT_CPU = "x86-64-v3"
 _LEFT_OUT = ("extensions",)
@@ -83,7 +83,7 @@ def bundle(args: argparse.Namespace) -> int:
         raise CommandError(f"{root} is neither empty nor a layer")
     with tempfile.TemporaryDirectory(prefix="nbcache-bundle-") as folder:
         exercise = _Exercise(argv, f"{folder}/store", f"{folder}/list")
-        for cpu in here or [processors.HOST]:
+        for cpu in here or [config.HOST]:
             _run(exercise, cpu)
         store = _opened(args, exercise.root)
         failed = _build_elsewhere(args, store, exercise.record, elsewhere) if elsewhere else []
@@ -124,7 +124,7 @@ def _run(exercise: _Exercise, cpu: str) -> None:
 def _opened(args: argparse.Namespace, root: str) -> Store:
     if not os.path.isdir(root):
         raise CommandError("the program didn't use nbcache: is it installed in the Python that the program runs in?")
-    store = Store.open(replace(settings_of(args), dir=root, readonly=False))
+    store = Store.open(settings_of(args)._replace(dir=root, readonly=False))
     if isinstance(store, Refusal):
         raise CommandError(store.reason)
     return store

@@ -152,7 +152,7 @@ def check_processor(settings: Settings) -> Iterator[Finding]:
         yield Finding(OK, what, f"{own}, which can run code for {', '.join(has) or 'no level of the psABI'}")
     else:
         yield Finding(OK, what, f"{own} ({platform.machine()})")
-    for cpu in [*([settings.cpu] if settings.cpu != processors.HOST else []), *settings.cpu_ladder]:
+    for cpu in [*([settings.cpu] if settings.cpu != config.HOST else []), *settings.cpu_ladder]:
         lacking = lacks(cpu) if platform.machine() in processors.MACHINES else ["such instructions"]
         if lacking:
             advice = "take a lower level; until then this host compiles for itself"

@@ -66,6 +66,7 @@ class Lookup:
         """*fault* is told what went wrong of ours, while doing what, over which unit."""
         # Whoever looks up needs it at once: imported while the cache wakes, and not within a look-up.
         from nbcache.glue.entries import load
+        from nbcache.store import found  # noqa: F401
 
         self.owners: dict[str, str] = {}
         """The key of each build that this process made or loaded."""

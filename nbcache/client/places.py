@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from nbcache import processors
 from nbcache.client import logs
 
 if TYPE_CHECKING:
@@ -76,6 +75,7 @@ class Places:
 
     def _look(self) -> list[Store]:
         """Find the layers, once; and which lower processors' code is of use."""
+        from nbcache import processors
         from nbcache.glue.identity import declared
         from nbcache.store.layers import Place
 

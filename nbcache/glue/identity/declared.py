@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.metadata
 import os
-import re
 import sys
 from typing import Any, Final
 
@@ -17,7 +16,6 @@ from nbcache.passing import let_pass
 
 GROUP: Final = b"numba_extensions"
 LAYERS: Final = b"nbcache.layers"
-_MODULE: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
 _CHUNK: Final = 1 << 16
 OURS: Final = (b"init", b"=", b"_nbcache:extend")
 
@@ -132,7 +130,7 @@ def _layers_in(path: str, text: str) -> list[tuple[str, str]]:
     name = os.path.basename(metadata).partition("-")[0]
     entries = text.partition(f"[{LAYERS.decode()}]")[2].partition("[")[0]
     values = (line.partition("=")[2].strip() for line in entries.splitlines())
-    return [(name, _folder(os.path.dirname(metadata), value)) for value in values if _MODULE.fullmatch(value)]
+    return [(name, _folder(os.path.dirname(metadata), value)) for value in values if _is_module(value)]
 
 
 def _layers_of_metadata() -> list[tuple[str, str]]:
@@ -140,8 +138,12 @@ def _layers_of_metadata() -> list[tuple[str, str]]:
     return [
         (entry.dist.metadata["Name"], _folder(str(entry.dist.locate_file("")), entry.value))
         for entry in importlib.metadata.entry_points(group=LAYERS.decode())
-        if entry.dist is not None and _MODULE.fullmatch(entry.value)
+        if entry.dist is not None and _is_module(entry.value)
     ]
+
+
+def _is_module(value: str) -> bool:
+    return all(map(str.isidentifier, value.split(".")))
 
 
 def _folder(root: str, module: str) -> str:

@@ -13,14 +13,13 @@ import llvmlite.binding as llvm
 from numba.core import codegen, config
 from numba.core.registry import cpu_target
 
-from nbcache import processors
-from nbcache.config import tell_numba
+from nbcache import config as settings
 from nbcache.glue.identity import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_LOOSE = re.compile(
+_LOOSE = (
     r"= (?:(?:tail|musttail|notail) )?(?:f[a-z]+|call|select|phi) (?:fast|reassoc|nnan|ninf|nsz|arcp|contract|afn)\b"
     r'|@llvm\.fmuladd\.|@__svml_|fp-math"="true"'
 )
@@ -37,7 +36,9 @@ def choose(cpu: str) -> str | None:
 
     Sets ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` in the environment, which Numba reads before each compilation.
     """
-    if cpu == processors.HOST or (cpu == config.CPU_NAME and config.CPU_FEATURES == ""):
+    from nbcache import processors
+
+    if cpu == settings.HOST or (cpu == config.CPU_NAME and config.CPU_FEATURES == ""):
         return None
     if config.CPU_NAME is not None or config.CPU_FEATURES is not None:
         return "NUMBA_CPU_NAME or NUMBA_CPU_FEATURES says otherwise"
@@ -48,7 +49,7 @@ def choose(cpu: str) -> str | None:
         return f"this host's processor has no {', '.join(lacking)}"
     if "_toplevel_target_context" in vars(cpu_target):
         return "Numba has begun to compile"
-    tell_numba(cpu, "")
+    settings.tell_numba(cpu, "")
     config.reload_config()
     return None
 
@@ -60,11 +61,15 @@ def host_name() -> str:
 
 def lacks(cpu: str) -> list[str]:
     """What this host's processor can't do that code for *cpu* may need."""
+    from nbcache import processors
+
     return processors.missing(cpu, host_features())
 
 
 def is_foreign() -> bool:
     """Whether what this process compiles is for another processor than the one it runs on, which may lack something."""
+    from nbcache import processors
+
     cpu = config.CPU_NAME
     return cpu in processors.FEATURES and config.CPU_FEATURES == "" and bool(lacks(cpu))
 
@@ -82,6 +87,8 @@ def lower(names: Iterable[str]) -> tuple[str, ...]:
 
     None where LLVM was given options: these may allow operations to be contracted.
     """
+    from nbcache import processors
+
     if told.options or platform.machine() not in processors.MACHINES:
         return ()
     _triple, cpu, features = _magic()
@@ -106,7 +113,7 @@ def is_strict(library: Any) -> bool:
 
     Looks at its final module, in which everything is that was linked into it.
     """
-    return not told.options and _LOOSE.search(str(library._final_module)) is None
+    return not told.options and re.search(_LOOSE, str(library._final_module)) is None
 
 
 def _magic() -> tuple[str, str, str]:
