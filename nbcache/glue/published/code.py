@@ -111,7 +111,8 @@ class Codes:
             if (module, name) in {LOCATE, _RECALL} or module.startswith("llvmlite.ir"):
                 continue
             if module.partition(".")[0] in {"numba", "llvmlite"}:
-                raise Refused(f"its code makes {module}.{name} when it runs, which needs Numba")
+                what = "a block of objmode, mostly, or a function that is handed over"
+                raise Refused(f"its code makes {module}.{name} when it runs ({what}), which needs Numba")
             self.imports.add(f"{module}:{name}")
 
     def _refuse_imports(self, undefined: Iterable[str], code: bytes) -> None:

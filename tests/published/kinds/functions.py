@@ -16,6 +16,7 @@ from numba import (
     types,
     vectorize,
 )
+from numba.experimental import jitclass
 from numba.extending import overload
 from plain import Negative, Point
 
@@ -512,6 +513,124 @@ def hexadecimal(data):
     for x in data:
         total = total * 31 + x
     return total & 0xFFFF
+
+
+@jitclass([("count", types.int64), ("values", types.float64[:])])
+class Counter:
+    def __init__(self, count):
+        self.count = count
+        self.values = np.zeros(3)
+
+    def bump(self):
+        self.count += 1
+        self.values[0] += 2
+        return self.count
+
+
+@njit
+def jitclass_inside(n):
+    counter = Counter(n)
+    counter.bump()
+    return counter.bump() + counter.values[0]
+
+
+@njit
+def _increment(x):
+    return x + 1
+
+
+@njit
+def _decrement(x):
+    return x - 1
+
+
+@njit
+def chosen_function(flag, n):
+    function = _increment if flag else _decrement
+    return function(n)
+
+
+@njit
+def nested_lists(n):
+    return [[i, i * 2] for i in range(n)]
+
+
+@njit
+def generator_that_raises(n):
+    for i in range(n):
+        if i == 5:
+            raise RuntimeError("at five", n)
+        yield i
+
+
+@njit
+def catches(n):
+    try:
+        if n > 3:
+            raise ValueError("caught")
+        return 0
+    except Exception:
+        return 1
+
+
+@njit
+def cleans_up(a):
+    try:
+        a[0] = 1
+        if a.size > 9:
+            raise ValueError("not caught", a.size)
+    finally:
+        a[1] = 7
+    return a
+
+
+@njit
+def raises_with_arguments(text, n):
+    raise KeyError(text, n, (text, n))
+
+
+@njit
+def numpy_scalars(x):
+    return np.float32(x), np.int8(x), np.bool_(x), np.uint16(abs(x))
+
+
+@njit
+def splitting(text):
+    return text.split("b"), sorted(text.split("a")), text.replace("a", "xx"), [c + "!" for c in text]
+
+
+@njit(parallel=True)
+def reductions(a):
+    total, largest = 0.0, -1e9
+    for i in prange(a.size):
+        total += a[i]
+        largest = max(largest, a[i])
+    return total > -1e300, largest
+
+
+@njit
+def many_arguments(a, b, c, d, e, f, g, h):
+    return a + b + c + d + e + f + g + h
+
+
+@njit
+def no_arguments():
+    return 42
+
+
+@njit(["i8(i8)", "f8(f8)"])
+def eager(x):
+    return x + 5
+
+
+@njit(inline="always")
+def _inlined(x):
+    return x * 3
+
+
+@njit(debug=True)
+def inlining(x):
+    return _inlined(x) + 1
 
 
 @vectorize(["i8(i8, i8)", "f8(f8, f8)"], identity=0)
