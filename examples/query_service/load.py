@@ -5,37 +5,13 @@ second.
 from __future__ import annotations
 
 import random
-import statistics
 import threading
 import time
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import serving
 
 REVENUE: Final = "price * (1 - discount) if quantity < 24 and day >= 365 else 0"
-
-
-class Figures(NamedTuple):
-    """What was measured."""
-
-    first_answers: list[float]
-    """For each new query, from asking to the answer [s]."""
-    answered: int
-    """How many known queries were answered."""
-    seconds: float
-    """In what time [s]."""
-    sums: dict[str, float]
-    """The answers, by expression."""
-
-    @property
-    def first_answer(self) -> float:
-        """The median of the new queries [s]."""
-        return statistics.median(self.first_answers)
-
-    @property
-    def rate(self) -> float:
-        """Known queries a second."""
-        return self.answered / self.seconds
 
 
 def expressions(count: int) -> list[str]:
@@ -51,24 +27,33 @@ def expressions(count: int) -> list[str]:
     return made
 
 
-def drive(port: int, new: int, clients: int, seconds: float) -> Figures:
-    """Ask ``new`` new queries one after the other; then known ones from ``clients`` threads, for so many seconds."""
+def ask_new(port: int, asked: list[str]) -> tuple[list[float], dict[str, float]]:
+    """Ask new queries, one after the other; return how long each took to its answer [s], and the answers."""
     client = serving.Client(port)
-    first_answers, sums = [], {}
-    asked = expressions(new)
+    took, sums = [], {}
     for expression in asked:
         begun = time.perf_counter()
         sums[expression] = client.ask("/query", expression=expression)["sum"]
-        first_answers.append(time.perf_counter() - begun)
-    answered = [0] * clients
+        took.append(time.perf_counter() - begun)
+    return took, sums
+
+
+def ask_known(port: int, sums: dict[str, float], clients: int, seconds: float) -> float:
+    """Ask these queries again, from so many threads and for so long; return how many were answered in a second.
+
+    An answer that isn't the one of before raises RuntimeError.
+    """
+    asked = list(sums)
+    answered, wrong = [0] * clients, []
     begun = time.perf_counter()
 
     def run(number: int) -> None:
-        mine: Any = serving.Client(port)
+        client = serving.Client(port)
         while time.perf_counter() - begun < seconds:
             expression = asked[(answered[number] + number) % len(asked)]
-            if mine.ask("/query", expression=expression)["sum"] != sums[expression]:
-                raise AssertionError(f"{expression}: not the same answer twice")
+            if client.ask("/query", expression=expression)["sum"] != sums[expression]:
+                wrong.append(expression)
+                return
             answered[number] += 1
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(clients)]
@@ -76,4 +61,6 @@ def drive(port: int, new: int, clients: int, seconds: float) -> Figures:
         thread.start()
     for thread in threads:
         thread.join()
-    return Figures(first_answers, sum(answered), time.perf_counter() - begun, sums)
+    if wrong:
+        raise RuntimeError(f"{wrong[0]}: not the same answer twice")
+    return sum(answered) / (time.perf_counter() - begun)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import resource
 import socket
 import sys
 import threading
@@ -14,6 +16,17 @@ from typing import Any
 Answer = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 
+def describe(_: dict[str, Any]) -> dict[str, Any]:
+    """Return what this process is like: whether it has Numba, its largest memory [bytes], its processor time [s]."""
+    mine, children = (resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return {
+        "numba": "numba" in sys.modules,
+        "numba can be imported": importlib.util.find_spec("numba") is not None,
+        "memory": mine.ru_maxrss << 10,
+        "processor": sum(used.ru_utime + used.ru_stime for used in (mine, children)),
+    }
+
+
 class Server(ThreadingHTTPServer):
     """A server with many clients that come at once."""
 
@@ -22,7 +35,11 @@ class Server(ThreadingHTTPServer):
 
 
 def serve(answers: Mapping[str, Answer]) -> None:
-    """Answer POST requests by their paths until standard input ends. The port is printed when the server listens."""
+    """Answer POST requests by their paths, and ``/describe``, until standard input ends.
+
+    The port is printed when the server listens.
+    """
+    answers = {**answers, "/describe": describe}
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

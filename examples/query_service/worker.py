@@ -7,9 +7,6 @@ have to do if nothing were published, for comparison.
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import resource
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -40,19 +37,8 @@ class Worker:
     def _get(self, query: queries.Query) -> Any:
         with self._lock:
             if query.name not in self._functions:
-                self._functions[query.name] = self._compiled(query) if self._compiles else _loaded(query)
+                self._functions[query.name] = queries.fuse(query) if self._compiles else _loaded(query)
             return self._functions[query.name]
-
-    def _compiled(self, query: queries.Query) -> Any:
-        return queries.fuse(query)
-
-    def describe(self, _: dict[str, Any]) -> dict[str, Any]:
-        """Return what this process is like."""
-        return {
-            "numba": "numba" in sys.modules,
-            "numba can be imported": importlib.util.find_spec("numba") is not None,
-            "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
-        }
 
 
 def _loaded(query: queries.Query) -> Any:
@@ -71,7 +57,7 @@ def main() -> None:
     if args.compile:
         import numba  # noqa: F401  before the first query, as a service would
     worker = Worker(args.folder, args.partitions, args.compile)
-    serving.serve({"/partial": worker.answer, "/describe": worker.describe})
+    serving.serve({"/partial": worker.answer})
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def test_the_command_starts_everything_and_both_ways_answer_alike(table, tmp_pat
     measured = json.loads(done.stdout)
     published, compiled = measured["published"], measured["compiled"]
     assert published["sums"] == compiled["sums"] and len(published["sums"]) == 3
-    assert published["rate"] > 0 and len(published["first answers"]) == 3
+    assert published["rate"] > 0 and len(published["took"]) == 3
     # The first query of the load generator, as NumPy has it.
     table.write(tmp_path, ROWS, PARTITIONS)
     total = 0.0
@@ -74,8 +74,9 @@ def test_a_table_that_is_printed_has_both_columns():
     assert lines[2].split() == ["published", "compiled", "by", "each", "worker"]
     assert [line[:32].strip() for line in lines[3:]] == [
         "new query to its first answer",
+        "processor time of a new query",
         "known queries a second",
-        "workers ready after",
+        "a new worker's first answer",
         "memory of a worker, at most",
     ]
 
