@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from nbcache.published.load import WithNumba
+    from nbcache.published.proof import Proof
     from nbcache.store.directory import Store
     from nbcache.store.publication import Publication
 
@@ -31,24 +33,24 @@ def publish(
     store = _store(name)
     from nbcache.glue.published import describe
     from nbcache.glue.requests import requested
+    from nbcache.published.proof import Prover
 
     chosen = None if signatures is None else list(signatures)
     by_attribute = _by_attribute(name, functions)
-    for function in by_attribute.values():
-        for signature in chosen or ():
-            requested.prepare(function, signature)
-    described = describe.describe(name, by_attribute, chosen, store, keep_refused=numba == "allow")
-    for data in described.files.values():
-        _add(name, store, data)
-    manifest = manifests.encode(described.manifest)
-    _prove(name, manifest, store)
+    with contextlib.closing(Prover()) as prover:
+        for function in by_attribute.values():
+            for signature in chosen or ():
+                requested.prepare(function, signature)
+        described = describe.describe(name, by_attribute, chosen, store, keep_refused=numba == "allow")
+        for data in described.files.values():
+            _add(name, store, data)
+        manifest = manifests.encode(described.manifest)
+        _take(name, prover.prove(manifest, store))
     return store.names.write(name, manifest, sorted(described.entries), sorted(described.files))
 
 
-def _prove(name: str, manifest: bytes, store: Store) -> None:
-    from nbcache.published import proof
-
-    found = proof.prove(manifest, store)
+def _take(name: str, found: Proof) -> None:
+    """Go on with what was proved. Raises PublicationError for what was found wanting."""
     if found.problem is not None:
         raise PublicationError(name, f"it does not run without Numba: {found.problem}")
     if found.doubtful is not None:

@@ -1,6 +1,6 @@
 """Proving a publication before it gets its name: a process in which Numba can't be imported loads it and calls it.
 
-:func:`prove` starts that process, which runs :func:`main`. What it is told comes by its standard input; what it found
+:class:`Prover` starts that process, which runs :func:`main`. What it is told comes by its standard input; what it found
 out it says line by line, so that one that crashes has said how far it came. A crash while a publication is loaded, or
 anything that needs Numba, is a reason not to publish. A crash, or no end, in a call with arguments that were made up
 is not: no function owes anything to arguments that make no sense to it. What the function prints is lost.
@@ -8,6 +8,7 @@ is not: no function owes anything to arguments that make no sense to it. What th
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import os
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 SECONDS: Final = 60.0
 """How long a proof may take [s]: far more than starting Python and importing NumPy takes on a busy machine."""
-_PROGRAM: Final = "from nbcache.published.proof import main; main()"
+_PROGRAM: Final = "import sys; sys.path[:] = sys.argv[1:]; from nbcache.published.proof import main; main()"
 _BLOCKED: Final = frozenset({"numba", "llvmlite"})
 _log = logging.getLogger("nbcache")
 
@@ -45,21 +46,46 @@ class Proof(NamedTuple):
 # -- who publishes -------------------------------------------------------------------------------
 
 
-def prove(manifest: bytes, store: Store) -> Proof:
-    """Load a manifest in a process of its own, and call what arguments can be made up for. Never raises for what it
-    finds.
+class Prover:
+    """A process without Numba that waits for a publication to prove, until it is closed.
+
+    It is started before there is anything to prove: starting Python and importing NumPy takes about as long as
+    compiling a small function, and who compiles meanwhile doesn't wait for it.
     """
-    told = json.dumps({"path": sys.path, "store": store.path, "uids": sorted(store.trust.uids)}).encode()
-    command = [sys.executable, "-c", _PROGRAM]
-    try:
-        done = subprocess.run(command, input=told + b"\n" + manifest, capture_output=True, timeout=SECONDS, check=False)  # noqa: S603  this Python
-    except subprocess.TimeoutExpired as exc:
-        return _proof(exc.stdout or b"", f"it had not ended after {SECONDS:.0f} s")
-    except OSError as exc:
-        return Proof(f"no process can be started to prove it: {exc.strerror or exc}", (), None)
-    last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-    ended = f"the process ended with status {done.returncode}" + (f" ({last})" if last else "")
-    return _proof(done.stdout, ended if done.returncode else None)
+
+    def __init__(self) -> None:
+        """Start it. Never raises: what stands in the way is what :meth:`prove` finds."""
+        # Its modules are found as they are here, and by the names of files that don't depend on where it runs.
+        path = [os.path.abspath(each) for each in sys.path if isinstance(each, str)]
+        pipe = subprocess.PIPE
+        self._problem: str | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            command = [sys.executable, "-c", _PROGRAM, *path]
+            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)  # noqa: S603  this Python
+        except OSError as exc:
+            self._problem = f"no process can be started to prove it: {exc.strerror or exc}"
+
+    def close(self) -> None:
+        """End the process, which has nothing of its own to finish."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+
+    def prove(self, manifest: bytes, store: Store) -> Proof:
+        """Load a manifest there, and call what arguments can be made up for; once. Never raises for what it finds."""
+        process = self._process
+        if process is None:
+            return Proof(self._problem, (), None)
+        told = json.dumps({"store": store.path, "uids": sorted(store.trust.uids)}).encode()
+        try:
+            output, said = process.communicate(told + b"\n" + manifest, timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return _proof(process.communicate()[0], f"it had not ended after {SECONDS:.0f} s")
+        last = said.decode(errors="replace").strip().rpartition("\n")[2]
+        ended = f"the process ended with status {process.returncode}" + (f" ({last})" if last else "")
+        return _proof(output, ended if process.returncode else None)
 
 
 def _proof(output: bytes, ended: str | None) -> Proof:
@@ -96,9 +122,11 @@ def main() -> None:
     # What is called may print what it likes.
     report = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    # Before there is anything to read: who publishes is still compiling.
+    for module in ("numpy", "nbcache.published.load", "nbcache.published.machine_code", "nbcache.published.dispatch"):
+        importlib.import_module(module)
     line, _, manifest = sys.stdin.buffer.read().partition(b"\n")
     told = json.loads(line)
-    sys.path[:] = told["path"]
     for fact in _facts(manifest, told["store"], frozenset(told["uids"])):
         report.write(json.dumps(fact) + "\n")
 

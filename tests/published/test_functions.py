@@ -327,3 +327,8 @@ def test_a_published_function_says_what_it_is(store, folder):
         cannot,
         "(values, factor=2) 3",
     ]
+
+
+def test_one_half_of_a_recursion_brings_the_other_along(store, folder):
+    accumulator(store, 'import functions; nbcache.publish("even", functions.even, ["b1(i8)"])', folder)
+    assert node(store, 'even = nbcache.load("even"); print(even(10), even(7))', folder).stdout == "True False\n"
