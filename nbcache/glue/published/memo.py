@@ -48,35 +48,38 @@ def unpickle_ir(symbol: str) -> str:
     address = builder.ptrtoint(function.args[0], _I64)
     # Pickles lie some hundred bytes apart, at any alignment.
     first = builder.xor(builder.lshr(address, ir.Constant(_I64, 4)), builder.lshr(address, ir.Constant(_I64, 11)))
-    unknown = function.append_basic_block("unknown")
-    free = builder.alloca(_PLACE.as_pointer())
-    builder.store(ir.Constant(_PLACE.as_pointer(), None), free)
-    for step in range(PROBES):
-        index = builder.and_(builder.add(first, ir.Constant(_I64, step)), ir.Constant(_I64, SLOTS - 1))
-        place = builder.gep(table, [zero, index], inbounds=True)
-        key = builder.load(builder.gep(place, [zero, zero], inbounds=True))
-        with builder.if_then(builder.icmp_unsigned("==", key, address), likely=True):
-            known = builder.load(builder.gep(place, [zero, ir.Constant(_I32, 1)], inbounds=True))
-            builder.call(keep, [known])
-            builder.ret(known)
-        with builder.if_then(builder.icmp_unsigned("==", key, ir.Constant(_I64, 0)), likely=False):
-            builder.store(place, free)
-            builder.branch(unknown)
-    builder.branch(unknown)
+    entry, look = builder.block, function.append_basic_block("look")
+    further, unknown = function.append_basic_block("further"), function.append_basic_block("unknown")
+    builder.branch(look)
+
+    builder.position_at_end(look)
+    step = builder.phi(_I64)
+    index = builder.and_(builder.add(first, step), ir.Constant(_I64, SLOTS - 1))
+    place = builder.gep(table, [zero, index], inbounds=True)
+    key = builder.gep(place, [zero, zero], inbounds=True)
+    found = builder.load(key)
+    with builder.if_then(builder.icmp_unsigned("==", found, address), likely=True):
+        known = builder.load(builder.gep(place, [zero, ir.Constant(_I32, 1)], inbounds=True))
+        builder.call(keep, [known])
+        builder.ret(known)
+    builder.cbranch(builder.icmp_unsigned("==", found, ir.Constant(_I64, 0)), unknown, further)
+
+    builder.position_at_end(further)
+    following = builder.add(step, ir.Constant(_I64, 1))
+    step.add_incoming(ir.Constant(_I64, 0), entry)
+    step.add_incoming(following, further)
+    builder.cbranch(builder.icmp_unsigned("<", following, ir.Constant(_I64, PROBES)), look, unknown)
 
     builder.position_at_end(unknown)
+    # The last place that was looked at; it is free, or somebody else's.
     made = builder.call(ask, function.args)
-    place = builder.load(free)
     with builder.if_then(builder.icmp_unsigned("==", made, null), likely=False):
         builder.ret(made)
     offset = builder.gep(made, [ir.Constant(_I64, _TYPE)])
     kind = builder.load(builder.bitcast(offset, _POINTER.as_pointer()))
     with builder.if_then(builder.icmp_unsigned("==", kind, tuple_type), likely=False):
         builder.ret(made)
-    with builder.if_then(builder.icmp_unsigned("==", place, ir.Constant(place.type, None))):
-        builder.ret(made)
-    # Looked at again: unpickling runs Python, and another thread may have taken the place.
-    key = builder.gep(place, [zero, zero], inbounds=True)
+    # Looked at only now: unpickling runs Python, and another thread may have taken the place.
     with builder.if_then(builder.icmp_unsigned("==", builder.load(key), ir.Constant(_I64, 0))):
         builder.call(keep, [made])
         builder.store(made, builder.gep(place, [zero, ir.Constant(_I32, 1)], inbounds=True))
