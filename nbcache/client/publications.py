@@ -42,6 +42,7 @@ def publish(
             for signature in chosen or ():
                 requested.prepare(function, signature)
         described = describe.describe(name, by_attribute, chosen, store, keep_refused=numba == "allow")
+        store.names.renew(described.entries)
         for data in described.files.values():
             _add(name, store, data)
         manifest = manifests.encode(described.manifest)

@@ -159,6 +159,20 @@ class Names:
 
         return pins.missing(self.root, found)
 
+    def renew(self, entries: Iterable[str]) -> None:
+        """Say that entries are used now, for they are about to be published: what is used is evicted last. Never
+        raises.
+
+        Until a name refers to them, that is all that keeps them.
+        """
+        for key in entries:
+            for suffix in layout.SUFFIXES:
+                try:
+                    os.utime(layout.stem(self.root, layout.check_key(key)) + suffix, follow_symlinks=False)
+                except OSError as raised:
+                    let_pass(raised)
+                    break
+
     def write(
         self, name: str, manifest: bytes, entries: Iterable[str] = (), digests: Iterable[str] = ()
     ) -> Publication:

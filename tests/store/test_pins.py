@@ -109,6 +109,13 @@ def held_elsewhere(store):
     other.join()
 
 
+def test_what_is_about_to_be_published_is_evicted_last(store):
+    size = sum(os.path.getsize(info.path) for info in store.scan())
+    store.names.renew([key(2), key("nowhere")])
+    store.gc(size // 2)
+    assert left(store) == [0, 1, 2, 3]
+
+
 def test_nobody_evicts_while_somebody_publishes(store, monkeypatch):
     monkeypatch.setattr(pins, "PATIENCE_SECONDS", 0.0)
     with held_elsewhere(store):
