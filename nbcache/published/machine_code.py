@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from nbcache.errors import ImageError, PublicationError
 from nbcache.published import environments, images, unpickling
-from nbcache.published.runtime import MEMO, NUMBA_UNPICKLE, UNRESOLVED, Runtime
+from nbcache.published.runtime import REPLACED, UNRESOLVED, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -42,8 +42,8 @@ class MachineCode:
         """Load nothing yet, and start no LLVM."""
         self._runtime = Runtime(version)
         self._engine: Engine | None = None
-        self._memo: int | None = None
-        """Where LLVM has the function that remembers unpickled objects, if it has it."""
+        self._replaced: dict[str, int] = {}
+        """Where LLVM has the functions that take the place of Numba's, if it has them, by the names of Numba's."""
         self._loaded: set[tuple[str, str]] = set()
         """Entries and object files that LLVM has: keys, or nothing, and digests."""
         self._arrays: dict[str, np.ndarray[Any, Any]] = {}
@@ -110,9 +110,9 @@ class MachineCode:
             from nbcache.published.engine import Engine
 
             self._engine = Engine()
-        if manifest.memo is not None and self._memo is None:
+        if manifest.memo is not None and not self._replaced:
             self._load_object(manifest, manifest.memo, store, self._engine)
-            self._memo = self._engine.address(MEMO)
+            self._replaced = {name: self._engine.address(ours) for name, ours in REPLACED.items()}
         for code in manifest.codes:
             self._load_entry(manifest, code, store, self._engine)
         self._fill_cells(manifest.codes, self._engine)
@@ -124,9 +124,7 @@ class MachineCode:
         """Load an entry's object, unless this process has it."""
         if (code.key, code.entry) in self._loaded:
             return
-        externals = {symbol: self._address(symbol) for symbol in code.externals}
-        if self._memo is not None and NUMBA_UNPICKLE in externals:
-            externals[NUMBA_UNPICKLE] = self._memo
+        externals = {symbol: self._replaced.get(symbol) or self._address(symbol) for symbol in code.externals}
         for function in code.cells:
             cell = self._cells.setdefault(function, ctypes.c_void_p(0))
             externals[UNRESOLVED + function] = ctypes.addressof(cell)

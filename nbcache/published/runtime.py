@@ -37,11 +37,17 @@ name."""
 NUMPY: Final = "nbcache.numpy."
 """What the symbol of an attribute of NumPy begins with: ``nbcache.numpy.ndarray`` is the address of that class."""
 
+UNPICKLER: Final = "nbcache.unpickler"
+EXCEPTION_BUILDER: Final = "nbcache.exception_builder"
+"""Functions of Python, the objects themselves, for machine code that calls them (``glue/published/asking.py``)."""
 UNPICKLE: Final = "nbcache.unpickle"
-"""The function of Python that unpickles, for the one of machine code that remembers what it returned."""
-MEMO: Final = "nbcache_unpickle"
-"""What that one is called in an object file for LLVM; in an image it has the name of Numba's."""
+"""The function of machine code that does, for the one that remembers what it returned."""
 NUMBA_UNPICKLE: Final = "numba_unpickle"
+NUMBA_BUILD_EXCEPTION: Final = "numba_runtime_build_excinfo_struct"
+MEMO: Final = "nbcache_unpickle"
+BUILD_EXCEPTION: Final = "nbcache_build_exception"
+"""What takes the place of these two in an object file for LLVM; in an image it has the names of Numba's."""
+REPLACED: Final = {NUMBA_UNPICKLE: MEMO, NUMBA_BUILD_EXCEPTION: BUILD_EXCEPTION}
 HELPERS: Final = "numba._helperlib"
 MEMORY: Final = "numba.core.runtime._nrt_python"
 GENERATORS: Final = "numba._dynfunc"
@@ -67,7 +73,11 @@ class Runtime:
     def __init__(self, version: str) -> None:
         """Know nothing yet: each part is loaded when the first symbol of it is asked for."""
         self.extensions = Extensions(version)
-        self._addresses = {**unpickling.ADDRESSES, UNPICKLE: unpickling.ADDRESSES[NUMBA_UNPICKLE]}
+        self._addresses = {
+            **unpickling.ADDRESSES,
+            UNPICKLER: id(unpickling.unpickle),
+            EXCEPTION_BUILDER: id(unpickling.build_exception),
+        }
         self._kept: list[Any] = []
         self._handles = [ctypes.pythonapi._handle]  # noqa: SLF001  dlsym of ctypes takes it
 

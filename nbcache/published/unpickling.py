@@ -68,7 +68,8 @@ def _failure(exc: Exception) -> tuple[Any, ...]:
     return RuntimeError, (failures[-1],), None
 
 
-def _unpickle(address: int, size: int, digest: int) -> Any:
+def unpickle(address: int, size: int, digest: int) -> Any:
+    """What ``numba_unpickle`` returns: what a pickle of that many bytes at an address means. Never raises itself."""
     # Keyed as Numba does: an address alone may come again when code is unloaded.
     try:
         key = address, ctypes.string_at(digest, 20)
@@ -79,7 +80,10 @@ def _unpickle(address: int, size: int, digest: int) -> Any:
         return _failure(exc)
 
 
-def _build_exception(fixed: bytes, values: tuple[Any, ...]) -> Any:
+def build_exception(fixed: bytes, values: tuple[Any, ...]) -> Any:
+    """What ``numba_runtime_build_excinfo_struct`` returns: class, arguments and place of an exception, with the values that
+    are only known when it is raised. Never raises itself.
+    """
     try:
         exception, arguments, location = loads(fixed)
         rest = iter(values)
@@ -89,10 +93,12 @@ def _build_exception(fixed: bytes, values: tuple[Any, ...]) -> Any:
 
 
 _FUNCTIONS: Final = {
-    "numba_unpickle": ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(_unpickle),
+    "numba_unpickle": ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(unpickle),
     "numba_runtime_build_excinfo_struct": ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)(
-        _build_exception
+        build_exception
     ),
 }
 ADDRESSES: Final = {name: ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in _FUNCTIONS.items()}
-"""The functions that take the place of Numba's, by the symbols that compiled code calls."""
+"""What takes the place of Numba's by the symbols that compiled code calls, where a publication brought nothing better:
+what a signal's handler raises while one of these runs is lost, and ends the process (``glue/published/asking.py``).
+"""

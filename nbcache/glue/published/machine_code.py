@@ -11,10 +11,17 @@ from numba.core.registry import cpu_target
 
 from nbcache.errors import ImageError
 from nbcache.glue.entries.object_file import symbols_of
-from nbcache.glue.published import image, native_check
+from nbcache.glue.published import asking, image, native_check
 from nbcache.glue.published import memo as memory
 from nbcache.protocol import manifests
-from nbcache.published.runtime import MEMO, NUMBA_UNPICKLE
+from nbcache.published.runtime import (
+    BUILD_EXCEPTION,
+    MEMO,
+    NUMBA_BUILD_EXCEPTION,
+    NUMBA_UNPICKLE,
+    REPLACED,
+    UNPICKLE,
+)
 from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
@@ -48,13 +55,13 @@ def made(name: str, functions: Mapping[str, manifests.Function], codes: Codes) -
         for attribute, each in functions.items()
     }
     files: list[bytes] = []
-    unpickles = any(NUMBA_UNPICKLE in code.externals for code in codes.codes)
-    memo = _object([memory.unpickle_ir(MEMO)], files) if unpickles else None
+    unpickles = any(not REPLACED.keys().isdisjoint(code.externals) for code in codes.codes)
+    memo = _object(_replacing(MEMO, BUILD_EXCEPTION), files) if unpickles else None
     checks = [text for _symbol, text in texts.values()]
     compiled = _object(checks, files, {each.symbol for every in functions.values() for each in every.signatures})
     facts = None
     try:
-        linked = [*checks, memory.unpickle_ir(NUMBA_UNPICKLE)] if unpickles else checks
+        linked = [*checks, *_replacing(NUMBA_UNPICKLE, NUMBA_BUILD_EXCEPTION)] if unpickles else checks
         made = image.build(codes.bitcodes(), linked, _kept(checked, codes))
     except ImageError as error:
         _log.info("%s is published without an image: %s", name, error)
@@ -62,6 +69,11 @@ def made(name: str, functions: Mapping[str, manifests.Function], codes: Codes) -
         files.append(made.code)
         facts = made.facts
     return MachineCode(checked, memo, compiled, facts, tuple(files))
+
+
+def _replacing(unpickle: str, build_exception: str) -> list[str]:
+    """What takes the place of two of Numba's helpers, which ask Numba's Python, under these names."""
+    return [memory.unpickle_ir(unpickle), asking.unpickle_ir(UNPICKLE), asking.exception_ir(build_exception)]
 
 
 def _is_checked(function: manifests.Function) -> bool:
