@@ -61,7 +61,8 @@ class Prover:
         self._problem: str | None = None
         self._process: subprocess.Popen[bytes] | None = None
         try:
-            command = [sys.executable, "-c", _PROGRAM, *path]
+            # Isolated: environment that isn't heeded here (-I, -E, more rights than the caller's) isn't heeded there.
+            command = [sys.executable, "-I", "-c", _PROGRAM, *path]
             self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)  # noqa: S603  this Python
         except OSError as exc:
             self._problem = f"no process can be started to prove it: {exc.strerror or exc}"
