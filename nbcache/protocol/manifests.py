@@ -167,7 +167,7 @@ class Manifest(NamedTuple):
     extensions: tuple[Extension, ...]
     codes: tuple[Code, ...]
     memo: ObjectFile | None
-    """What takes the place of Numba's helpers (`nbcache.published.runtime`, ``REPLACED``): loaded before the codes, once."""
+    """What takes the place of Numba's helpers (`nbcache.published.runtime`): loaded before the codes, once."""
     checks: ObjectFile | None
     """The type checks of all functions: loaded after the codes that they call."""
     image: ImageFacts | None

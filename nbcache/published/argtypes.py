@@ -56,6 +56,8 @@ _PYTHON: Final[dict[type, Type]] = {
 _NUMPY: Final[dict[Any, Type]] = {
     np.bool_: ("bool",),
     **{np.dtype(name).type: (name,) for name in SCALARS if name != "bool"},
+    # C's integers of the same size are classes of their own.
+    **{np.dtype(code).type: (np.dtype(code).name,) for code in "bhilqBHILQ"},
 }
 _dtypes: dict[Any, Any] = {}
 
@@ -68,7 +70,7 @@ def of_data(data: TypeData) -> Type:
     if kind == "tuple":
         return (kind, tuple(map(of_data, data["items"])))
     if kind == "namedtuple":
-        return (kind, data["class"], tuple(map(of_data, data["items"])))
+        return (kind, data["class"], tuple(data["fields"]), tuple(map(of_data, data["items"])))
     if kind == "optional":
         return (kind, of_data(data["of"]))
     if kind == "record":
@@ -92,7 +94,9 @@ def of_value(value: Any) -> Type | None:
             return None
         if kind is tuple:
             return ("tuple", items)
-        return ("namedtuple", class_name(kind), items) if hasattr(kind, "_fields") else None
+        # The fields as well: a node's version of the class may have them in another order.
+        fields = getattr(kind, "_fields", None)
+        return ("namedtuple", class_name(kind), fields, items) if isinstance(fields, tuple) else None
     if isinstance(value, np.void) and value.dtype.names is not None:
         return ("record", _shared(value.dtype))
     if isinstance(value, np.datetime64 | np.timedelta64):
@@ -168,7 +172,7 @@ def words(described: Type) -> str:
         items = ", ".join(map(words, described[1]))
         return f"({items},)" if len(described[1]) == 1 else f"({items})"
     if kind == "namedtuple":
-        return f"{described[1].rpartition(':')[2]}({', '.join(map(words, described[2]))})"
+        return f"{described[1].rpartition(':')[2]}({', '.join(map(_field_words, described[2], described[3]))})"
     if kind == "optional":
         return f"{words(described[1])} or None"
     if kind == "record":
@@ -176,6 +180,10 @@ def words(described: Type) -> str:
     if kind in {"datetime64", "timedelta64"}:
         return f"{kind}[{described[1]}]"
     return {"unicode_type": "str", "none": "None"}.get(kind, str(kind))
+
+
+def _field_words(name: str, described: Type) -> str:
+    return f"{name}: {words(described)}"
 
 
 def words_of(value: Any) -> str:

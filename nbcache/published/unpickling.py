@@ -81,8 +81,8 @@ def unpickle(address: int, size: int, digest: int) -> Any:
 
 
 def build_exception(fixed: bytes, values: tuple[Any, ...]) -> Any:
-    """What ``numba_runtime_build_excinfo_struct`` returns: class, arguments and place of an exception, with the values that
-    are only known when it is raised. Never raises itself.
+    """What ``numba_runtime_build_excinfo_struct`` returns: class, arguments and place of an exception, with the
+    values that are only known when it is raised. Never raises itself.
     """
     try:
         exception, arguments, location = loads(fixed)

@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from nbtest.published import accumulator
+from nbtest.published import accumulator, node
 from numba import types
 from numba.core.registry import cpu_target
 
@@ -32,6 +32,7 @@ VALUES = [
     (1, 2.5), (1, 2), (1.5,), (1, (2, 3.5)), (), [1], {{1: 2}},
     np.ones(3), np.ones(3, "f4"), np.ones((2, 2)), np.ones((2, 2), order="F"), np.ones(6)[::2], np.ones(3, ">f8"), np.ones((1, 3)),
     np.arange(3), np.array(1.0), np.array(["a"]), np.ones(3).view(np.recarray), np.ones((2, 4))[:, ::2],
+    np.longlong(3), np.ulonglong(2**63), np.str_("text"), np.ones(3, "q"),
     np.datetime64(3, "s"), np.datetime64(3, "ns"), np.timedelta64(3, "s"), object(),
 ]
 locked = np.ones(3); locked.flags.writeable = False
@@ -86,3 +87,33 @@ def test_scalars_convert_as_numba_has_it(pair):
     wanted = cpu_target.typing_context.can_convert(*(SCALAR_TYPES[name] for name in pair))
     ranks = {"exact": argtypes.EXACT, "promote": argtypes.PROMOTE, "safe": argtypes.SAFE, "unsafe": argtypes.UNSAFE}
     assert argtypes.conversion(*((name,) for name in pair)) == (None if wanted is None else ranks[wanted.name])
+
+
+def test_a_class_whose_fields_have_another_order_by_now_is_another_one(tmp_path, way):
+    module = """
+from typing import NamedTuple
+
+class Point(NamedTuple):
+    FIRST: float
+    SECOND: float
+"""
+    (tmp_path / "points.py").write_text(module.replace("FIRST", "x").replace("SECOND", "y"))
+    (tmp_path / "functions.py").write_text("from numba import njit\n\n@njit\ndef x_of(p):\n    return p.x\n")
+    publish = """
+import functions, points
+functions.x_of(points.Point(1.0, 2.0))
+nbcache.publish("x_of", functions.x_of)
+"""
+    accumulator(tmp_path / "store", publish, tmp_path)
+    call = """
+import points
+try:
+    print(nbcache.load("x_of")(points.Point(x=1.0, y=2.0)))
+except TypeError as exc:
+    print(exc)
+"""
+    assert node(tmp_path / "store", call, tmp_path).stdout == "1.0\n"
+    # Longer as well: bytecode is as old as the source to the second, and of its size.
+    (tmp_path / "points.py").write_text(module.replace("FIRST", "y").replace("SECOND", "x") + "\n# of today\n")
+    said = "x_of was not published for (Point(y: float64, x: float64)): it takes (Point(x: float64, y: float64))\n"
+    assert node(tmp_path / "store", call, tmp_path).stdout == said

@@ -43,15 +43,3 @@ def test_what_the_environment_names_does_not_count_where_it_is_not_heeded(tmp_pa
         """
     accumulator(tmp_path / "store", program, tmp_path)
     assert not (tmp_path / "ran").exists()
-
-
-def test_an_entry_of_the_path_that_is_none_is_no_obstacle(tmp_path):
-    (tmp_path / "proved.py").write_text(MODULE)
-    program = """
-        import pathlib, sys
-        import proved
-        sys.path += [pathlib.Path("/nowhere"), None, "with\\0nothing"]
-        nbcache.publish("twice", proved.twice, ["(i8,)"])
-        print(nbcache.load("twice")(3))
-        """
-    assert accumulator(tmp_path / "store", program, tmp_path).stdout == "6\n"

@@ -1,4 +1,4 @@
-"""What compiled code calls to ask Python for something, as LLVM IR, without an exception of Python's getting in between.
+"""What compiled code calls to ask Python for something, as LLVM IR: no signal gets in between.
 
 Signals that came while compiled code ran are handled as soon as Python runs, which is in the function that is asked
 here (:mod:`nbcache.published.unpickling`), before its first line. What the handler raises, KeyboardInterrupt say, must
