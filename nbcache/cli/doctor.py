@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import site
@@ -102,6 +103,11 @@ def check_versions() -> Iterator[Finding]:
     """Look at this Python and its Numba."""
     yield Finding(OK, "nbcache", nbcache.__version__)
     yield Finding(OK, "python", f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}")
+    if importlib.util.find_spec("numba") is None:
+        advice = "install it where programs are to compile; `nbcache.load` needs none"
+        yield Finding(REMARK, "numba", "not installed: this Python runs what is published, and nothing else", advice)
+        yield _check_package("numpy")
+        return
     yield from map(_check_package, ("numba", "llvmlite", "numpy"))
     yield check_seams()
 

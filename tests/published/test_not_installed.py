@@ -1,5 +1,6 @@
 """Nodes in whose environment Numba isn't installed: its C extensions come with the publication."""
 
+import json
 import os
 import subprocess
 import sys
@@ -147,3 +148,12 @@ def test_beside_a_numba_of_another_version_both_have_their_own(published, tmp_pa
     """
     said = accumulator(published, program, tmp_path).stdout
     assert said == "[0. 2. 4.] [0.0, 0.5] [1. 2.]\nFalse False\n('negative', -2.0)\n"
+
+
+def test_doctor_finds_nothing_wrong_with_that(published, tmp_path):
+    program = "from nbcache.cli.main import main\nmain(['doctor', '--json'])"
+    found = {each["what"]: each for each in json.loads(run(environment(tmp_path), published, program))}
+    assert found["numba"]["level"] == "remark"
+    # This environment is a folder, and has no .pth file.
+    assert {what for what, each in found.items() if each["level"] == "wrong"} == {"switch"}
+    assert "published" in found
