@@ -154,6 +154,6 @@ def test_doctor_finds_nothing_wrong_with_that(published, tmp_path):
     program = "from nbcache.cli.main import main\nmain(['doctor', '--json'])"
     found = {each["what"]: each for each in json.loads(run(environment(tmp_path), published, program))}
     assert found["numba"]["level"] == "remark"
-    # This environment is a folder, and has no .pth file.
-    assert {what for what, each in found.items() if each["level"] == "wrong"} == {"switch"}
+    # This environment is a folder: it has no .pth file, and nobody installed NumPy there.
+    assert {what for what, each in found.items() if each["level"] == "wrong"} == {"switch", "numpy"}
     assert "published" in found
