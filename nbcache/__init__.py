@@ -94,9 +94,11 @@ def load(
     publication that can't be used here, with the reason.
     """
     from nbcache.client import hook
-    from nbcache.published import load as loading
 
-    return loading.load(name, hook.settings(), numba=numba, version=version, follow=follow)
+    with hook.nothing_collected():
+        from nbcache.published import load as loading
+
+        return loading.load(name, hook.settings(), numba=numba, version=version, follow=follow)
 
 
 def names() -> list[str]:

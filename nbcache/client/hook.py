@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -104,7 +103,7 @@ def _activate(environ: dict[str, str] | None = None) -> None:
         settings = _state["settings"] or config.load(environ)
         # A file may name the directory for the commands; that alone switches no process on, whatever else armed it.
         if not settings.sources.get("dir", "").startswith("file "):
-            with _nothing_collected():
+            with nothing_collected():
                 from nbcache.client import activation
 
                 activation.activate(settings)
@@ -116,13 +115,14 @@ def _activate(environ: dict[str, str] | None = None) -> None:
 
 
 @contextmanager
-def _nothing_collected() -> Iterator[None]:
+def nothing_collected() -> Iterator[None]:
     """Around importing, which makes thousands of objects that all stay.
 
     A full collection amid them, which looks at all that Numba is made of, would be a third of what waking costs.
     """
     # Another thread may have Python collect nothing meanwhile, for good; nobody could tell our doing from its.
-    ours = gc.isenabled() and threading.active_count() == 1
+    threading = sys.modules.get("threading")
+    ours = gc.isenabled() and (threading is None or threading.active_count() == 1)
     if ours:
         gc.disable()
     try:

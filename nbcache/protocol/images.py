@@ -13,9 +13,12 @@ bytes that whoever opens it fills with addresses. All offsets are from where the
     sealed  = [offset, bytes]         ; read-only but while slots are filled; may be [0, 0]
 """
 
-from typing import Final, NamedTuple
+from __future__ import annotations
+
+from typing import Final
 
 from nbcache.errors import ImageError
+from nbcache.protocol.records import Record
 
 ANCHOR: Final = "nbcache_image_"
 """What every anchor begins with; 32 hex digits follow."""
@@ -26,7 +29,7 @@ Slot = tuple[int, str, int]
 """Offset, symbol and addend of a place of eight bytes that takes an address."""
 
 
-class ImageFacts(NamedTuple):
+class ImageFacts(Record):
     """What is known of an image before it is mapped. Offsets and sizes in bytes."""
 
     digest: str
@@ -42,7 +45,7 @@ class ImageFacts(NamedTuple):
 
 def parse(said: object) -> ImageFacts:
     """Return what a manifest says of an image, every field checked. Raises ImageError for what can't be that."""
-    if not isinstance(said, dict) or said.keys() != set(ImageFacts._fields):
+    if not isinstance(said, dict) or said.keys() != set(ImageFacts.fields):
         raise ImageError("the manifest's part on its image is damaged: it has other fields")
     size, anchor, symbols = said["size"], said["anchor"], said["symbols"]
     if not (_is_count(size) and isinstance(symbols, dict) and isinstance(said["slots"], list)):

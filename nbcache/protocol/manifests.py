@@ -26,13 +26,16 @@ Constants
 ``{"json": …}`` for what JSON can express, ``{"dtype": DTYPE}``, or ``{"pickle": base64}``.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from nbcache.errors import ImageError, ManifestError
 from nbcache.protocol import images
 from nbcache.protocol.images import ImageFacts
+from nbcache.protocol.records import Record
 
 VERSION: Final = 1
 """Raised whenever the meaning of a field changes, or a field comes or goes."""
@@ -48,7 +51,7 @@ TypeData = Mapping[str, Any]
 Constant = Mapping[str, Any]
 
 
-class Host(NamedTuple):
+class Host(Record):
     """What the code was built for."""
 
     python: str
@@ -62,7 +65,7 @@ class Host(NamedTuple):
     """NumPy's ABI and the oldest API version that will do."""
 
 
-class Extension(NamedTuple):
+class Extension(Record):
     """One of Numba's own C extensions, which published code calls."""
 
     module: str
@@ -71,7 +74,7 @@ class Extension(NamedTuple):
     size: int
 
 
-class Array(NamedTuple):
+class Array(Record):
     """A global array that code points to: a file in NumPy's format."""
 
     digest: str
@@ -79,7 +82,7 @@ class Array(NamedTuple):
     """``data``: its first byte is pointed to; ``object``: the array itself, as Python has it."""
 
 
-class Environment(NamedTuple):
+class Environment(Record):
     """The constants of a function, which its code finds through ``symbol``."""
 
     symbol: str
@@ -87,7 +90,7 @@ class Environment(NamedTuple):
     constants: tuple[Constant, ...]
 
 
-class Code(NamedTuple):
+class Code(Record):
     """One entry of the store, whose object code is loaded as it is."""
 
     key: str
@@ -100,7 +103,7 @@ class Code(NamedTuple):
     environments: tuple[Environment, ...]
 
 
-class ObjectFile(NamedTuple):
+class ObjectFile(Record):
     """An object file for LLVM that was made at publishing, among the files."""
 
     digest: str
@@ -108,7 +111,7 @@ class ObjectFile(NamedTuple):
     """Symbols that it expects from elsewhere, but for those that the codes define."""
 
 
-class Ufunc(NamedTuple):
+class Ufunc(Record):
     """What a NumPy ufunc is besides its loops."""
 
     inputs: int
@@ -119,7 +122,7 @@ class Ufunc(NamedTuple):
     """Of a generalised ufunc."""
 
 
-class Signature(NamedTuple):
+class Signature(Record):
     """One compiled version of a function."""
 
     code: int
@@ -133,7 +136,7 @@ class Signature(NamedTuple):
     """Of a ufunc's loop, the dtypes of inputs and outputs; of a cfunc, of arguments and result (null for none)."""
 
 
-class Function(NamedTuple):
+class Function(Record):
     """One published function."""
 
     what: str
@@ -155,7 +158,7 @@ class Function(NamedTuple):
     """Why it can't run without Numba."""
 
 
-class Manifest(NamedTuple):
+class Manifest(Record):
     """Everything about one publication."""
 
     name: str
@@ -192,8 +195,8 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {name: _plain(each) for name, each in value._asdict().items()}
+    if isinstance(value, Record):
+        return {name: _plain(each) for name, each in vars(value).items()}
     if isinstance(value, Mapping):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, tuple | list):
