@@ -191,7 +191,7 @@ class Manifest(Record):
 def encode(manifest: Manifest) -> bytes:
     """Return a manifest as it is stored."""
     document = {"manifest": VERSION, **_plain(manifest)}
-    return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    return json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 def _plain(value: Any) -> Any:

@@ -23,6 +23,7 @@ LOCATE: Final = ("nbcache.glue.capture.placeholders", "locate")
 """What pickles call for a place in a source file."""
 _TOOLCHAIN: Final = ("numba", "llvmlite", "nbcache")
 
+_MAX_FAILURES: Final = 10
 failures: list[str] = []
 """What could not be unpickled while code ran, in a line each; the proof of a publication looks here."""
 _locations: dict[str, Location] = {}
@@ -64,8 +65,10 @@ def locate(locations: Mapping[str, Location]) -> None:
 def _failure(exc: Exception) -> tuple[Any, ...]:
     # A callback can't raise. What it returns here is what the code is about to raise, or no object of the kind that it
     # wants: an exception, the arguments to make it with, no place to blame.
-    failures.append(f"{type(exc).__name__}: {exc}")
-    return RuntimeError, (failures[-1],), None
+    words = f"{type(exc).__name__}: {exc}"
+    if len(failures) < _MAX_FAILURES:
+        failures.append(words)
+    return RuntimeError, (words,), None
 
 
 def unpickle(address: int, size: int, digest: int) -> Any:

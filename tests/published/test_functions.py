@@ -332,3 +332,27 @@ def test_a_published_function_says_what_it_is(store, folder):
 def test_one_half_of_a_recursion_brings_the_other_along(store, folder):
     accumulator(store, 'import functions; nbcache.publish("even", functions.even, ["b1(i8)"])', folder)
     assert node(store, 'even = nbcache.load("even"); print(even(10), even(7))', folder).stdout == "True False\n"
+
+
+def test_what_a_program_defines_itself_is_published_and_a_file_name_may_be_of_any_bytes(store, folder):
+    (folder / "odd-\udcff.py").write_text(
+        "import nbcache\nfrom numba import njit\n"
+        "@njit\n"
+        "def mine(x):\n"
+        "    if x < 0:\n"
+        "        raise ValueError('negative')\n"
+        "    return x * 2\n"
+        "nbcache.publish('mine', mine, ['i8(i8)'])\n"
+        "nbcache.publish('anonymous', njit(lambda a, b: a + b), ['i8(i8, i8)'])\n"
+    )
+    accumulator(store, "import glob, runpy; runpy.run_path(glob.glob('odd-*')[0], run_name='__main__')", folder)
+    program = """
+    import inspect, traceback
+    f, g = nbcache.load("mine"), nbcache.load("anonymous")
+    print(f(2), g(1, 2), f.__module__, inspect.signature(g))
+    try:
+        f(-1)
+    except ValueError as exc:
+        print(ascii(traceback.extract_tb(exc.__traceback__)[-1].filename.rpartition("/")[2]))
+    """
+    assert node(store, program, folder).stdout == "4 3 __main__ (a, b)\n'odd-\\\\udcff.py'\n"

@@ -126,7 +126,9 @@ class Codes:
             kind, *rest = placeholders.definitions[token]
             live = placeholders._live[token]
             if kind in {"line", "toolchain", "file"}:
-                self.tokens[token] = live
+                function, file, line = live
+                # Numba's helper takes UTF-8, and crashes over a name of other bytes.
+                self.tokens[token] = function, file.encode("utf-8", "backslashreplace").decode(), line
             elif kind == "address" and isinstance(live.owner, np.ndarray):
                 self.arrays[token] = _npy(live.owner), rest[0][0]
             else:

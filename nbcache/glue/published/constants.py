@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import pickle
+import pickletools
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -53,17 +54,21 @@ def pickles_in(code: bytes) -> Iterator[bytes]:
     for found in _PICKLE.finditer(code):
         stream = io.BytesIO(code[found.start() :])
         try:
-            _Names(stream).load()
-        except Exception as exc:  # noqa: BLE001  whatever looks like the beginning of a pickle and is none
-            let_pass(exc)
-            continue
+            for _operation in pickletools.genops(stream):
+                pass
+        except ValueError:
+            continue  # it looks like the beginning of a pickle, and is none
         yield code[found.start() : found.start() + stream.tell()]
 
 
 def names_in(data: bytes) -> list[tuple[str, str]]:
-    """The module and name of everything that a pickle refers to.  Nothing is imported or called."""
+    """The module and name of everything that a pickle refers to.  Nothing is imported or called.  Raises Refused."""
     reader = _Names(io.BytesIO(data))
-    reader.load()
+    try:
+        reader.load()
+    except Exception as exc:
+        let_pass(exc)
+        raise Refused(f"there is a pickle in its code that can't be examined ({type(exc).__name__}: {exc})") from exc
     return reader.names
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+import llvmlite.binding as llvm
+from numba.core import config
 from numba.core.registry import cpu_target
 
 from nbcache.protocol.manifests import Host
@@ -32,8 +34,11 @@ def needed_features() -> tuple[str, ...]:
     Those that LLVM may use and that this host's kernel names; what it doesn't name (x87, say) every processor of this
     machine type has, or it comes with one that it does name.
     """
-    # The features are asked of the object that compiles, so that NUMBA_CPU_FEATURES and NUMBA_CPU_NAME count.
-    wanted = cpu_target.target_context.codegen()._get_host_cpu_features().split(",")
+    # They are asked of the object that compiles, so that NUMBA_CPU_FEATURES counts. What a processor that is named by
+    # NUMBA_CPU_NAME can do besides, LLVM doesn't say: whatever this one can.
+    wanted = set(cpu_target.target_context.codegen()._get_host_cpu_features().split(","))
+    if config.CPU_NAME not in {None, "generic"}:
+        wanted |= set(llvm.get_host_cpu_features().flatten().split(","))
     named = {_plain(name): name for name in hosts.features()}
     found = {named.get(_plain(_KERNELS_NAMES.get(each[1:], each[1:]))) for each in wanted if each.startswith("+")}
     return tuple(sorted(name for name in found if name is not None))
