@@ -27,6 +27,7 @@ Values
 - processors: ``host``, a level such as ``x86-64-v3`` or ``v3``, or a name such as ``haswell``
   (:mod:`nbcache.processors`); several of them separated by commas
 - several paths: separated by ``:`` as in ``PATH``, in a file as a list
+- addresses, keys: with spaces between them (keys also with commas), in a file also as a list
 """
 
 import os
@@ -34,20 +35,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 import _nbcache
+from nbcache.values import HOST, READERS
 
 PREFIX: Final = "NBCACHE_"
 SYSTEM_FILE: Final = "/etc/nbcache/nbcache.toml"
 DEFAULT: Final = "default"
 DEFAULT_MAX_SIZE: Final = 5 << 30
 DEFAULT_WAIT_SECONDS: Final = 30.0
-MAX_WAIT_SECONDS: Final = 86400.0
 _MAX_FILE: Final = 1 << 20
-_OTHERS: Final = 0o077
-"""The permissions of group and others: a umask that takes the owner's away makes a store that nobody can use."""
-_LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+_CREDENTIALS: Final = ("AWS_", "AZURE_", "AZBLOB_", "GOOGLE_", "GCS_")
 
-HOST: Final = "host"
-"""As a processor: whatever the process runs on, with all that it can do."""
 OnMiss = Literal["auto", "wait", "compile"]
 
 
@@ -79,6 +76,12 @@ class Settings(NamedTuple):
     layers: tuple[str, ...] | None = ()
     """Read-only stores that are looked into after the store itself, in this order, before those that packages declare;
     absolute. None: there are none, not even those."""
+    remote: tuple[str, ...] = ()
+    """The addresses of the remote tiers behind the store, from fast to slow (`nbcache.remotes`)."""
+    trusted_keys: tuple[str, ...] = ()
+    """Whose signed entries are taken from elsewhere (`nbcache.keyring`)."""
+    signing_key: str | None = None
+    """The file with the key that signs what goes to the remote tiers, absolute. None: nothing goes there."""
     record: str | None = None
     """A warm list to append to, absolute."""
     count: str | None = None  # type: ignore[assignment]  # not the method that tuples have
@@ -136,6 +139,30 @@ def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
     return sorted(name for name in env if name.startswith(PREFIX) and name not in known)
 
 
+def runtime_directory(longest: int) -> str:
+    """Return the directory for sockets of this user alone, which may not be there yet.
+
+    Below ``$XDG_RUNTIME_DIR``, which belongs to one user; else in ``/tmp``, also where the path is longer than that.
+    """
+    base = environment().get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(base) and len(os.fsencode(base)) + len("/nbcache") <= longest and os.path.isdir(base):
+        return f"{base.rstrip('/')}/nbcache"
+    return f"/tmp/nbcache-{os.geteuid()}"  # noqa: S108  whose it is, is looked at
+
+
+def credentials() -> str:
+    """Return a digest of the environment's credentials for clouds: who has others needs another helper."""
+    import hashlib
+
+    own = sorted((name, value) for name, value in os.environ.items() if name.startswith(_CREDENTIALS))
+    return hashlib.blake2b(repr(own).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+
+def for_children() -> dict[str, str]:
+    """Return the whole environment, for a process that speaks to servers: proxies, certificates, credentials."""
+    return dict(os.environ)
+
+
 def inherited(names: Iterable[str]) -> dict[str, str]:
     """Return those of these variables that are set, to be passed on to another process."""
     return {name: os.environ[name] for name in names if name in os.environ}
@@ -182,7 +209,7 @@ def processor_settings(cpu_name: str, cpu_features: str = "") -> dict[str, str]:
 def _take(
     values: dict[str, Any], sources: dict[str, str], problems: list[str], *, name: str, value: object, source: str
 ) -> None:
-    reader, accepted = _READERS[name]
+    reader, accepted = READERS[name]
     try:
         values[name] = reader(value)
     except (ValueError, TypeError, OverflowError, OSError):
@@ -249,11 +276,9 @@ def _parse_file(path: str, data: bytes, problems: list[str]) -> dict[str, object
         problems.append(f"{path} is ignored: {str(error) or 'nested too deeply'}")
         return {}
     problems.extend(
-        f"{path}: {name!r:.100} is not a setting; known are {', '.join(NAMES)}"
-        for name in found
-        if name not in _READERS
+        f"{path}: {name!r:.100} is not a setting; known are {', '.join(NAMES)}" for name in found if name not in READERS
     )
-    return {name: value for name, value in found.items() if name in _READERS}
+    return {name: value for name, value in found.items() if name in READERS}
 
 
 def _toml_parser() -> Callable[[str], dict[str, Any]] | None:
@@ -268,171 +293,7 @@ def _toml_parser() -> Callable[[str], dict[str, Any]] | None:
     return tomllib.loads
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str) or "\0" in value:
-        raise ValueError(value)
-    return value.strip()
-
-
-def _path(value: object) -> str:
-    text = _text(value)
-    if not text:
-        raise ValueError(value)
-    # Made absolute now: a later chdir must not move the store.
-    return os.path.abspath(_expand_user(text))
-
-
-def _layers(value: object) -> tuple[str, ...] | None:
-    if isinstance(value, str) and value.strip().lower() == "none":
-        return None
-    parts = value if isinstance(value, list) else _text(value).split(os.pathsep)
-    return tuple(dict.fromkeys(_path(part) for part in parts if part != ""))
-
-
-def _processor(value: object) -> str:
-    from nbcache import processors  # only needed where somebody asks for one
-
-    text = _text(value)
-    return HOST if text.lower() == HOST else processors.named(text)
-
-
-def _ladder(value: object) -> tuple[str, ...]:
-    from nbcache import processors
-
-    parts = value if isinstance(value, list) else _text(value).split(",")
-    return tuple(dict.fromkeys(processors.named(_text(part)) for part in parts if part != ""))
-
-
-def _expand_user(text: str) -> str:
-    if _nbcache.heeds_environment() or text.partition("/")[0] != "~":
-        return os.path.expanduser(text)
-    import pwd  # HOME is of the environment, too
-
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_dir + text[1:]
-    except KeyError as error:
-        raise ValueError(text) from error
-
-
-def _flag(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    text = _text(value).lower()
-    if text in {"1", "true", "yes", "on"}:
-        return True
-    if text in {"0", "false", "no", "off"}:
-        return False
-    raise ValueError(value)
-
-
-def _on_miss(value: object) -> str:
-    text = _text(value).lower()
-    if text not in {"auto", "wait", "compile"}:
-        raise ValueError(value)
-    return text
-
-
-def _level(value: object) -> str:
-    text = _text(value).upper()
-    if text not in _LOG_LEVELS:
-        raise ValueError(value)
-    return text
-
-
-def _number(text: str, units: Mapping[str, float]) -> float:
-    """Read a decimal number and one of ``units`` after it."""
-    digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
-    unit = text[len(digits) :].strip().lower()
-    # float() takes "1_0", "inf" and other scripts' digits as well; nobody who writes those means a size.
-    if unit not in units or not digits.isascii() or not digits.replace(".", "", 1).isdigit():
-        raise ValueError(text)
-    return float(digits) * units[unit]
-
-
-_SECONDS: Final = {"": 1.0, "s": 1.0, "sec": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0}
-_BYTES: Final = {
-    f"{prefix}{binary}{suffix}": float((1024 if binary else 1000) ** power)
-    for power, prefix in enumerate(("", "k", "m", "g", "t"))
-    for binary in ("", "i")
-    for suffix in ("", "b")
-    if prefix or not binary
-}
-
-
-def _duration(value: object) -> float:
-    if isinstance(value, bool):
-        raise ValueError(value)  # noqa: TRY004  # one kind of error for every unreadable value
-    seconds = float(value) if isinstance(value, (int, float)) else _number(_text(value), _SECONDS)
-    if not 0 <= seconds <= MAX_WAIT_SECONDS:
-        raise ValueError(value)
-    return seconds
-
-
-def _size(value: object) -> int:
-    if isinstance(value, bool):
-        raise ValueError(value)  # noqa: TRY004
-    size = value if isinstance(value, int) else int(_number(_text(value), _BYTES))
-    if not 0 <= size < 1 << 63:
-        raise ValueError(value)
-    return size
-
-
-def _uids(value: object) -> frozenset[int]:
-    parts = value if isinstance(value, list) else _text(value).split(",")
-    return frozenset(_uid(part) for part in parts if part != "")
-
-
-def _umask(value: object) -> int:
-    # Only text: in TOML a number is decimal, and 22 would be another mask than 022.
-    text = _text(value)
-    if not text.isascii() or not text.isdigit() or int(text, 8) > _OTHERS:
-        raise ValueError(value)
-    return int(text, 8)
-
-
-def _uid(value: object) -> int:
-    if type(value) is int:
-        uid = value
-    else:
-        text = _text(value)
-        uid = int(text) if text.isascii() and text.isdigit() else _uid_of(text)
-    if not 0 <= uid < 1 << 32:
-        raise ValueError(value)
-    return uid
-
-
-def _uid_of(name: str) -> int:
-    import pwd  # only needed for names
-
-    try:
-        return pwd.getpwnam(name).pw_uid
-    except (KeyError, OSError) as error:
-        raise ValueError(name) from error
-
-
 _KEPT: Final = frozenset({"log", "log_file", "trusted_uids", "umask", "count"})
 """The settings that say nothing about what is found and stored."""
-_A_PATH: Final = "a path"
-_A_PROCESSOR: Final = "x86-64, x86-64-v2, x86-64-v3, x86-64-v4 or a processor that nbcache.processors lists"
-_A_FLAG: Final = "1, true, yes, on or 0, false, no, off"
-_READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
-    "dir": (_path, _A_PATH),
-    "disable": (_flag, _A_FLAG),
-    "readonly": (_flag, _A_FLAG),
-    "recache": (_flag, _A_FLAG),
-    "on_miss": (_on_miss, "auto, wait or compile"),
-    "wait_seconds": (_duration, "a time up to one day, such as 30, 500ms or 2m,"),
-    "wait_budget": (_duration, "a time up to one day, such as 30, 500ms or 2m,"),
-    "max_size": (_size, "a size such as 5GiB or 500M, or 0 for no limit,"),
-    "trusted_uids": (_uids, "a list of uids or user names, separated by commas,"),
-    "umask": (_umask, "an octal umask from 000 to 077, in a file between quotes,"),
-    "cpu": (_processor, f"host or {_A_PROCESSOR}"),
-    "cpu_ladder": (_ladder, f"a list, separated by commas, of {_A_PROCESSOR}"),
-    "layers": (_layers, "a list of paths, or none,"),
-    "record": (_path, _A_PATH),
-    "count": (_path, _A_PATH),
-    "log": (_level, "debug, info, warning, error or critical"),
-    "log_file": (_path, _A_PATH),
-}
-NAMES: Final = tuple(name for name in Settings._fields if name in _READERS)
+NAMES: Final = tuple(name for name in Settings._fields if name in READERS)
 """The settings, in the order of :class:`Settings`."""

@@ -131,3 +131,7 @@ class NotPublishableError(NbcacheError):
 
 class ImageError(NbcacheError):
     """No image of a publication can be made, or one can't be opened. The message is one line that says why."""
+
+
+class RemoteError(NbcacheError):
+    """A remote cache can't be used, or a key for it. The message is one line that says why, and what to do."""

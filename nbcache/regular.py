@@ -27,5 +27,14 @@ def open_to_append(path: str, mode: int) -> int:
     return fd
 
 
+def open_to_read(path: str) -> int:
+    """Open a regular file to read it; return the descriptor. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise _refusal(path)
+    return fd
+
+
 def _refusal(path: str) -> OSError:
     return OSError(errno.EINVAL, "it is not a regular file", path)

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nbcache import config, processors
+from nbcache import config, processors, values
 from nbcache.cli.place import settings_of
 from nbcache.cli.prewarm import processors_of
 from nbcache.cli.serve import add_job_options, limits_of
@@ -83,7 +83,7 @@ def bundle(args: argparse.Namespace) -> int:
         raise CommandError(f"{root} is neither empty nor a layer")
     with tempfile.TemporaryDirectory(prefix="nbcache-bundle-") as folder:
         exercise = _Exercise(argv, f"{folder}/store", f"{folder}/list")
-        for cpu in here or [config.HOST]:
+        for cpu in here or [values.HOST]:
             _run(exercise, cpu)
         store = _opened(args, exercise.root)
         failed = _build_elsewhere(args, store, exercise.record, elsewhere) if elsewhere else []

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import nbcache
-from nbcache import config, processors
+from nbcache import config, processors, values
 from nbcache.cli import quarantine
 from nbcache.cli.place import layer_places, settings_of
 from nbcache.cli.text import print_json, printable, size
@@ -158,7 +158,7 @@ def check_processor(settings: Settings) -> Iterator[Finding]:
         yield Finding(OK, what, f"{own}, which can run code for {', '.join(has) or 'no level of the psABI'}")
     else:
         yield Finding(OK, what, f"{own} ({platform.machine()})")
-    for cpu in [*([settings.cpu] if settings.cpu != config.HOST else []), *settings.cpu_ladder]:
+    for cpu in [*([settings.cpu] if settings.cpu != values.HOST else []), *settings.cpu_ladder]:
         lacking = lacks(cpu) if platform.machine() in processors.MACHINES else ["such instructions"]
         if lacking:
             advice = "take a lower level; until then this host compiles for itself"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from nbcache import remotes
 from nbcache.cli.place import settings_of
 from nbcache.cli.text import print_json, printable, size, table
 
@@ -47,7 +48,9 @@ def values_of(settings: Settings) -> list[tuple[str, Any, str]]:
     for name, value in settings._asdict().items():
         if name not in ("sources", "problems"):
             plain = sorted(value) if isinstance(value, frozenset) else value
-            plain = list(value) if isinstance(value, tuple) else plain
+            if isinstance(value, tuple):
+                # Who shows settings to others doesn't mean to show passwords.
+                plain = [remotes.redacted(word) if name == "remote" else word for word in value]
             if name == "umask" and value is not None:
                 plain = f"{value:03o}"  # as it is written
             rows.append((name, plain, settings.sources.get(name, "default")))
@@ -63,4 +66,5 @@ def _words(name: str, value: object) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    between = " " if name in {"remote", "trusted_keys"} else ","
+    return between.join(map(str, value)) if isinstance(value, list) else str(value)

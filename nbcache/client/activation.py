@@ -6,7 +6,7 @@ import atexit
 import logging
 from typing import Any
 
-from nbcache import config
+from nbcache import config, values
 from nbcache.client import logs
 from nbcache.client.session import ClientSession
 from nbcache.config import Settings
@@ -53,7 +53,7 @@ def activate(settings: Settings | None, store: Store | None = None) -> None:
 
 
 def _choose_processor(settings: Settings) -> None:
-    if settings.cpu == config.HOST:
+    if settings.cpu == values.HOST:
         return
     from nbcache.glue.keys import targets
 

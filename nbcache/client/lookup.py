@@ -20,6 +20,7 @@ from nbcache.store import reasons
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from nbcache.client.remote import Remote
     from nbcache.client.trials import Trials
     from nbcache.config import Settings
     from nbcache.counting import Counters
@@ -62,8 +63,12 @@ class Lookup:
         counters: Counters,
         fault: Callable[[str, Any], None],
         settings: Settings,
+        remote: Callable[[], Remote] | None = None,
     ) -> None:
-        """*fault* is told what went wrong of ours, while doing what, over which unit."""
+        """*fault* is told what went wrong of ours, while doing what, over which unit.
+
+        *remote* makes what asks for what the store doesn't have, when that is first needed.
+        """
         # Whoever looks up needs it at once: imported while the cache wakes, and not within a look-up.
         from nbcache.glue.entries import load
         from nbcache.store import found  # noqa: F401
@@ -88,6 +93,8 @@ class Lookup:
         self._places = Places(store, settings, maker)
         self._load = load
         self._trials: Trials | None = None
+        self._make_remote = remote
+        self._remote: Remote | None = None
 
     def overload(self, unit: Unit, target_context: Any, *, waited: bool = False) -> Found:
         """A CompileResult or LiteralsRequested for a unit; *waited*: others are known to have built it just now."""
@@ -139,17 +146,46 @@ class Lookup:
     def _part(self, key: str, build: str) -> Callable[[str], bytes | None] | None:
         """Access to the entry of one particular build, which something that is loaded calls."""
         self.owners[build] = key
-        entries = (entry for entry in self._places.find_key(key) if entry.header.build == build)
-        return next((entry.section for entry in entries if entry.proven or not self._is_condemned(entry)), None)
+
+        def look() -> Callable[[str], bytes | None] | None:
+            entries = (entry for entry in self._places.find_key(key) if entry.header.build == build)
+            return next((entry.section for entry in entries if entry.proven or not self._is_condemned(entry)), None)
+
+        section = look()
+        if section is None and (remote := self.remote()) is not None:
+            section = look() if remote.fetch(key, nested=True).state == reasons.CAME else None
+        return section
+
+    def remote(self) -> Remote | None:
+        """The remote tiers, if there are any."""
+        if self._remote is None and self._make_remote is not None:
+            self._remote = self._make_remote()
+        return self._remote
 
     def _first(
         self, unit: Unit | RuntimeUnit | WrapperUnit, take: Callable[[FoundEntry], Any], *, waited: bool = False
     ) -> Found:
-        """What *take* makes of the first variant of the unit's key that can be used here."""
-        from nbcache.glue.entries.verdicts import InUse, Unloadable
-
+        """What *take* makes of the first variant of the unit's key that can be used here, or that came from a tier."""
         if self._recache:
             return Found(reason=reasons.RECACHE)
+        found = self._local(unit, take, waited=waited)
+        if found.result is not None or waited or (remote := self.remote()) is None:
+            return found
+        saved = self._counters.saved_seconds
+        asked = remote.fetch(unit.key, nested=len(self._frames) > 0)
+        if asked.state == reasons.CAME:
+            found = self._local(unit, take)
+            remote.saved(self._counters.saved_seconds - saved, asked)
+        elif asked.state == reasons.REMOTE_FAILED and found.reason == reasons.NEW:
+            found.reason = reasons.REMOTE_FAILED
+        return found
+
+    def _local(
+        self, unit: Unit | RuntimeUnit | WrapperUnit, take: Callable[[FoundEntry], Any], *, waited: bool = False
+    ) -> Found:
+        """What *take* makes of the first variant in the store that can be used here."""
+        from nbcache.glue.entries.verdicts import InUse, Unloadable
+
         found = Found()
         rejected: list[str] = []
         self.twins.pop(unit.key, None)

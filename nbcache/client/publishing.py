@@ -167,6 +167,9 @@ class Publishing:
             published = self._store.publish(header, packed.sections, recache=again, durable=False)
         if published.ok:
             self._counters.published(unit.key)
+            remote = self._lookup.remote()
+            if remote is not None:
+                remote.offer(unit.key)
         else:
             self._counters.error("publish")
             logs.once(_log, logging.WARNING, "%s could not be stored: %s", unit.name, published.reason)

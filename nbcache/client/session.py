@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from nbcache.client.lookup import Found
     from nbcache.client.others import Others
+    from nbcache.client.remote import Remote
     from nbcache.config import Settings
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.glue.keys.units import Unit
@@ -54,6 +55,7 @@ class ClientSession:
             counters=self.counters,
             fault=self._fault,
             settings=settings,
+            remote=self._reach_out if settings.remote and store.writable else None,
         )
         self._publishing = Publishing(
             store, self.maker, self.history, self.frames, counters=self.counters, lookup=self._lookup
@@ -63,6 +65,11 @@ class ClientSession:
         self._others: Others | None = None
         self._told = 0
         self._recorded: set[str] = set()
+
+    def _reach_out(self) -> Remote:
+        from nbcache.client.remote import Remote  # a process that only hits never needs it
+
+        return Remote(self.settings, self.counters)
 
     @property
     def cache_path(self) -> str | None:

@@ -121,7 +121,8 @@ def _insist(what: str, problem: str | None) -> None:
 
 
 def environment(trust: Trust, settings: Settings, numba_settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment that a daemon's interpreters get: whom it trusts, and little else.
+    """Return the environment that a daemon's interpreters get: whom and which keys it trusts, and little
+    else.
 
     *numba_settings* are the client's: Numba reads some of them once, before anything is compiled.
     """
@@ -130,6 +131,7 @@ def environment(trust: Trust, settings: Settings, numba_settings: Mapping[str, s
         **({boot.PATH_VARIABLE: passed.pop("PYTHONPATH")} if "PYTHONPATH" in passed else {}),
         **passed,
         "NBCACHE_TRUSTED_UIDS": ",".join(map(str, sorted(trust.uids))),
+        **({"NBCACHE_TRUSTED_KEYS": " ".join(settings.trusted_keys)} if settings.trusted_keys else {}),
         "NBCACHE_LOG": settings.log,
         **numba_settings,
         "PYTHONSAFEPATH": "1",

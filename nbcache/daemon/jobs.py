@@ -29,7 +29,7 @@ def build(line: str, root: str, trusted_uids: list[int], insist: bool = True, tr
 
     foreign.forbid_calls()
     trust = worker.rule(trusted_uids)
-    store = Store(root, trust, writable=False)
+    store = Store(root, trust, writable=False, keyring=worker.keyring())
     try:
         request = requests.read(line.encode())
         if tried:

@@ -103,7 +103,8 @@ class Publisher:
             if self._is_beside(ticket, header):
                 return Published(ok=False, reason=_BESIDE, path=None)
             origin = {"asked": ticket.asked, "built": ticket.built, "host": atomic.host(), "for": ticket.key}
-            marked = header._replace(extra={**header.extra, **origin})
+            # Nor is it signed by anybody: it was built here.
+            marked = header._replace(extra={**header.extra, **origin}, signed=None)
             sections = {name: parsed.section(name) or b"" for name in parsed.section_sizes}
             if not _asks_for_itself(header.key, sections.get(requests.SECTION)):
                 del sections[requests.SECTION]

@@ -23,8 +23,10 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from nbcache import config
 from nbcache.daemon import channel
 from nbcache.errors import EntryError
+from nbcache.keyring import Keyring
 from nbcache.store import entry
 from nbcache.store.directory import Store
 from nbcache.trust import Trust, overflow_id
@@ -201,6 +203,11 @@ def _published(ok: bool, reason: str) -> Published:
     from nbcache.store.publish import Published
 
     return Published(ok=ok, reason=reason, path=None)
+
+
+def keyring() -> Keyring:
+    """Return the keys that the daemon trusts, as it puts them into the environment."""
+    return Keyring(config.inherited(("NBCACHE_TRUSTED_KEYS",)).get("NBCACHE_TRUSTED_KEYS", "").split())
 
 
 class HandingStore(Store):

@@ -196,7 +196,7 @@ def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool)
     from nbcache.client import activation
     from nbcache.glue import warmth
 
-    activation.activate(settings, worker.HandingStore(root, trust, writable=True))
+    activation.activate(settings, worker.HandingStore(root, trust, writable=True, keyring=worker.keyring()))
     warmth.warm()
     Zygote(Channel.of(orders), link, scratch, namespaces=namespaces).serve()
     sys.exit(0)

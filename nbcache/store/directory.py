@@ -4,8 +4,9 @@ What is guaranteed
 ------------------
 - **Nothing here raises** for what the filesystem does: a fault is a refusal to open, something not found, or something
   not published, each with a reason in one line.
-- What :meth:`Store.find` yields is trusted (:mod:`nbcache.trust`), of this format version, of this key, and every
-  byte taken from it was checked (:mod:`nbcache.store.entry`).
+- What :meth:`Store.find` yields is trusted (:mod:`nbcache.trust`; where it came from elsewhere, its signatures as
+  well: :mod:`nbcache.keyring`), of this format version, of this key, and every byte taken from it was checked
+  (:mod:`nbcache.store.entry`).
 - A reader sees an entry whole or not at all, and the old one or the new one (:mod:`nbcache.store.atomic`).
 - An entry is never changed, only replaced.
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from nbcache.config import Settings
+    from nbcache.keyring import Keyring
     from nbcache.store.entry import Header, ParsedEntry
     from nbcache.store.evict import Plan
     from nbcache.store.found import FoundEntry
@@ -75,6 +77,7 @@ class Store:
         recache: bool = False,
         max_size: int = 0,
         layer: str = "",
+        keyring: Keyring | None = None,
     ) -> None:
         """Use :meth:`open`, which checks what this one takes for granted."""
         self.path = path
@@ -83,6 +86,8 @@ class Store:
         self.trust = trust
         self.layer = layer
         """The name of the layer that it is; "" for a store of its own (:mod:`nbcache.store.layers`)."""
+        self.keyring = keyring
+        """Whose signed entries count; None: nobody's."""
         self._recache = recache
         self._max_size = max_size
         self._stem = path + _OBJECTS
@@ -110,7 +115,14 @@ class Store:
         if reason is not None:
             return Refusal(reason)
         writable = not settings.readonly and tree.may_write(path)
-        return cls(path, trust, writable=writable, recache=settings.recache, max_size=settings.max_size)
+        return cls(
+            path,
+            trust,
+            writable=writable,
+            recache=settings.recache,
+            max_size=settings.max_size,
+            keyring=_keyring(settings.trusted_keys),
+        )
 
     def find(self, key: str, reject: Callable[[str], None] = lambda _reason: None) -> Iterator[FoundEntry]:
         """Yield each variant of a key that may be used, base slot first.
@@ -123,7 +135,7 @@ class Store:
         # Imported here, as in what this calls: a process may need published names and no entry.
         from nbcache.store.entry import UNREADABLE
         from nbcache.store.found import FoundEntry, Later
-        from nbcache.store.reasons import UNTRUSTED
+        from nbcache.store.reasons import REVOKED, UNTRUSTED
 
         stem = f"{self._stem}{key[:2]}/{key[2:]}"
         for suffix in layout.SUFFIXES:
@@ -144,6 +156,8 @@ class Store:
                 found = UNREADABLE
             finally:
                 os.close(fd)
+            if not isinstance(found, str) and not self.admits(found.header):
+                found = REVOKED
             if isinstance(found, str):
                 reject(found)
                 continue
@@ -151,6 +165,11 @@ class Store:
             # Of a layer's files the permission says nothing: an installer may have set it.
             proven = status.st_mode & stat.S_IXUSR != 0 and not self.layer
             yield FoundEntry(path, found, proven=proven, layer=self.layer)
+
+    def admits(self, header: Header) -> bool:
+        """Whether an entry may be used for who signed it: one that was built here needs nobody."""
+        signed = header.signed
+        return signed is None or (self.keyring is not None and self.keyring.admits(signed))
 
     def exists(self, key: str) -> bool:
         """Whether something lies under a key: one ``stat``, nothing is checked."""
@@ -218,7 +237,15 @@ class Store:
             return publishing.Published(ok=False, reason="the store is read-only for this process", path=None)
         again = self._recache if recache is None else recache
         return publishing.publish(
-            self.path, self.trust, header, sections, recache=again, durable=durable, keep=keep, repair=self._repair
+            self.path,
+            self.trust,
+            header,
+            sections,
+            recache=again,
+            durable=durable,
+            keep=keep,
+            repair=self._repair,
+            admits=self.admits,
         )
 
     def lease(self, key: str) -> Lease | None:
@@ -408,3 +435,11 @@ class Store:
             atomic.write_file(stamp, b"", durable=False)
             return False
         return True
+
+
+def _keyring(trusted: tuple[str, ...]) -> Keyring | None:
+    if not trusted:
+        return None
+    from nbcache.keyring import Keyring  # most have none
+
+    return Keyring(trusted)

@@ -2,7 +2,7 @@ r"""The format of an entry: one compiled unit as one file.
 
 ::
 
-    FORMAT_VERSION = 1
+    FORMAT_VERSION = 2
 
     entry     = preamble header section*         ; nothing before, between or after
     preamble  = magic version length digest      ; 32 bytes, integers little-endian
@@ -17,6 +17,7 @@ r"""The format of an entry: one compiled unit as one file.
 Version log:
 
 1. First version.
+2. ``signed`` in the header: an entry that came from elsewhere counts as long as one of its keys is trusted.
 
 What is guaranteed
 ------------------
@@ -50,7 +51,9 @@ from nbcache.store.content import blake2b
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-FORMAT_VERSION: Final = 1
+    from nbcache.keyring import Signature
+
+FORMAT_VERSION: Final = 2
 MAGIC: Final = b"\x89NBO\r\n\x1a\n"
 DIGEST_SIZE: Final = 16
 """Bytes of a digest."""
@@ -101,6 +104,8 @@ class Header(NamedTuple):
     """Digest of what must also hold for this variant; ``""`` for nothing."""
     extra: Mapping[str, object] = MappingProxyType({})
     """Small JSON; unknown fields are ignored. ``nbcache``: the version of the package that made the entry."""
+    signed: tuple[Signature, ...] | None = None
+    """The signatures of an entry that came from elsewhere (:mod:`nbcache.keyring`); None where it was built."""
 
 
 class ParsedEntry:
@@ -159,6 +164,8 @@ def encode(header: Header, sections: Mapping[str, bytes]) -> bytes:
     table = [[name, len(sections[name]), _digest(sections[name]).hex()] for name in names]
     fields = {name: getattr(header, name) for name in (*_TEXT_FIELDS, *_NUMBER_FIELDS)}
     fields["extra"] = dict(header.extra)
+    if header.signed is not None:
+        fields["signed"] = header.signed
     fields["sections"] = table
     try:
         text = json.dumps(fields, separators=(",", ":"), allow_nan=False).encode("ascii")
@@ -314,9 +321,25 @@ def _read_header(text: bytes) -> tuple[Header, list[tuple[str, int, str]]] | Non
         return None
     if not all(type(value) is str for value in values) or not all(type(number) in {int, float} for number in numbers):
         return None
+    signed = _read_signed(fields["signed"]) if "signed" in fields else None
+    if signed is None and "signed" in fields:
+        return None
     key, kind, function, signature, toolchain, build, guard = values
     seconds, created = numbers
-    return Header(key, kind, function, signature, toolchain, seconds, created, build, guard, extra), rows  # type: ignore[arg-type]  # checked above
+    return Header(key, kind, function, signature, toolchain, seconds, created, build, guard, extra, signed), rows  # type: ignore[arg-type]  # checked above
+
+
+def _read_signed(rows: object) -> tuple[Signature, ...] | None:
+    from nbcache.keyring import Signature  # most entries were built here
+
+    if not isinstance(rows, list):
+        return None
+    found = []
+    for row in rows:
+        if not isinstance(row, list) or list(map(type, row)) != [str, str, int, str]:
+            return None
+        found.append(Signature(*row))
+    return tuple(found)
 
 
 def _read_table(rows: object) -> list[tuple[str, int, str]] | None:

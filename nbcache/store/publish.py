@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from nbcache.store.entry import Header
     from nbcache.trust import Trust
 
+    _Rules = tuple[Trust, Callable[[Header], bool]]
+    """Whose files are trusted, and whose signatures."""
+
 ALREADY_THERE: Final = "already there"
 PUBLISHED: Final = "published"
 NO_ROOM: Final = "there is no room for another variant"
@@ -67,12 +70,13 @@ def publish(
     durable: bool,
     keep: bool = False,
     repair: Callable[[str], None],
+    admits: Callable[[Header], bool],
 ) -> Published:
     """Write an entry atomically; never raises. ``repair(key)`` makes the directories a key needs.
 
     With ``durable``, it is on the disk when this returns. With ``recache``, a valid entry of this variant is replaced;
     otherwise it stays. With ``keep``, other variants stay as well, also where there is no room beside them, as they do
-    under a key that a published name refers to.
+    under a key that a published name refers to. What is there and isn't admitted makes room.
     """
     try:
         layout.check_key(header.key)
@@ -81,7 +85,7 @@ def publish(
         return Published(ok=False, reason=str(error), path=None)
     for _ in range(_ATTEMPTS):
         try:
-            done = _attempt(root, trust, header, data, recache=recache, durable=durable, keep=keep)
+            done = _attempt(root, (trust, admits), header, data, recache=recache, durable=durable, keep=keep)
         except OSError as error:
             let_pass(error)
             failure = _failed(error)
@@ -101,13 +105,20 @@ def publish(
 
 
 def _attempt(
-    root: str, trust: Trust, header: Header, data: bytes, *, recache: bool, durable: bool, keep: bool
+    root: str,
+    rules: _Rules,
+    header: Header,
+    data: bytes,
+    *,
+    recache: bool,
+    durable: bool,
+    keep: bool,
 ) -> Published | None:
     """Publish into the best slot; None if somebody else took it meanwhile."""
-    slot = _choose(layout.stem(root, header.key), trust, header)
+    slot = _choose(layout.stem(root, header.key), rules, header)
     if slot.same and not recache:
         return Published(ok=True, reason=ALREADY_THERE, path=slot.path)
-    if slot.other and (keep or _is_pinned(root, trust, header.key)):
+    if slot.other and (keep or _is_pinned(root, rules[0], header.key)):
         return Published(ok=False, reason=NO_ROOM, path=None)
     if not atomic.write_file(slot.path, data, exclusive=slot.empty, durable=durable):
         return None
@@ -131,12 +142,12 @@ class _Slot:
     """It holds another variant, which is valid."""
 
 
-def _choose(stem: str, trust: Trust, header: Header) -> _Slot:
+def _choose(stem: str, rules: _Rules, header: Header) -> _Slot:
     unusable: _Slot | None = None
     oldest: tuple[float, _Slot] | None = None
     for suffix in layout.SUFFIXES:
         path = stem + suffix
-        found = _look(path, trust, header)
+        found = _look(path, rules, header)
         if found is None:
             return unusable or _Slot(path, empty=True)
         valid, same, mtime = found
@@ -154,7 +165,7 @@ def _choose(stem: str, trust: Trust, header: Header) -> _Slot:
     return oldest[1]
 
 
-def _look(path: str, trust: Trust, header: Header) -> tuple[bool, bool, float] | None:
+def _look(path: str, rules: _Rules, header: Header) -> tuple[bool, bool, float] | None:
     """Return (valid, of this variant, mtime) for what lies in a slot; None if nothing does."""
     try:
         fd = os.open(path, OPEN_FLAGS)
@@ -165,8 +176,9 @@ def _look(path: str, trust: Trust, header: Header) -> tuple[bool, bool, float] |
         return (False, False, 0.0) if raised.errno in _NO_FILE else _UNKNOWN
     try:
         status = os.fstat(fd)
+        trust, admits = rules
         found = entry.examine_open(fd, status.st_size) if trust.allows(status, fd) else entry.UNREADABLE
-        if isinstance(found, str) or found.header.key != header.key:
+        if isinstance(found, str) or found.header.key != header.key or not admits(found.header):
             return False, False, status.st_mtime
         same = found.header.guard == header.guard
         # Only for this variant: others are left alone whatever they are like inside.

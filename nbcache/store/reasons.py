@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 OTHER_KEY: Final = "other-key"
 UNTRUSTED: Final = "untrusted"
-REJECTIONS: Final = (DAMAGED, OTHER_VERSION, OTHER_KEY, UNTRUSTED, UNREADABLE)
+REVOKED: Final = "revoked"
+"""It came from elsewhere, and none of the keys that signed it is trusted here."""
+REJECTIONS: Final = (DAMAGED, OTHER_VERSION, OTHER_KEY, UNTRUSTED, UNREADABLE, REVOKED)
 """Why a file can be passed over, as :meth:`~nbcache.store.directory.Store.find` tells it."""
 NEW: Final = "new"
 RECACHE: Final = "recache"
@@ -24,11 +26,17 @@ UNUSABLE: Final = "unusable"
 """An entry is there, and something that it was built with is different in this process."""
 QUARANTINED: Final = "quarantined"
 """Programs crashed in the entry, so it is skipped."""
-MISSES: Final = (NEW, RECACHE, *REJECTIONS, QUARANTINED, UNUSABLE, FAULT)
+CAME: Final = "came"
+"""No reason: it was fetched from the remote cache."""
+REMOTE_FAILED: Final = "remote-failed"
+"""It isn't here, and the remote cache, which may have it, can't be asked at the moment."""
+MISSES: Final = (NEW, RECACHE, *REJECTIONS, QUARANTINED, REMOTE_FAILED, UNUSABLE, FAULT)
 """What :func:`miss` returns."""
 PUBLISH: Final = "publish"
+REMOTE: Final = "remote"
+"""The remote cache couldn't be asked."""
 OTHER: Final = "other"
-ERRORS: Final = (PUBLISH, FAULT, OTHER)
+ERRORS: Final = (PUBLISH, REMOTE, FAULT, OTHER)
 """What :func:`error` returns."""
 WAITS: Final = ("0.1", "1", "10", "inf")
 """By which words waiting is counted: upper bounds [s]."""
@@ -52,8 +60,8 @@ def miss(reason: str) -> str:
 
 def error(what: str) -> str:
     """Return which of :data:`ERRORS` an error is."""
-    if what == PUBLISH:
-        return what
+    if what == PUBLISH or what.startswith(REMOTE + ":"):
+        return what.partition(":")[0]
     return FAULT if what.startswith(_FAULT_WHILE) else OTHER
 
 

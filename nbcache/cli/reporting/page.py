@@ -32,6 +32,14 @@ MEANINGS: Final = {
         "Programs crashed in it",
         "`nbcache quarantine` lists such entries; a daemon builds them again.",
     ),
+    reasons.REVOKED: (
+        "Signed by nobody who is trusted",
+        "It came from a remote cache, and NBCACHE_TRUSTED_KEYS names none of its keys (any more).",
+    ),
+    reasons.REMOTE_FAILED: (
+        "The remote cache couldn't be asked",
+        "It may have been there: `nbcache remote status` says what is wrong.",
+    ),
     reasons.UNUSABLE: (
         "Made for something else",
         "Packages, symbols or environment differ; NBCACHE_LOG=info says which.",

@@ -14,6 +14,7 @@ from numba.core import codegen, config
 from numba.core.registry import cpu_target
 
 from nbcache import config as settings
+from nbcache import values
 from nbcache.glue.identity import told
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def choose(cpu: str) -> str | None:
     """
     from nbcache import processors
 
-    if cpu == settings.HOST or (cpu == config.CPU_NAME and config.CPU_FEATURES == ""):
+    if cpu == values.HOST or (cpu == config.CPU_NAME and config.CPU_FEATURES == ""):
         return None
     if config.CPU_NAME is not None or config.CPU_FEATURES is not None:
         return "NUMBA_CPU_NAME or NUMBA_CPU_FEATURES says otherwise"

@@ -1,0 +1,200 @@
+"""Asking the helper for what the store doesn't have, before it is compiled; all that a client knows of remote tiers.
+
+What is promised: whatever is wrong with the tiers or the helper, a process waits for at most :data:`LOOKUP_SECONDS` a
+look-up and :data:`PROCESS_SECONDS` in all, beyond what the waiting saved; and what couldn't be asked isn't counted as a
+miss like any other. Nothing here has threads or open descriptors, so a process may fork at any time.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nbcache import __version__, config
+from nbcache.client import logs
+from nbcache.passing import let_pass
+from nbcache.protocol import helper
+from nbcache.store import reasons
+
+if TYPE_CHECKING:
+    from nbcache.config import Settings
+    from nbcache.counting import Counters
+    from nbcache.protocol.helper import Answer
+
+_log = logging.getLogger("nbcache")
+LOOKUP_SECONDS: Final = 1.0
+PROCESS_SECONDS: Final = 2.0
+NESTED_SECONDS: Final = 0.010
+"""What a compilation needs besides is only asked for while a fetch takes no longer than that on average [s]."""
+STARTS: Final = 2
+"""How often a process starts a helper, at most."""
+_POLL_SECONDS: Final = 0.005
+_BOOT: Final = (
+    "import os, sys\n"
+    "if os.fork(): os._exit(0)\n"
+    "sys.path[:] = [sys.argv[1], *filter(None, sys.path)]\n"
+    "from nbcache.remote.helper import main\n"
+    "main()"
+)
+"""The helper belongs to nobody: no program finds it among its children."""
+
+
+class Asked(NamedTuple):
+    """What asking for a key came to."""
+
+    state: str
+    """What the helper said, or :data:`~nbcache.store.reasons.REMOTE_FAILED`; "" if it wasn't asked."""
+    seconds: float
+    """How long was waited [s]."""
+
+
+class Remote:
+    """The remote tiers, as one process sees them. Threads may share it; a forked child begins anew."""
+
+    def __init__(self, settings: Settings, counters: Counters) -> None:
+        """Look for nobody yet."""
+        self._settings = settings
+        self._counters = counters
+        self._place = helper.meeting(settings, __version__)
+        self._restart()
+
+    def _restart(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._spent = 0.0
+        self._starts = 0
+        self._started = -LOOKUP_SECONDS
+        self._average = 0.0
+        self._asked: set[str] = set()
+
+    def fetch(self, key: str, *, nested: bool) -> Asked:
+        """Ask for a key, once. What is *nested* in a compilation is only asked for while that is quick."""
+        if self._pid != os.getpid():
+            self._restart()
+        if key in self._asked or (nested and self._average > NESTED_SECONDS):
+            return Asked("", 0.0)
+        self._asked.add(key)
+        with self._lock:
+            most = min(LOOKUP_SECONDS, PROCESS_SECONDS - self._spent)
+            if most <= 0:
+                return Asked(reasons.REMOTE_FAILED, 0.0)
+            # All of it, until it is known how much it was: other threads wait at the same time.
+            self._spent += most
+        began = time.monotonic()
+        answer = None
+        try:
+            answer = self._ask(key, began + most)
+        finally:
+            waited = time.monotonic() - began
+            with self._lock:
+                self._spent += waited - most
+            self._counters.waited(waited, came=answer is not None and answer.state == helper.CAME)
+        return Asked(self._told(answer), waited)
+
+    def saved(self, seconds: float, asked: Asked) -> None:
+        """What came saved a compilation of so long [s]."""
+        with self._lock:
+            self._spent -= max(0.0, min(seconds, asked.seconds))
+
+    @property
+    def spent(self) -> float:
+        """How long was waited in all, beyond what it saved [s]."""
+        return self._spent
+
+    def offer(self, key: str) -> None:
+        """Tell the helper of an entry that was built here."""
+        helper.offer(self._place, key)
+
+    def _told(self, answer: Answer | None) -> str:
+        if answer is None:
+            self._complain("its helper doesn't answer")
+            return reasons.REMOTE_FAILED
+        self._average = answer.seconds
+        if answer.state == helper.FAILED:
+            self._complain(answer.why)
+            return reasons.REMOTE_FAILED
+        if answer.state == helper.REFUSED:
+            self._counters.error(f"{reasons.REMOTE}: entries were refused")
+            logs.once(_log, logging.WARNING, "an entry of the remote cache was refused: %s", answer.why)
+        return answer.state
+
+    def _complain(self, why: str) -> None:
+        self._counters.error(f"{reasons.REMOTE}: {why}")
+        logs.once(
+            _log, logging.WARNING, "the remote cache can't be used; compiling what is not in the local store: %s", why
+        )
+
+    def _ask(self, key: str, deadline: float) -> Answer | None:
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return None
+            try:
+                return helper.read_answer(helper.ask(self._place, "fetch", key, left))
+            except OSError as raised:  # none is there
+                let_pass(raised)
+                if not self._begin():
+                    return None
+            time.sleep(_POLL_SECONDS)
+
+    def _begin(self) -> bool:
+        """Have a helper started, unless somebody did; return whether one may be there soon."""
+        problem = helper.folder_problem(self._place.folder)
+        if problem is not None:
+            self._complain(problem)
+            return False
+        if time.monotonic() - self._started < LOOKUP_SECONDS or self._is_running():
+            return True
+        if self._starts >= STARTS:
+            return False
+        self._starts += 1
+        self._started = time.monotonic()
+        return start(self._settings)
+
+    def _is_running(self) -> bool:
+        """Whether somebody holds the helper's lock: it is there, or soon will be."""
+        import fcntl
+
+        try:
+            fd = os.open(self._place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as raised:
+            let_pass(raised)
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as raised:
+            let_pass(raised)
+            return True
+        finally:
+            os.close(fd)
+        return False
+
+
+def start(settings: Settings) -> bool:
+    """Start a helper for these settings; return whether that could be tried. Never raises."""
+    if not sys.executable:
+        return False
+    # It may be that Python was told to heed no environment, or no packages of the user.
+    flags = [flag for flag, given in (("-E", sys.flags.ignore_environment), ("-s", sys.flags.no_user_site)) if given]
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    try:
+        told, tell = os.pipe2(os.O_CLOEXEC)
+        with open(told, "rb") as theirs, open(tell, "wb") as ours:
+            quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
+            # Not a fork: what other threads hold at the moment stays with them.
+            pid = os.posix_spawn(
+                sys.executable,
+                [sys.executable, *flags, "-c", _BOOT, package],
+                config.for_children(),
+                file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0), *quiet],
+            )
+            ours.write(helper.written(settings))
+        os.waitpid(pid, 0)
+    except OSError as raised:
+        let_pass(raised)
+        return False
+    return True

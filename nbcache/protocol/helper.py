@@ -1,0 +1,171 @@
+"""A client and the helper of its remote tiers: where they meet, and what they say to each other.
+
+One message each way over a ``SOCK_SEQPACKET`` socket, which is closed after that; JSON, at most :data:`MAX_MESSAGE`
+bytes::
+
+    question = {"v": 1, "ask": "fetch" | "offer" | "status" | "stop", "key": key}
+    answer   = {"v": 1, "state": state, "why": text, "seconds": average of a fetch, …}    ; none to an offer
+
+A helper serves one uid and one set of settings. Its socket lies in a directory that only this uid can enter, both sides
+ask the kernel who the other is, and neither has to believe the other much: all that a client does with an answer is to
+look into the store again, where the rule of trust holds.
+
+No side keeps a connection, so a client that forks shares nothing with its child.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from nbcache import config
+from nbcache.passing import let_pass
+from nbcache.store import reasons
+
+if TYPE_CHECKING:
+    import socket
+
+    from nbcache.config import Settings
+
+VERSION: Final = 1
+MAX_MESSAGE: Final = 1 << 16
+CAME: Final = reasons.CAME
+"""Something is in the store that wasn't there."""
+MISSING: Final = "missing"
+"""No tier has it."""
+FAILED: Final = "failed"
+"""A tier that may have it couldn't be asked; ``why`` says why."""
+REFUSED: Final = "refused"
+"""What a tier has isn't what it ought to be; ``why`` says what is wrong with it."""
+STATES: Final = frozenset({CAME, MISSING, FAILED, REFUSED})
+_PASSED_ON: Final = ("dir", "remote", "trusted_keys", "signing_key", "readonly", "trusted_uids", "umask", "max_size")
+_PEER: Final = struct.Struct("3i")
+_MAX_PATH: Final = 100
+"""The longest path of a socket is 107 bytes, and names have 21."""
+
+
+class Meeting(NamedTuple):
+    """Where a helper is met, by whoever has the same settings."""
+
+    folder: str
+    socket: str
+    lock: str
+    """Held by the helper as long as it runs."""
+
+
+class Answer(NamedTuple):
+    """What a helper said."""
+
+    state: str
+    why: str
+    seconds: float
+    """How long a fetch takes on average [s]."""
+
+
+def meeting(settings: Settings, release: str) -> Meeting:
+    """Return where the helper for these settings is met; *release* is the version of nbcache."""
+    folder = config.runtime_directory(_MAX_PATH - 21)
+    parts = [VERSION, release, *(_plain(settings, name) for name in _PASSED_ON), config.credentials()]
+    name = hashlib.blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()
+    return Meeting(folder, f"{folder}/{name}.sock", f"{folder}/{name}.lock")
+
+
+def written(settings: Settings) -> bytes:
+    """Return what a helper is told of settings."""
+    fields = {name: _plain(settings, name) for name in (*_PASSED_ON, "log", "log_file")}
+    return json.dumps({"v": VERSION, **fields}).encode()
+
+
+def read_settings(data: bytes) -> Settings:
+    """Read that again. Raises ValueError."""
+    fields = json.loads(data)
+    if not isinstance(fields, dict) or fields.pop("v", None) != VERSION:
+        raise ValueError(data)
+    for name in ("remote", "trusted_keys"):
+        fields[name] = tuple(fields[name])
+    fields["trusted_uids"] = frozenset(fields["trusted_uids"])
+    return config.Settings(**fields, sources={"log": "helper"})
+
+
+def _plain(settings: Settings, name: str) -> object:
+    value = getattr(settings, name)
+    return sorted(value) if isinstance(value, frozenset) else value
+
+
+def folder_problem(folder: str) -> str | None:
+    """Make the directory where helpers are met, if need be; say what is wrong with it."""
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        let_pass(error)
+        return f"{folder} can't be made: {error.strerror}"
+    try:
+        status = os.lstat(folder)
+    except OSError as error:
+        let_pass(error)
+        return f"{folder} can't be looked at: {error.strerror}"
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
+        return f"{folder} is not a directory of this user alone (chmod 700, or remove it)"
+    return None
+
+
+def is_own(peer: socket.socket) -> bool:
+    """Whether the other end of a socket is a process of the same user."""
+    import socket as sockets
+
+    _pid, uid, _gid = _PEER.unpack(peer.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, _PEER.size))
+    return bool(uid == os.geteuid())
+
+
+def ask(place: Meeting, question: str, key: str, seconds: float) -> dict[str, Any] | None:
+    """Ask a helper; return its answer, None if there is none in time. Raises OSError where no helper is there."""
+    import socket as sockets
+
+    with sockets.socket(sockets.AF_UNIX, sockets.SOCK_SEQPACKET) as line:
+        line.settimeout(seconds)
+        line.connect(place.socket)
+        if not is_own(line):
+            return None
+        try:
+            line.send(json.dumps({"v": VERSION, "ask": question, "key": key}).encode())
+            return decode(line.recv(MAX_MESSAGE))
+        except OSError as raised:  # it ended, or takes too long
+            let_pass(raised)
+            return None
+
+
+def offer(place: Meeting, key: str) -> None:
+    """Tell a helper of an entry in the store that it may upload; nobody waits for anything. Never raises."""
+    import socket as sockets
+
+    try:
+        with sockets.socket(sockets.AF_UNIX, sockets.SOCK_SEQPACKET) as line:
+            line.setblocking(False)
+            line.connect(place.socket)
+            if is_own(line):
+                line.send(json.dumps({"v": VERSION, "ask": "offer", "key": key}).encode())
+    except OSError as raised:  # none is there, or it is busy: the entry is in the store
+        let_pass(raised)
+
+
+def decode(data: bytes) -> dict[str, Any] | None:
+    """Read a message; None for what is none of this version."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and found.get("v") == VERSION else None
+
+
+def read_answer(found: dict[str, Any] | None) -> Answer | None:
+    """Read the answer to a fetch; None for what is none."""
+    if found is None or found.get("state") not in STATES:
+        return None
+    seconds = found.get("seconds")
+    return Answer(found["state"], str(found.get("why", "")), seconds if type(seconds) is float else 0.0)

@@ -1,0 +1,200 @@
+"""The helper: one process for a user and a set of settings, which speaks to the remote tiers for all others.
+
+It is started by the first client that misses something, and ends when nobody has asked it for ten minutes. What it must
+never do is keep anybody waiting: a question is answered within :data:`~nbcache.remote.reading.FETCH_SECONDS`, whatever
+the tiers do, and what can't be done at all (a library that isn't installed, a key that can't be read) is the answer.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import nbcache
+from nbcache.client import logs
+from nbcache.errors import NbcacheError, RemoteError
+from nbcache.protocol import helper as protocol
+from nbcache.remote import signing
+from nbcache.remote.reading import Reading
+from nbcache.remote.tiers import Tier
+from nbcache.remote.uploading import Uploading
+from nbcache.store.directory import Refusal, Store
+
+if TYPE_CHECKING:
+    from nbcache.config import Settings
+
+_log = logging.getLogger("nbcache")
+IDLE_SECONDS: Final = 600.0
+"""After so long without a question the helper ends [s]."""
+QUESTION_SECONDS: Final = 1.0
+"""How long a client that connected has to ask something [s]."""
+_THREADS: Final = 32
+_BACKLOG: Final = 1024
+
+
+class Helper:
+    """Answers questions. Raises RemoteError if it can't do anything useful."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Open the store and make ready for the tiers; nobody is connected to yet."""
+        store = Store.open(settings)
+        if isinstance(store, Refusal):
+            raise RemoteError(store.reason)
+        if not store.writable:
+            raise RemoteError(f"{store.path} can't be written, and what a remote cache has would be put there")
+        keyring = store.keyring
+        if not keyring:
+            raise RemoteError(
+                "NBCACHE_TRUSTED_KEYS is not set: whose entries may be executed? (`nbcache key` makes keys; the word"
+                " unsigned takes everything)"
+            )
+        self.tiers = [Tier(address) for address in settings.remote]
+        key = signing.read(settings.signing_key) if settings.signing_key is not None else None
+        self.uploading = Uploading(store, keyring, self.tiers, key)
+        self.reading = Reading(store, keyring, self.tiers, self.uploading.copy)
+        self._store = store
+        self._key = key
+
+    def fetch(self, key: str) -> dict[str, Any]:
+        """Answer a client that misses something."""
+        done = self.reading.fetch(key)
+        return {"state": done.state, "why": done.why, "seconds": self.seconds}
+
+    @property
+    def seconds(self) -> float:
+        """How long a fetch takes, on average [s]: all tiers are asked for what none of them has."""
+        return float(sum(tier.seconds for tier in self.tiers))
+
+    def status(self) -> dict[str, Any]:
+        """Return how things are, as JSON."""
+        return {
+            "tiers": [tier.status() for tier in self.tiers],
+            "fetches": dict(self.reading.counts),
+            "refused": dict(self.reading.refused),
+            "uploads": dict(self.uploading.counts),
+            "waiting": self.uploading.waiting,
+            "signs": None if self._key is None else self._key.name,
+            "store": self._store.path,
+        }
+
+
+class Broken:
+    """Stands in for a helper that can't work: it says why."""
+
+    uploading = None
+
+    def __init__(self, why: str) -> None:
+        """Remember it."""
+        self.why = why
+
+    def fetch(self, key: str) -> dict[str, Any]:  # noqa: ARG002  as a helper that works
+        """Say it."""
+        return {"state": protocol.FAILED, "why": self.why, "seconds": 0.0}
+
+    def status(self) -> dict[str, Any]:
+        """Say it."""
+        return {"broken": self.why}
+
+
+class Server:
+    """The socket, and who may speak over it."""
+
+    def __init__(self, place: protocol.Meeting, helper: Helper | Broken, idle: float = IDLE_SECONDS) -> None:
+        """Listen. Raises OSError."""
+        self._helper = helper
+        self._idle = idle
+        self._asked = time.monotonic()
+        self._stopping = threading.Event()
+        self._pool = ThreadPoolExecutor(_THREADS, "nbcache-helper")
+        with suppress(FileNotFoundError):
+            os.unlink(place.socket)
+        self._place = place
+        self._line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._line.bind(place.socket)
+        self._line.listen(_BACKLOG)
+        self._line.settimeout(0.5)
+
+    def run(self) -> None:
+        """Serve until nobody asks any more, or `stop`."""
+        while not self._stopping.is_set() and time.monotonic() - self._asked < self._idle:
+            try:
+                client, _ = self._line.accept()
+            except TimeoutError:
+                continue
+            except OSError:
+                time.sleep(0.05)  # no descriptors left, say
+                continue
+            self._asked = time.monotonic()
+            self._pool.submit(self._serve, client)
+        with suppress(OSError):
+            os.unlink(self._place.socket)
+        self._line.close()
+        if self._helper.uploading is not None:
+            self._helper.uploading.drain()
+
+    def stop(self) -> None:
+        """End soon."""
+        self._stopping.set()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, suppress(OSError):
+            client.settimeout(QUESTION_SECONDS)
+            if not protocol.is_own(client):
+                return
+            question = protocol.decode(client.recv(protocol.MAX_MESSAGE))
+            answer = self._answer(question) if question is not None else None
+            if answer is not None:
+                client.send(json.dumps({"v": protocol.VERSION, **answer}).encode())
+
+    def _answer(self, question: dict[str, Any]) -> dict[str, Any] | None:
+        ask, key = question.get("ask"), str(question.get("key", ""))
+        try:
+            if ask == "fetch":
+                return self._helper.fetch(key)
+            if ask == "offer" and self._helper.uploading is not None:
+                self._helper.uploading.offer(key)
+            elif ask == "status":
+                return {**self._helper.status(), "pid": os.getpid(), "release": nbcache.__version__}
+            elif ask == "stop":
+                self.stop()
+        except Exception as error:  # noqa: BLE001  whoever asked goes on
+            _log.debug("traceback of a question", exc_info=True)
+            return {"state": protocol.FAILED, "why": f"an internal error of nbcache: {type(error).__name__}"}
+        return None
+
+
+def main() -> None:
+    """Run a helper for the settings on standard input, unless one runs."""
+    os.setsid()
+    os.chdir("/")
+    settings = protocol.read_settings(sys.stdin.buffer.read())
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    place = protocol.meeting(settings, nbcache.__version__)
+    if protocol.folder_problem(place.folder) is not None:
+        os._exit(1)
+    lock = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os._exit(0)  # another one was faster
+    logs.configure(settings)
+    try:
+        helper: Helper | Broken = Helper(settings)
+    except NbcacheError as error:
+        helper = Broken(str(error))
+    server = Server(place, helper)
+    signal.signal(signal.SIGTERM, lambda _number, _frame: server.stop())
+    server.run()
+    # Threads that wait for a server that never answers are not waited for.
+    os._exit(0)

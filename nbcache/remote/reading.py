@@ -1,0 +1,112 @@
+"""Reading through: what the store lacks is looked for in tier after tier, verified, and put into the store.
+
+What a slower tier had is copied back to the faster ones, with the signatures that it had.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nbcache.protocol import helper
+from nbcache.remote import admission
+from nbcache.remote.admission import Admitted
+from nbcache.store import layout
+from nbcache.store.publish import PUBLISHED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from nbcache.keyring import Keyring
+    from nbcache.remote.tiers import Tier
+    from nbcache.store.directory import Store
+
+FETCH_SECONDS: Final = 0.9
+"""How long a fetch may take in all [s]: whoever asked waits for one second."""
+
+
+class Fetched(NamedTuple):
+    """What became of a fetch."""
+
+    state: str
+    """One of `nbcache.protocol.helper.STATES`."""
+    why: str = ""
+
+
+class Reading:
+    """Fetches for one store. Threads may share it; who asks for the same at once gets the same answer."""
+
+    def __init__(
+        self, store: Store, keyring: Keyring, tiers: Sequence[Tier], copy_back: Callable[[Tier, str, bytes], None]
+    ) -> None:
+        """*keyring* says whose entries are taken; *copy_back* is told of an object, by name, that a tier lacks and a slower one has."""
+        self._store = store
+        self._keyring = keyring
+        self._tiers = tiers
+        self._copy_back = copy_back
+        self._lock = threading.Lock()
+        self._running: dict[str, Future[Fetched]] = {}
+        self.counts = dict.fromkeys(sorted(helper.STATES), 0)
+        self.refused: dict[str, int] = {}
+        """How often objects were refused, by the reason."""
+
+    def fetch(self, key: str, seconds: float = FETCH_SECONDS) -> Fetched:
+        """Bring all there is under a key into the store. Raises BadKeyError, nothing else."""
+        layout.check_key(key)
+        with self._lock:
+            running = self._running.get(key)
+            mine: Future[Fetched] | None = None
+            if running is None:
+                mine = self._running[key] = Future()
+        if mine is None:
+            assert running is not None  # somebody else's
+            return running.result()
+        done = Fetched(helper.FAILED, "an internal error of nbcache")
+        try:
+            done = self._fetch(key, time.monotonic() + seconds)
+        finally:
+            with self._lock:
+                del self._running[key]
+                self.counts[done.state] += 1
+            mine.set_result(done)
+        return done
+
+    def _fetch(self, key: str, deadline: float) -> Fetched:
+        came, why, state = False, "", helper.MISSING
+        for slot in range(layout.MAX_SLOTS):
+            found = self._slot(key, slot, deadline)
+            if isinstance(found, Fetched):
+                state, why = found
+                break
+            stored = self._store.publish(found.header, found.sections, recache=False, durable=False)
+            if not stored.ok:
+                state, why = helper.FAILED, f"what the remote cache has can't be stored here: {stored.reason}"
+                break
+            came = came or stored.reason == PUBLISHED
+        return Fetched(helper.CAME) if came else Fetched(state, why)
+
+    def _slot(self, key: str, slot: int, deadline: float) -> Admitted | Fetched:
+        """What lies in a slot, in the first tier that has it."""
+        name = admission.name_of(key, slot)
+        lacking: list[Tier] = []
+        problem = refused = ""
+        for tier in self._tiers:
+            got = tier.get(name, max(0.0, deadline - time.monotonic()))
+            if got.problem:
+                problem = problem or got.problem
+                continue
+            judged = admission.admit(got.data, key, self._keyring) if got.data is not None else ""
+            if isinstance(judged, Admitted):
+                assert got.data is not None  # it was admitted
+                for each in lacking:
+                    self._copy_back(each, name, got.data)
+                return judged
+            lacking.append(tier)
+            if judged:
+                refused = refused or f"{tier.label}: {judged}"
+                self.refused[judged] = self.refused.get(judged, 0) + 1
+        if problem:
+            return Fetched(helper.FAILED, problem)
+        return Fetched(helper.REFUSED, refused) if refused else Fetched(helper.MISSING)

@@ -1,0 +1,179 @@
+"""Servers that keep objects by name: the only importer of opendal, and of what its errors mean.
+
+opendal has threads of its own, which don't survive a fork, so nothing but the helper and commands imports this.
+"""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from nbcache import remotes
+from nbcache.config import inherited
+from nbcache.errors import RemoteError
+from nbcache.plain import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Service = Callable[[str, dict[str, str]], tuple[str, dict[str, str]]]
+
+GET_SECONDS: Final = 0.5
+PUT_SECONDS: Final = 5.0
+UNREACHABLE: Final = "unreachable"
+DENIED: Final = "denied"
+LIMITED: Final = "limited"
+FULL: Final = "full"
+_PORTS: Final = {"http": 80, "https": 443, "redis": 6379, "rediss": 6379}
+_STATUS: Final = re.compile(r"\bstatus: (\d{3})")
+_FULL: Final = re.compile(r"OOM |[Nn]o space left|[Qq]uota")
+_CAUSES: Final = re.compile(
+    r"Connection refused|Connection reset[^\n]*|No route to host|Network is unreachable|dns error[^\n]*|timed out"
+    r"|timeout reached|connection closed[^\n]*|unexpected EOF|OOM [^\n]*|[Nn]o space left[^\n]*|[Qq]uota[^\n]*"
+    r"|certificate[^\n]*"
+)
+_KINDS: Final = {401: DENIED, 403: DENIED, 429: LIMITED, 503: LIMITED, 413: FULL, 507: FULL}
+_WORDS: Final = {
+    401: "it wants other credentials (401)",
+    403: "these credentials may not do that (403)",
+    429: "it is asked too often (429)",
+    503: "it is overloaded (503)",
+    507: "it is full (507)",
+}
+_MAX_WORDS: Final = 120
+
+
+class StorageError(Exception):
+    """A server didn't do what it was asked for. ``kind`` is one of the words above, ``why`` one line."""
+
+    def __init__(self, kind: str, why: str) -> None:
+        """Keep both."""
+        super().__init__(kind, why)
+        self.kind = kind
+        self.why = why
+
+
+class Storage:
+    """One server. Raises StorageError; threads may share it."""
+
+    def __init__(self, address: str) -> None:
+        """Connect to nobody yet. Raises RemoteError: the address can't be right, or the library is missing."""
+        # What has no value is a flag of ours, and no option of the library's.
+        scheme, options = _SERVICES[urlsplit(address).scheme](address, dict(parse_qsl(urlsplit(address).query)))
+        self.server = _server_of(address, options)
+        """Host and port that have to be reached first; None where only the library knows."""
+        try:
+            import opendal
+            from opendal import layers
+
+            made = opendal.Operator(scheme, **options)
+            self._get = made.layer(layers.TimeoutLayer(GET_SECONDS, GET_SECONDS))
+            self._put = made.layer(layers.TimeoutLayer(PUT_SECONDS, PUT_SECONDS))
+        except ImportError as error:
+            raise RemoteError("opendal is not installed: pip install nbcache[remote]") from error
+        except Exception as error:  # whatever the library objects to
+            raise RemoteError(f"{remotes.redacted(address)}: {_words_of(error)}") from error
+
+    def get(self, name: str) -> bytes | None:
+        """Return an object; None if there is none."""
+        return self._do(lambda: self._get.read(name))
+
+    def put(self, name: str, data: bytes) -> None:
+        """Store an object, in place of one that is there."""
+        self._do(lambda: self._put.write(name, data))
+
+    @staticmethod
+    def _do(call: Callable[[], bytes | None]) -> bytes | None:
+        from opendal import exceptions
+
+        try:
+            return call()
+        except exceptions.NotFound:
+            return None
+        except exceptions.PermissionDenied as error:
+            raise StorageError(DENIED, _words_of(error)) from error
+        except exceptions.RateLimited as error:
+            raise StorageError(LIMITED, _words_of(error)) from error
+        except Exception as error:  # the library's errors have no base of their own
+            raise StorageError(_kind_of(error), _words_of(error)) from error
+
+
+def _kind_of(error: Exception) -> str:
+    status = _STATUS.search(str(error))
+    kind = _KINDS.get(int(status[1])) if status else None
+    return kind or (FULL if _FULL.search(str(error)) else UNREACHABLE)
+
+
+def _words_of(error: Exception) -> str:
+    """Return what is wrong in a few words: the library's own texts are pages with traces in them."""
+    text = str(error)
+    status, causes = _STATUS.search(text), _CAUSES.findall(text)
+    if status:
+        return _WORDS.get(int(status[1]), f"it answers {status[1]}")
+    if causes:
+        return one_line(causes[-1].replace("timeout reached", "it doesn't answer in time"))[:_MAX_WORDS]
+    return one_line(text.partition("=>")[2].strip().partition("\n")[0] or type(error).__name__)[:_MAX_WORDS]
+
+
+def _server_of(address: str, options: dict[str, str]) -> tuple[str, int] | None:
+    parts = urlsplit(options.get("endpoint", address))
+    if parts.hostname is None or parts.scheme not in _PORTS or parts.scheme in urllib.request.getproxies():
+        return None
+    return parts.hostname, parts.port or _PORTS[parts.scheme]
+
+
+def _redis(address: str, options: dict[str, str]) -> tuple[str, dict[str, str]]:
+    parts = urlsplit(address)
+    db, _, root = parts.path.lstrip("/").partition("/")
+    if not db.isdigit():
+        db, root = "0", parts.path
+    place = {"endpoint": f"{parts.scheme}://{_host(address)}", "db": db, "root": f"/{root.strip('/') or 'nbcache'}"}
+    return "redis", {**place, **_login(address), **options}
+
+
+def _http(address: str, options: dict[str, str]) -> tuple[str, dict[str, str]]:
+    parts = urlsplit(address)
+    place = {"endpoint": f"{parts.scheme}://{_host(address)}", "root": parts.path or "/"}
+    # Plain HTTP can't make directories, nor be asked whether they exist (apache/opendal#7177).
+    return "webdav", {**place, "disable_create_dir": "true", **_login(address), **options}
+
+
+def _bucket(scheme: str, name: str) -> Service:
+    def service(address: str, options: dict[str, str]) -> tuple[str, dict[str, str]]:
+        parts = urlsplit(address)
+        known = inherited(("AWS_REGION", "AWS_DEFAULT_REGION"))
+        # A server that isn't Amazon's mostly has no regions, and the library insists on one.
+        region = {"region": "us-east-1"} if scheme == "s3" and "endpoint" in options and not known else {}
+        return scheme, {name: parts.netloc, "root": parts.path or "/", **region, **options}
+
+    return service
+
+
+def _file(address: str, options: dict[str, str]) -> tuple[str, dict[str, str]]:
+    root = unquote(urlsplit(address).path)
+    return "fs", {"root": root, "atomic_write_dir": f"{root}/.tmp", **options}
+
+
+def _host(address: str) -> str:
+    """Return host and port as they are written, without who logs in."""
+    return urlsplit(address).netloc.rpartition("@")[2]
+
+
+def _login(address: str) -> dict[str, str]:
+    parts = urlsplit(address)
+    given = {"username": parts.username, "password": parts.password}
+    return {name: unquote(value) for name, value in given.items() if value}
+
+
+_SERVICES: Final[dict[str, Service]] = {
+    "redis": _redis,
+    "rediss": _redis,
+    "http": _http,
+    "https": _http,
+    "s3": _bucket("s3", "bucket"),
+    "gs": _bucket("gcs", "bucket"),
+    "azblob": _bucket("azblob", "container"),
+    "file": _file,
+}

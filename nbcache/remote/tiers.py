@@ -1,0 +1,189 @@
+"""The tiers behind a store, from fast to slow, under the failure policy: nobody waits long for one that doesn't answer.
+
+A tier is asked within :data:`ANSWER_SECONDS`, in a thread of its own: neither name servers nor slow bodies keep to the
+time limits of the library. What failed is never taken for "not there".
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from nbcache import remotes
+from nbcache.errors import RemoteError
+from nbcache.remote import storage
+from nbcache.remote.admission import MAX_OBJECT
+from nbcache.remote.breaker import Breaker
+from nbcache.remote.storage import Storage, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CONNECT_SECONDS: Final = 0.1
+ANSWER_SECONDS: Final = 0.55
+"""How long an answer is waited for [s]; the library itself gives up a little earlier, and says more about it."""
+UPLOAD_SECONDS: Final = 6.0
+REMEMBERED_SECONDS: Final = 30.0
+"""How long it is remembered that something isn't there [s]."""
+MAX_REMEMBERED: Final = 100_000
+DENIALS: Final = 3
+"""After so many refused uploads none is tried until the credentials are read again."""
+CREDENTIALS_SECONDS: Final = 300.0
+"""How often they are, then [s]."""
+_THREADS: Final = 8
+
+
+class Got(NamedTuple):
+    """What a tier said to a question for an object."""
+
+    data: bytes | None
+    """None if it has none, or can't be asked."""
+    problem: str = ""
+    """Why it couldn't be asked; "" if it could."""
+
+
+class Tier:
+    """One server. Threads may share it; nothing here raises."""
+
+    def __init__(self, address: str) -> None:
+        """Connect to nobody yet. Raises RemoteError."""
+        self.label = remotes.redacted(address)
+        self.readonly = remotes.READ_ONLY in urlsplit(address).query.split("&")
+        self._address = address
+        self._storage = Storage(address)
+        self._breaker = Breaker(self.label)
+        self._pool = ThreadPoolExecutor(_THREADS, "nbcache-tier")
+        self._absent: dict[str, float] = {}
+        self._denied = 0
+        self._denied_at = 0.0
+        self.counts: dict[str, int] = {}
+        self.seconds = 0.0
+        """How long an answer takes, on average [s]."""
+        self.problem = ""
+        """What went wrong last, and hasn't gone right since."""
+
+    @property
+    def writable(self) -> bool:
+        """Whether anything may be uploaded at the moment."""
+        if self.readonly:
+            return False
+        if self._denied < DENIALS:
+            return True
+        if time.monotonic() - self._denied_at < CREDENTIALS_SECONDS:
+            return False
+        self._read_credentials()
+        return True
+
+    def get(self, name: str, seconds: float) -> Got:
+        """Return an object; within *seconds* at most."""
+        if self._absent.get(name, 0.0) > time.monotonic():
+            self._count("remembered")
+            return Got(None)
+        if not self._breaker.allows():
+            self._count("left alone")
+            return Got(None, f"{self.label}: {self._breaker.why}")
+        began = time.monotonic()
+        probes = self._breaker.is_new
+        try:
+            data = self._within(min(seconds, ANSWER_SECONDS), lambda: self._asked(name, connect=probes))
+        except StorageError as error:
+            return Got(None, self._failed("get", error))
+        self._fine(time.monotonic() - began)
+        if data is None:
+            self._count("missing")
+            self._remember_absent(name)
+        elif len(data) > MAX_OBJECT:
+            data = None
+        else:
+            self._count("found")
+        return Got(data)
+
+    def put(self, name: str, data: bytes) -> bool:
+        """Store an object; return whether it is there now."""
+        if not self.writable or not self._breaker.allows():
+            return False
+        try:
+            self._within(UPLOAD_SECONDS, lambda: self._storage.put(name, data))
+        except StorageError as error:
+            if error.kind == storage.DENIED:
+                self._denied += 1
+                self._denied_at = time.monotonic()
+            self._failed("put", error)
+            return False
+        self._denied = 0
+        self._fine()
+        self._count("stored")
+        self._absent.pop(name, None)
+        return True
+
+    def status(self) -> dict[str, Any]:
+        """Return how it is doing, as JSON."""
+        return {
+            "address": self.label,
+            "readonly": self.readonly,
+            "writes": self.writable,
+            "alone": self._breaker.why,
+            "problem": self.problem,
+            "milliseconds": round(1000 * self.seconds, 1),
+            "counts": dict(self.counts),
+        }
+
+    def _asked(self, name: str, *, connect: bool) -> bytes | None:
+        if connect and self._storage.server is not None:
+            # Whoever isn't there is found out sooner than by the library, which tries again until its time is up.
+            try:
+                socket.create_connection(self._storage.server, CONNECT_SECONDS).close()
+            except OSError as error:
+                why = error.strerror or "it can't be connected to in time"
+                raise StorageError(storage.UNREACHABLE, why) from error
+        return self._storage.get(name)
+
+    def _within(self, seconds: float, call: Callable[[], Any]) -> Any:
+        """Return what *call* returns, in a thread of the tier's. Raises StorageError."""
+        future = self._pool.submit(call)
+        try:
+            return future.result(seconds)
+        except FutureTimeoutError as error:
+            future.cancel()
+            raise StorageError(storage.UNREACHABLE, "it doesn't answer in time") from error
+
+    def _fine(self, seconds: float | None = None) -> None:
+        self._breaker.succeeded()
+        self.problem = ""
+        if seconds is not None:
+            # The first answer tells how long connecting takes.
+            if self.counts.get("asked", 0):
+                self.seconds += (seconds - self.seconds) * (0.2 if self.seconds else 1.0)
+            self._count("asked")
+
+    def _failed(self, doing: str, error: StorageError) -> str:
+        self.problem = f"{self.label}: {error.why}"
+        self._count(f"{doing}: {error.kind}")
+        if error.kind == storage.LIMITED:
+            self._breaker.limited(error.why)
+        elif error.kind == storage.UNREACHABLE:
+            self._breaker.failed(error.why)
+        else:
+            # It answers; and what it denies to one request it may allow to another.
+            self._breaker.succeeded()
+        return self.problem
+
+    def _read_credentials(self) -> None:
+        """Begin anew with the library, which reads them when it begins."""
+        try:
+            self._storage = Storage(self._address)
+        except RemoteError as error:
+            self.problem = str(error)
+        self._denied = 0
+
+    def _remember_absent(self, name: str) -> None:
+        if len(self._absent) >= MAX_REMEMBERED:
+            self._absent.clear()
+        self._absent[name] = time.monotonic() + REMEMBERED_SECONDS
+
+    def _count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1

@@ -1,0 +1,187 @@
+"""Writing behind: what was built here goes to the tiers later, and nobody waits for it.
+
+The store is the queue: what waits here is a list of keys, and of objects that a faster tier lacks. It is bounded; what
+finds no room is counted as dropped and goes with the next ``nbcache push``. Nothing is signed but what was built by
+those who may write the store; what came from elsewhere keeps the signatures it has.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nbcache.errors import EntryError
+from nbcache.remote import admission, signing
+from nbcache.store import entry, layout
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nbcache.keyring import Keyring
+    from nbcache.remote.signing import SecretKey
+    from nbcache.remote.tiers import Tier
+    from nbcache.store.directory import Store
+    from nbcache.store.entry import Header
+    from nbcache.store.found import FoundEntry
+
+_log = logging.getLogger("nbcache")
+MAX_WAITING: Final = 1000
+"""How many may wait."""
+MAX_BYTES: Final = 256 << 20
+"""How large they may be together [bytes]."""
+UPLOADERS: Final = 4
+DRAIN_SECONDS: Final = 8.0
+"""How long uploads may go on when the helper ends [s]."""
+
+
+class _Waiting(NamedTuple):
+    size: int
+    key: str
+    tier: Tier | None = None
+    """For an object that one tier lacks: which; its name is ``key`` then."""
+    data: bytes = b""
+
+
+class Uploading:
+    """The queue of one helper. Threads may share it; nothing here raises."""
+
+    def __init__(self, store: Store, keyring: Keyring, tiers: Sequence[Tier], key: SecretKey | None) -> None:
+        """Upload what *key* signs; without one, only where *keyring* has the word that nothing need be signed."""
+        self._store = store
+        self._keyring = keyring
+        self._tiers = tiers
+        self._key = key
+        self._wake = threading.Condition()
+        self._queue: deque[_Waiting] = deque()
+        self._known: set[tuple[str, str]] = set()
+        self._bytes = 0
+        self._busy = 0
+        self._threads: list[threading.Thread] = []
+        self.counts = dict.fromkeys(("stored", "already there", "failed", "dropped", "unsigned"), 0)
+
+    @property
+    def signs(self) -> bool:
+        """Whether what is built here may be uploaded."""
+        return self._key is not None or self._keyring.unsigned
+
+    @property
+    def waiting(self) -> int:
+        """How many wait or are on their way."""
+        return len(self._queue) + self._busy
+
+    def offer(self, key: str) -> None:
+        """Upload what the store has under a key, sometime."""
+        if not layout.is_key(key) or not any(tier.writable for tier in self._tiers):
+            return
+        if not self.signs:
+            self.counts["unsigned"] += 1
+            return
+        self._add(_Waiting(sum(_size(found) for found in self._store.find(key)), key))
+
+    def copy(self, tier: Tier, name: str, data: bytes) -> None:
+        """Upload an object to a tier that lacks it, sometime."""
+        if tier.writable:
+            self._add(_Waiting(len(data), name, tier, data))
+
+    def drain(self, seconds: float = DRAIN_SECONDS) -> bool:
+        """Wait until nothing waits any more [s]; return whether that is so."""
+        deadline = time.monotonic() + seconds
+        with self._wake:
+            while self.waiting:
+                if not self._wake.wait(deadline - time.monotonic()) and time.monotonic() >= deadline:
+                    return False
+        return True
+
+    def _add(self, item: _Waiting) -> None:
+        mark = (item.key, item.tier.label if item.tier is not None else "")
+        with self._wake:
+            if mark in self._known:
+                return
+            if len(self._queue) >= MAX_WAITING or self._bytes + item.size > MAX_BYTES:
+                self.counts["dropped"] += 1
+                return
+            self._known.add(mark)
+            self._queue.append(item)
+            self._bytes += item.size
+            if len(self._threads) < UPLOADERS:
+                thread = threading.Thread(target=self._run, name="nbcache-upload", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            self._wake.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not self._queue:
+                    self._wake.wait()
+                item = self._queue.popleft()
+                self._known.discard((item.key, item.tier.label if item.tier is not None else ""))
+                self._bytes -= item.size
+                self._busy += 1
+            try:
+                if item.tier is not None:
+                    self._count(self._put(item.tier, item.key, item.data))
+                else:
+                    self.upload(item.key)
+            except Exception:  # noqa: BLE001  the next one may go
+                self._count("failed")
+                _log.debug("traceback of an upload", exc_info=True)
+            finally:
+                with self._wake:
+                    self._busy -= 1
+                    self._wake.notify_all()
+
+    def upload(self, key: str) -> dict[str, int]:
+        """Upload now what the store has under a key; return how many of its entries went how."""
+        before = dict(self.counts)
+        for found in self._store.find(key):
+            sections = {name: found.section(name) for name in found.section_sizes}
+            whole = {name: content for name, content in sections.items() if content is not None}
+            if len(whole) == len(sections):
+                self._upload(found.header, whole)
+        return {what: count - before[what] for what, count in self.counts.items() if count > before[what]}
+
+    def _upload(self, header: Header, sections: Mapping[str, bytes]) -> None:
+        signed = header.signed
+        try:
+            if signed is None:
+                signed = (signing.sign(self._key, header, sections),) if self._key is not None else ()
+            data = entry.encode(header._replace(signed=signed), sections)
+        except EntryError:
+            self._count("failed")
+            return
+        if (not signed and not self._keyring.unsigned) or len(data) > admission.MAX_OBJECT:
+            self._count("unsigned" if not signed else "failed")
+            return
+        for tier in self._tiers:
+            if not tier.readonly:
+                self._count(self._place(tier, header, data))
+
+    def _place(self, tier: Tier, header: Header, data: bytes) -> str:
+        """Put an entry into the first slot of a tier that holds nothing, or nothing that may be used."""
+        for slot in range(layout.MAX_SLOTS):
+            name = admission.name_of(header.key, slot)
+            got = tier.get(name, seconds=1.0)
+            if got.problem:
+                return "failed"
+            there = admission.admit(got.data, header.key, self._keyring) if got.data is not None else ""
+            if isinstance(there, str):
+                return self._put(tier, name, data)
+            if there.header.guard == header.guard:
+                return "already there"
+        return "failed"
+
+    @staticmethod
+    def _put(tier: Tier, name: str, data: bytes) -> str:
+        return "stored" if tier.put(name, data) else "failed"
+
+    def _count(self, how: str) -> None:
+        with self._wake:
+            self.counts[how] += 1
+
+
+def _size(found: FoundEntry) -> int:
+    return sum(found.section_sizes.values())

