@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from nbcache.cli.text import CommandError
+from nbcache.cli.text import CommandError, UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -20,33 +20,39 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
         description="Make the keys that sign what goes to a remote cache (NBCACHE_SIGNING_KEY), and print their public "
         "halves (NBCACHE_TRUSTED_KEYS). Whoever has a signing key executes code wherever its public half is trusted.",
     )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    action = actions.add_parser("generate", help="make a key; print its public half")
-    action.add_argument("name", metavar="NAME", help="what others call it, such as ci-2026")
-    action.add_argument("file", metavar="FILE", help="where to put it; must not be there yet")
-    action.add_argument("--until", default="", metavar="YYYY-MM-DD", help="the last day on which it counts")
-    action.set_defaults(command=generate)
-    action = actions.add_parser("public", help="print the public half of a key")
-    action.add_argument("file", metavar="FILE", help="the key")
-    action.set_defaults(command=public)
+    parser.add_argument("action", choices=sorted(_ACTIONS), help="generate NAME FILE, or public FILE")
+    parser.add_argument("words", nargs="+", metavar="WORD", help="what the key is called; the file that it is in")
+    parser.add_argument("--until", default="", metavar="YYYY-MM-DD", help="the last day on which a new key counts")
+    parser.set_defaults(command=key)
 
 
-def generate(args: argparse.Namespace) -> int:
+def key(args: argparse.Namespace) -> int:
+    """Do what was asked for."""
+    usage, action = _ACTIONS[args.action]
+    if len(args.words) != len(usage.split()):
+        raise UsageError(f"usage: nbcache key {args.action} {usage}")
+    action(args)
+    return 0
+
+
+def _generate(args: argparse.Namespace) -> None:
     """Make a key, and print what others need to trust it."""
     from nbcache.remote import signing
 
-    key = signing.generate(args.name, args.until)
+    name, path = args.words
+    made = signing.generate(name, args.until)
     try:
-        signing.save(key, os.path.abspath(args.file))
+        signing.save(made, os.path.abspath(path))
     except FileExistsError as error:
-        raise CommandError(f"{args.file} is there already, and is not overwritten") from error
-    print(key.public)
-    return 0
+        raise CommandError(f"{path} is there already, and is not overwritten") from error
+    print(made.public)
 
 
-def public(args: argparse.Namespace) -> int:
+def _public(args: argparse.Namespace) -> None:
     """Print what others need to trust a key."""
     from nbcache.remote import signing
 
-    print(signing.read(os.path.abspath(args.file)).public)
-    return 0
+    print(signing.read(os.path.abspath(args.words[0])).public)
+
+
+_ACTIONS: Final = {"generate": ("NAME FILE", _generate), "public": ("FILE", _public)}

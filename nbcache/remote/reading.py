@@ -41,7 +41,9 @@ class Reading:
     def __init__(
         self, store: Store, keyring: Keyring, tiers: Sequence[Tier], copy_back: Callable[[Tier, str, bytes], None]
     ) -> None:
-        """*keyring* says whose entries are taken; *copy_back* is told of an object, by name, that a tier lacks and a slower one has."""
+        """*keyring* says whose entries are taken.
+
+        *copy_back* is told of an object, by name, that a tier lacks and a slower one has."""
         self._store = store
         self._keyring = keyring
         self._tiers = tiers
