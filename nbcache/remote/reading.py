@@ -43,7 +43,8 @@ class Reading:
     ) -> None:
         """*keyring* says whose entries are taken.
 
-        *copy_back* is told of an object, by name, that a tier lacks and a slower one has."""
+        *copy_back* is told of an object, by name, that a tier lacks and a slower one has.
+        """
         self._store = store
         self._keyring = keyring
         self._tiers = tiers
