@@ -33,7 +33,6 @@ from nbcache.errors import BadNameError, NotPublishedError, PublicationError
 from nbcache.passing import let_pass, suppressed
 from nbcache.store import atomic, bounded, layout, publication, tree
 from nbcache.store.files import Files
-from nbcache.store.folders import Folder
 from nbcache.store.publication import Publication
 from nbcache.trust import OPEN_FLAGS
 
@@ -228,6 +227,8 @@ class Names:
         What it referred to is free to be evicted or collected. Raises :class:`~nbcache.errors.BadNameError`,
         :class:`~nbcache.errors.NotPublishedError`, :class:`~nbcache.errors.PublicationError`.
         """
+        from nbcache.store.folders import Folder  # as in all that lists or removes: a process that only loads does not
+
         check_name(name)
         with self._alone(name):
             try:
@@ -306,6 +307,8 @@ class Names:
 
     def _drop(self, name: str) -> None:
         """Remove the versions before those that are kept."""
+        from nbcache.store.folders import Folder
+
         with suppressed(OSError), Folder(self.root, layout.NAMES) as folder:
             for version in sorted(self._numbers(name))[:-KEPT]:
                 folder.remove(file_name(name, version))
@@ -314,6 +317,8 @@ class Names:
         return [version for listed, version in self._listed() if listed == name and version is not None]
 
     def _listed(self) -> list[tuple[str, int | None]]:
+        from nbcache.store.folders import Folder
+
         with suppressed(OSError), Folder(self.root, layout.NAMES) as folder:
             return list(filter(None, (read_file_name(item.name) for item in folder.json_files())))
         return []
