@@ -6,7 +6,7 @@ import shutil
 import textwrap
 
 import pytest
-from nbtest import disks, published
+from nbtest import disks, proc, published
 from nbtest.published import accumulator, node
 
 from nbcache.config import Settings
@@ -242,6 +242,18 @@ def test_a_store_that_may_only_be_read(store, folder):
         """
     outcome = node(store, program, folder, NBCACHE_READONLY="1")
     assert outcome.stdout == f"f: {store} is read-only for this process: nothing is published or taken back\n"
+
+
+def test_a_fetched_copy_is_all_that_a_node_needs(store, folder):
+    done = proc.run(["-m", "nbcache", "fetch", "f", "pricing.g", "--to", folder / "copy"], store)
+    assert done.status == 0, done.stderr
+    shutil.rmtree(store)
+    program = """
+        import numpy as np
+        assert nbcache.names() == ["f", "pricing.g"]
+        assert (nbcache.load("f")(np.array([2.0, 1.0])) == [2.0, 3.0]).all() and nbcache.load("pricing.g")(4) == 40
+        """
+    node(folder / "copy", program, folder)
 
 
 def test_two_versions_at_once(store, folder):

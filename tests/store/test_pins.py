@@ -10,7 +10,7 @@ from storekit import SECTIONS, header, key, open_store
 
 from nbcache.cli.main import main
 from nbcache.daemon.catalogue import Catalogue
-from nbcache.store import layout, names, pins
+from nbcache.store import layout, locks, names, pins
 from nbcache.store.publish import NO_ROOM
 
 MANIFEST = b"{}"
@@ -228,3 +228,17 @@ def test_files_are_collected_with_what_is_swept(store):
     assert store.names.files.read(kept) == b"kept"
     store.names.remove("image")
     assert store.sweep() == 1
+
+
+def test_on_a_network_filesystem_a_lease_file_does_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(locks, "filesystem_kind", lambda _: "nfs4")
+    store = open_store(tmp_path / "cache")
+    store.publish(header("a"), SECTIONS)
+    for version in (1, 2):
+        assert store.names.write("f", MANIFEST, [key("a")]).version == version
+    assert store.gc(1).problem is None
+    assert store.exists(key("a"))
+    monkeypatch.setattr(pins, "PATIENCE_SECONDS", 0.0)
+    with held_elsewhere(store):
+        assert store.gc(1).problem == "another process publishes, or evicts"
+    assert os.listdir(f"{store.path}/{layout.LEASES}") == []
