@@ -21,3 +21,10 @@ def test_one_benchmark_runs():
 def test_all_benchmarks_run():
     outcome = proc.run([RUN, "--repeat", "1", "--entries", "3000"], timeout=1200)
     assert outcome.status == 0, outcome.stdout + outcome.stderr
+
+
+@pytest.mark.long
+def test_the_benchmark_of_published_functions_runs():
+    outcome = proc.run([RUN.with_name("published.py"), "--repeat", "1", "--functions", "4"])
+    assert outcome.status == 0, outcome.stdout + outcome.stderr
+    assert "each further function, manifest in hand [us]" in outcome.stdout
