@@ -38,6 +38,12 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
         nargs="*",
         help="a signature to compile and publish, such as 'float64(float64[::1], int64)' (default: those there are)",
     )
+    parser.add_argument(
+        "--numba",
+        choices=("forbid", "allow"),
+        default="forbid",
+        help="allow: publish what can't go without Numba by its place in a module, for who loads it with the same word",
+    )
     parser.set_defaults(command=publish)
 
     parser = add(
@@ -95,7 +101,7 @@ def publish(args: argparse.Namespace) -> int:
     nbcache.enable(settings.dir)
     function = _imported(args.function)
     try:
-        nbcache.publish(args.name, function, args.signature or None)
+        nbcache.publish(args.name, function, args.signature or None, numba=args.numba)
     except NbcacheError:
         raise
     except Exception as error:  # what Numba raises for what it can't compile is of any kind

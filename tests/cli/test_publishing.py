@@ -97,7 +97,7 @@ def test_fetch_into_what_is_no_store(published, nbcache, tmp_path):
 
 
 MODULE = """
-from numba import njit
+from numba import njit, objmode
 
 @njit
 def twice(x):
@@ -106,6 +106,12 @@ def twice(x):
 @njit
 def both(x):
     return x, x
+
+@njit
+def leaving(x):
+    with objmode(y="float64"):
+        y = x + 1
+    return y
 
 here = {"twice": twice, "both": both}
 text = "text"
@@ -139,6 +145,14 @@ def test_publish_takes_a_dict_of_functions(module, process, tmp_path):
     assert (done.status, done.err) == (0, "")
     out = process("show", "mine", "--dir", tmp_path / "cache").out
     assert "twice  njit twice: (float64)" in out and "both   njit both: (float64)" in out
+
+
+def test_what_needs_numba_is_published_for_those_who_have_it(module, process, tmp_path):
+    options = ["leaving", "mine:leaving", "(float64,)", "--dir", tmp_path / "cache"]
+    done = process("publish", *options)
+    assert done.status == 1 and "leaving can't be published: " in done.err and done.err.count("\n") == 1
+    assert process("publish", *options, "--numba", "allow").status == 0
+    assert "numba leaving: " in process("show", "leaving", "--dir", tmp_path / "cache").out
 
 
 @pytest.mark.parametrize(

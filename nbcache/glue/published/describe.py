@@ -48,7 +48,7 @@ def describe(
     """
     wanted = faces.argument_types(signatures)
     codes = Codes(store)
-    described = {}
+    described, refused = {}, {}
     for attribute, public in functions.items():
         try:
             described[attribute] = faces.function(public, wanted, codes)
@@ -56,8 +56,13 @@ def describe(
             found = faces.unusable(public, str(exc)) if keep_refused else None
             if found is None:
                 raise NotPublishableError(faces.name_of(public), str(exc)) from exc
-            described[attribute] = found
-    return _publication(name, described, codes)
+            refused[attribute] = found
+    if refused:
+        # Once more without them: what was noted of a function until it was refused is nothing that nodes need.
+        codes = Codes(store)
+        described = {attribute: faces.function(functions[attribute], wanted, codes) for attribute in described}
+    in_order = {attribute: described.get(attribute) or refused[attribute] for attribute in functions}
+    return _publication(name, in_order, codes)
 
 
 def _publication(name: str, functions: Mapping[str, manifests.Function], codes: Codes) -> Described:
