@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.passing import let_pass, suppressed
 from nbcache.store import entry as entry_format
@@ -21,6 +21,16 @@ if TYPE_CHECKING:
 STALE_SECONDS: Final = 3600.0
 """From this age a temporary or a lease belongs to nobody [s]."""
 _HEADER_READ: Final = 4096
+
+
+class BadEntry(NamedTuple):
+    """An entry that :meth:`~nbcache.store.directory.Store.verify` found wanting."""
+
+    path: str
+    key: str
+    reason: str
+    """One of :data:`~nbcache.store.reasons.REJECTIONS`."""
+    removed: bool
 
 
 @dataclass(frozen=True, slots=True)
