@@ -5,19 +5,19 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nbcache import config, processors, values
+from nbcache import processors, values
+from nbcache.cli import archives
+from nbcache.cli.exercise import Exercise, opened, run
 from nbcache.cli.place import settings_of
 from nbcache.cli.prewarm import processors_of
 from nbcache.cli.serve import add_job_options, limits_of
 from nbcache.cli.text import CommandError, UsageError, printable, size
-from nbcache.store import Refusal, Store, layers, layout
+from nbcache.store import Store, layers, layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,28 +29,22 @@ _LEFT_OUT = ("extensions",)
 """Kinds of entries that only mean something where they were made."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Exercise:
-    """What is run, and where what it compiles is collected."""
-
-    argv: list[str]
-    root: str
-    record: str
-
-
 def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the command to the command line."""
     parser = add(
         "bundle",
-        help="make the layer that a package ships: what its users would compile",
+        help="put compiled functions into one signed file, or into the layer that a package ships",
         description=(
-            "Run a program that exercises a package, once for each processor asked for, and put what Numba compiled "
+            "Put what the store holds, what a program compiles, or what warm lists name into one FILE, signed with "
+            "NBCACHE_SIGNING_KEY, for `nbcache load-bundle`. With --layer: run a program that exercises a package, "
+            "once for each processor asked for, and put what Numba compiled "
             "into a folder that goes into the package's wheel. docs/layers.md says what to do with it. "
             "Exit status 1 if something could not be built."
         ),
-        usage="nbcache bundle --layer DIR [--cpu CPU,...] [--only PACKAGE] -- COMMAND [ARGUMENT ...]",
+        usage="nbcache bundle FILE [LIST ...] [-- COMMAND [ARGUMENT ...]]\n"
+        "       nbcache bundle --layer DIR [--cpu CPU,...] [--only PACKAGE] -- COMMAND [ARGUMENT ...]",
     )
-    parser.add_argument("--layer", required=True, metavar="DIR", help="the folder; what is in it stays")
+    parser.add_argument("--layer", metavar="DIR", help="make a layer: the folder; what is in it stays")
     parser.add_argument(
         "--cpu",
         default=DEFAULT_CPU,
@@ -65,12 +59,14 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
         help="only functions of this package, and of Numba's inside them; can be given several times",
     )
     add_job_options(parser)
-    parser.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND", help="the program and its arguments")
+    parser.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND", help="what the usage says")
     parser.set_defaults(command=bundle)
 
 
 def bundle(args: argparse.Namespace) -> int:
-    """Make or extend a layer; the status is 1 when something couldn't be built for one of the processors."""
+    """Write a file, or make or extend a layer; the status is 1 when something couldn't be built."""
+    if args.layer is None:
+        return archives.write(args)
     argv = args.argv[1:] if args.argv[:1] == ["--"] else args.argv
     if not argv:
         raise UsageError("bundle: no program given: nbcache bundle --layer DIR -- python exercise.py")
@@ -82,10 +78,10 @@ def bundle(args: argparse.Namespace) -> int:
     if os.path.isdir(root) and os.listdir(root) and not os.path.isdir(f"{root}/{layout.OBJECTS}"):
         raise CommandError(f"{root} is neither empty nor a layer")
     with tempfile.TemporaryDirectory(prefix="nbcache-bundle-") as folder:
-        exercise = _Exercise(argv, f"{folder}/store", f"{folder}/list")
+        exercise = Exercise(argv, f"{folder}/store", f"{folder}/list")
         for cpu in here or [values.HOST]:
-            _run(exercise, cpu)
-        store = _opened(args, exercise.root)
+            run(exercise, cpu)
+        store = opened(args, exercise.root)
         failed = _build_elsewhere(args, store, exercise.record, elsewhere) if elsewhere else []
         wanted = cpus if here else elsewhere
         count = layers.fill(root, store, lambda header: _is_wanted(header, wanted, args.only))
@@ -109,25 +105,6 @@ def _runnable(cpus: list[str]) -> tuple[list[str], list[str]]:
 
     here = [cpu for cpu in cpus if not targets.lacks(cpu)]
     return here, [cpu for cpu in cpus if cpu not in here]
-
-
-def _run(exercise: _Exercise, cpu: str) -> None:
-    environment = config.exercise_environment(exercise.root, exercise.record, cpu)
-    try:
-        status = subprocess.run(exercise.argv, env=environment, check=False).returncode  # noqa: S603  what was named
-    except OSError as error:
-        raise CommandError(f"{exercise.argv[0]} can't be run: {error.strerror or error}") from error
-    if status:
-        raise CommandError(f"the program ended with status {status} when it was run for {cpu}: no layer is made")
-
-
-def _opened(args: argparse.Namespace, root: str) -> Store:
-    if not os.path.isdir(root):
-        raise CommandError("the program didn't use nbcache: is it installed in the Python that the program runs in?")
-    store = Store.open(settings_of(args)._replace(dir=root, readonly=False))
-    if isinstance(store, Refusal):
-        raise CommandError(store.reason)
-    return store
 
 
 def _build_elsewhere(args: argparse.Namespace, store: Store, record: str, cpus: list[str]) -> list[str]:

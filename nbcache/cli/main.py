@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import nbcache
 from nbcache.cli import (
+    archives,
     bundle,
     counts,
     doctor,
@@ -46,6 +47,7 @@ GROUPS = (
     upkeep,
     names,
     remote,
+    archives,
     signing,
     quarantine,
     doctor,

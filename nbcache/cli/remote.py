@@ -1,19 +1,21 @@
-"""``nbcache remote``: the remote tiers of a store, and the helper that speaks to them."""
+"""``nbcache remote``, ``push`` and ``pull``: the remote tiers of a store, and the helper that speaks to them."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import nbcache
-from nbcache.cli.place import settings_of
-from nbcache.cli.text import CommandError, print_json, printable
-from nbcache.protocol import helper
+from nbcache.cli.place import open_store, settings_of
+from nbcache.cli.text import CommandError, Progress, print_json, printable
+from nbcache.protocol import helper, requests
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Mapping
 
     from nbcache.config import Settings
+    from nbcache.remote.helper import Helper
 
 _ANSWER_SECONDS: Final = 2.0
 
@@ -29,6 +31,23 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser.add_argument("action", choices=("status", "stop"), nargs="?", default="status", help="default: status")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=remote)
+
+    parser = add(
+        "push",
+        help="upload the store to the remote cache",
+        description="Upload every entry of the store to the tiers of NBCACHE_REMOTE, signed with NBCACHE_SIGNING_KEY. "
+        "What is there already is left as it is. Exit status 1 if something could not be uploaded.",
+    )
+    parser.set_defaults(command=push)
+
+    parser = add(
+        "pull",
+        help="fetch what was pushed into the store",
+        description="Fetch into the store what the tiers of NBCACHE_REMOTE hold: all that was pushed, or what warm "
+        "lists name. Exit status 1 if something could not be fetched.",
+    )
+    parser.add_argument("list", nargs="*", metavar="LIST", help="warm lists (default: all that `nbcache push` sent)")
+    parser.set_defaults(command=pull)
 
 
 def remote(args: argparse.Namespace) -> int:
@@ -48,6 +67,64 @@ def remote(args: argparse.Namespace) -> int:
         for line in lines(found):
             print(printable(line))
     return 1 if found is not None and problems(found) else 0
+
+
+def push(args: argparse.Namespace) -> int:
+    """Upload the store."""
+    from nbcache.remote import transfer
+
+    made = _helper(args)
+    keys = {info.key for info in open_store(args).scan()}
+    bar = Progress(len(keys), "push")
+    counts = transfer.push(made, keys, bar.step)
+    bar.clear()
+    print(f"{len(keys)} keys: {_counts(counts)}")
+    return _complain(made, wrong=bool(counts.get("failed") or counts.get("dropped")))
+
+
+def pull(args: argparse.Namespace) -> int:
+    """Fetch what was pushed, or what warm lists name."""
+    from nbcache.remote import transfer
+
+    made = _helper(args)
+    keys = list(_named(args.list)) if args.list else transfer.known(made)
+    bar = Progress(len(keys), "pull")
+    counts, wrong = transfer.pull(made, keys, bar.step)
+    bar.clear()
+    words = {"came": "fetched", "missing": "here already, or in no tier", "refused": "refused", "failed": "failed"}
+    print(f"{len(keys)} keys: {_counts({words[state]: count for state, count in counts.items()})}")
+    for why in sorted(wrong):
+        print(f"nbcache: {printable(why)}", file=sys.stderr)
+    return 1 if counts["failed"] or counts["refused"] else 0
+
+
+def _helper(args: argparse.Namespace) -> Helper:
+    """What a helper is made of, in this process: nobody waits for a function here."""
+    from nbcache.remote.helper import Helper
+
+    settings = settings_of(args)
+    if not settings.remote:
+        raise CommandError("no remote cache: NBCACHE_REMOTE is not set")
+    if settings.dir is None:
+        raise CommandError("no cache directory: set NBCACHE_DIR or pass --dir DIR")
+    return Helper(settings)
+
+
+def _named(lists: list[str]) -> Iterator[str]:
+    """The keys that warm lists name. Raises CommandError, OSError."""
+    for path in lists:
+        with open(path, "rb") as file:
+            for line in file:
+                try:
+                    yield requests.read(line).key
+                except requests.BadRequestError as error:
+                    raise CommandError(f"{path}: {error}") from error
+
+
+def _complain(made: Helper, *, wrong: bool) -> int:
+    for problem in {tier.problem for tier in made.tiers if wrong and tier.problem}:
+        print(f"nbcache: {printable(problem)}", file=sys.stderr)
+    return 1 if wrong else 0
 
 
 def ask(settings: Settings, question: str) -> dict[str, Any] | None:

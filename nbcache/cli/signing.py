@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from nbcache.cli.text import CommandError, UsageError
+from nbcache.cli.place import settings_of
+from nbcache.cli.text import CommandError, UsageError, printable
+from nbcache.keyring import Keyring
 
 if TYPE_CHECKING:
     import argparse
@@ -16,12 +18,19 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the commands to the command line."""
     parser = add(
         "key",
-        help="make keys that sign entries, and look at them",
+        help="make keys that sign entries; sign and verify bundles",
         description="Make the keys that sign what goes to a remote cache (NBCACHE_SIGNING_KEY), and print their public "
         "halves (NBCACHE_TRUSTED_KEYS). Whoever has a signing key executes code wherever its public half is trusted.",
     )
-    parser.add_argument("action", choices=sorted(_ACTIONS), help="generate NAME FILE, or public FILE")
-    parser.add_argument("words", nargs="+", metavar="WORD", help="what the key is called; the file that it is in")
+    parser.add_argument(
+        "action", choices=sorted(_ACTIONS), help="generate NAME FILE; public FILE; sign BUNDLE; verify BUNDLE"
+    )
+    parser.add_argument(
+        "words",
+        nargs="+",
+        metavar="WORD",
+        help="what the key is called, and its file; or a bundle to sign or to verify",
+    )
     parser.add_argument("--until", default="", metavar="YYYY-MM-DD", help="the last day on which a new key counts")
     parser.set_defaults(command=key)
 
@@ -31,11 +40,10 @@ def key(args: argparse.Namespace) -> int:
     usage, action = _ACTIONS[args.action]
     if len(args.words) != len(usage.split()):
         raise UsageError(f"usage: nbcache key {args.action} {usage}")
-    action(args)
-    return 0
+    return action(args)
 
 
-def _generate(args: argparse.Namespace) -> None:
+def _generate(args: argparse.Namespace) -> int:
     """Make a key, and print what others need to trust it."""
     from nbcache.remote import signing
 
@@ -46,13 +54,49 @@ def _generate(args: argparse.Namespace) -> None:
     except FileExistsError as error:
         raise CommandError(f"{path} is there already, and is not overwritten") from error
     print(made.public)
+    return 0
 
 
-def _public(args: argparse.Namespace) -> None:
+def _public(args: argparse.Namespace) -> int:
     """Print what others need to trust a key."""
     from nbcache.remote import signing
 
     print(signing.read(os.path.abspath(args.words[0])).public)
+    return 0
 
 
-_ACTIONS: Final = {"generate": ("NAME FILE", _generate), "public": ("FILE", _public)}
+def _sign(args: argparse.Namespace) -> int:
+    """Add one's own signature to every entry of a bundle."""
+    from nbcache.remote import archive, signing
+
+    settings = settings_of(args)
+    if settings.signing_key is None:
+        raise CommandError("NBCACHE_SIGNING_KEY is not set: it names the file with the key")
+    own = signing.read(settings.signing_key)
+    count = archive.sign(os.path.abspath(args.words[0]), own)
+    print(f"{args.words[0]}: {count} entries signed as {own.name}")
+    return 0
+
+
+def _verify(args: argparse.Namespace) -> int:
+    """Say who signed the entries of a bundle, and whether they would be taken; the status is 1 if one wouldn't be."""
+    from nbcache.remote import admission, archive
+
+    keyring = Keyring(settings_of(args).trusted_keys)
+    verdicts: dict[str, int] = {}
+    for name, data in archive.read(os.path.abspath(args.words[0])):
+        judged = admission.admit(data, name, keyring)
+        if not isinstance(judged, str):
+            judged = "signed by " + (", ".join(each.name for each in judged.header.signed or ()) or "nobody, and taken")
+        verdicts[judged] = verdicts.get(judged, 0) + 1
+    for verdict, count in verdicts.items():
+        print(printable(f"{count} entries: {verdict}"))
+    return 0 if all(verdict.startswith("signed by ") for verdict in verdicts) else 1
+
+
+_ACTIONS: Final = {
+    "generate": ("NAME FILE", _generate),
+    "public": ("FILE", _public),
+    "sign": ("BUNDLE", _sign),
+    "verify": ("BUNDLE", _verify),
+}

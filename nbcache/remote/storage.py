@@ -28,10 +28,10 @@ LIMITED: Final = "limited"
 FULL: Final = "full"
 _PORTS: Final = {"http": 80, "https": 443, "redis": 6379, "rediss": 6379}
 _STATUS: Final = re.compile(r"\bstatus: (\d{3})")
-_FULL: Final = re.compile(r"OOM |[Nn]o space left|[Qq]uota")
+_FULL: Final = re.compile(r"\bOOM\b|[Nn]o space left|[Qq]uota")
 _CAUSES: Final = re.compile(
     r"Connection refused|Connection reset[^\n]*|No route to host|Network is unreachable|dns error[^\n]*|timed out"
-    r"|timeout reached|connection closed[^\n]*|unexpected EOF|OOM [^\n]*|[Nn]o space left[^\n]*|[Qq]uota[^\n]*"
+    r"|timeout reached|connection closed[^\n]*|unexpected EOF|\bOOM\b[^\n:]*|[Nn]o space left[^\n]*|[Qq]uota[^\n]*"
     r"|certificate[^\n]*"
 )
 _KINDS: Final = {401: DENIED, 403: DENIED, 429: LIMITED, 503: LIMITED, 413: FULL, 507: FULL}
@@ -41,6 +41,7 @@ _WORDS: Final = {
     429: "it is asked too often (429)",
     503: "it is overloaded (503)",
     507: "it is full (507)",
+    413: "it takes nothing so large (413)",
 }
 _MAX_WORDS: Final = 120
 

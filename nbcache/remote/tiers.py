@@ -138,7 +138,8 @@ class Tier:
             try:
                 socket.create_connection(self._storage.server, CONNECT_SECONDS).close()
             except OSError as error:
-                why = error.strerror or "it can't be connected to in time"
+                why = "it can't be connected to in time" if isinstance(error, TimeoutError) else error.strerror
+                why = why or "it can't be connected to"
                 raise StorageError(storage.UNREACHABLE, why) from error
         return self._storage.get(name)
 

@@ -1,0 +1,169 @@
+"""Bundles: entries with their signatures in one file, which whatever keeps files can keep, such as a CI runner's cache.
+
+::
+
+    bundle   = tar, compressed by gzip: manifest object*
+    manifest = nbcache-bundle.json: {"version": 1, "made": <Unix s>}
+    object   = <64 hex digits>.<n>.nbo           ; key and number; as it lies in a remote cache (admission.py)
+
+Version log:
+
+1. First version.
+
+Each entry is judged for itself, as one from a remote cache is. So nothing has to be believed of the archive: entries
+that were taken out of one are missing, and what was put in is refused.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+import time
+import zlib
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from nbcache.errors import RemoteError
+from nbcache.remote import admission, signing
+from nbcache.remote.admission import Admitted
+from nbcache.store import entry, layout
+from nbcache.store.publish import PUBLISHED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from nbcache.keyring import Keyring
+    from nbcache.remote.signing import SecretKey
+    from nbcache.store.directory import Store
+
+MANIFEST: Final = "nbcache-bundle.json"
+VERSION: Final = 1
+MAX_MANIFEST: Final = 1 << 16
+MAX_ENTRIES: Final = 1_000_000
+MAX_BYTES: Final = 16 << 30
+"""How large all entries of a bundle may be together [bytes]."""
+_LEVEL: Final = 6
+
+
+def write(path: str, objects: Iterator[bytes]) -> tuple[int, int]:
+    """Write objects into a bundle, in place of one that is there; return how many, and their size [bytes].
+
+    Raises OSError; nothing is left of an unfinished bundle then.
+    """
+    temporary = f"{path}.{os.getpid()}.tmp"
+    count = size = 0
+    try:
+        with open(temporary, "xb") as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=_LEVEL) as archive:
+            for data in objects:
+                opened = admission.open_object(data)
+                assert isinstance(opened, Admitted)  # whoever made it encoded it
+                if not count:
+                    _add(archive, MANIFEST, json.dumps({"version": VERSION, "made": time.time()}).encode())
+                _add(archive, f"{opened.header.key}.{count}{layout.SUFFIX}", data)
+                count += 1
+                size += len(data)
+        if count:
+            os.replace(temporary, path)
+    finally:
+        if os.path.lexists(temporary):
+            os.unlink(temporary)
+    return count, size
+
+
+def of_store(store: Store, key: SecretKey | None, keyring: Keyring | None) -> Iterator[bytes]:
+    """Yield every entry of a store as an object: signed by *key*, or with the signatures that it came with.
+
+    What has none, and gets none, is left out, unless *keyring* has the word that nothing need be signed.
+    """
+    for name in sorted({info.key for info in store.scan()}):
+        for found in store.find(name):
+            sections = {each: found.section(each) for each in found.section_sizes}
+            whole = {each: content for each, content in sections.items() if content is not None}
+            signed = found.header.signed
+            if signed is None and key is not None:
+                signed = (signing.sign(key, found.header, whole),)
+            if len(whole) == len(sections) and (signed or (keyring is not None and keyring.unsigned)):
+                yield entry.encode(found.header._replace(signed=signed or ()), whole)
+
+
+def load(path: str, store: Store, keyring: Keyring, refuse: Callable[[str], None]) -> dict[str, int]:
+    """Put the entries of a bundle into a store; return how many went how. Raises RemoteError, OSError.
+
+    *refuse* is told why an entry wasn't taken.
+    """
+    counts = {"taken": 0, "already there": 0, "refused": 0}
+    for name, data in read(path):
+        admitted = admission.admit(data, name, keyring)
+        if isinstance(admitted, str):
+            counts["refused"] += 1
+            refuse(f"{name[:12]}: {admitted}")
+            continue
+        stored = store.publish(admitted.header, admitted.sections, recache=False, durable=False)
+        if not stored.ok:
+            raise RemoteError(f"{store.path}: {stored.reason}")
+        counts["taken" if stored.reason == PUBLISHED else "already there"] += 1
+    return counts
+
+
+def sign(path: str, key: SecretKey) -> int:
+    """Add a signature to every entry of a bundle; return how many it has. Raises RemoteError, OSError.
+
+    Whoever signs vouches for all that is in it, whoever made it.
+    """
+
+    def signed() -> Iterator[bytes]:
+        for name, data in read(path):
+            opened = admission.open_object(data)
+            if isinstance(opened, str):
+                raise RemoteError(f"{path}: {name[:12]}: {opened}")
+            own = signing.sign(key, opened.header, opened.sections)
+            others = tuple(each for each in opened.header.signed or () if each.public != own.public)
+            yield entry.encode(opened.header._replace(signed=(*others, own)), opened.sections)
+
+    return write(path, signed())[0]
+
+
+def read(path: str) -> Iterator[tuple[str, bytes]]:
+    """Yield key and bytes of each object of a bundle, unjudged. Raises RemoteError for what is no bundle, OSError."""
+    total = 0
+    with _opened(path) as archive:
+        for number, member in enumerate(archive):
+            total += member.size
+            if not member.isreg() or number > MAX_ENTRIES or total > MAX_BYTES or member.size > admission.MAX_OBJECT:
+                raise RemoteError(f"{path} is no bundle: {member.name!r:.80} in it is none of nbcache's")
+            file = archive.extractfile(member)
+            assert file is not None  # it is regular
+            data = file.read()
+            if number == 0:
+                _check_manifest(path, member.name, data)
+                continue
+            yield member.name.partition(".")[0], data
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[tarfile.TarFile]:
+    try:
+        # As a stream: nothing of it is held, and nothing is unpacked to the disk.
+        with tarfile.open(path, mode="r|gz") as archive:
+            yield archive
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise RemoteError(f"{path} is no bundle, or is damaged: {error}") from error
+
+
+def _check_manifest(path: str, name: str, data: bytes) -> None:
+    try:
+        found: Any = json.loads(data[:MAX_MANIFEST]) if name == MANIFEST else None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise RemoteError(f"{path} is no bundle of nbcache's")
+    if found.get("version") != VERSION:
+        raise RemoteError(f"{path} is a bundle of another version of nbcache ({found.get('version')!r:.20})")
+
+
+def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    archive.addfile(info, io.BytesIO(data))

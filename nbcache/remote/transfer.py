@@ -1,0 +1,95 @@
+"""Whole stores to and from the remote tiers: ``nbcache push`` and ``pull``.
+
+A tier can't be asked what it holds: plain HTTP lists nothing, and names are digests. So who pushes leaves an index, by
+a well-known name::
+
+    index = {"version": 1, "keys": [key, ...]}      ; the newest first, at most MAX_KEYS
+
+It isn't signed: all that one that was forged can do is to have somebody ask for keys in vain.
+"""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from nbcache.errors import RemoteError
+from nbcache.protocol import helper as protocol
+from nbcache.remote.uploading import UPLOADERS
+from nbcache.store import layout
+from nbcache.store.content import blake2b
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from nbcache.remote.helper import Helper
+    from nbcache.remote.tiers import Tier
+
+VERSION: Final = 1
+MAX_KEYS: Final = 20_000
+SECONDS: Final = 30.0
+"""How long one fetch may take where nobody waits for a function [s]."""
+_INDEX: Final = blake2b(b"nbcache index", digest_size=32).hexdigest()
+
+
+def push(helper: Helper, keys: Iterable[str], step: Callable[[], None]) -> dict[str, int]:
+    """Upload the entries of these keys and name them in each tier's index; return how many went how.
+
+    *step* is called after each key. Raises RemoteError where nothing may be uploaded.
+    """
+    if not helper.uploading.signs:
+        raise RemoteError("NBCACHE_SIGNING_KEY is not set: nobody would take what isn't signed")
+    wanted = sorted(set(keys))
+
+    def upload(key: str) -> None:
+        helper.uploading.upload(key)
+        step()
+
+    with ThreadPoolExecutor(UPLOADERS) as pool:
+        list(pool.map(upload, wanted))
+    for tier in helper.tiers:
+        if tier.writable and wanted:
+            known = dict.fromkeys([*wanted, *_read(tier)])
+            data = json.dumps({"version": VERSION, "keys": list(known)[:MAX_KEYS]}).encode()
+            if not tier.put(_INDEX, data):
+                helper.uploading.counts["failed"] += 1
+    return {how: count for how, count in helper.uploading.counts.items() if count}
+
+
+def pull(helper: Helper, keys: Iterable[str], step: Callable[[], None]) -> tuple[dict[str, int], set[str]]:
+    """Fetch these keys into the store; return how many went how, and what was wrong with those that didn't come."""
+    wrong: set[str] = set()
+
+    def fetch(key: str) -> str:
+        done = helper.reading.fetch(key, SECONDS)
+        if done.why:
+            wrong.add(done.why)
+        step()
+        return done.state
+
+    counts = dict.fromkeys(sorted(protocol.STATES), 0)
+    with ThreadPoolExecutor(UPLOADERS) as pool:
+        for state in pool.map(fetch, sorted(set(keys))):
+            counts[state] += 1
+    return counts, wrong
+
+
+def known(helper: Helper) -> list[str]:
+    """Return the keys that are named in the tiers' indexes. Raises RemoteError if no tier has one."""
+    found = [(tier, _read(tier)) for tier in helper.tiers]
+    if not any(keys for _, keys in found):
+        problems = [tier.problem for tier in helper.tiers if tier.problem]
+        raise RemoteError("; ".join(problems) or "nobody has pushed anything yet: `nbcache push` writes the index")
+    return list(dict.fromkeys(key for _, keys in found for key in keys))
+
+
+def _read(tier: Tier) -> list[str]:
+    got = tier.get(_INDEX, SECONDS)
+    try:
+        found = json.loads(got.data or b"{}")
+    except (ValueError, RecursionError):
+        return []
+    if not isinstance(found, dict) or found.get("version") != VERSION or not isinstance(found.get("keys"), list):
+        return []
+    return [key for key in found["keys"][:MAX_KEYS] if layout.is_key(key)]

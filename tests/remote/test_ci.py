@@ -1,0 +1,217 @@
+"""Whole stores and bundles: what CI builds, and what its runners take."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tarfile
+
+import pytest
+from nbtest import proc, remotes
+from nbtest.proc import ROOT
+
+from nbcache.remote import signing
+
+PROGRAM = """
+from numba import njit, vectorize
+
+@njit
+def fib(n):
+    return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+@njit
+def even(n):
+    return True if n == 0 else odd(n - 1)
+
+@njit
+def odd(n):
+    return False if n == 0 else even(n - 1)
+
+@vectorize(["float64(float64)"])
+def square(x):
+    return x * x
+
+def main():
+    print(fib(12), square(3.0))
+
+if __name__ == "__main__":
+    main()
+    import json, nbcache, sys
+    print(json.dumps(nbcache.stats()), file=sys.stderr)
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+
+    def run(env):
+        outcome = proc.run([path], extra=env)
+        assert outcome.stdout == "144 9.0\n", outcome
+        return json.loads(outcome.stderr.splitlines()[-1])
+
+    run.path = path
+    return run
+
+
+def nbcache(argv, env, status=0):
+    outcome = proc.run(["-m", "nbcache", *map(str, argv)], extra=env)
+    assert outcome.status == status, outcome
+    return outcome.stdout + outcome.stderr
+
+
+@pytest.fixture
+def builder(fleet):
+    return fleet.host("builder", "")
+
+
+@pytest.fixture
+def runner(fleet):
+    return fleet.host("runner", "", signs=False)
+
+
+def test_what_was_pushed_can_be_pulled(fleet, server, program):
+    builder = fleet.host("builder", server)
+    assert program({**builder, "NBCACHE_REMOTE": ""})["builds_count"] > 2
+    assert "stored" in nbcache(["push"], builder)
+    assert "already there" in nbcache(["push"], builder)
+    reader = fleet.host("reader", server, signs=False)
+    assert "fetched" in nbcache(["pull"], reader)
+    # Everything is here: nobody has to be asked.
+    assert program({**reader, "NBCACHE_REMOTE": ""})["builds_count"] == 0
+    assert "here already" in nbcache(["pull"], reader)
+
+
+def test_pulling_what_a_warm_list_names(fleet, tmp_path, program):
+    with remotes.redis(tmp_path) as (address, _):
+        builder = fleet.host("builder", address)
+        program({**builder, "NBCACHE_REMOTE": "", "NBCACHE_RECORD": str(tmp_path / "list")})
+        nbcache(["push"], builder)
+        reader = fleet.host("reader", address, signs=False)
+        assert "fetched" in nbcache(["pull", tmp_path / "list"], reader)
+        assert program({**reader, "NBCACHE_REMOTE": ""})["hit_count"] > 0
+
+
+def test_pushing_and_pulling_say_what_is_wrong(fleet, tmp_path, program):
+    nowhere = fleet.host("nowhere", "redis://127.0.0.1:1")
+    program({**nowhere, "NBCACHE_REMOTE": ""})
+    assert "Connection refused" in nbcache(["push"], nowhere, 1)
+    assert "Connection refused" in nbcache(["pull"], nowhere, 1)
+    assert "NBCACHE_REMOTE is not set" in nbcache(["push"], {**nowhere, "NBCACHE_REMOTE": ""}, 1)
+    unsigned = fleet.host("nowhere", "redis://127.0.0.1:1", signs=False)
+    assert "NBCACHE_SIGNING_KEY is not set" in nbcache(["push"], unsigned, 1)
+    with remotes.redis(tmp_path) as (address, _):
+        assert "nobody has pushed" in nbcache(["pull"], fleet.host("empty", address), 1)
+
+
+def test_a_bundle_of_a_store(tmp_path, builder, runner, program):
+    program(builder)
+    said = nbcache(["bundle", tmp_path / "b"], builder)
+    assert "signed as ci" in said
+    assert "0 refused" in nbcache(["load-bundle", tmp_path / "b"], runner)
+    assert program(runner)["builds_count"] == 0
+    assert " 0 taken" in nbcache(["load-bundle", tmp_path / "b"], runner)
+
+
+def test_a_bundle_of_what_a_program_needs(tmp_path, builder, runner, program):
+    nbcache(["bundle", tmp_path / "b", "--", sys.executable, program.path], builder)
+    nbcache(["load-bundle", tmp_path / "b"], runner)
+    assert program(runner)["builds_count"] == 0
+
+
+def test_a_bundle_of_what_a_warm_list_names(tmp_path, builder, runner, program):
+    (tmp_path / "lib.py").write_text(PROGRAM.partition("@vectorize")[0])
+    (tmp_path / "main.py").write_text("import lib; print(lib.fib(12), lib.even(3))")
+    record = {**builder, "NBCACHE_RECORD": str(tmp_path / "list"), "PYTHONPATH": str(tmp_path)}
+    assert proc.run([tmp_path / "main.py"], extra=record, cwd=tmp_path).status == 0
+    outcome = proc.run(["-m", "nbcache", "bundle", tmp_path / "b", tmp_path / "list"], extra=builder, cwd=tmp_path)
+    assert outcome.status == 0, outcome
+    nbcache(["load-bundle", tmp_path / "b"], runner)
+    (tmp_path / "main.py").write_text(
+        "import lib, json, nbcache; print(lib.fib(12), lib.even(3)); print(json.dumps(nbcache.stats()))"
+    )
+    outcome = proc.run([tmp_path / "main.py"], extra=runner, cwd=tmp_path)
+    said, counts = outcome.stdout.splitlines()
+    assert (said, json.loads(counts)["builds_count"]) == ("144 False", 0)
+
+
+def test_a_bundle_that_nobody_trusted_signed_is_refused(fleet, tmp_path, builder, runner, program):
+    program(builder)
+    nbcache(["bundle", tmp_path / "b"], builder)
+    stranger = {**runner, "NBCACHE_TRUSTED_KEYS": fleet.public(fleet.make_key("stranger"))}
+    assert "nobody who is trusted signed it" in nbcache(["load-bundle", tmp_path / "b"], stranger, 1)
+    assert program(stranger)["builds_count"] > 2
+    assert "NBCACHE_TRUSTED_KEYS is not set" in nbcache(
+        ["load-bundle", tmp_path / "b"], {**runner, "NBCACHE_TRUSTED_KEYS": ""}, 1
+    )
+    # Somebody who is trusted vouches for it.
+    signer = {**stranger, "NBCACHE_SIGNING_KEY": str(tmp_path / "stranger.key")}
+    assert "signed as stranger" in nbcache(["key", "sign", tmp_path / "b"], signer)
+    assert "signed by stranger" in nbcache(["key", "verify", tmp_path / "b"], stranger)
+    assert "signed by ci" in nbcache(["key", "verify", tmp_path / "b"], runner)
+    nbcache(["load-bundle", tmp_path / "b"], stranger)
+
+
+def test_files_that_are_no_bundles(tmp_path, builder, runner, program):
+    program(builder)
+    nbcache(["bundle", tmp_path / "b"], builder)
+    whole = (tmp_path / "b").read_bytes()
+    (tmp_path / "cut").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "text").write_text("a bundle")
+    with tarfile.open(tmp_path / "tar", "w:gz") as archive:
+        archive.add(program.path)
+    for name in ("cut", "empty", "text", "tar"):
+        assert "bundle" in nbcache(["load-bundle", tmp_path / name], runner, 1)
+    assert "No such file" in nbcache(["load-bundle", tmp_path / "absent"], runner, 1)
+    assert not [path for path in tmp_path.iterdir() if path.suffix == ".tmp"]
+
+
+def steps(language, page="remote.md"):
+    """The commands of a workflow in the guide, in order."""
+    guide = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    found = re.search(rf"<!-- {language} -->\n```yaml\n(.*?)```", guide, re.DOTALL)
+    lines = found[1].splitlines()
+    runs = [line.partition("run:")[2].strip() for line in lines if "run:" in line]
+    return [*runs, *(line.strip()[2:] for line in lines if re.match(r"\s+- (?!run:|uses:)", line))]
+
+
+@pytest.mark.parametrize("language", ["github", "gitlab"])
+def test_the_workflows_of_the_guide_do_what_they_say(fleet, tmp_path, program, language):
+    """Each step of the job that builds, then of one that takes, on runners that share nothing but a file."""
+    (tmp_path / "bin").mkdir()
+    for name, command in (("python", sys.executable), ("nbcache", f"{sys.executable} -m nbcache")):
+        (tmp_path / "bin" / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "exercise.py").write_text(PROGRAM)
+    secret = (tmp_path / "ci.key").read_text()
+    for job, env in (("build", fleet.host("builder", "")), ("test", fleet.host("runner", "", signs=False))):
+        env["SIGNING_KEY"] = secret if job == "build" else ""
+        env["RUNNER_TEMP"] = str(tmp_path / job)
+        (tmp_path / job).mkdir()
+        if job == "build":
+            env["NBCACHE_SIGNING_KEY"] = str(tmp_path / job / "ci.key")
+        ran = 0
+        for step in steps(f"{language} {job}"):
+            if step.startswith("pip "):
+                continue
+            ran += 1
+            path = f"{tmp_path / 'bin'}:/usr/bin:/bin"
+            done = subprocess.run(
+                ["bash", "-ec", step],
+                env={**proc.environment(None, env), "PATH": path},
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, (step, done)
+        assert ran >= 2, shlex.quote(job)
+    counts = program({**fleet.host("runner", "", signs=False)})
+    assert counts["builds_count"] == 0
+
+
+def test_the_key_of_a_host_signs(fleet):
+    assert signing.read(str(fleet.key)).name == "ci"

@@ -1,0 +1,256 @@
+"""Remote caches on bad days, with default settings: right output, little waiting, one line in the log.
+
+What is asserted is the waiting that a process counts, since how long anything takes depends on the machine.
+"""
+
+import json
+import os
+import signal
+import socket
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+from nbtest import proc, remotes
+
+from nbcache.client.remote import LOOKUP_SECONDS, PROCESS_SECONDS
+
+FUNCTIONS = 40
+SLACK = 0.3
+"""What a process that was kept from running at the wrong moment may count beside [s]."""
+PROGRAM = (
+    "import json, sys\nfrom numba import njit\nimport nbcache\ntotal = 0\n"
+    + "".join(f"@njit\ndef f{n}(x):\n    return x * {n} + 1\ntotal += f{n}(3)\n" for n in range(FUNCTIONS))
+    + "print(total)\nprint(json.dumps(nbcache.stats()), file=sys.stderr)\n"
+)
+RIGHT = f"{sum(3 * n + 1 for n in range(FUNCTIONS))}\n"
+
+
+class Faulty(socketserver.ThreadingTCPServer):
+    """An HTTP server that does one thing wrong."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.asked = 0
+        super().__init__(("127.0.0.1", 0), Handler)
+
+
+class Handler(socketserver.BaseRequestHandler):
+    def handle(self):
+        if self.request.recv(1 << 16):
+            self.server.asked += 1
+            self.server.answer(self.request)
+
+
+def status(code):
+    def answer(line):
+        line.sendall(f"HTTP/1.1 {code} Because\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+
+    return answer
+
+
+def late(line):
+    time.sleep(5)
+    status(404)(line)
+
+
+def never(line):
+    # Until the other side is tired of it.
+    line.recv(1)
+
+
+def half(line):
+    line.sendall(b"HTTP/1.1 200 Fine\r\nContent-Length: 20000\r\n\r\n" + b"x" * 1000)
+
+
+def drip(line):
+    line.sendall(b"HTTP/1.1 200 Fine\r\nContent-Length: 20000\r\n\r\n")
+    for _ in range(100):
+        line.sendall(b"x")
+        time.sleep(0.1)
+
+
+@contextmanager
+def faulty(answer):
+    with Faulty(answer) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield server, f"http://127.0.0.1:{server.server_address[1]}/cache"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def judge(outcome, lines=1):
+    """The counts of a program that ended as it does without a cache, and the line it said."""
+    assert (outcome.status, outcome.stdout) == (0, RIGHT), outcome
+    *said, counts = outcome.stderr.splitlines()
+    counts = json.loads(counts)
+    assert len(said) == lines, said
+    assert counts["builds_count"] >= FUNCTIONS
+    assert counts["waited_seconds"] <= PROCESS_SECONDS + SLACK, counts
+    if lines:
+        assert "the remote cache can't be used; compiling what is not in the local store: " in said[0]
+        # No failure passes for something that just wasn't there.
+        assert counts["misses"].get("new", 0) < FUNCTIONS, counts["misses"]
+        assert counts["misses"]["remote-failed"] > FUNCTIONS // 2
+        assert sum(count for what, count in counts["errors"].items() if what.startswith("remote: ")) > 0
+    return counts, "".join(said)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (status(500), "it answers 500"),
+        (status(429), "it is asked too often (429)"),
+        (status(503), "it is overloaded (503)"),
+        (status(403), "these credentials may not do that (403)"),
+        (status(401), "it wants other credentials (401)"),
+        (late, "it doesn't answer in time"),
+        (never, "it doesn't answer in time"),
+        (half, ""),
+        (drip, "it doesn't answer in time"),
+    ],
+    ids=["500", "429", "503", "403", "401", "latency", "silent", "cut off", "drip"],
+)
+def test_a_server_that_fails(fleet, program, command, answer, words):
+    with faulty(answer) as (server, address):
+        host = fleet.host("host", address)
+        _, said = judge(proc.run([program], extra=host))
+        assert words in said
+        assert server.asked > 0
+        told = command(["remote", "status", "--json"], host)
+        assert words in told["tiers"][0]["problem"] + told["tiers"][0]["alone"]
+        fleet.close()
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["redis://127.0.0.1:1", "http://127.0.0.1:1/x", "http://no.invalid"],
+    ids=["redis stopped", "http stopped", "no such host"],
+)
+def test_nobody_there(fleet, program, address):
+    judge(proc.run([program], extra=fleet.host("host", address)))
+
+
+@pytest.mark.parametrize("scheme", ["redis", "http"])
+def test_a_black_hole(fleet, program, scheme):
+    with socket.socket() as hole:
+        hole.bind(("127.0.0.1", 0))
+        hole.listen(0)
+        # The queue is full from here on, and whoever else wants to connect hears nothing.
+        waiting = [socket.socket() for _ in range(3)]
+        for line in waiting:
+            line.setblocking(False)
+            line.connect_ex(hole.getsockname())
+        address = f"{scheme}://127.0.0.1:{hole.getsockname()[1]}"
+        _, said = judge(proc.run([program], extra=fleet.host("host", address)))
+        for line in waiting:
+            line.close()
+        assert "in time" in said
+
+
+def test_a_name_server_that_does_not_answer(fleet, program, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("needs root, for a name server of its own")
+    (tmp_path / "resolv.conf").write_text("nameserver 127.53.0.1\n")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.53.0.1", 53))
+        host = fleet.host("host", "http://cache.example.org/x")
+        script = f"mount --bind {tmp_path}/resolv.conf /etc/resolv.conf && exec {sys.executable} {program}"
+        argv = ["unshare", "--mount", "sh", "-c", script]
+        done = subprocess.run(argv, env=proc.environment(None, host), capture_output=True, text=True, check=False)
+        if "unshare" in done.stderr or "mount" in done.stderr:
+            pytest.skip("no mount namespaces here")
+        judge(proc.Outcome(done.returncode, done.stdout, done.stderr, 0.0))
+        silent.setblocking(False)
+        assert silent.recv(512), "nobody asked the name server"
+
+
+def test_a_server_that_is_stopped_while_a_program_runs(fleet, program, tmp_path, command):
+    with remotes.redis(tmp_path) as (address, server):
+        filled = fleet.host("filled", address)
+        proc.run([program], extra=filled)
+        remotes.settle(filled, command)
+        server.send_signal(signal.SIGSTOP)
+        judge(proc.run([program], extra=fleet.host("host", address)))
+        fleet.close()
+
+
+def test_a_full_server_is_read_and_said(fleet, program, tmp_path, command):
+    with remotes.redis(tmp_path, "--maxmemory", "1kb") as (address, _):
+        host = fleet.host("host", address)
+        judge(proc.run([program], extra=host), lines=0)
+        told = remotes.settle(host, command)
+        assert told["uploads"]["stored"] == 0 and told["uploads"]["failed"] >= FUNCTIONS
+        assert "OOM" in told["tiers"][0]["problem"]
+
+
+def test_uploads_that_are_refused_end_and_reads_go_on(fleet, program, command):
+    put = []
+
+    class Denying(Handler):
+        def handle(self):
+            asked = self.request.recv(1 << 20)
+            put.append(asked.startswith(b"PUT"))
+            status(403 if put[-1] else 404)(self.request)
+
+    with faulty(None) as (server, address):
+        server.RequestHandlerClass = Denying
+        host = fleet.host("denied", address)
+        judge(proc.run([program], extra=host), lines=0)
+        told = remotes.settle(host, command)
+        assert told["tiers"][0]["writes"] is False
+        # As many as were on their way at once, and no more.
+        assert 3 <= sum(put) <= 3 + 4
+        assert put.count(False) >= FUNCTIONS
+        fleet.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_a_helper_that_dies_or_hangs(fleet, program, tmp_path, number):
+    with remotes.redis(tmp_path) as (address, _):
+        ended = threading.Event()
+        hit = set()
+
+        def strike():
+            while not ended.wait(0.01):
+                for pid in fleet.helpers():
+                    if pid not in hit:
+                        time.sleep(0.3)
+                        os.kill(pid, number)
+                        hit.add(pid)
+
+        thread = threading.Thread(target=strike)
+        thread.start()
+        try:
+            outcome = proc.run([program], extra=fleet.host("host", address))
+        finally:
+            ended.set()
+            thread.join()
+        for pid in fleet.helpers():
+            os.kill(pid, signal.SIGCONT)
+        assert hit
+        assert (outcome.status, outcome.stdout) == (0, RIGHT), outcome
+        *said, counts = outcome.stderr.splitlines()
+        assert len(said) <= 1
+        assert json.loads(counts)["waited_seconds"] <= PROCESS_SECONDS + SLACK
+
+
+def test_the_bounds_are_those_that_are_promised():
+    assert (LOOKUP_SECONDS, PROCESS_SECONDS) == (1.0, 2.0)
