@@ -1,6 +1,5 @@
 """From the start of a process to the first result of a function of an array."""
 
-import json
 import sys
 import time
 
@@ -21,4 +20,5 @@ else:
     result = np.sqrt(values * 2.0 + 1.0)
 taken = time.perf_counter() - started
 assert result[4] == 3.0
-print(json.dumps({"after NumPy ms": taken * 1e3, "CPU ms": time.process_time() * 1e3}))
+# By hand: a process that only imports NumPy imports no json, and one that loads a published function does.
+print(f'{{"after NumPy ms": {taken * 1e3}, "CPU ms": {time.process_time() * 1e3}}}')
