@@ -18,7 +18,7 @@ from nbcache.passing import let_pass
 from nbcache.store import reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from nbcache.client.remote import Remote
     from nbcache.client.trials import Trials
@@ -95,6 +95,10 @@ class Lookup:
         self._trials: Trials | None = None
         self._make_remote = remote
         self._remote: Remote | None = None
+
+    def entries(self, key: str) -> Iterator[FoundEntry]:
+        """Yield each entry of a key that may be used here, in the store or in a layer under it."""
+        return self._places.find_key(key)
 
     def overload(self, unit: Unit, target_context: Any, *, waited: bool = False) -> Found:
         """A CompileResult or LiteralsRequested for a unit; *waited*: others are known to have built it just now."""

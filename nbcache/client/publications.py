@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.errors import PublicationError
 from nbcache.protocol import manifests
-from nbcache.store import names
+from nbcache.store import fetching, names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from nbcache.client.session import ClientSession
     from nbcache.published.load import WithNumba
     from nbcache.published.proof import Proof
     from nbcache.store.directory import Store
+    from nbcache.store.found import FoundEntry
     from nbcache.store.publication import Publication
 
 _log = logging.getLogger("nbcache")
@@ -30,7 +32,8 @@ def publish(
 ) -> Publication:
     """Publish a compiled function, or several as a namespace; see :func:`nbcache.publish`."""
     names.check_name(name)
-    store = _store(name)
+    session = _session(name)
+    store: Store = session.store
     from nbcache.glue.published import describe
     from nbcache.glue.requests import requested
     from nbcache.published.proof import Prover
@@ -41,7 +44,9 @@ def publish(
         for function in by_attribute.values():
             for signature in chosen or ():
                 requested.prepare(function, signature)
-        described = describe.describe(name, by_attribute, chosen, store, keep_refused=numba == "allow")
+        described = describe.describe(
+            name, by_attribute, chosen, _Entries(name, session), keep_refused=numba == "allow"
+        )
         store.names.renew(described.entries)
         for data in described.files.values():
             _add(name, store, data)
@@ -76,8 +81,23 @@ def _by_attribute(name: str, functions: Any) -> Mapping[str, Any]:
     return functions
 
 
-def _store(name: str) -> Store:
-    """The store that this process uses, switched on if it isn't."""
+class _Entries:
+    """The entries that this process may use, all of them in its store: what is found in a layer is put there."""
+
+    def __init__(self, name: str, session: ClientSession) -> None:
+        self._name = name
+        self._session = session
+
+    def find(self, key: str) -> Iterator[FoundEntry]:
+        """Yield each entry of a key. Raises PublicationError if one can't be put into the store."""
+        for entry in self._session.entries(key):
+            if entry.layer:
+                fetching.put(self._session.store, self._name, entry)
+            yield entry
+
+
+def _session(name: str) -> ClientSession:
+    """The session of this process, switched on if it isn't. Raises PublicationError unless it may write its store."""
     from nbcache.client import activation, hook
 
     hook.arm()
@@ -88,5 +108,4 @@ def _store(name: str) -> Store:
         )
     if not session.store.writable:
         raise PublicationError(name, f"{session.store.path} is read-only for this process")
-    store: Store = session.store
-    return store
+    return session

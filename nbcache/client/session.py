@@ -19,7 +19,7 @@ from nbcache.passing import let_pass
 from nbcache.store import reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from nbcache.client.lookup import Found
     from nbcache.client.others import Others
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.glue.keys.units import Unit
     from nbcache.store.directory import Store
+    from nbcache.store.found import FoundEntry
 
 _log = logging.getLogger("nbcache")
 
@@ -80,6 +81,10 @@ class ClientSession:
     def has_hits(self) -> bool:
         """Whether anything was loaded, and so possibly nothing of Numba's registries was."""
         return self._lookup.has_hits
+
+    def entries(self, key: str) -> Iterator[FoundEntry]:
+        """Yield each entry of a key that may be used here, in the store or in a layer under it."""
+        return self._lookup.entries(key)
 
     def load(self, owner: Any, sig: Any, target_context: Any) -> Any | None:
         """A CompileResult or LiteralsRequested, or None with a frame opened for the compilation that follows.

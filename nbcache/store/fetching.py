@@ -67,14 +67,18 @@ def _copy_entry(source: Store, target: Store, name: str, key: str) -> int:
     """Copy every variant of a key; return their size [bytes]. It isn't said which of them the publication means."""
     reasons: list[str] = []
     variants = list(source.find(key, reasons.append))
-    size = sum(_copy_variant(target, name, variant) for variant in variants)
+    size = sum(put(target, name, variant) for variant in variants)
     if not variants or reasons:
         why = f" can't be used ({', '.join(reasons)})" if reasons else " is gone"
         raise PublicationError(name, f"its entry {key} in {source.path}{why}: publish it again")
     return size
 
 
-def _copy_variant(target: Store, name: str, variant: FoundEntry) -> int:
+def put(target: Store, name: str, variant: FoundEntry) -> int:
+    """Put an entry of another store, or of a layer, into a store as it is, unless it is there; return its size [bytes].
+
+    Raises PublicationError, for the publication ``name``.
+    """
     sections = {section: variant.section(section) for section in variant.section_sizes}
     whole = {section: data for section, data in sections.items() if data is not None}
     key = variant.header.key

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import io
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numba.core.environment import lookup_environment
@@ -24,9 +24,8 @@ from nbcache.published.runtime import GENERATORS, HELPERS, MEMORY, THREADING, UN
 from nbcache.published.unpickling import LOCATE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from nbcache.store.directory import Store
     from nbcache.store.found import FoundEntry
 
 _ENVIRONMENTS = ("_ZN08NumbaEnv", ".NumbaEnv")
@@ -34,10 +33,17 @@ _RECALL = ("nbcache.glue.capture.placeholders", "recall")
 _NUMBA_MODULE = re.compile(rb"\0(numba(?:\.[a-z_]+)+)\0")
 
 
+class Entries(Protocol):
+    """Where entries are looked for."""
+
+    def find(self, key: str) -> Iterator[FoundEntry]:
+        """Yield each entry of a key that may be used; it is in the store then."""
+
+
 class Codes:
     """The codes of one publication, with all that they share."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Entries) -> None:
         self._store = store
         self._index: dict[tuple[str, str], int] = {}
         self.codes: list[manifests.Code] = []

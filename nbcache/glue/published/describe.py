@@ -18,7 +18,7 @@ from nbcache.store.content import digest_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from nbcache.store.directory import Store
+    from nbcache.glue.published.code import Entries
 
 
 class Described(NamedTuple):
@@ -37,7 +37,7 @@ def describe(
     name: str,
     functions: Mapping[str, Any],
     signatures: Iterable[Any] | None,
-    store: Store,
+    store: Entries,
     *,
     keep_refused: bool = False,
 ) -> Described:
