@@ -48,7 +48,6 @@ _STATFS_SIZE: Final = 256
 
 _opened: Final[dict[str, Image]] = {}
 _libc: Any = None
-_copies = 0
 
 
 class Image:
@@ -109,6 +108,9 @@ def _map(code: bytes, facts: ImageFacts, path: str | None) -> int:
 
 def _is_mappable(path: str) -> bool:
     """Whether code may be executed from that file, and its pages are there as long as they are used."""
+    # The C library puts another directory in the place of words like $ORIGIN: ld.so(8), "dynamic string tokens".
+    if "$" in path:
+        return False
     if os.statvfs(path).f_flag & os.ST_NOEXEC:
         return False
     status = ctypes.create_string_buffer(_STATFS_SIZE)
@@ -120,15 +122,14 @@ def _is_mappable(path: str) -> bool:
 
 def _copy(code: bytes, digest: str) -> int:
     """Map the image from memory; return its handle. Raises OSError."""
-    global _copies  # noqa: PLW0603  a path is used once in a process
     descriptor = os.memfd_create(f"nbcache-{digest[:16]}")
     try:
         written = 0
         while written < len(code):
             written += os.write(descriptor, memoryview(code)[written:])
-        _copies += 1
-        # Descriptors are used again, paths must not be: how many there were is spelt in the steps that lead nowhere.
-        steps = "".join("/." if bit == "1" else "/" for bit in f"{_copies:b}")
+        # Descriptors are used again, paths must not be, nor by other copies of this module (those of wheels): a random
+        # number is spelt in the steps that lead nowhere.
+        steps = "".join("/." if bit == "1" else "/" for bit in f"{int.from_bytes(os.urandom(8), 'big') | 1 << 64:b}")
         return dlopen(f"/proc/self/fd{steps}/{descriptor}", os.RTLD_NOW | os.RTLD_LOCAL)
     finally:
         os.close(descriptor)

@@ -1,6 +1,7 @@
 """Images: made by the system's linker, opened without anything being looked up in them."""
 
 import ctypes
+import importlib.util
 import json
 import os
 import shutil
@@ -49,9 +50,9 @@ def built(*functions):
     return image.build(bitcodes, checks, keep), environments
 
 
-def opened(made, environments, path=None):
+def opened(made, environments, path=None, loader=images):
     """Open an image, and return its functions."""
-    found = images.open_image(made.code, made.facts, resolve, path)
+    found = loader.open_image(made.code, made.facts, resolve, path)
     for symbol, environment in environments.items():
         ctypes.c_void_p.from_address(found.address(symbol)).value = id(environment)
     calls = sorted(symbol for symbol in made.facts.symbols if symbol.startswith(CALL))
@@ -164,6 +165,26 @@ def test_images_in_memory_are_not_mistaken_for_one_another():
     sources = [f"def f(x):\n    return x + {number}" for number in range(20)]
     calls = [opened(*built(compiled(source, "int64(int64)")))[0] for source in sources]
     assert [call(100) for call in calls] == list(range(100, 120))
+
+
+def test_images_in_memory_of_several_loaders_are_not_mistaken_for_one_another():
+    # Each wheel has its own copy of the module.
+    calls = []
+    for number in range(5):
+        spec = importlib.util.spec_from_file_location(f"loader_{number}", images.__file__)
+        loader = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(loader)
+        made, environments = built(compiled(f"def f(x):\n    return x + {number}", "int64(int64)"))
+        calls += opened(made, environments, loader=loader)
+    assert [call(100) for call in calls] == list(range(100, 105))
+
+
+def test_a_path_is_taken_as_it_is(tmp_path, scaled):
+    # The C library would look in the directory of whoever opens it.
+    (tmp_path / "$ORIGIN").mkdir()
+    path = written(tmp_path / "$ORIGIN", scaled[0])
+    (call,) = opened(*scaled, path)
+    assert call(np.arange(3), 2).tolist() == [0, 2, 4]
 
 
 def test_another_image_in_the_place_of_one_is_noticed(tmp_path, scaled):
