@@ -16,7 +16,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from nbcache.errors import PublicationError
-from nbcache.passing import let_pass
+from nbcache.passing import let_pass, suppressed
 from nbcache.store import atomic, bounded, layout, tree
 from nbcache.store.content import digest_of
 from nbcache.trust import OPEN_FLAGS
@@ -51,7 +51,9 @@ class Files:
         digest = digest_of(data)
         path = path_of(self._root, digest)
         if self._is_whole(digest):
-            os.utime(path, follow_symlinks=False)
+            # Somebody else's can't be renewed, and is there all the same: who publishes looks again when he is alone.
+            with suppressed(OSError):
+                os.utime(path, follow_symlinks=False)
             return digest
         for directory in (f"{self._root}/{layout.FILES}", os.path.dirname(path)):
             atomic.make_directory(directory)

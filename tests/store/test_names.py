@@ -397,6 +397,14 @@ def test_files_that_nobody_refers_to_are_collected_when_they_are_old(store, name
         named.files.read(lost)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+def test_a_file_that_another_trusted_user_added_is_not_added_again(place):
+    store = open_store(place / "cache")
+    store.names.files.add(b"image")
+    store.trust.uids |= {0, STRANGER}
+    assert users.become(lambda: store.names.files.add(b"image"), STRANGER, STRANGER) == store.names.files.add(b"image")
+
+
 def test_adding_a_file_again_makes_it_young(store, named):
     digest = named.files.add(b"image")
     os.utime(named.files.opened(digest)[0], (1, 1))
