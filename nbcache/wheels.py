@@ -15,6 +15,7 @@ import ast
 import importlib.metadata
 import importlib.util
 import json
+import keyword
 import os
 import re
 import subprocess
@@ -45,7 +46,17 @@ _NOT_NEEDED: Final = (
 )
 """What functions of the packed modules import that nobody calls in a package."""
 _IMPORT: Final = re.compile(r"^(\s*)(from|import) (_?nbcache)\b(.*)$", re.MULTILINE)
-_BUILD: Final = "import sys, hatchling.build as build; print(build.build_wheel(sys.argv[1]))"
+# The path of this process before anything is imported: the package that is built may be called like one of hatchling's.
+_BUILD: Final = """\
+import sys
+sys.path[:] = sys.argv[2:]
+import hatchling.build
+print(hatchling.build.build_wheel(sys.argv[1]))
+"""
+_NEEDED: Final = frozenset({"numpy", "numba", "llvmlite", "nbcache", "_nbcache"})
+"""Packages whose files a wheel must not replace."""
+_TAKEN: Final = frozenset({LOADER, "_os", "_packaged", "_functions", "__all__", "__version__", "__file__"})
+"""What the package's own module needs for itself."""
 _BUILD_SECONDS: Final = 300
 _HOOK: Final = """\
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -94,13 +105,17 @@ def _problem(manifest: Manifest, package: str, requires: Sequence[str]) -> str |
     """Say in one line why it can't be a wheel."""
     if importlib.util.find_spec("hatchling") is None:
         return "hatchling is not installed here: install nbcache[wheel]"
-    if not package.isidentifier() or package in sys.stdlib_module_names:
+    if not package.isidentifier() or keyword.iskeyword(package) or package in {*sys.stdlib_module_names, *_NEEDED}:
         return f"{package!r} can't be the name of a package: give it one with --package"
     if manifest.image is None:
         return "there is no image of it: install a linker (ld, or a C compiler) here, and publish it again"
     for function in manifest.functions.values():
         if function.what == "numba":
             return f"{function.name} needs Numba: {function.reason}"
+    for attribute, function in manifest.functions.items():
+        name = attribute or function.name
+        if keyword.iskeyword(name) or name in _TAKEN:
+            return f"{name} can't be the name of a function in a package: publish it under another one"
     foreign = [each for each in manifest.imports if _is_foreign(each)]
     if foreign and not requires:
         return f"it imports {', '.join(foreign)}: name the package that has it with --requires"
@@ -241,9 +256,10 @@ def _write(project: str, path: str, data: bytes) -> None:
 def _build(name: str, project: str, folder: str) -> str:
     """Have the wheel built, and put it into the folder."""
     built = os.path.join(project, "built")
+    path = [os.path.abspath(each) for each in sys.path if isinstance(each, str)]
     try:
         done = subprocess.run(  # noqa: S603  this Python
-            [sys.executable, "-c", _BUILD, built],
+            [sys.executable, "-I", "-c", _BUILD, built, *path],
             cwd=project,
             capture_output=True,
             text=True,

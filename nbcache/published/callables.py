@@ -58,7 +58,7 @@ def builtin(
     module: str | None = None,
 ) -> Any:
     """A builtin function of Python around a C function, which gets the ``receiver`` as its first argument."""
-    definition = _MethodDef(name.encode(), address, flags, None if doc is None else doc.encode())
+    definition = _MethodDef(name.encode(), address, flags, None if doc is None else doc.encode(errors="replace"))
     _kept.append((definition, receiver, module))
     return _new_function(
         ctypes.addressof(definition),

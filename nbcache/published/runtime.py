@@ -65,6 +65,14 @@ _LAYERS: Final = {name.rpartition(".")[2].removesuffix("pool"): name for name in
 _LIBRARIES: Final = ("libm.so.6", "libgcc_s.so.1")
 
 
+def _number_of_threads() -> int:
+    said = config.environment().get("NUMBA_NUM_THREADS") or str(len(os.sched_getaffinity(0)))
+    # The pools would take 0, and have no memory for the work of a negative number of threads.
+    if not said.strip().isdecimal() or not int(said):
+        raise ValueError(f"NUMBA_NUM_THREADS={said} is no number of threads: it must be 1 or more")
+    return int(said)
+
+
 class Runtime:
     """Addresses by symbol, for code of one version of Numba. What is bound once stays for the code that was bound to
     it.
@@ -149,7 +157,7 @@ class Runtime:
         started = _started_by_numba()
         pool = self._pool() if started is None else self.extensions.load(started)
         if started is None:
-            threads = int(config.environment().get("NUMBA_NUM_THREADS") or len(os.sched_getaffinity(0)))
+            threads = _number_of_threads()
             start = ctypes.CFUNCTYPE(None, ctypes.c_int)
             start(pool.launch_threads)(threads)
             start(pool.set_num_threads)(threads)

@@ -35,6 +35,8 @@ def add(a, b):
     return a + b
 
 both = {"scaled": scaled, "add": add}
+reserved = {"lambda": add}
+taken = {"_functions": add}
 
 @njit("int64(int64)")
 def mistaken(x):
@@ -69,13 +71,16 @@ print("done")
 """
 
 
+NAMES = (("2nd", "scaled"), ("sys", "add"), ("reserved", "reserved"), ("taken", "taken"))
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A store in which everything is published, and where the modules are."""
     folder = tmp_path_factory.mktemp("exported")
     (folder / "mine.py").write_text(textwrap.dedent(MODULE))
     (folder / "mistakes.py").write_text("class Mistake(Exception):\n    pass\n")
-    for name, function in (("pricing.both", "both"), ("mistaken", "mistaken"), ("2nd", "scaled"), ("sys", "add")):
+    for name, function in (("pricing.both", "both"), ("mistaken", "mistaken"), *NAMES):
         done = proc.run(["-m", "nbcache", "publish", name, f"mine:{function}"], folder / "store", cwd=folder)
         assert done.status == 0, done.stderr
     return folder
@@ -144,6 +149,12 @@ def test_two_wheels_live_in_one_process(folder, tmp_path, wheel):
     assert done.returncode == 0, done.stderr
 
 
+def test_a_package_may_be_called_like_one_that_builds_it(folder):
+    done = export(folder, "2nd", "--package", "hatchling")
+    assert done.status == 0, done.stderr
+    assert Path(done.stdout.strip()).name.startswith("hatchling-1-")
+
+
 def truncate_every_file(package):
     for file in (package / "files").iterdir():
         file.write_bytes(b"")
@@ -195,6 +206,10 @@ def test_what_can_not_be_used_is_an_import_error_that_says_why(environment, chan
         (["2nd"], "'2nd' can't be the name of a package: give it one with --package"),
         (["sys"], "'sys' can't be the name of a package"),
         (["pricing.both", "--package", "../x"], "'../x' can't be the name of a package"),
+        (["pricing.both", "--package", "class"], "'class' can't be the name of a package"),
+        (["pricing.both", "--package", "numpy"], "'numpy' can't be the name of a package"),
+        (["reserved"], "lambda can't be the name of a function in a package: publish it under another one"),
+        (["taken"], "_functions can't be the name of a function in a package"),
         (["mistaken"], "mistaken: it imports mistakes:Mistake: name the package that has it with --requires"),
     ],
 )

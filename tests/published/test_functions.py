@@ -356,3 +356,34 @@ def test_what_a_program_defines_itself_is_published_and_a_file_name_may_be_of_an
         print(ascii(traceback.extract_tb(exc.__traceback__)[-1].filename.rpartition("/")[2]))
     """
     assert node(store, program, folder).stdout == "4 3 __main__ (a, b)\n'odd-\\\\udcff.py'\n"
+
+
+def test_half_a_character_in_a_docstring_is_no_obstacle(store, folder):
+    (folder / "described.py").write_text(
+        "from numba import njit\n\n@njit\ndef f(x):\n    'half: \\ud800'\n    return x + 1\n"
+    )
+    accumulator(store, "import described; nbcache.publish('f', described.f, ['(i8,)'])", folder)
+    program = "f = nbcache.load('f'); print(f(1), f.__doc__)"
+    assert node(store, program, folder).stdout == "2 half: ?\n"
+
+
+@pytest.mark.parametrize("threads", ["0", "-1", "many"])
+def test_a_number_of_threads_that_is_none_is_said(store, folder, threads):
+    (folder / "threaded.py").write_text(
+        "from numba import njit, prange\n"
+        "@njit(parallel=True)\n"
+        "def total(n):\n"
+        "    found = 0\n"
+        "    for i in prange(n):\n"
+        "        found += i\n"
+        "    return found\n"
+    )
+    accumulator(store, "import threaded; nbcache.publish('total', threaded.total, ['(i8,)'])", folder)
+    program = """
+    try:
+        nbcache.load("total")
+    except nbcache.errors.PublicationError as exc:
+        print(exc)
+    """
+    said = f"total: it can't be loaded: NUMBA_NUM_THREADS={threads} is no number of threads: it must be 1 or more\n"
+    assert node(store, program, folder, NUMBA_NUM_THREADS=threads).stdout == said
