@@ -14,6 +14,8 @@ import sys
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec, PathFinder
 from typing import TYPE_CHECKING, Final
 
+from nbcache.published import in_memory
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import ModuleType
@@ -22,9 +24,6 @@ if TYPE_CHECKING:
 
 POOLS: Final = ("numba.np.ufunc.tbbpool", "numba.np.ufunc.omppool", "numba.np.ufunc.workqueue")
 """The threading layers, as Numba prefers them."""
-
-_memory: list[int] = []
-"""Descriptors of files in memory: the C library knows a library by its path, so none is used twice."""
 
 
 class Extensions:
@@ -65,7 +64,8 @@ class Extensions:
             raise ImportError(msg)
         extension, read = self._known[name]
         theirs = sys.modules.get(name)
-        module = _load(name, _in_memory(name, read(extension.digest)))
+        with in_memory.library(name, read(extension.digest)) as path:
+            module = _load(name, path)
         # Whoever imports another Numba in this process has to get that one's.
         if theirs is not None:
             sys.modules[name] = theirs
@@ -97,15 +97,6 @@ def file_of(name: str) -> str | None:
             if os.path.exists(path):
                 return path
     return None
-
-
-def _in_memory(name: str, data: bytes) -> str:
-    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
-    _memory.append(descriptor)
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
-    return f"/proc/self/fd/{descriptor}"
 
 
 def _load(name: str, path: str) -> ModuleType:

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nbcache.errors import ImageError
 from nbcache.passing import let_pass
 from nbcache.protocol.images import ADDRESS_SIZE, ImageFacts
+from nbcache.published import in_memory
 from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
@@ -122,17 +123,8 @@ def _is_mappable(path: str) -> bool:
 
 def _copy(code: bytes, digest: str) -> int:
     """Map the image from memory; return its handle. Raises OSError."""
-    descriptor = os.memfd_create(f"nbcache-{digest[:16]}")
-    try:
-        written = 0
-        while written < len(code):
-            written += os.write(descriptor, memoryview(code)[written:])
-        # Descriptors are used again, paths must not be, nor by other copies of this module (those of wheels): a random
-        # number is spelt in the steps that lead nowhere.
-        steps = "".join("/." if bit == "1" else "/" for bit in f"{int.from_bytes(os.urandom(8), 'big') | 1 << 64:b}")
-        return dlopen(f"/proc/self/fd{steps}/{descriptor}", os.RTLD_NOW | os.RTLD_LOCAL)
-    finally:
-        os.close(descriptor)
+    with in_memory.library(f"nbcache-{digest[:16]}", code) as path:
+        return dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL)
 
 
 def _fill(base: int, facts: ImageFacts, resolve: Callable[[str], int]) -> None:

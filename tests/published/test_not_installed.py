@@ -54,6 +54,7 @@ def published(tmp_path):
     functions = {"doubled": both.doubled, "counted": both.counted}
     import numpy as np
     both.doubled(np.ones(3)), both.counted(3)
+    nbcache.publish("counted", both.counted)
     nbcache.publish("both", functions)
     """
     accumulator(tmp_path / "store", program, tmp_path)
@@ -97,6 +98,12 @@ EXPECTED = "[0. 2. 4.] [0.0, 0.5, 1.0]\n('negative', -2.0)\n"
 def test_a_node_with_numpy_alone_runs_an_image(published, tmp_path):
     nothing = "\ntry:\n    import numba\nexcept ImportError:\n    print('not there')\n"
     assert run(environment(tmp_path), published, USE + nothing) == EXPECTED + "not there\n"
+
+
+def test_a_node_that_closes_all_descriptors_goes_on(published, tmp_path):
+    # As who becomes a daemon does: the next file in memory then has the descriptor of another one.
+    begun = "import os, nbcache\nnbcache.load('counted')\nos.closerange(3, 256)\n"
+    assert run(environment(tmp_path), published, begun + USE) == EXPECTED
 
 
 def test_a_node_with_llvmlite_and_no_numba_loads_with_llvm(published, tmp_path, monkeypatch):
