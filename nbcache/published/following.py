@@ -76,9 +76,12 @@ class _Followed:
         self.given: Any = self._current[""] if alone else SimpleNamespace(**self._current)
         """What users hold."""
 
-    def look(self) -> None:
-        """Take a new version if there is one."""
-        stamp = self._names.stamp(self._name)
+    def stamp(self) -> tuple[int, int, int] | None:
+        """What tells whether there is a new version: as :meth:`nbcache.store.names.Names.stamp`."""
+        return self._names.stamp(self._name)
+
+    def look(self, stamp: tuple[int, int, int] | None) -> None:
+        """Take a new version if the ``stamp`` of now is another one."""
         if stamp == self._stamp:
             return
         problem = "it isn't published any more" if stamp is None else self._take()
@@ -141,14 +144,14 @@ class _Watcher:
     def look(self) -> None:
         """Look at every name."""
         for followed in list(self._followed.values()):
-            with self.lock:
-                try:
-                    followed.look()
-                except Exception as error:  # noqa: BLE001  one name's fault is not the others'
-                    let_pass(error)
-                    _log.error(
-                        "internal error while following a published name: %r; its old version stays in use", error
-                    )
+            try:
+                # Not under the lock: a filesystem that hangs is to stop nobody who forks.
+                stamp = followed.stamp()
+                with self.lock:
+                    followed.look(stamp)
+            except Exception as error:  # noqa: BLE001  one name's fault is not the others'
+                let_pass(error)
+                _log.error("internal error while following a published name: %r; its old version stays in use", error)
 
     def stop(self) -> None:
         """End the thread, and wait for it."""

@@ -205,3 +205,37 @@ def test_a_followed_namespace_is_one(store, tmp_path):
         """,
         tmp_path,
     )
+
+
+def test_a_filesystem_that_hangs_stops_nobody_who_forks(store, tmp_path):
+    # What hangs is a name's look: a whole filesystem can't be made to, without a server of one's own.
+    outcome = node(
+        store,
+        """
+        import faulthandler, os, threading
+        from nbcache.published import following
+        faulthandler.dump_traceback_later(60, exit=True)
+        following.LOOK_SECONDS = 0.01
+        hangs, goes_on = threading.Event(), threading.Event()
+
+        class Names:
+            looks = 0
+
+            def stamp(self, name):
+                self.looks += 1
+                if self.looks > 1:
+                    hangs.set()
+                    goes_on.wait()
+                return 1, 1, 1
+
+        f = following.follow("key", Names(), "f", lambda: ("digest", abs))
+        hangs.wait()
+        child = os.fork()
+        if child == 0:
+            os._exit(f(-7))
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        goes_on.set()
+        """,
+        tmp_path,
+    )
+    assert outcome.stdout == "7\n"
