@@ -409,3 +409,20 @@ def test_the_environment_does_not_count_with_capabilities_of_the_program(place):
     # struct vfs_cap_data, revision 2, effective: CAP_NET_BIND_SERVICE permitted.
     os.setxattr(capable, "security.capability", struct.pack("<5I", 0x02000001, 1 << 10, 0, 0, 0))
     assert said() == "False\n"
+
+
+def test_processors_are_read_by_their_names_and_short_ones():
+    settings = config.load({"NBCACHE_CPU": "V3", "NBCACHE_CPU_LADDER": "v4, x86-64-v2,v4"})
+    assert settings.cpu == "x86-64-v3"
+    assert settings.cpu_ladder == ("x86-64-v4", "x86-64-v2")
+    assert config.load({"NBCACHE_CPU": "Host"}).cpu == "host"
+    settings = config.load({"NBCACHE_CPU": "pentium", "NBCACHE_CPU_LADDER": "v3,host"})
+    assert (settings.cpu, settings.cpu_ladder, len(settings.problems)) == ("host", (), 2)
+    assert all("accepted" in problem for problem in settings.problems)
+
+
+def test_layers_are_absolute_each_once_or_none():
+    settings = config.load({"NBCACHE_LAYERS": "/a:b::/a"})
+    assert settings.layers == ("/a", os.path.abspath("b"))
+    assert config.load({"NBCACHE_LAYERS": "None"}).layers is None
+    assert config.load({}).layers == ()
