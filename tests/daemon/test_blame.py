@@ -14,7 +14,7 @@ import pytest
 from nbtest import daemons, proc
 
 from nbcache import config
-from nbcache.daemon import blame, pool, service
+from nbcache.daemon import blame, building, commons, pool, service
 from nbcache.daemon.notify import Notifier
 from nbcache.protocol import spool
 from nbcache.protocol.requests import Request
@@ -105,7 +105,7 @@ def test_an_interpreter_that_does_not_start_is_its_users_business(place):
         pool.JobError("UntrustedError: the module x can't be read: Too many open files"),
     ],
 )
-def test_what_is_left_of_an_error_are_its_last_words(tmp_path, error):
+def test_what_is_left_of_an_error_are_its_last_words(tmp_path, error, monkeypatch):
     """Of an interpreter that couldn't open its own modules, say. It failed here as well as for whoever asks next."""
 
     class Workers(Executor):
@@ -116,13 +116,10 @@ def test_what_is_left_of_an_error_are_its_last_words(tmp_path, error):
             future.set_exception(error)
             return future
 
-    class Service(service.Service):
-        def _make_pool(self, _interpreter, _settings):
-            return Workers()
-
+    monkeypatch.setattr(building.Building, "_make_pool", lambda *_args: Workers())
     settings = config.Settings(dir=str(tmp_path / "store"))
-    running = Service(settings, service.Options(state=str(tmp_path / "state")), lambda: settings)
-    path = Path(spool.submit(running.store.path, REQUEST))
+    running = service.Service(settings, commons.Options(state=str(tmp_path / "state")), lambda: settings)
+    path = Path(spool.submit(running.settings.dir, REQUEST))
     thread = threading.Thread(target=running.run, args=(Notifier({}),))
     thread.start()
     try:
@@ -137,7 +134,7 @@ def test_where_temporary_files_go_is_known_before_descriptors_are_scarce(tmp_pat
     """Python finds that out by making a file, and says of any failure that there is no such directory."""
     monkeypatch.setattr("tempfile.tempdir", None)
     settings = config.Settings(dir=str(tmp_path / "store"))
-    service.Service(settings, service.Options(state=str(tmp_path / "state")), lambda: settings)
+    service.Service(settings, commons.Options(state=str(tmp_path / "state")), lambda: settings)
     assert tempfile.tempdir is not None
 
 
