@@ -240,6 +240,7 @@ def test_numbas_own_templates_are_the_toolchains():
     program = (
         "from nbcache.glue.identity import ownership\n"
         "from numba.core.registry import cpu_target\n"
+        "cpu_target.typing_context.refresh()\n"
         "known = cpu_target.typing_context._functions.values()\n"
         "kinds = [type(template) for each in known for template in each]\n"
         "print(len(kinds) > 100, [kind for kind in kinds if not ownership.is_toolchain_definition(kind)])\n"
