@@ -15,7 +15,7 @@ import pickle
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 Location = tuple[str, str, int]
 
@@ -62,43 +62,57 @@ def locate(locations: Mapping[str, Location]) -> None:
     _locations.update(locations)
 
 
-def _failure(exc: Exception) -> tuple[Any, ...]:
-    # A callback can't raise. What it returns here is what the code is about to raise, or no object of the kind that it
-    # wants: an exception, the arguments to make it with, no place to blame.
-    words = f"{type(exc).__name__}: {exc}"
-    if len(failures) < _MAX_FAILURES:
-        failures.append(words)
-    return RuntimeError, (words,), None
-
-
 def unpickle(address: int, size: int, digest: int) -> Any:
-    """What ``numba_unpickle`` returns: what a pickle of that many bytes at an address means. Never raises itself."""
+    """What ``numba_unpickle`` returns: what a pickle of that many bytes at an address means. Raises RuntimeError for
+    what can't be had, and what any function of Python may raise.
+    """
     # Keyed as Numba does: an address alone may come again when code is unloaded.
-    try:
-        key = address, ctypes.string_at(digest, 20)
-        if key not in _unpickled:
-            _unpickled[key] = loads(ctypes.string_at(address, size))
-        return _unpickled[key]
-    except Exception as exc:  # noqa: BLE001  as above
-        return _failure(exc)
+    key = address, ctypes.string_at(digest, 20)
+    if key not in _unpickled:
+        _unpickled[key] = _had(ctypes.string_at(address, size))
+    return _unpickled[key]
 
 
 def build_exception(fixed: bytes, values: tuple[Any, ...]) -> Any:
     """What ``numba_runtime_build_excinfo_struct`` returns: class, arguments and place of an exception, with the
-    values that are only known when it is raised. Never raises itself.
+    values that are only known when it is raised. Raises as :func:`unpickle`.
     """
+    exception, arguments, location = _had(fixed)
+    rest = iter(values)
+    return exception, tuple(next(rest) if isinstance(each, Blank) else each for each in arguments), location
+
+
+def _had(data: bytes) -> Any:
     try:
-        exception, arguments, location = loads(fixed)
-        rest = iter(values)
-        return exception, tuple(next(rest) if isinstance(each, Blank) else each for each in arguments), location
-    except Exception as exc:  # noqa: BLE001  as above
-        return _failure(exc)
+        return loads(data)
+    except (RecursionError, MemoryError):  # the caller's business, and no property of what was pickled
+        raise
+    except Exception as exc:
+        words = f"{type(exc).__name__}: {exc}"
+        if len(failures) < _MAX_FAILURES:
+            failures.append(words)
+        raise RuntimeError(words) from exc
 
 
+def _without_raising(function: Callable[..., Any]) -> Callable[..., Any]:
+    # A callback of ctypes can't raise. What it returns here is what the code is about to raise, or no object of the
+    # kind that it wants: an exception, the arguments to make it with, no place to blame.
+    def call(*args: Any) -> Any:
+        try:
+            return function(*args)
+        except Exception as exc:  # noqa: BLE001  as above
+            return RuntimeError, (str(exc),), None
+
+    return call
+
+
+_OBJECT: Final = ctypes.py_object
 _FUNCTIONS: Final = {
-    "numba_unpickle": ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(unpickle),
-    "numba_runtime_build_excinfo_struct": ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)(
-        build_exception
+    "numba_unpickle": ctypes.PYFUNCTYPE(_OBJECT, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(
+        _without_raising(unpickle)
+    ),
+    "numba_runtime_build_excinfo_struct": ctypes.PYFUNCTYPE(_OBJECT, _OBJECT, _OBJECT)(
+        _without_raising(build_exception)
     ),
 }
 ADDRESSES: Final = {name: ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in _FUNCTIONS.items()}

@@ -61,3 +61,29 @@ def test_what_a_handler_raises_during_a_call_is_raised_and_nothing_else_happens(
     # While it is proved, the calls end the process, which is only told.
     accumulator(tmp_path / "store", program, tmp_path)
     assert node(tmp_path / "store", NODE, tmp_path).stdout == "2\n"
+
+
+DEEP = """
+import sys
+
+array, fails = nbcache.load("array"), nbcache.load("fails")
+
+def deep(left, function):
+    return function(3) if left == 0 else deep(left - 1, function)
+
+# From the outside in: whatever is asked for first is asked for where nearly no frame is left.
+for function in (array, fails):
+    for depth in range(sys.getrecursionlimit(), sys.getrecursionlimit() - 60, -1):
+        try:
+            deep(depth, function)
+        except Exception:  # which one depends on who has no frame left
+            pass
+print(array(3))
+"""
+
+
+def test_a_first_call_where_no_frame_is_left_is_an_error(tmp_path):
+    (tmp_path / "interrupted.py").write_text(MODULE.replace("to_itself(SIGUSR1)", "pass"))
+    program = 'import interrupted\n[nbcache.publish(n, getattr(interrupted, n), ["(i8,)"]) for n in ("array", "fails")]'
+    accumulator(tmp_path / "store", program, tmp_path)
+    assert node(tmp_path / "store", DEEP, tmp_path).stdout == "[0 1 2]\n"
