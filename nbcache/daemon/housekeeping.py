@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from nbcache.daemon import rebuilding
 from nbcache.protocol import heartbeats, spool
-from nbcache.store import quarantine
+from nbcache.store import quarantine, upkeep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +85,8 @@ class Housekeeping:
 
     def _sweep(self) -> None:
         store = self._commons.store
-        store.sweep()
+        # Not Store.sweep, which imports this late: where descriptors are scarce, nothing is imported.
+        upkeep.sweep(store)
         quarantine.sweep(store.path, store.trust)
         spool.sweep_answers(store.path, self._file_time())
         heartbeats.sweep(store.path, store.trust, self._file_time())
