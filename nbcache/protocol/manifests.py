@@ -37,7 +37,7 @@ from nbcache.protocol import images
 from nbcache.protocol.images import ImageFacts
 from nbcache.protocol.records import Record
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Raised whenever the meaning of a field changes, or a field comes or goes."""
 
 SCALARS: Final = (
@@ -179,8 +179,10 @@ class Manifest(Record):
     """Places in source files that exceptions blame: function, file, line."""
     arrays: Mapping[str, Array]
     """By symbol."""
-    imports: tuple[str, ...]
-    """``module:qualname`` of what the code unpickles: exception classes, for example."""
+    imports: Mapping[str, tuple[str, ...]]
+    """What the code unpickles (exception classes, for example), by ``module:qualname``: the fields of a named tuple's
+    class, which code fills by position; nothing for all others.
+    """
     functions: Mapping[str, Function]
     """By attribute; a publication of a single function has it under ``""``."""
 
@@ -437,6 +439,6 @@ _manifest: Final = _record(
     image=_maybe(_image),
     tokens=_mapping(_location),
     arrays=_mapping(_ARRAY),
-    imports=_several(_text),
+    imports=_mapping(_several(_text)),
     functions=_mapping(_FUNCTION),
 )

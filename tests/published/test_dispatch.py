@@ -117,3 +117,33 @@ except TypeError as exc:
     (tmp_path / "points.py").write_text(module.replace("FIRST", "y").replace("SECOND", "x") + "\n# of today\n")
     said = "x_of was not published for (Point(y: float64, x: float64)): it takes (Point(x: float64, y: float64))\n"
     assert node(tmp_path / "store", call, tmp_path).stdout == said
+
+
+def test_a_result_whose_class_has_its_fields_in_another_order_by_now_is_not_made(tmp_path, way):
+    """Compiled code fills it by position."""
+    module = """
+from typing import NamedTuple
+
+class Point(NamedTuple):
+    FIRST: float
+    SECOND: float
+"""
+    (tmp_path / "points.py").write_text(module.replace("FIRST", "x").replace("SECOND", "y"))
+    functions = "import points\nfrom numba import njit\n\n@njit\ndef point(x):\n    return points.Point(x, 2 * x)\n"
+    (tmp_path / "functions.py").write_text(functions)
+    publish = 'import functions\nfunctions.point(1.0)\nnbcache.publish("point", functions.point)\n'
+    accumulator(tmp_path / "store", publish, tmp_path)
+    call = """
+from nbcache.errors import PublicationError
+try:
+    print(nbcache.load("point")(1.0))
+except PublicationError as exc:
+    print(exc)
+"""
+    assert node(tmp_path / "store", call, tmp_path).stdout == "Point(x=1.0, y=2.0)\n"
+    # Longer as well: bytecode is as old as the source to the second, and of its size.
+    (tmp_path / "points.py").write_text(module.replace("FIRST", "y").replace("SECOND", "x") + "\n# of today\n")
+    assert (
+        "points:Point had the fields (x, y) where it was published, and here (y, x)"
+        in node(tmp_path / "store", call, tmp_path).stdout
+    )

@@ -53,7 +53,7 @@ MANIFEST = Manifest(
     image=ImageFacts("e" * 64, 4096, ANCHOR, ((8, "sin", 0),), (0, 16), {ANCHOR: 100}),
     tokens={"nbcache!x!": ("f", "/f.py", 3)},
     arrays={"nbcache!y!": Array("c" * 64, "data")},
-    imports=("m:Error",),
+    imports={"m:Error": (), "m:Point": ("x", "y")},
     functions={
         "f": Function(
             "njit",
@@ -147,4 +147,4 @@ def test_a_signature_of_code_that_is_not_there_is_refused():
 
 def test_the_version_is_raised_with_the_fields():
     # Whoever changes a field is reminded here to raise the version.
-    assert manifests.VERSION == 1
+    assert manifests.VERSION == 2

@@ -20,6 +20,7 @@ from nbcache.glue.published.constants import constant, names_in, pickles_in
 from nbcache.glue.published.verdicts import Refused
 from nbcache.protocol import manifests
 from nbcache.published.extensions import POOLS
+from nbcache.published.named import fields_of
 from nbcache.published.runtime import GENERATORS, HELPERS, MEMORY, THREADING, UNRESOLVED
 from nbcache.published.unpickling import LOCATE
 
@@ -49,7 +50,7 @@ class Codes:
         self.codes: list[manifests.Code] = []
         self._entries: list[FoundEntry] = []
         self.tokens: dict[str, tuple[str, str, int]] = {}
-        self.imports: set[str] = set()
+        self.imports: dict[str, tuple[str, ...]] = {}
         self.extensions: set[str] = {HELPERS, MEMORY}
         self.arrays: dict[str, tuple[bytes, str]] = {}
         """Files, and what of the array is pointed to, by symbol."""
@@ -119,7 +120,8 @@ class Codes:
             if module.partition(".")[0] in {"numba", "llvmlite"}:
                 what = "a block of objmode, mostly, or a function that is handed over"
                 raise Refused(f"its code makes {module}.{name} when it runs ({what}), which needs Numba")
-            self.imports.add(f"{module}:{name}")
+            where = f"{module}:{name}"
+            self.imports[where] = fields_of(where)
 
     def _refuse_imports(self, undefined: Iterable[str], code: bytes) -> None:
         if any(name.startswith("PyImport_") for name in undefined):

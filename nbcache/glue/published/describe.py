@@ -95,7 +95,7 @@ def _publication(name: str, functions: Mapping[str, manifests.Function], codes: 
         image=code.image,
         tokens=codes.tokens,
         arrays={symbol: manifests.Array(add(data), what) for symbol, (data, what) in codes.arrays.items()},
-        imports=tuple(sorted(codes.imports)),
+        imports=dict(sorted(codes.imports.items())),
         functions=code.functions,
     )
     return Described(manifest, files)
