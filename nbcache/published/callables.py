@@ -67,8 +67,11 @@ def builtin(
     )
 
 
-class _Unrecognised:
-    """Called with what a type check doesn't recognise. The dispatcher is made when it is first needed."""
+class Published:
+    """What a published function is a method of: called with what its type check doesn't recognise.
+
+    The dispatcher is made when it is first needed.
+    """
 
     __slots__ = ("_address_of", "_dispatcher", "_function")
 
@@ -94,7 +97,7 @@ def _checked(function: Function, address_of: Callable[[str], int]) -> Any:
         function.name,
         address_of(function.check),
         _FASTCALL_KEYWORDS,
-        receiver=_Unrecognised(function, address_of),
+        receiver=Published(function, address_of),
         doc=_documented(function),
         module=function.module,
     )

@@ -299,10 +299,13 @@ class Names:
         return None
 
     def _present(self, name: str) -> Publication | None:
-        """Return what is published now; what can't be used is none, and is replaced."""
+        """Return what is published now; what can't be used is none, and is replaced. Raises PublicationError."""
         try:
             return self._read(name, file_name(name))
-        except PublicationError:
+        except PublicationError as error:
+            # What can't be read for the moment may be right, and its version is not to be given to something else.
+            if isinstance(error.__cause__, OSError):
+                raise
             return None
 
     def _drop(self, name: str) -> None:

@@ -1,5 +1,6 @@
 """Published names: grammar, versions, near names, trust, damage; pins against eviction, and files by digest."""
 
+import errno
 import os
 import re
 import stat
@@ -410,3 +411,20 @@ def test_adding_a_file_again_makes_it_young(store, named):
     os.utime(named.files.opened(digest)[0], (1, 1))
     named.files.add(b"image")
     assert pins.collect(store.path, pins.read(store.path, store.trust)) == (0, 0)
+
+
+def test_what_can_not_be_read_for_the_moment_is_not_replaced(store, named, monkeypatch):
+    """Its number would be given to something else, and who follows the name would see nothing new."""
+    named.write("fused", b"one", [], [])
+    real, path = os.open, str(manifest_path(store))
+
+    def opened(name, *args, **more):
+        if name == path:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(name, *args, **more)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "open", opened)
+        with pytest.raises(PublicationError, match="can't be read: Input/output error"):
+            named.write("fused", b"two", [], [])
+    assert named.write("fused", b"three", [], []).version == 2
