@@ -81,6 +81,7 @@ class Published:
         self._dispatcher: Dispatcher | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the signature that these fit. Raises TypeError if there is none, and what the function raises."""
         dispatcher = self._dispatcher
         if dispatcher is None:
             dispatcher = self._dispatcher = _dispatcher(self._function, self._address_of)
