@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import nbcache
-from nbcache import config, processors, values
-from nbcache.cli import quarantine
+from nbcache import config, processors, remotes, values
+from nbcache.cli import quarantine, remote
 from nbcache.cli.place import layer_places, settings_of
 from nbcache.cli.text import print_json, printable, size
 from nbcache.errors import PublicationError
@@ -210,6 +210,7 @@ def check_store(settings: Settings) -> Iterator[Finding]:
     yield from check_layers(settings)
     yield from check_names(store)
     yield from check_quarantine(store)
+    yield from check_remote(settings)
 
 
 def _check_filesystem(path: str) -> Iterator[Finding]:
@@ -320,6 +321,26 @@ def check_layers(settings: Settings) -> Iterator[Finding]:
             yield Finding(REMARK, what, f"{text}; {len(wrong)} aren't as they were made", advice)
         else:
             yield Finding(OK, what, text)
+
+
+def check_remote(settings: Settings) -> Iterator[Finding]:
+    """The remote tiers, as their helper sees them. Connects to none of them."""
+    if not settings.remote:
+        return
+    what = "remote cache"
+    yield Finding(OK, what, " ".join(map(remotes.redacted, settings.remote)))
+    for module in ("opendal", "nacl"):
+        if importlib.util.find_spec(module) is None:
+            yield Finding(REMARK, what, f"{module} is not installed: it is not used", "pip install 'nbcache[remote]'")
+    if not settings.trusted_keys:
+        advice = "`nbcache key` makes keys; the word unsigned takes everything (docs/remote.md)"
+        yield Finding(REMARK, what, "NBCACHE_TRUSTED_KEYS is not set: it is not used", advice)
+    found = remote.ask(settings, "status")
+    if found is None:
+        yield Finding(OK, what, "no helper runs; the first program that misses something starts one")
+        return
+    for problem in remote.problems(found):
+        yield Finding(REMARK, what, problem, "`nbcache remote status` says more")
 
 
 def check_quarantine(store: Store) -> Iterator[Finding]:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nbcache import __version__, config
+from nbcache import __version__
 from nbcache.client import logs
 from nbcache.passing import let_pass
 from nbcache.protocol import helper
@@ -33,14 +32,6 @@ NESTED_SECONDS: Final = 0.010
 STARTS: Final = 2
 """How often a process starts a helper, at most."""
 _POLL_SECONDS: Final = 0.005
-_BOOT: Final = (
-    "import os, sys\n"
-    "if os.fork(): os._exit(0)\n"
-    "sys.path[:] = [sys.argv[1], *filter(None, sys.path)]\n"
-    "from nbcache.remote.helper import main\n"
-    "main()"
-)
-"""The helper belongs to nobody: no program finds it among its children."""
 
 
 class Asked(NamedTuple):
@@ -153,7 +144,7 @@ class Remote:
             return False
         self._starts += 1
         self._started = time.monotonic()
-        return start(self._settings)
+        return helper.start(self._settings)
 
     def _is_running(self) -> bool:
         """Whether somebody holds the helper's lock: it is there, or soon will be."""
@@ -172,29 +163,3 @@ class Remote:
         finally:
             os.close(fd)
         return False
-
-
-def start(settings: Settings) -> bool:
-    """Start a helper for these settings; return whether that could be tried. Never raises."""
-    if not sys.executable:
-        return False
-    # It may be that Python was told to heed no environment, or no packages of the user.
-    flags = [flag for flag, given in (("-E", sys.flags.ignore_environment), ("-s", sys.flags.no_user_site)) if given]
-    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    try:
-        told, tell = os.pipe2(os.O_CLOEXEC)
-        with open(told, "rb") as theirs, open(tell, "wb") as ours:
-            quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
-            # Not a fork: what other threads hold at the moment stays with them.
-            pid = os.posix_spawn(
-                sys.executable,
-                [sys.executable, *flags, "-c", _BOOT, package],
-                config.for_children(),
-                file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0), *quiet],
-            )
-            ours.write(helper.written(settings))
-        os.waitpid(pid, 0)
-    except OSError as raised:
-        let_pass(raised)
-        return False
-    return True

@@ -14,6 +14,7 @@ from nbcache.daemon.confinement import Uids
 from nbcache.daemon.pool import Confining, CrashError, ForkingPool, InterpreterError, JobError, Pools
 from nbcache.daemon.publisher import Publisher, Ticket
 from nbcache.daemon.sparing import Sparing
+from nbcache.daemon.uploads import Uploads
 from nbcache.errors import NbcacheError
 from nbcache.metrics import meter
 from nbcache.protocol import spool
@@ -47,7 +48,8 @@ class Building:
         self._pools = Pools(self._make_pool)
         self._uids = Uids(commons.options.uids)
         self._failures_said = Sparing(_log, MAX_FAILURES_SAID)
-        self._publisher = Publisher(lambda: commons.store, Audit(state), self._waited_for)
+        self._uploads = Uploads(lambda: commons.settings)
+        self._publisher = Publisher(lambda: commons.store, Audit(state), self._waited_for, self._uploads.offer)
         self.failures_grew = False
         """Whether failures were written that nobody has swept since."""
 
@@ -58,6 +60,7 @@ class Building:
     def close(self) -> None:
         """End all workers, and let others build what isn't built."""
         self._pools.kill()
+        self._uploads.close()
         for job in self._commons.jobs.values():
             job.let_go()
 

@@ -79,11 +79,16 @@ class Publisher:
         store: Callable[[], Store],
         audit: Audit | None = None,
         waited_for: Callable[[str], int | None] = lambda _key: None,
+        published: Callable[[str], None] = lambda _key: None,
     ) -> None:
-        """``waited_for`` tells whose request (a uid) waits for a key, if any does."""
+        """``waited_for`` tells whose request (a uid) waits for a key, if any does.
+
+        ``published`` is told of each key under which there is another entry now; it may be called in any thread.
+        """
         self._store = store
         self._audit = audit
         self._waited_for = waited_for
+        self._published = published
         # One at a time: an entry is held in memory three times over.
         self._lock = threading.Lock()
 
@@ -109,6 +114,8 @@ class Publisher:
             if not _asks_for_itself(header.key, sections.get(requests.SECTION)):
                 del sections[requests.SECTION]
             done = self._store().publish(marked, sections, recache=False, durable=False, keep=True)
+        if done.ok and done.reason == PUBLISHED:
+            self._published(header.key)
         if done.ok and done.path is not None and self._audit is not None and done.reason == PUBLISHED:
             self._audit.record(
                 "published", key=header.key, function=header.function, signature=header.signature, wanted=ticket.key,

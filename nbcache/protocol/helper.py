@@ -20,6 +20,7 @@ import json
 import os
 import stat
 import struct
+import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nbcache import config
@@ -46,6 +47,15 @@ _PASSED_ON: Final = ("dir", "remote", "trusted_keys", "signing_key", "readonly",
 _PEER: Final = struct.Struct("3i")
 _MAX_PATH: Final = 100
 """The longest path of a socket is 107 bytes, and names have 21."""
+
+_BOOT: Final = (
+    "import os, sys\n"
+    "if os.fork(): os._exit(0)\n"
+    "sys.path[:] = [sys.argv[1], *filter(None, sys.path)]\n"
+    "from nbcache.remote.helper import main\n"
+    "main()"
+)
+"""The helper belongs to nobody: no program finds it among its children."""
 
 
 class Meeting(NamedTuple):
@@ -140,8 +150,11 @@ def ask(place: Meeting, question: str, key: str, seconds: float) -> dict[str, An
             return None
 
 
-def offer(place: Meeting, key: str) -> None:
-    """Tell a helper of an entry in the store that it may upload; nobody waits for anything. Never raises."""
+def offer(place: Meeting, key: str) -> bool:
+    """Tell a helper of an entry in the store that it may upload; nobody waits for anything. Never raises.
+
+    Return whether one was told.
+    """
     import socket as sockets
 
     try:
@@ -150,8 +163,36 @@ def offer(place: Meeting, key: str) -> None:
             line.connect(place.socket)
             if is_own(line):
                 line.send(json.dumps({"v": VERSION, "ask": "offer", "key": key}).encode())
+                return True
     except OSError as raised:  # none is there, or it is busy: the entry is in the store
         let_pass(raised)
+    return False
+
+
+def start(settings: Settings) -> bool:
+    """Start a helper for these settings; return whether that could be tried. Never raises."""
+    if not sys.executable:
+        return False
+    # It may be that Python was told to heed no environment, or no packages of the user.
+    flags = [flag for flag, given in (("-E", sys.flags.ignore_environment), ("-s", sys.flags.no_user_site)) if given]
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    try:
+        told, tell = os.pipe2(os.O_CLOEXEC)
+        with open(told, "rb") as theirs, open(tell, "wb") as ours:
+            quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
+            # Not a fork: what other threads hold at the moment stays with them.
+            pid = os.posix_spawn(
+                sys.executable,
+                [sys.executable, *flags, "-c", _BOOT, package],
+                config.for_children(),
+                file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0), *quiet],
+            )
+            ours.write(written(settings))
+        os.waitpid(pid, 0)
+    except OSError as raised:
+        let_pass(raised)
+        return False
+    return True
 
 
 def decode(data: bytes) -> dict[str, Any] | None:

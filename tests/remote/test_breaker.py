@@ -1,0 +1,93 @@
+"""When a tier is left alone, and for how long; by a clock of the test's own."""
+
+import pytest
+
+from nbcache import remotes
+from nbcache.remote.breaker import FIRST_SECONDS, LONGEST_SECONDS, Breaker
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def breaker(clock):
+    return Breaker("redis://x", clock)
+
+
+def test_two_failures_in_a_row_open_it(breaker):
+    assert breaker.allows()
+    breaker.failed("no")
+    assert breaker.allows()
+    breaker.succeeded()
+    breaker.failed("no")
+    assert breaker.allows()
+    breaker.failed("no")
+    assert not breaker.allows() and breaker.why == "no"
+
+
+def test_it_is_tried_with_one_question_after_twice_as_long_each_time(breaker, clock, caplog):
+    breaker.failed("no")
+    breaker.failed("no")
+    pause = FIRST_SECONDS
+    while pause <= LONGEST_SECONDS:
+        clock.now += pause - 0.1
+        assert not breaker.allows()
+        clock.now += 0.2
+        assert breaker.allows()
+        assert not breaker.allows()
+        breaker.failed("still no")
+        pause *= 2
+    clock.now += LONGEST_SECONDS + 0.1
+    assert breaker.allows()
+    breaker.succeeded()
+    assert breaker.allows() and breaker.allows()
+    assert [record.getMessage() for record in caplog.records] == [
+        "the remote cache redis://x is left alone for a while: no",
+        "the remote cache redis://x answers again",
+    ]
+
+
+def test_a_probe_that_nobody_reports_about_is_lost(breaker, clock):
+    breaker.failed("no")
+    breaker.failed("no")
+    clock.now += FIRST_SECONDS + 0.1
+    assert breaker.allows()
+    clock.now += 60
+    assert breaker.allows()
+
+
+def test_a_server_that_is_asked_too_often_is_left_alone_at_once_and_for_less(breaker, clock):
+    breaker.limited("too often (429)")
+    assert not breaker.allows()
+    clock.now += 1.1
+    assert breaker.allows()
+    breaker.succeeded()
+    assert breaker.allows()
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("redis://host:6379/1/x", "redis://host:6379/1/x"),
+        ("redis://:secret@host", "redis://***@host"),
+        ("https://user:p@ss@host/x?read-only", "https://***@host/x?read-only"),
+        ("s3://bucket/x?secret_access_key=abc&read-only", "s3://bucket/x?secret_access_key=***&read-only"),
+    ],
+)
+def test_addresses_are_shown_without_secrets(address, shown):
+    assert remotes.redacted(remotes.check(address)) == shown
+
+
+@pytest.mark.parametrize("address", ["", "host", "redis:/x", "ftp://host", "redis://", "redis://a b", "s3://x#y"])
+def test_what_is_no_address_is_refused(address):
+    with pytest.raises(ValueError):
+        remotes.check(address)
