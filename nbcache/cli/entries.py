@@ -172,6 +172,11 @@ def processor_of(header: Header) -> str:
     return str(header.extra.get("cpu", "-"))
 
 
+def signers_of(header: Header) -> str:
+    """Return whose signatures an entry that came from elsewhere has."""
+    return ", ".join(each.name for each in header.signed or ()) or "nobody, but it came from a remote cache"
+
+
 def _cells(info: EntryInfo, header: Header | None, last: float, now: float) -> tuple[str, ...]:
     kind, function, signature = (header.kind, header.function, header.signature) if header else ("?", _NO_HEADER, "")
     return (
@@ -202,6 +207,7 @@ def _details(entry: FoundEntry) -> dict[str, Any]:
         "layer": entry.layer,
         **{name: getattr(header, name) for name in names},
         "extra": dict(header.extra),
+        "signed": None if header.signed is None else [each.name for each in header.signed],
         "sections": entry.section_sizes,
         "components": read_components(entry),
     }
@@ -217,6 +223,7 @@ def _print_entry(entry: FoundEntry) -> None:
             "kind": header.kind,
             "toolchain": header.toolchain,
             **({"layer": entry.layer} if entry.layer else {}),
+            **({"signed by": signers_of(header)} if header.signed is not None else {}),
             "compiled in": duration(header.compile_seconds),
             "created": f"{age(header.created)} ago",
             "build": header.build,

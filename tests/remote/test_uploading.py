@@ -1,0 +1,110 @@
+"""Writing behind: bounded, never in anybody's way, and nothing is uploaded that isn't signed."""
+
+import threading
+
+import pytest
+from storekit import SECTIONS, header, key, open_store
+
+from nbcache.keyring import Keyring
+from nbcache.remote import admission, signing, uploading
+from nbcache.remote.tiers import Got
+from nbcache.remote.uploading import MAX_WAITING, UPLOADERS, Uploading
+
+KEY = signing.generate("ours")
+
+
+class Tier:
+    """A tier in memory, whose door can be held shut."""
+
+    label, readonly, writable = "memory://", False, True
+
+    def __init__(self):
+        self.objects = {}
+        self.open = threading.Event()
+        self.open.set()
+
+    def get(self, name, seconds):
+        return Got(self.objects.get(name))
+
+    def put(self, name, data):
+        self.open.wait()
+        self.objects[name] = data
+        return True
+
+
+@pytest.fixture
+def tier():
+    made = Tier()
+    yield made
+    made.open.set()
+
+
+def store_with(path, *names, **fields):
+    store = open_store(path, trusted_keys=(str(KEY.public),))
+    for name in names:
+        assert store.publish(header(name, **fields), SECTIONS).ok
+    return store
+
+
+def make(store, tier, secret=KEY):
+    return Uploading(store, Keyring([str(KEY.public)]), [tier], secret)
+
+
+def test_what_is_offered_is_signed_and_stored(tmp_path, tier):
+    made = make(store_with(tmp_path, "a"), tier)
+    made.offer(key("a"))
+    assert made.drain()
+    (data,) = tier.objects.values()
+    admitted = admission.admit(data, key("a"), Keyring([str(KEY.public)]))
+    assert admitted.sections == SECTIONS
+    assert made.upload(key("a")) == {"already there": 1}
+
+
+def test_variants_lie_side_by_side_and_what_cannot_be_used_makes_room(tmp_path, tier):
+    store = store_with(tmp_path, "a")
+    assert store.publish(header("a", guard="other"), SECTIONS).ok
+    tier.objects[admission.name_of(key("a"), 0)] = b"something that somebody else put there"
+    assert make(store, tier).upload(key("a")) == {"stored": 2}
+    assert set(tier.objects) == {admission.name_of(key("a"), slot) for slot in (0, 1)}
+
+
+def test_the_queue_is_bounded_and_what_finds_no_room_is_counted(tmp_path, tier):
+    names = [f"n{n}" for n in range(MAX_WAITING + UPLOADERS + 5)]
+    made = make(open_store(tmp_path), tier)
+    tier.open.clear()
+    for name in names:
+        made.copy(tier, name, b"x")
+    assert made.waiting <= MAX_WAITING + UPLOADERS
+    assert 5 <= made.counts["dropped"] <= 5 + UPLOADERS
+    assert not made.drain(0.05)
+    tier.open.set()
+    assert made.drain()
+    assert len(tier.objects) + made.counts["dropped"] == len(names)
+
+
+def test_its_size_is_bounded(tmp_path, tier, monkeypatch):
+    monkeypatch.setattr(uploading, "MAX_BYTES", 1000)
+    made = make(open_store(tmp_path), tier)
+    tier.open.clear()
+    for n in range(20):
+        made.copy(tier, f"n{n}", b"x" * 300)
+    assert made.waiting <= 3 + UPLOADERS
+    assert made.counts["dropped"] >= 20 - 3 - UPLOADERS
+
+
+def test_nothing_is_uploaded_without_a_key(tmp_path, tier):
+    made = make(store_with(tmp_path, "a"), tier, None)
+    made.offer(key("a"))
+    assert made.drain()
+    assert tier.objects == {} and made.counts["unsigned"] == 1
+
+
+def test_what_came_from_elsewhere_keeps_its_signatures_and_gets_no_other(tmp_path, tier):
+    other = signing.generate("other")
+    trusted = (str(KEY.public), str(other.public))
+    store = open_store(tmp_path, trusted_keys=trusted)
+    own = header("a")
+    assert store.publish(own._replace(signed=(signing.sign(other, own, SECTIONS),)), SECTIONS).ok
+    Uploading(store, Keyring(trusted), [tier], KEY).upload(key("a"))
+    (data,) = tier.objects.values()
+    assert [each.name for each in admission.admit(data, key("a"), Keyring(trusted)).header.signed] == ["other"]
