@@ -128,12 +128,12 @@ class Remote:
                 return helper.read_answer(helper.ask(self._place, "fetch", key, left))
             except OSError as raised:  # none is there
                 let_pass(raised)
-                if not self._begin():
+                if not self._begin(left):
                     return None
             time.sleep(_POLL_SECONDS)
 
-    def _begin(self) -> bool:
-        """Have a helper started, unless somebody did; return whether one may be there soon."""
+    def _begin(self, left: float) -> bool:
+        """Have a helper started, unless somebody did; return whether one may be there soon, in what is *left* [s]."""
         problem = helper.folder_problem(self._place.folder)
         if problem is not None:
             self._complain(problem)
@@ -144,7 +144,7 @@ class Remote:
             return False
         self._starts += 1
         self._started = time.monotonic()
-        return helper.start(self._settings)
+        return helper.start(self._settings, left)
 
     def _is_running(self) -> bool:
         """Whether somebody holds the helper's lock: it is there, or soon will be."""

@@ -47,7 +47,7 @@ class Uploads:
         if helper.offer(place, key) or time.monotonic() - self._started < AGAIN_SECONDS:
             return
         self._started = time.monotonic()
-        if helper.folder_problem(place.folder) is not None or not helper.start(settings):
+        if helper.folder_problem(place.folder) is not None or not helper.start(settings, START_SECONDS):
             return
         while time.monotonic() - self._started < START_SECONDS:
             if helper.offer(place, key):

@@ -21,6 +21,7 @@ import os
 import stat
 import struct
 import sys
+import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nbcache import config
@@ -45,6 +46,7 @@ REFUSED: Final = "refused"
 STATES: Final = frozenset({CAME, MISSING, FAILED, REFUSED})
 _PASSED_ON: Final = ("dir", "remote", "trusted_keys", "signing_key", "readonly", "trusted_uids", "umask", "max_size")
 _PEER: Final = struct.Struct("3i")
+_POLL_SECONDS: Final = 0.002
 _MAX_PATH: Final = 100
 """The longest path of a socket is 107 bytes, and names have 21."""
 
@@ -169,8 +171,8 @@ def offer(place: Meeting, key: str) -> bool:
     return False
 
 
-def start(settings: Settings) -> bool:
-    """Start a helper for these settings; return whether that could be tried. Never raises."""
+def start(settings: Settings, seconds: float) -> bool:
+    """Start a helper for these settings; return whether that could be tried. Takes *seconds* at most; never raises."""
     if not sys.executable:
         return False
     # It may be that Python was told to heed no environment, or no packages of the user.
@@ -188,7 +190,10 @@ def start(settings: Settings) -> bool:
                 file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0), *quiet],
             )
             ours.write(written(settings))
-        os.waitpid(pid, 0)
+        # What was started ends as soon as it has forked, however long that takes on a crowded machine.
+        deadline = time.monotonic() + seconds
+        while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
     except OSError as raised:
         let_pass(raised)
         return False
