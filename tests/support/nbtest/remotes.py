@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -124,6 +125,8 @@ class Fleet:
 
     def __init__(self, folder):
         self.folder = folder
+        # A path of a socket has to be short; where it isn't, helpers would meet in a place that tests share.
+        self.runs = Path(tempfile.mkdtemp(prefix="nbcache-run-"))
         self.key = self.make_key("ci")
 
     def make_key(self, name, date=""):
@@ -137,7 +140,7 @@ class Fleet:
 
     def host(self, name, remote, *, trusts=None, signs=True, **settings):
         """The environment of a host with a local store of its own."""
-        run = self.folder / f"run-{name}"
+        run = self.runs / name
         run.mkdir(mode=0o700, exist_ok=True)
         env = {
             "XDG_RUNTIME_DIR": str(run),
@@ -151,7 +154,7 @@ class Fleet:
     def helpers(self):
         """The pids of the helpers that run for this fleet."""
         found = []
-        for lock in self.folder.glob("run-*/nbcache/*.lock"):
+        for lock in self.runs.glob("*/nbcache/*.lock"):
             inode = f":{lock.stat().st_ino} "
             for line in Path("/proc/locks").read_text().splitlines():
                 if inode in line:
@@ -166,6 +169,8 @@ class Fleet:
             time.sleep(0.02)
         for pid in self.helpers():
             os.kill(pid, signal.SIGKILL)
+        for lock in list(self.runs.glob("*/nbcache/*")):
+            lock.unlink(missing_ok=True)
 
 
 def settle(env, run):
