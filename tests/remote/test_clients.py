@@ -13,6 +13,9 @@ from nbtest import proc, remotes
 from nbcache.config import Settings
 from nbcache.protocol import helper
 
+# One run of this file went on for ten minutes, starting helpers again and again; why is not known yet.
+pytestmark = pytest.mark.long
+
 RUNS = 5
 LONG_RUNS = 200
 HEAD = "import json, os, sys, threading, time\nfrom numba import njit\nimport nbcache\n" + "".join(
@@ -107,9 +110,6 @@ def f(x):
 
 f(1)
 import threading
-
-# One run of this file went on for ten minutes, starting helpers again and again; why is not known yet.
-pytestmark = pytest.mark.long
 names = ("opendal", "nacl", "nbcache.remote", "nbcache.client.remote", "nbcache.protocol.helper",
          "nbcache.remotes", "asyncio", "ssl")
 print(json.dumps([[name for name in names if name in sys.modules], threading.active_count()]))
