@@ -13,9 +13,6 @@ from nbtest import proc, remotes
 from nbcache.config import Settings
 from nbcache.protocol import helper
 
-# One run of this file went on for ten minutes, starting helpers again and again; why is not known yet.
-pytestmark = pytest.mark.long
-
 RUNS = 5
 LONG_RUNS = 200
 HEAD = "import json, os, sys, threading, time\nfrom numba import njit\nimport nbcache\n" + "".join(
