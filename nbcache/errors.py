@@ -55,10 +55,6 @@ class StoreRefusedError(NbcacheError):
         return self.reason
 
 
-class UnsupportedNumbaError(NbcacheError):
-    """This Numba isn't one nbcache was verified on, or a seam doesn't look as expected."""
-
-
 class BadNameError(NbcacheError, ValueError):
     """Something can't be a published name. ``name`` is what was given."""
 

@@ -91,11 +91,6 @@ class Remote:
         with self._lock:
             self._spent -= max(0.0, min(seconds, asked.seconds))
 
-    @property
-    def spent(self) -> float:
-        """How long was waited in all, beyond what it saved [s]."""
-        return self._spent
-
     def offer(self, key: str) -> None:
         """Tell the helper of an entry that was built here."""
         helper.offer(self._place, key)

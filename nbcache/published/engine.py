@@ -13,10 +13,10 @@ import contextlib
 import ctypes
 import os
 import sys
-from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.errors import NbcacheError
+from nbcache.published import installed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,14 +51,8 @@ class NoEngineError(NbcacheError):
 
 def library_path() -> str | None:
     """Where llvmlite's shared library lies, without importing llvmlite; None if it isn't installed."""
-    package = sys.modules.get("llvmlite")
-    if package is not None:
-        roots = list(package.__path__)
-    else:
-        spec = PathFinder.find_spec("llvmlite")
-        roots = list(spec.submodule_search_locations or ()) if spec is not None else []
-    for root in roots:
-        path = os.path.join(root, "binding", "libllvmlite.so")
+    for folder in installed.folders_of("llvmlite"):
+        path = os.path.join(folder, "binding", "libllvmlite.so")
         if os.path.exists(path):
             return path
     return None

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec, PathFinder
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
 from typing import TYPE_CHECKING, Final
 
-from nbcache.published import in_memory
+from nbcache.published import in_memory, installed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -85,15 +85,9 @@ def _is_of(version: str, name: str, path: str) -> bool:
 
 def file_of(name: str) -> str | None:
     """The file of one of Numba's extensions, without importing Numba; None if it isn't there."""
-    package = sys.modules.get("numba")
-    if package is not None:
-        roots = list(package.__path__)
-    else:
-        spec = PathFinder.find_spec("numba")
-        roots = list(spec.submodule_search_locations or ()) if spec is not None else []
-    for root in roots:
+    for folder in installed.folders_of("numba"):
         for suffix in EXTENSION_SUFFIXES:
-            path = os.path.join(root, *name.split(".")[1:]) + suffix
+            path = os.path.join(folder, *name.split(".")[1:]) + suffix
             if os.path.exists(path):
                 return path
     return None

@@ -117,10 +117,6 @@ def realize(manifest: Manifest, store: Store, *, numba: WithNumba = "forbid") ->
         return _shaped({attribute: _import(manifest, each) for attribute, each in manifest.functions.items()})
     try:
         with _process.lock:
-            if any(manifest.imports.values()):
-                from nbcache.published.named import check_fields
-
-                check_fields(manifest)
             address_of = _process.code(manifest).load(manifest, store.names.files, store)
             return _shaped(
                 {name: _made(manifest, each, numba, address_of) for name, each in manifest.functions.items()}

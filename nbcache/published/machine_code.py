@@ -57,6 +57,10 @@ class MachineCode:
         ``files`` are those of publications, by digest. Without a ``store`` there are no entries, and an image that
         can't be mapped, or isn't there, raises ImageError.
         """
+        if any(manifest.imports.values()):
+            from nbcache.published.named import check_fields
+
+            check_fields(manifest)
         self._runtime.extensions.offer(manifest.extensions, lambda digest: files.read(digest, manifest.name))
         unpickling.locate(manifest.tokens)
         for symbol, array in manifest.arrays.items():

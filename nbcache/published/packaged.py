@@ -57,9 +57,5 @@ def _load(folder: str) -> dict[str, Any]:
     problem = hosts.problem(manifest.host)
     if problem is not None:
         raise PublicationError(manifest.name, f"{problem}: export it from that kind of host")
-    if any(manifest.imports.values()):
-        from nbcache.published.named import check_fields
-
-        check_fields(manifest)
     address_of = MachineCode(manifest.numba).load(manifest, _Files(folder), None)
     return {name: callables.make(each, address_of) for name, each in manifest.functions.items()}
