@@ -106,7 +106,7 @@ def names() -> list[str]:
     from nbcache.client import hook
     from nbcache.published import load as loading
 
-    found: list[str] = loading.opened(hook.settings()).names.known()
+    found: list[str] = loading.known(hook.settings())
     return found
 
 

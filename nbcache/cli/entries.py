@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from nbcache.cli.explain import components_of
-from nbcache.cli.place import open_layers, open_store
+from nbcache.cli.place import open_layers, open_named, open_store
 from nbcache.cli.text import CommandError, UsageError, age, duration, print_json, size, table
 from nbcache.protocol import manifests
 from nbcache.store import files, usage
@@ -71,8 +71,9 @@ def list_entries(args: argparse.Namespace) -> int:
 def show_entry(args: argparse.Namespace) -> int:
     """Print everything known about each variant of one key; the status is 1 when one of them can't be used."""
     store = open_store(args)
-    if args.key in store.names.known():
-        return _show_name(store, args.key, as_json=args.json)
+    named = open_named(args)
+    if args.key in named:
+        return _show_name(named[args.key], args.key, as_json=args.json)
     stores = [store, *open_layers(args)]
     key = find_key(stores, args.key)
     rejected: list[str] = []

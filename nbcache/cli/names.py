@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import nbcache
-from nbcache.cli.place import DEFAULT, open_store, settings_of
+from nbcache.cli.place import DEFAULT, open_named, open_store, settings_of
 from nbcache.cli.text import CommandError, UsageError, age, print_json, size, table
 from nbcache.errors import NbcacheError, PublicationError
 from nbcache.store import Refusal, Store
@@ -134,18 +134,17 @@ def _first_line(error: Exception) -> str:
 
 def list_names(args: argparse.Namespace) -> int:
     """Print a line for each name; the status is 1 when one of them can't be used."""
-    store = open_store(args)
-    names = [name for name in store.names.known() if args.text in name]
+    stores = {name: store for name, store in open_named(args).items() if args.text in name}
     found: dict[str, Publication | str] = {}
-    for name in names:
+    for name, store in stores.items():
         try:
             found[name] = store.names.read(name)
         except PublicationError as error:
             found[name] = error.reason
     if args.json:
-        print_json([_as_json(store, name, one) for name, one in found.items()])
+        print_json([_as_json(stores[name], name, one) for name, one in found.items()])
     else:
-        rows = [_cells(name, one) for name, one in found.items()]
+        rows = [_cells(stores[name], name, one) for name, one in found.items()]
         for line in table(rows, ("NAME", "VERSION", "AGE", "ENTRIES", "FILES", ""), right=" >>>>"):
             print(line)
     return 1 if any(isinstance(one, str) for one in found.values()) else 0
@@ -164,16 +163,17 @@ def fetch(args: argparse.Namespace) -> int:
     """Copy each name."""
     from nbcache.store import fetching
 
-    source = open_store(args)
+    store, named = open_store(args), open_named(args)
     path = os.path.abspath(os.path.expanduser(args.to))
-    if not args.to or os.path.realpath(path) == source.path:
-        raise UsageError(f"--to: not another store than {source.path}: {args.to!r}")
+    sources = {store.path, *(source.path for source in named.values())}
+    if not args.to or os.path.realpath(path) in sources:
+        raise UsageError(f"--to: not another store than {' and '.join(sorted(sources))}: {args.to!r}")
     settings = settings_of(args)
     target = Store.open(settings._replace(dir=path, readonly=False))
     if isinstance(target, Refusal):
         raise CommandError(target.reason)
     for name in args.name:
-        done = fetching.fetch(source, target, name)
+        done = fetching.fetch(named.get(name, store), target, name)
         print(f"{name}, version {done.publication.version}: {size(done.size)} are in {target.path}")
     return 0
 
@@ -187,10 +187,11 @@ def export(args: argparse.Namespace) -> int:
     return 0
 
 
-def _cells(name: str, found: Publication | str) -> tuple[object, ...]:
+def _cells(store: Store, name: str, found: Publication | str) -> tuple[object, ...]:
     if isinstance(found, str):
         return name, "?", "?", "?", "?", found
-    return name, found.version, age(found.created), len(found.entries), len(found.files), ""
+    where = f"in the layer {store.layer}" if store.layer else ""
+    return name, found.version, age(found.created), len(found.entries), len(found.files), where
 
 
 def _as_json(store: Store, name: str, found: Publication | str) -> dict[str, Any]:
@@ -204,4 +205,5 @@ def _as_json(store: Store, name: str, found: Publication | str) -> dict[str, Any
         "entries": found.entries,
         "files": found.files,
         "digest": found.digest,
+        "layer": store.layer,
     }

@@ -66,6 +66,17 @@ def open_layers(args: argparse.Namespace) -> list[Store]:
     return [layer for layer in opened if isinstance(layer, Store)]
 
 
+def open_named(args: argparse.Namespace) -> dict[str, Store]:
+    """Return the published names, sorted, and where each is found first: in the store, or in a layer that settings
+    name.
+    """
+    from nbcache.published import load
+
+    stores = [open_store(args), *load.searched(settings_of(args))[1:]]
+    found = {name: store for store in reversed(stores) for name in store.names.known()}
+    return dict(sorted(found.items()))
+
+
 def open_store(args: argparse.Namespace, *, write: bool = False) -> Store:
     """Open a store that exists, for reading or to change it; raise CommandError with the reason if that can't be.
 

@@ -30,10 +30,10 @@ from nbcache.passing import let_pass
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from nbcache.store.names import Names
-
     Load = Callable[[], tuple[str, Any]]
     """Loads what is published now: its digest, and a function or a namespace of functions."""
+    Stamp = Callable[[], tuple[object, ...] | None]
+    """Returns what is another value when something else is published, in no more than some ``stat``; None for nothing."""
 
 _log = logging.getLogger("nbcache")
 LOOK_SECONDS: Final = 1.0
@@ -62,12 +62,12 @@ class Following(functools.partial):  # type: ignore[type-arg]  # of what is call
 class _Followed:
     """One followed name."""
 
-    def __init__(self, names: Names, name: str, load: Load) -> None:
-        self._names = names
+    def __init__(self, stamp: Stamp, name: str, load: Load) -> None:
+        self.stamp = stamp
         self._name = name
         self._load = load
         # Before it is loaded: what is published meanwhile is then taken at the next look.
-        self._stamp = self._said = names.stamp(name)
+        self._stamp = self._said = stamp()
         self._digest, loaded = load()
         self._past: list[Any] = [loaded]
         """Every version: a call that runs holds no reference to what it calls."""
@@ -76,11 +76,7 @@ class _Followed:
         self.given: Any = self._current[""] if alone else SimpleNamespace(**self._current)
         """What users hold."""
 
-    def stamp(self) -> tuple[int, int, int] | None:
-        """What tells whether there is a new version: as :meth:`nbcache.store.names.Names.stamp`."""
-        return self._names.stamp(self._name)
-
-    def look(self, stamp: tuple[int, int, int] | None) -> None:
+    def look(self, stamp: tuple[object, ...] | None) -> None:
         """Take a new version if the ``stamp`` of now is another one."""
         if stamp == self._stamp:
             return
@@ -123,12 +119,12 @@ class _Watcher:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def follow(self, key: tuple[object, ...], names: Names, name: str, load: Load) -> Any:
+    def follow(self, key: tuple[object, ...], stamp: Stamp, name: str, load: Load) -> Any:
         """Return what is called, the same object for the same key."""
         with self.lock:
             followed = self._followed.get(key)
             if followed is None:
-                followed = self._followed[key] = _Followed(names, name, load)
+                followed = self._followed[key] = _Followed(stamp, name, load)
             self._start()
             return followed.given
 
@@ -184,9 +180,10 @@ atexit.register(_watcher.stop)
 os.register_at_fork(before=_watcher.before_fork, after_in_parent=_watcher.after_fork, after_in_child=_watcher.in_child)
 
 
-def follow(key: tuple[object, ...], names: Names, name: str, load: Load) -> Any:
-    """Return what calls the newest version of a name, and follows it; ``load`` loads one.
+def follow(key: tuple[object, ...], stamp: Stamp, name: str, load: Load) -> Any:
+    """Return what calls the newest version of a name, and follows it.
 
+    ``stamp`` tells whether there is another one, ``load`` loads it.
     Who asks twice under one key has the same object twice. Raises what loading raises.
     """
-    return _watcher.follow(key, names, name, load)
+    return _watcher.follow(key, stamp, name, load)

@@ -1,6 +1,7 @@
 """Loading what is published under a name: the way in, from the name to something that can be called.
 
-1. the publication is read, by the rule of trust (:mod:`nbcache.store.names`), and its manifest decoded;
+1. the publication is read, by the rule of trust (:mod:`nbcache.store.names`), in the store or else in the first layer
+   named by settings that has one of this name, and its manifest decoded;
 2. the host is compared with the one that it was built for (:mod:`~nbcache.published.hosts`);
 3. its machine code is loaded (:mod:`~nbcache.published.machine_code`): its image is mapped
    (:mod:`~nbcache.published.images`), or else each entry that it refers to is taken out of the store, and its object
@@ -20,7 +21,7 @@ from _thread import RLock
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from nbcache.errors import ManifestError, NbcacheError, PublicationError, StoreRefusedError
+from nbcache.errors import ManifestError, NbcacheError, NotPublishedError, PublicationError, StoreRefusedError
 from nbcache.protocol import manifests
 from nbcache.published import callables, hosts
 from nbcache.published.machine_code import MachineCode
@@ -28,10 +29,11 @@ from nbcache.published.runtime import HELPERS
 from nbcache.store.directory import Refusal, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from nbcache.config import Settings
     from nbcache.protocol.manifests import Function, Manifest
+    from nbcache.store.publication import Publication
 
 WithNumba = Literal["forbid", "allow"]
 
@@ -43,6 +45,7 @@ class _Process:
         self.lock = RLock()
         self._code: dict[tuple[str, str], MachineCode] = {}
         self.stores: dict[str, Store] = {}
+        self.layers: dict[tuple[str, tuple[str, ...]], list[Store]] = {}
 
     def code(self, manifest: Manifest) -> MachineCode:
         """What has the code of Numba's version, and build, that a manifest is of: runtimes of two can't be mixed."""
@@ -73,25 +76,77 @@ def load(
     :class:`~nbcache.errors.BadNameError`, and :class:`~nbcache.errors.PublicationError` for everything else that
     stands in the way, :class:`~nbcache.errors.StoreRefusedError` where there is no store.
     """
-    store = opened(settings)
+    stores = searched(settings)
     if not follow:
-        return _load(store, name, version, numba)[1]
+        return _load(stores, name, version, numba)[1]
     if version is not None:
         raise ValueError(f"{name}: version {version} stays what it is: there is nothing to follow")
     from nbcache.published import following
 
-    newest = functools.partial(_load, store, name, None, numba)
-    return following.follow((store.path, name, numba), store.names, name, newest)
+    def stamp() -> tuple[object, ...] | None:
+        stamps = tuple(store.names.stamp(name) for store in stores)
+        return stamps if any(stamps) else None
+
+    newest = functools.partial(_load, stores, name, None, numba)
+    return following.follow((*(store.path for store in stores), name, numba), stamp, name, newest)
 
 
-def _load(store: Store, name: str, version: int | None, numba: WithNumba) -> tuple[str, Any]:
+def known(settings: Settings) -> list[str]:
+    """Return the names under which something is published, sorted. Raises StoreRefusedError."""
+    return sorted({name for store in searched(settings) for name in store.names.known()})
+
+
+def _load(stores: Sequence[Store], name: str, version: int | None, numba: WithNumba) -> tuple[str, Any]:
     """Return the digest of a publication, and what it describes."""
-    publication = store.names.read(name, version)
+    store, publication = _found(stores, name, version)
     try:
         manifest = manifests.decode(publication.manifest)
     except ManifestError as exc:
         raise PublicationError(name, f"its manifest can't be used: {exc}") from exc
     return publication.digest, realize(manifest, store, numba=numba)
+
+
+def _found(stores: Sequence[Store], name: str, version: int | None) -> tuple[Store, Publication]:
+    """Return the publication, and the first store that has one of this name. Raises as :func:`load`."""
+    missing = []
+    for store in stores:
+        try:
+            return store, store.names.read(name, version)
+        except NotPublishedError as error:
+            missing.append(error)
+    if len(missing) == 1:
+        raise missing[0]
+    near = dict.fromkeys(each for error in missing for each in error.near)
+    raise NotPublishedError(name, ", ".join(store.path for store in stores), tuple(near))
+
+
+def searched(settings: Settings) -> list[Store]:
+    """Where names are looked for, in this order: the store, and the layers that settings name, opened once.
+
+    Layers that packages declare aren't among them: finding those reads the metadata of all that is installed, and a
+    package that brings published functions is a wheel of its own (:mod:`nbcache.wheels`). Raises StoreRefusedError.
+    """
+    store = opened(settings)
+    if not settings.layers:
+        return [store]
+    key = (store.path, settings.layers)
+    found = _process.layers.get(key)
+    if found is None:
+        found = _process.layers[key] = list(_layers(store, settings.layers))
+    return [store, *found]
+
+
+def _layers(store: Store, paths: Sequence[str]) -> Iterator[Store]:
+    from nbcache.store.layers import Place, open_layer
+
+    for path in paths:
+        layer = open_layer(Place(path, path), store.trust)
+        if isinstance(layer, Refusal):
+            import logging
+
+            logging.getLogger("nbcache").warning("the layer %s is not used: %s", path, layer.reason)
+        elif layer.path != store.path:
+            yield layer
 
 
 def opened(settings: Settings) -> Store:
