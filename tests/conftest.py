@@ -1,5 +1,6 @@
 """What holds for every test: settings of nbcache and Numba come from the test alone."""
 
+import compileall
 import os
 import shutil
 import tempfile
@@ -7,10 +8,19 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from nbtest import proc
 
 # Compiling and shared machines are slow at random: timeouts are pytest's business.
 hypothesis.settings.register_profile("nbcache", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("nbcache")
+
+
+def pytest_configure(config):
+    """Children import the checkout and write nothing there, so each of them would compile what it imports."""
+    if not hasattr(config, "workerinput"):
+        for each in (proc.ROOT / "nbcache", proc.INJECT):
+            compileall.compile_dir(each, quiet=2)
+        compileall.compile_file(proc.ROOT / "_nbcache.py", quiet=2)
 
 
 @pytest.fixture(autouse=True)

@@ -118,7 +118,7 @@ def process():
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=900,
             check=False,
         )
         return Done(done.returncode, done.stdout, done.stderr)

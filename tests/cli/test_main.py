@@ -83,7 +83,7 @@ def test_a_reader_that_leaves_is_no_error(filled):
     for number in range(300):
         filled.add(f"pkg:{'long' * 50}{number}")
     command = f"{sys.executable} -m nbcache ls --dir {filled.path} | head -1; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=600, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -382,7 +382,7 @@ def test_a_real_browser_finds_nothing_to_complain_about(past, nbcache, tmp_path)
         done = subprocess.run(
             ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0",
              f"--user-data-dir={tmp_path}/profile", "--dump-dom", f"file://{tmp_path}/{number}.html"],
-            capture_output=True, text=True, timeout=100,
+            capture_output=True, text=True, timeout=900,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         # What the browser made of it has as many elements as were written: nothing was repaired, nothing broke out.

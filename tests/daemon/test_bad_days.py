@@ -18,16 +18,11 @@ from contextlib import suppress
 
 import pytest
 from nbtest import daemons, disks, proc, usage
+from nbtest.programs import held_back
 
 YEAR = 365 * 86400
-BOUND = 120  # [s] what a client of `PATIENT` would not end within if it waited
+BOUND = daemons.MUCH  # [s] what a client of `PATIENT` would not end within if it waited
 PATIENT = {**daemons.WAITING, "NBCACHE_WAIT_SECONDS": "3600"}
-HOLD = """
-import os, sys, time
-while not sys.argv[0].endswith("main.py") and not os.path.exists({path!r}):
-    time.sleep(0.02)
-"""
-"""At the top of a module: a worker that imports it waits until a file is there."""
 
 
 class Programs:
@@ -54,14 +49,14 @@ class Programs:
     def served(self, daemon, name):
         """Have something built, by the daemon."""
         outcome = self.ask(daemon.store, name)
-        assert f"built {name}:f" in daemon.log, outcome.stderr + daemon.log
+        daemon.says(f"built {name}:f")
         assert not re.search("can't be asked|not built|not asked|no daemon", outcome.stderr), outcome.stderr
         # A heartbeat may say for a moment longer that it is busy.
         daemons.wait_for(lambda: daemon.heartbeat().get("busy") == 0, lambda: daemon.log)
 
     def start(self, store, name, go):
         """Start a client of a function that no worker can build before the file ``go`` is there."""
-        main, expected = self.write(name, HOLD.format(path=str(go)))
+        main, expected = self.write(name, held_back(go))
         return proc.start([main], store, PATIENT), expected
 
 
@@ -339,8 +334,8 @@ def test_requests_and_failures_with_wrong_dates(place, programs, clock):
                 year = YEAR if "coming" in path.read_text() else -YEAR
                 os.utime(path, (time.time() + year,) * 2)
         daemons.wait_for(lambda: not daemons.spool(store), lambda: daemon.log)
-        assert "built coming:f" in daemon.log
-        assert "older than a day" in daemon.log
+        daemon.says("built coming:f")
+        daemon.says("older than a day")
 
 
 @pytest.mark.parametrize("host", ["here", "elsewhere"])
@@ -392,6 +387,8 @@ def test_two_daemons_of_one_name(place, programs):
         beats(first)
         assert {each: told["alive"] for each, told in status(store)[0].items()} == {"one": True, name: True}
         programs.ask(store, "work")
+        for each in (first, second):
+            each.settle()
         assert list(usage.read(store).builds_in("work").values()) == [1]
         assert second.stop() == 0
         assert list(status(store)[0]) == ["one"]

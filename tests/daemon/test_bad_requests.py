@@ -66,7 +66,7 @@ def outcome_of(store, path, key=KEY):
 def store(tmp_path_factory):
     """One store and one daemon for all of them: it has to survive each."""
     folder = tmp_path_factory.mktemp("bad") / "store"
-    with daemons.daemon(folder, "--job-seconds", "20") as daemon:
+    with daemons.daemon(folder, "--job-seconds", "60") as daemon:
         yield folder
         assert daemon.stop() == 0
         assert "Traceback" not in daemon.log
@@ -236,7 +236,7 @@ def test_a_fault_over_a_request_ends_that_request_alone(tmp_path, caplog, monkey
         assert thread.is_alive()
     finally:
         running.stop()
-        thread.join(60)
+        thread.join()
     (said,) = (each for each in caplog.records if each.levelno >= 30 and "internal error" in each.getMessage())
     assert said.getMessage() == "internal error while handling no_such_module:f: Odd: no\\x1b[31m pool\\n2026 forged"
     assert not os.listdir(store / "v1/failed")
@@ -261,7 +261,7 @@ def test_what_can_not_be_answered_is_answered_later(tmp_path, monkeypatch):
         daemons.wait_for(lambda: not path.exists())
     finally:
         running.stop()
-        thread.join(60)
+        thread.join()
 
 
 def test_a_store_s_directories_that_are_links(tmp_path):
@@ -294,7 +294,7 @@ def test_fuzzed_requests(tmp_path, count):
     (tmp_path / "main.py").write_text("import lib\nprint(lib.f(1))\n")
     store = tmp_path / "store"
     lines = [request().line(), request(value=b"\x80\x04N.", source=None, function="<dynamic>:f").line()]
-    with daemons.daemon(store, "--job-seconds", "12") as daemon:
+    with daemons.daemon(store, "--job-seconds", "60") as daemon:
         before = others(tmp_path)
         for number in range(count):
             put(
@@ -304,7 +304,7 @@ def test_fuzzed_requests(tmp_path, count):
         outcome = proc.run([tmp_path / "main.py"], store, daemons.WAITING)
         assert outcome.stdout == "40\n"
         assert "not built" not in outcome.stderr
-        assert "built lib:f (int64)" in daemon.log
+        daemon.says("built lib:f (int64)")
         assert "Traceback" not in daemon.log
         assert daemon.stop() == 0
     assert others(tmp_path) == before

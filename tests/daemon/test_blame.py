@@ -59,7 +59,7 @@ def test_a_client_s_environment_keeps_no_other_from_asking(place):
         # It isn't tried again for who has the same before them.
         assert "is not requested, because building it failed before: importing lib fails" in ask(broken, store)
         assert "is not requested" not in ask(place / "b/main.py", store)
-        assert "built lib:f" in daemon.log
+        daemon.says("built lib:f")
         (failure,) = daemons.failures(store)
         assert failure["function"] == "lib:f"
         assert daemon.stop() == 0
@@ -72,11 +72,11 @@ def test_a_lack_of_resources_is_no_failure_of_the_function(place, number):
     (place / "scarce").touch()
     with daemons.daemon(store) as daemon:
         ask(main, store)
-        assert "too little" in daemon.log
+        daemon.says("too little")
         assert daemons.failures(store) == []
         (place / "scarce").unlink()
         assert "is not requested" not in ask(main, store)
-        assert "built lib:f" in daemon.log
+        daemon.says("built lib:f")
         assert daemon.stop() == 0
 
 
@@ -93,7 +93,7 @@ def test_an_interpreter_that_does_not_start_is_its_users_business(place):
         (place / "b/main.py").write_text(code + main.read_text())
         ask(place / "b/main.py", store)
         assert "is not requested" not in ask(main, store)
-        assert "built lib:f" in daemon.log
+        daemon.says("built lib:f")
         assert daemon.stop() == 0
 
 
@@ -127,7 +127,7 @@ def test_what_is_left_of_an_error_are_its_last_words(tmp_path, error, monkeypatc
         assert daemons.failures(tmp_path / "store") == []
     finally:
         running.stop()
-        thread.join(60)
+        thread.join()
 
 
 def test_where_temporary_files_go_is_known_before_descriptors_are_scarce(tmp_path, monkeypatch):

@@ -3,6 +3,8 @@
 import os
 import shutil
 import time
+from itertools import count
+from types import SimpleNamespace
 
 import pytest
 from storekit import SECTIONS, header, key, open_store
@@ -13,7 +15,7 @@ from nbcache.daemon.catalogue import Catalogue
 from nbcache.daemon.history import BUILT
 from nbcache.store import layout
 
-SOON = 60.0
+SOON = 600.0
 
 
 def later():
@@ -121,7 +123,7 @@ def test_a_restart_goes_on_as_well(tmp_path, store):
         assert slices < 2000
 
 
-def test_twenty_thousand_entries_in_slices(catalogue, store):
+def test_twenty_thousand_entries_in_slices(catalogue, store, monkeypatch):
     """Names of one small file: what is tested is the walk, and 20,000 files take a minute to delete."""
     names = [key(number) for number in range(20_000)]
     with open(f"{store.path}/one", "wb") as file:
@@ -131,16 +133,14 @@ def test_twenty_thousand_entries_in_slices(catalogue, store):
         if not os.path.isdir(os.path.dirname(path)):
             os.mkdir(os.path.dirname(path))
         os.link(f"{store.path}/one", path)
-    longest = rounds = 0
-    done = False
-    while not done:
-        begin = time.perf_counter()
-        done = catalogue.recount(time.monotonic() + 0.02)
-        longest = max(longest, time.perf_counter() - begin)
-        rounds += 1
-    assert rounds > 5
-    # A hundred times what is asked for, for machines that are busy with other things.
-    assert longest < 2
+    # A clock by which a look at it takes a second: what is bounded is the work between two looks.
+    clock = count()
+    with monkeypatch.context() as patched:
+        patched.setattr(catalogues, "time", SimpleNamespace(monotonic=lambda: next(clock), time=time.time))
+        slices = 1
+        while not catalogue.recount(next(clock) + 100):
+            slices += 1
+    assert slices >= 20_000 / 100
     assert catalogue.totals().entries == 20_000
     assert sorted(name for name, _ in catalogue.entries()) == sorted(names)
     for name in names[:500]:
@@ -214,12 +214,13 @@ def test_uses_are_counted_once(catalogue, store):
     publish(store, 2)
     catalogue.recount(later())
     use(store, {key(1): 3, key("unknown"): 1})
-    use(store, {key(1): 2, key(2): 1}, when=time.time() - 50)
+    now = time.time()
+    use(store, {key(1): 2, key(2): 1}, when=now - 50)
     assert catalogue.fold_usage(later())
     assert catalogue.fold_usage(later())
     assert (entry(catalogue, 1).uses, entry(catalogue, 2).uses) == (5, 1)
-    assert entry(catalogue, 1).last_use == pytest.approx(time.time(), abs=30)
-    assert entry(catalogue, 2).last_use == pytest.approx(time.time() - 50, abs=30)
+    assert now - 30 < entry(catalogue, 1).last_use < time.time() + 30
+    assert entry(catalogue, 2).last_use == pytest.approx(now - 50, abs=1)
     assert entry(catalogue, "unknown") is None
     use(store, {key(2): 1})
     catalogue.fold_usage(later())
@@ -265,7 +266,8 @@ def test_usage_in_slices(catalogue, store):
 def test_old_records_are_summed_up_and_the_sum_is_learnt(catalogue, store, tmp_path):
     publish(store, 1)
     catalogue.recount(later())
-    use(store, {key(1): 3}, when=time.time() - 7200)
+    when = time.time() - 7200
+    use(store, {key(1): 3}, when=when)
     catalogue.fold_usage(later())
     assert os.listdir(f"{store.path}/{layout.USAGE}") == []
     assert entry(catalogue, 1).uses == 3
@@ -273,7 +275,7 @@ def test_old_records_are_summed_up_and_the_sum_is_learnt(catalogue, store, tmp_p
     opened = Catalogue(str(tmp_path / "other"), store)
     opened.recount(later())
     opened.fold_usage(later())
-    assert entry(opened, 1).last_use == pytest.approx(time.time() - 7200, abs=60)
+    assert entry(opened, 1).last_use == pytest.approx(when, abs=60)
     opened.close()
 
 
@@ -372,13 +374,14 @@ def test_evicting_in_the_middle_of_a_round(catalogue, store):
 
 
 def test_jobs(catalogue):
+    began = time.time()
     assert catalogue.recent_jobs() == []
     for number in range(30):
         catalogue.job_done(key(number), f"mod:f{number}", number / 10, BUILT if number % 2 else "refused")
     jobs = catalogue.recent_jobs(3)
     assert [job.what for job in jobs] == ["mod:f29", "mod:f28", "mod:f27"]
     assert (jobs[0].key, jobs[0].seconds, jobs[0].outcome) == (key(29), 2.9, BUILT)
-    assert jobs[0].when == pytest.approx(time.time(), abs=60)
+    assert began - 1 <= jobs[0].when <= time.time() + 1
     assert len(catalogue.recent_jobs()) == 20
     assert len(catalogue.recent_jobs(10**9)) == 30
     assert catalogue.recent_jobs(0) == catalogue.recent_jobs(-5) == []

@@ -41,7 +41,7 @@ def test_damage(place, damage):
             outcome = proc.run([main], store, daemons.WAITING)
             assert outcome.stdout == "42\n", outcome.stderr
         assert not usage.read(store).since(before).misses
-        assert "built lib:f" in daemon.log
+        daemon.says("built lib:f")
         assert daemon.stop() == 0
     assert entry.parse(path.read_bytes()).header.function == "lib:f"
     assert os.listdir(store / "v1/failed") == []

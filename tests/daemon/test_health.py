@@ -12,9 +12,9 @@ from nbtest import disks, proc, usage
 from nbtest.daemons import WAITING, Daemon, daemon, failures, hung, spool, wait_for
 from nbtest.processes import descendants, stopped
 
-LONG = ["--timeout", "120"]
+LONG = ["--timeout", "600"]
 """For what has to succeed, however busy the machine is."""
-MUCH = 40.0
+MUCH = 600.0
 """What a bounded time may be on a busy machine [s]: what is broken would take for ever."""
 HEALTHY = "healthy: built by a daemon"
 
@@ -23,11 +23,11 @@ def health(store, *options, **more):
     return proc.run(["-m", "nbcache", "health", "--dir", store, *options], **{"cwd": "/", **more})
 
 
-def health_asking(store):
-    """The same, given as long as it takes this machine to come as far as asking a daemon."""
+def health_asking(store, *, asked=True, **more):
+    """The same, given as long as it takes this machine to import Numba, and if it does that, to ask a daemon."""
     for seconds in (12, 40, 130):
-        done = health(store, "--timeout", str(seconds))
-        if "this machine is busy" not in done.stdout:
+        done = health(store, "--timeout", str(seconds), **more)
+        if "isn't imported" not in done.stdout and (not asked or "nothing was asked for" not in done.stdout):
             assert done.seconds < seconds + MUCH
             return replace(done, seconds=0)
     raise AssertionError(done.stdout)
@@ -37,6 +37,13 @@ def entries(store):
     """What is in the store, by function."""
     done = proc.run(["-m", "nbcache", "ls", "--dir", store, "--json"])
     return [entry["function"] for entry in json.loads(done.stdout)]
+
+
+def is_kept(store):
+    """Whether an entry of a test lies there: told at once, since a daemon removes them soon."""
+    with contextlib.suppress(FileNotFoundError):
+        return any(b"selftest" in path.read_bytes() for path in store.glob("v1/objects/*/*.nbo"))
+    return is_kept(store)
 
 
 def unhealthy(done, *parts):
@@ -70,7 +77,7 @@ def test_all_is_well_and_nothing_stays(place):
         done = health(store, *LONG, "--json")
         said = json.loads(done.stdout)
         assert (said["healthy"], said["problem"], said["dir"]) == (True, "", str(store))
-        assert 0 < said["seconds"] < 120
+        assert 0 < said["seconds"] < 600
         assert running.stop() == 0
     assert entries(store) == first
 
@@ -84,13 +91,13 @@ def test_the_daemon_removes_what_others_may_not(place):
     with daemon(store, extra={**proc.packages(), "NBCACHE_TRUSTED_UIDS": "54321"}, python=python) as running:
         done = health(store, *LONG, user=54321, python=python, extra=proc.packages())
         assert done.stdout.startswith(HEALTHY), done.stdout + running.log
-        assert any("selftest" in name for name in entries(store))
-        wait_for(lambda: not any("selftest" in name for name in entries(store)))
+        assert is_kept(store)
+        wait_for(lambda: not is_kept(store))
         done = health(store, *LONG, user=54321, python=python, extra=proc.packages())
         assert done.status == 0, done.stdout
-        assert any("selftest" in name for name in entries(store))
+        assert is_kept(store)
         running.stop()
-    assert not any("selftest" in name for name in entries(store))
+    assert not is_kept(store)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes somebody else")
@@ -189,7 +196,12 @@ def test_a_numba_that_is_broken(place, module, code, said):
     with daemon(store):
         (place / f"{module}.py").write_text(code)
         path = {"PYTHONPATH": f"{place}{os.pathsep}{proc.search_path(proc.ROOT)}"}
-        done = health(store, "--timeout", "20", extra=path)
+        if "within" not in said:
+            done = health(store, *LONG, extra=path)
+        elif module == "numba":
+            done = health(store, "--timeout", "5", extra=path)
+        else:
+            done = health_asking(store, asked=False, extra=path)
     unhealthy(done, said)
 
 

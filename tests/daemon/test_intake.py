@@ -174,6 +174,6 @@ def test_who_asks_now_is_served_before_a_backlog(place):
     with daemons.daemon(store, "--workers", "1") as daemon:
         outcome = proc.run([place / "main.py"], store, daemons.WAITING)
         assert outcome.stdout == "2\n", outcome.stderr
-        assert "built lib:f" in daemon.log
+        daemon.says("built lib:f")
         assert len(os.listdir(drop)) > turns.QUOTA
         assert daemon.stop() == 0

@@ -12,7 +12,7 @@ import urllib.parse
 import urllib.request
 
 import pytest
-from nbtest import proc
+from nbtest import ports, proc
 from nbtest.daemons import WAITING, daemon, wait_for
 from prometheus_client.parser import text_string_to_metric_families as parse
 
@@ -28,15 +28,9 @@ print(f(1), [name for name in sys.modules if name.startswith(("prometheus_client
 """
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def get(port, path="/metrics"):
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
             return answer.read().decode()
     except (OSError, urllib.error.URLError):
         return ""
@@ -60,7 +54,7 @@ def program(tmp_path, store, **extra):
 
 
 def test_a_daemon_tells_what_it_does(place, monkeypatch):
-    store, port = place / "store", free_port()
+    store, port = place / "store", ports.free()
     with daemon(store, "--workers", "1", "--metrics", str(port)) as running:
         wait_for(lambda: scrape(port).get(("nbcache_store_up",)) == 1)
         program(place, store)
@@ -100,7 +94,7 @@ def test_a_daemon_writes_the_file_for_node_exporter(place):
 
 
 def test_a_store_that_goes_away_is_told(place, monkeypatch):
-    store, port = place / "store", free_port()
+    store, port = place / "store", ports.free()
     with daemon(store, "--metrics", str(port)) as running:
         wait_for(lambda: scrape(port).get(("nbcache_store_up",)) == 1)
         store.chmod(0o777)
@@ -135,7 +129,7 @@ def test_without_the_package_it_says_what_to_install(place, command):
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="needs prometheus")
 def test_a_real_prometheus_scrapes_it_and_evaluates_the_rules(place):
-    store, port, own = place / "store", free_port(), free_port()
+    store, port, own = place / "store", ports.free(), ports.free()
     config = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(proc.ROOT / "deploy/prometheus/nbcache.rules.yml")],
@@ -181,7 +175,7 @@ def test_a_real_prometheus_scrapes_it_and_evaluates_the_rules(place):
             assert len(meta) > 25
         finally:
             prometheus.terminate()
-            prometheus.wait(30)
+            prometheus.wait()
 
 
 def test_metrics_of_a_store_without_a_daemon(place):

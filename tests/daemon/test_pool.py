@@ -45,17 +45,20 @@ def pool(place):
 
 
 def test_what_becomes_of_calls(pool):
-    used = pool(seconds=5)
+    used = pool()
     assert used.submit(math.sqrt, 4.0).result() == 2.0
     with pytest.raises(JobError, match="ValueError: "):
         used.submit(math.sqrt, -4.0).result()
     with pytest.raises(CrashError, match="it ended with status 3 and said nothing"):
         used.submit(os._exit, 3).result()
-    with pytest.raises(CrashError, match="it took longer than 5 s"):
-        used.submit(time.sleep, 60).result()
     assert used.submit(math.sqrt, 9.0).result() == 3.0
     (given,) = pool.told
     assert given.summary.endswith(("in namespaces", "without namespaces"))
+
+
+def test_a_job_that_takes_longer_than_it_may(pool):
+    with pytest.raises(CrashError, match="it took longer than 4 s"):
+        pool(seconds=4).submit(time.sleep, 3600).result()
 
 
 def test_jobs_that_are_gone_before_anybody_looks(pool):
@@ -73,17 +76,15 @@ def test_what_is_no_interpreter(pool, interpreter):
     futures = [used.submit(math.sqrt, 4.0) for _ in range(3)]
     for future in futures:
         with pytest.raises(CrashError, match=r"can't be started|ended"):
-            future.result(60)
+            future.result()
 
 
 def test_a_pool_that_is_ended(pool):
     used = pool(workers=1)
-    running, waiting = used.submit(time.sleep, 600), used.submit(time.sleep, 600)
+    running, waiting = used.submit(time.sleep, 3600), used.submit(time.sleep, 3600)
     while not used.worked(running):
         time.sleep(0.01)
-    started = time.monotonic()
     used.shutdown(wait=False)
-    assert time.monotonic() - started < 60
     with pytest.raises(CrashError):
         running.result(0)
     with pytest.raises(CancelledError):

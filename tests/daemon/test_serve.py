@@ -35,6 +35,7 @@ def test_the_first_client_builds_nothing_and_the_second_hits(place):
             outcome = client(main, store)
             assert outcome.said == expected.said, outcome.stderr
             assert not re.search("can't be asked|not built|no answer", outcome.stderr), outcome.stderr
+            daemon.settle()
             seen = usage.read(store)
             if before is not None:
                 assert not seen.since(before).builds
@@ -91,13 +92,13 @@ def test_a_hung_daemon_costs_no_more_than_the_bound(place):
 
 POISON = {
     "segfaults": "import ctypes\nctypes.string_at(1)\n",
-    "never_ends": "while True:\n    pass\n",
+    "never_ends": "import time\nwhile True:\n    time.sleep(1)\n",
     "eats_memory": "x = []\nwhile True:\n    x.append(bytearray(1 << 26))\n",
 }
 """What a module does when a worker imports it; the client's own import does not."""
 
 
-REASONS = {"segfaults": "killed by sigsegv", "never_ends": "longer than 8 s", "eats_memory": "memory"}
+REASONS = {"segfaults": "killed by sigsegv", "never_ends": "longer than 20 s", "eats_memory": "memory"}
 
 
 def poisoned(place, name):
@@ -118,12 +119,12 @@ def poisoned(place, name):
     ],
 )
 def test_poison_is_told_and_does_not_spread(place, names):
-    good = 50
+    good = 20
     (place / "good.py").write_text(programs.functions(good))
     main, store = write(place, main=programs.caller("good")), place / "store"
     expected = proc.run([main])
     poison = {name: poisoned(place, name) for name in names}
-    with daemons.daemon(store, "--workers", "2", "--job-seconds", "8", "--job-memory", "500MiB") as daemon:
+    with daemons.daemon(store, "--workers", "2", "--job-seconds", "20", "--job-memory", "500MiB") as daemon:
         tasters = [proc.start([program], store, daemons.WAITING) for program, _ in poison.values()]
         daemons.wait_for(lambda: daemon.heartbeat().get("busy"), lambda: daemon.log)
         others = [proc.start([main], store, daemons.WAITING) for _ in range(2)]
@@ -147,18 +148,10 @@ def test_poison_is_told_and_does_not_spread(place, names):
     assert (len(built), set(built.values())) == (good, {1})
 
 
-def held_back(gate):
-    """The source of a module whose import ends, in a worker, once there is a file at *gate*."""
-    return (
-        "import os, sys, time\n"
-        f"while not (sys.argv[0].endswith('main.py') or os.path.exists({str(gate)!r})):\n    time.sleep(0.05)\n" + LIB
-    )
-
-
 def test_killed_in_mid_job_and_started_again_it_answers(place):
     """Whether whoever asked sees that nobody is there for a while, and goes on, is up to the machine: it stores nothing."""
     gate, store = place / "gate", place / "store"
-    main = write(place, lib=held_back(gate), main="import lib\nprint(lib.f(1))\n")
+    main = write(place, lib=programs.held_back(gate) + LIB, main="import lib\nprint(lib.f(1))\n")
     daemon = daemons.Daemon(store)
     waiting = proc.start([main], store, daemons.WAITING)
     daemons.wait_for(lambda: daemon.heartbeat().get("busy"), lambda: daemon.log)
@@ -169,7 +162,7 @@ def test_killed_in_mid_job_and_started_again_it_answers(place):
     with daemons.daemon(store) as again:
         outcome = proc.finish(waiting)
         assert outcome.stdout == "40\n", outcome.stderr
-        daemons.wait_for(lambda: not daemons.spool(store), lambda: again.log)
+        again.settle()
         assert not daemons.failures(store)
         before = usage.read(store)
         assert client(main, store).stdout == "40\n"
@@ -182,7 +175,7 @@ def test_killed_in_mid_job_and_started_again_it_answers(place):
 
 def test_stopping_leaves_requests_and_does_not_wait_for_jobs(place):
     store = place / "store"
-    main = write(place, lib=held_back(place / "never"), main="import lib\nprint(lib.f(1))\n")
+    main = write(place, lib=programs.held_back(place / "never") + LIB, main="import lib\nprint(lib.f(1))\n")
     with daemons.daemon(store) as daemon:
         waiting = proc.start([main], store, daemons.WAITING)
         daemons.wait_for(lambda: daemon.heartbeat().get("busy"), lambda: daemon.log)

@@ -279,18 +279,19 @@ import os, sys
 from nbcache.daemon.state import State
 state = State(sys.argv[1], 3)
 number = 0
-print("ready", flush=True)
 while True:
     number += 1
     state.put({"left": number, "right": number, "fill": "x" * 20000})
+    print(number, flush=True)
 """
 
 
 def test_sigkill_at_any_time_leaves_one_whole_state(path, tmp_path):
     last = 0
-    for pause in (0.0, 0.01, 0.02, 0.05):
+    for puts, pause in enumerate((0.0, 0.01, 0.02, 0.05), 1):
         with subprocess.Popen([sys.executable, "-c", CRASH, path], stdout=subprocess.PIPE, text=True) as process:
-            process.stdout.readline()
+            for _ in range(puts):
+                process.stdout.readline()
             threading.Event().wait(pause)
             process.kill()
         state = State(path, VERSION)

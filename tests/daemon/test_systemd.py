@@ -110,7 +110,7 @@ def test_the_directories_are_those_of_a_store(tmp_path):
 def run(destdir, *arguments, **environ):
     clean = {"PATH": os.environ["PATH"], "DESTDIR": str(destdir), **environ}
     command = [FOLDER / "install", *arguments]
-    return subprocess.run(command, env=clean, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+    return subprocess.run(command, env=clean, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600)
 
 
 def contents(folder):
@@ -268,7 +268,7 @@ def test_help():
 
 def analyze(*arguments, **environ):
     command = ["systemd-analyze", *map(str, arguments)]
-    return subprocess.run(command, env={**os.environ, **environ}, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env={**os.environ, **environ}, capture_output=True, text=True, timeout=600)
 
 
 @needs_analyze

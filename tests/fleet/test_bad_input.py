@@ -74,7 +74,7 @@ def check(
     ``says``: what must stand in the first of them; without it, silence is accepted too. ``how``: as for ``proc.run``.
     """
     plain = without_nbcache(Path(main).read_text())
-    outcome = proc.run([main], store, **{"timeout": 120, **how})
+    outcome = proc.run([main], store, **how)
     assert outcome.said == plain.said, outcome.stderr
     more = [line for line in outcome.stderr.splitlines() if line not in plain.stderr.splitlines()]
     assert "Traceback" not in outcome.stderr
@@ -281,11 +281,11 @@ class TestEntries:
         damaged = entries(store)
         for path in damaged:
             DAMAGE[name](path)
-        check(main, store, lines=len(damaged), timeout=60)
-        check(main, store, lines=len(damaged), timeout=60)
+        check(main, store, lines=len(damaged))
+        check(main, store, lines=len(damaged))
         if name not in {"a folder", "symlink", "fifo"}:
             before = usage.read(store)
-            check(main, store, lines=len(damaged), timeout=60)
+            check(main, store, lines=len(damaged))
             assert not usage.read(store).since(before).builds, "the store did not heal"
 
     def test_unreadable(self, place, filled, nobody):

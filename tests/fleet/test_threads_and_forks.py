@@ -40,7 +40,7 @@ for number in range(6):
     ALL[60 + number](2.5)
     pid = os.fork()
     if pid == 0:
-        signal.alarm(60)
+        signal.alarm(600)
         right = all(abs(function(3) - function.py_func(3)) < 1e-9 for function in ALL[number:70])
         os._exit(0 if right else 3)
     children.append(pid)
@@ -63,7 +63,7 @@ def compare(main: Path, store: Path, rounds: int = 2) -> None:
     plain = proc.run([main])
     assert plain.status == 0, plain.stderr
     for _ in range(rounds):
-        outcome = proc.run([main], store, timeout=200)
+        outcome = proc.run([main], store)
         assert outcome.said == plain.said, outcome.stderr
         assert outcome.stderr == plain.stderr
 
@@ -88,7 +88,7 @@ def test_forks_while_a_thread_loads(place: Path) -> None:
     filler.write_text("from work import ALL\n[function(3) for function in ALL]\n[function(2.5) for function in ALL]\n")
     assert proc.run([filler], store).status == 0
     for _ in range(5):
-        outcome = proc.run([main], store, timeout=200)
+        outcome = proc.run([main], store)
         assert outcome.status == 0, outcome.stderr
         assert outcome.stdout.startswith("[0, 0, 0, 0, 0, 0]\n"), outcome.stdout + outcome.stderr
     before = usage.read(store)
@@ -133,7 +133,7 @@ def slow(x): ...
 @overload(slow)
 def choose(x):
     threading.opened.set()
-    threading.done.wait(60)
+    threading.done.wait(600)
     {inside}
     return lambda x: x + 1
 
@@ -155,7 +155,7 @@ MEANWHILE = """
 # A hit opens nothing.
 thread = threading.Thread(target=lambda: (f(1), threading.opened.set()))
 thread.start()
-threading.opened.wait(60)
+threading.opened.wait(600)
 {outside}
 threading.done.set()
 thread.join()
@@ -219,7 +219,7 @@ print(len(set(names)), any("v1" in name for name in names))
 
 
 FORK_BESIDE = """
-import os, signal, threading, time
+import os, signal, threading
 from numba import njit
 from numba.extending import overload
 
@@ -228,7 +228,8 @@ def slow(x): ...
 @overload(slow)
 def choose(x):
     threading.opened.set()
-    threading.done.wait(60)
+    threading.done.wait(600)
+    threading.chosen.set()
     return lambda x: x + 1
 
 @njit
@@ -244,15 +245,14 @@ def h(x):
     return g(x) + 1.5
 
 def child():
-    signal.alarm(60)
+    signal.alarm(600)
     threading.done.set()
     assert (g(3), h(3), f(3)) == (6, 7.5, 4)
 
-threading.opened, threading.done = threading.Event(), threading.Event()
+threading.opened, threading.done, threading.chosen = threading.Event(), threading.Event(), threading.Event()
 thread = threading.Thread(target=lambda: (f(1), threading.opened.set()))
 thread.start()
-threading.opened.wait(60)
-begin = time.monotonic()
+threading.opened.wait(600)
 pid = os.fork()
 if pid == 0:
     status = 3
@@ -261,11 +261,12 @@ if pid == 0:
         status = 0
     finally:
         os._exit(status)
-waited = time.monotonic() - begin
+# A fork that waits for the compilation goes on when that is over.
+waited = threading.chosen.is_set()
 status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 threading.done.set()
 thread.join()
-print(waited < 2, status, f(3), g(3), h(3))
+print(waited, status, f(3), g(3), h(3))
 """
 
 
@@ -273,7 +274,7 @@ def test_a_fork_beside_a_thread_that_compiles_does_not_wait_and_its_child_compil
     main, store = prepare(place, FORK_BESIDE), place / "store"
     for _ in range(2):
         outcome = proc.run([main], store)
-        assert outcome.stdout == "True 0 4 6 7.5\n", outcome.stdout + outcome.stderr
+        assert outcome.stdout == "False 0 4 6 7.5\n", outcome.stdout + outcome.stderr
 
 
 def test_two_threads_fork_at_once_beside_one_that_compiles(place: Path) -> None:

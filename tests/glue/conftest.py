@@ -78,7 +78,7 @@ def run(tmp_path):
             check=False,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=900,
             env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
         )
         assert result.returncode == 0, result.stderr

@@ -10,18 +10,13 @@ import threading
 import time
 
 import pytest
+from nbtest import ports
 from nbtest.daemons import wait_for
 
 from nbcache.metrics import exposing
 from nbcache.metrics.exposing import Address, BadAddressError, Exposer, read_address
 
 TEXT = b"answer 42\n"
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Running:
@@ -41,7 +36,7 @@ class Running:
 def get(address, path="/metrics", method="GET", **headers):
     """Ask as Prometheus does; (status, content type, body)."""
     local = "/" in str(address)
-    connection = http.client.HTTPConnection("127.0.0.1", 0 if local else int(address), timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", 0 if local else int(address), timeout=600)
     try:
         if local:
             connection.sock = socket.socket(socket.AF_UNIX)
@@ -62,7 +57,7 @@ def answers(address):
 
 @pytest.fixture(params=["port", "socket"])
 def address(request, tmp_path):
-    return free_port() if request.param == "port" else tmp_path / "metrics.sock"
+    return ports.free() if request.param == "port" else tmp_path / "metrics.sock"
 
 
 @pytest.mark.parametrize(
@@ -104,18 +99,18 @@ def test_metrics_are_to_be_had(address):
 
 
 def test_only_loopback_listens_by_default():
-    port = free_port()
+    port = ports.free()
     with Running(port):
         wait_for(lambda: answers(port))
         with socket.socket() as other:
-            other.settimeout(5)
+            other.settimeout(600)
             other.bind(("127.0.0.1", 0))
             # Every address of 127/8 is this machine's; the socket is bound to one.
             assert other.connect_ex(("127.0.0.2", port)) != 0
 
 
 def test_an_open_address_is_said_to_be_open(caplog):
-    port = free_port()
+    port = ports.free()
     with Running(f"0.0.0.0:{port}"):
         wait_for(lambda: answers(port))
     assert "reachable from other machines" in caplog.text
@@ -215,7 +210,7 @@ def test_whatever_is_said_is_survived(address, said):
             (socket.AF_UNIX, str(address)) if "/" in str(address) else (socket.AF_INET, ("127.0.0.1", address))
         )
         with socket.socket(family) as each:
-            each.settimeout(20)
+            each.settimeout(600)
             each.connect(where)
             try:
                 each.sendall(said)

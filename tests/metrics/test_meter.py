@@ -3,7 +3,6 @@
 import logging
 import os
 import threading
-import time
 
 import pytest
 from nbtest.daemons import wait_for
@@ -110,14 +109,13 @@ def names(metrics):
 
 def test_a_filesystem_that_hangs_hangs_nothing_else(metrics, monkeypatch):
     hangs = threading.Event()
-    monkeypatch.setattr(Looker, "look", lambda self: hangs.wait(300))
+    monkeypatch.setattr(Looker, "look", lambda self: hangs.wait())
     metrics.start()
     try:
         assert names(metrics) >= {"nbcache_daemon_jobs"}
         assert "nbcache_hits" not in names(metrics)
-        started = time.monotonic()
         metrics.close()
-        assert time.monotonic() - started < 60
+        assert not hangs.is_set()
     finally:
         hangs.set()
 

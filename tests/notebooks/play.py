@@ -25,5 +25,5 @@ def shown(output):
 
 
 notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells(sys.argv[1])])
-NotebookClient(notebook, timeout=240, kernel_name="python3").execute()
+NotebookClient(notebook, timeout=900, kernel_name="python3").execute()
 print(json.dumps([[shown(output) for output in cell.outputs] for cell in notebook.cells], indent=1))

@@ -43,6 +43,6 @@ class Environment:
             cwd=self.site,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=900,
             check=False,
         )

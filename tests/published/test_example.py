@@ -118,5 +118,5 @@ def test_a_worker_ends_with_who_started_it(tmp_path, table):
     )
     assert int(process.stdout.readline()) > 0
     process.stdin.close()
-    assert process.wait(60) == 0
+    assert process.wait(600) == 0
     process.stdout.close()

@@ -75,7 +75,7 @@ def test_what_a_slow_tier_has_is_copied_to_the_fast_ones(fleet, tmp_path, progra
         remotes.settle(builder, command)
         reader = fleet.host("reader", f"{fast} {slow}?read-only", signs=False)
         assert program(reader)[0]["builds_count"] == 0
-        status = remotes.settle(reader, command)
+        status = remotes.settle(reader, command, 1)
         assert status["tiers"][0]["counts"]["stored"] > 1
         assert "stored" not in status["tiers"][1]["counts"]
         alone = fleet.host("alone", fast, signs=False)

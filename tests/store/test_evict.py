@@ -142,13 +142,13 @@ def test_tidy_is_rare_and_evicts(tmp_path):
     os.utime(stamp, (1, 1))
     assert store.tidy() is True
     assert names(store) == []
-    assert time.time() - stamp.stat().st_mtime < 60
+    assert time.time() - stamp.stat().st_mtime < 600
     assert store.tidy() is False
     # Left by a clock that was wrong: nobody would tidy up for a year.
     ahead = time.time() + 365 * 86400
     os.utime(stamp, (ahead, ahead))
     assert store.tidy() is True
-    assert time.time() - stamp.stat().st_mtime < 60
+    assert time.time() - stamp.stat().st_mtime < 600
 
 
 def test_tidy_without_time_takes_a_share(tmp_path):

@@ -50,7 +50,7 @@ def evict_by_tidying(store):
 
 def evict_by_daemon(store):
     catalogue = Catalogue(f"{store.path}/../daemon", store)
-    assert catalogue.recount(time.monotonic() + 60)
+    assert catalogue.recount(time.monotonic() + 600)
     assert catalogue.evict(1, 60.0).removed == COUNT - len(PINNED)
     catalogue.close()
 
@@ -99,11 +99,11 @@ def held_elsewhere(store):
     def hold():
         with open_store(store.path).lease(pins.ALONE):
             begun.set()
-            over.wait(60)
+            over.wait(600)
 
     other = FORK.Process(target=hold)
     other.start()
-    assert begun.wait(60)
+    assert begun.wait(600)
     yield
     over.set()
     other.join()
@@ -125,7 +125,7 @@ def test_nobody_evicts_while_somebody_publishes(store, monkeypatch):
         store.tidy(30.0)
         assert store.clear() == (0, 0)
         catalogue = Catalogue(f"{store.path}/../daemon", store)
-        catalogue.recount(time.monotonic() + 60)
+        catalogue.recount(time.monotonic() + 600)
         assert catalogue.evict(1, 60.0).removed == 0
         catalogue.close()
         assert left(store) == list(range(COUNT))
@@ -144,7 +144,7 @@ def test_who_was_killed_while_publishing_keeps_nobody(store):
 
     other = FORK.Process(target=hold)
     other.start()
-    assert begun.wait(60)
+    assert begun.wait(600)
     other.kill()
     other.join()
     assert store.names.write("new", MANIFEST).version == 1

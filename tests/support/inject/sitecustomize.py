@@ -5,6 +5,7 @@ Arms nbcache as the wheel's .pth does (twice is harmless), and adds the instrume
 NBTEST_FAKE_NUMBA=V   Numba claims to be version V, to its importers and to importlib.metadata.
 NBTEST_EVENTS=FILE    one JSON line at exit: the functions whose Dispatcher started a compilation.
 NBTEST_STATS=FILE     one JSON line at exit: nbcache.stats().
+NBTEST_PATIENT=1      clients and helpers of remote caches wait for as long as a busy machine may take.
 """
 
 import os
@@ -56,6 +57,21 @@ def _dump_stats(path):
     atexit.register(lambda: _append(path, nbcache.stats()))
 
 
+def _be_patient():
+    import sys
+
+    from nbcache.client import remote
+
+    remote.LOOKUP_SECONDS = remote.PROCESS_SECONDS = remote.NESTED_SECONDS = 300.0
+    # Only who speaks to servers itself loads what does.
+    if {"push", "pull"} & set(sys.orig_argv) or any("nbcache.remote.helper" in each for each in sys.orig_argv):
+        from nbcache.remote import helper, reading, storage, tiers
+
+        helper.QUESTION_SECONDS = storage.GET_SECONDS = storage.PUT_SECONDS = tiers.CONNECT_SECONDS = 200.0
+        tiers.ANSWER_SECONDS = tiers.UPLOAD_SECONDS = 250.0
+        reading.Reading.fetch.__defaults__ = (280.0,)
+
+
 if os.environ.get("NBTEST_FAKE_NUMBA"):
     _fake_numba_version(os.environ["NBTEST_FAKE_NUMBA"])
 if os.environ.get("NBCACHE_DIR") or os.environ.get("NBCACHE_COUNT"):
@@ -64,5 +80,7 @@ if os.environ.get("NBCACHE_DIR") or os.environ.get("NBCACHE_COUNT"):
     hook.arm()
     if os.environ.get("NBTEST_STATS"):
         _dump_stats(os.environ["NBTEST_STATS"])
+if os.environ.get("NBTEST_PATIENT"):
+    _be_patient()
 if os.environ.get("NBTEST_EVENTS"):
     _watch_compilations(os.environ["NBTEST_EVENTS"])

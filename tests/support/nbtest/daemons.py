@@ -79,6 +79,14 @@ class Daemon:
         assert self.process.poll() is None, self.log
         return self.heartbeat().get("pid") == self.process.pid
 
+    def says(self, text: str) -> None:
+        """Wait until *text* is in its log: a client that finds the entry may have ended before."""
+        wait_for(lambda: text in self.log, lambda: f"it doesn't say {text!r}:\n{self.log}")
+
+    def settle(self) -> None:
+        """Wait until every request is answered and no job runs, so that all that was used is written down."""
+        wait_for(lambda: not spool(self.store) and self.heartbeat().get("busy") == 0, lambda: self.log)
+
     def kill(self) -> None:
         """End it without a word."""
         self.process.kill()

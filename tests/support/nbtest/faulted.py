@@ -37,9 +37,9 @@ RARE = (1, 1, 1, 2, 2, 2, 3, 5, 10, 30)
 TURNS = ("cold", "warm", "second", "third", "fourth", "last")
 LOOKED_AFTER = ("cold", "last")
 """The turns after which nothing fails any more: a process with that store is right then, and leaves nothing to be built."""
-HANGS_AFTER = 300.0
+HANGS_AFTER = 900.0
 """How long a program may take that plain Numba is done with in seconds, on a busy machine [s]."""
-SETTLED_AFTER = 300.0
+SETTLED_AFTER = 900.0
 """How long a daemon may take to be as it was once nothing fails any more [s]."""
 BURST = 2500
 """So many calls of a daemon fail, then it is looked at,"""
@@ -375,8 +375,9 @@ class Faulted:
                 path.unlink()
         deadline = time.monotonic() + SETTLED_AFTER
         while not self.gone:
-            there = {entry[0] for entry in entries(self.store)}
+            # In this order: an entry is there before its request is answered.
             waiting = len(daemons.spool(self.store))
+            there = {entry[0] for entry in entries(self.store)}
             if not waiting and keys <= there and self._heartbeat().get("pid") == self._injector.pid:
                 break
             if not waiting and keys - there:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,27 @@ def descendants(pid: int) -> list[int]:
             parents[int(entry)] = int(file.read().rpartition(")")[2].split()[1])
     found = [child for child, parent in parents.items() if parent == pid]
     return found + [each for child in found for each in descendants(child)]
+
+
+class Lost:
+    """How long a thread that only sleeps was kept from going on, in all [s]: what a busy machine adds to any waiting."""
+
+    seconds = 0.0
+
+
+@contextmanager
+def lost() -> Iterator[Lost]:
+    """Measure that meanwhile; what is less than a thirtieth of a second at a time is left out."""
+    found, last = Lost(), [time.monotonic()]
+
+    def look() -> None:
+        now = time.monotonic()
+        over = now - last[0] - 0.01
+        found.seconds += over if over > 1 / 30 else 0.0
+        last[0] = now
+
+    with meanwhile(look, 0.01):
+        yield found
 
 
 @contextmanager

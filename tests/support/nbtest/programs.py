@@ -37,3 +37,11 @@ def caller(module: str, argument: str = "3", *, gate: bool = False) -> str:
         f"import os, sys, time\nfrom {module} import ALL\n{wait}"
         f"for function in ALL:\n    print(function.__name__, repr(function({argument})), flush=True)\n"
     )
+
+
+def held_back(gate: object) -> str:
+    """Return the beginning of a module whose import in a worker ends once there is a file at *gate*, and not before."""
+    return (
+        "import os, sys, time\n"
+        f"while not (sys.argv[0].endswith('main.py') or os.path.exists({str(gate)!r})):\n    time.sleep(0.02)\n"
+    )

@@ -73,7 +73,7 @@ def begun(store: Path, program: str, folder: Path, **extra: str) -> subprocess.P
 
 def ended(process: subprocess.Popen[str]) -> proc.Outcome:
     """Wait for a process; it must end well."""
-    return _well(proc.finish(process, timeout=300))
+    return _well(proc.finish(process, timeout=900))
 
 
 def _run(store: Path, program: str, folder: Path, extra: Mapping[str, str]) -> proc.Outcome:

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from nbcache.remote import signing
+from nbtest import daemons, ports, proc
 
 PYTHON_BIN = Path(sys.executable).parent
 # Shorter ones are no keys to rclone.
@@ -36,12 +37,6 @@ http {{
     }}
 }}
 """
-
-
-def free_port():
-    with closing(socket.socket()) as line:
-        line.bind(("127.0.0.1", 0))
-        return line.getsockname()[1]
 
 
 def tool(name):
@@ -62,17 +57,14 @@ def running(argv, port, **options):
     """A server that listens, as a process."""
     process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
     try:
-        deadline = time.monotonic() + 30
-        while not listens(port):
-            assert process.poll() is None, argv
-            assert time.monotonic() < deadline, argv
-            time.sleep(0.02)
+        daemons.wait_for(lambda: process.poll() is not None or listens(port), lambda: str(argv))
+        assert process.poll() is None, argv
         yield process
     finally:
         process.send_signal(signal.SIGCONT)
         process.terminate()
         try:
-            process.wait(10)
+            process.wait(daemons.MUCH)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -80,7 +72,7 @@ def running(argv, port, **options):
 
 @contextmanager
 def redis(folder, *options):
-    port = free_port()
+    port = ports.free()
     argv = [tool("redis-server"), "--port", str(port), "--save", "", "--dir", str(folder), *options]
     with running(argv, port) as process:
         yield f"redis://127.0.0.1:{port}", process
@@ -88,7 +80,7 @@ def redis(folder, *options):
 
 @contextmanager
 def nginx(folder):
-    port = free_port()
+    port = ports.free()
     for name in ("www", "body"):
         (folder / name).mkdir(exist_ok=True)
     user = "user root;" if os.geteuid() == 0 else ""
@@ -100,7 +92,7 @@ def nginx(folder):
 
 @contextmanager
 def s3(folder):
-    port = free_port()
+    port = ports.free()
     (folder / "s3" / "bucket").mkdir(parents=True, exist_ok=True)
     argv = [
         tool("rclone"),
@@ -138,18 +130,25 @@ class Fleet:
     def public(self, path=None):
         return str(signing.read(str(path or self.key)).public)
 
-    def host(self, name, remote, *, trusts=None, signs=True, **settings):
-        """The environment of a host with a local store of its own."""
+    def host(self, name, remote, *, trusts=None, signs=True, patient=True, **settings):
+        """The environment of a host with a local store of its own; a *patient* one waits as long as it takes."""
         run = self.runs / name
         run.mkdir(mode=0o700, exist_ok=True)
         env = {
             "XDG_RUNTIME_DIR": str(run),
+            **({"NBTEST_PATIENT": "1"} if patient else {}),
             "NBCACHE_DIR": str(self.folder / f"store-{name}"),
             "NBCACHE_REMOTE": remote,
             "NBCACHE_TRUSTED_KEYS": self.public() if trusts is None else trusts,
             **{f"NBCACHE_{key.upper()}": value for key, value in settings.items()},
         }
         return {**env, "NBCACHE_SIGNING_KEY": str(self.key)} if signs else env
+
+    def start_helper(self, env, run):
+        """Have a host's helper there before anybody asks it; *run* runs a command of nbcache."""
+        start = "from nbcache import config; from nbcache.protocol import helper; helper.start(config.load(), 600.0)"
+        assert proc.run(["-c", start], extra=env).status == 0
+        return daemons.wait_for(lambda: run(["remote", "status", "--json"], env))
 
     def helpers(self):
         """The pids of the helpers that run for this fleet."""
@@ -164,6 +163,7 @@ class Fleet:
     def close(self):
         for pid in self.helpers():
             os.kill(pid, signal.SIGTERM)
+        # One that is stopped doesn't hear.
         deadline = time.monotonic() + 20
         while self.helpers() and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -175,12 +175,17 @@ class Fleet:
                 lock.unlink(missing_ok=True)
 
 
-def settle(env, run):
-    """Wait until a host's helper has uploaded what waits; *run* runs a command of nbcache there and returns JSON."""
-    deadline = time.monotonic() + 60
-    while True:
+def settle(env, run, least=None):
+    """Wait until a host's helper has uploaded all that waits; return its status.
+
+    *run* runs a command of nbcache there and returns JSON. *least* is how many uploads there are, if it isn't one for
+    each entry of its store: what was offered last may not have been heard yet.
+    """
+    if least is None:
+        least = len(list(Path(env["NBCACHE_DIR"]).glob("v1/objects/*/*.nbo")))
+
+    def uploaded():
         status = run(["remote", "status", "--json"], env)
-        if status is None or not status.get("waiting"):
-            return status
-        assert time.monotonic() < deadline, status
-        time.sleep(0.02)
+        return status and not status["waiting"] and sum(status["uploads"].values()) >= least and status
+
+    return daemons.wait_for(uploaded, lambda: f"no {least} uploads: {run(['remote', 'status', '--json'], env)}")
