@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from nbcache.daemon import rebuilding
 from nbcache.protocol import heartbeats, spool
-from nbcache.store import quarantine, upkeep
+from nbcache.store import quarantine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,8 +85,7 @@ class Housekeeping:
 
     def _sweep(self) -> None:
         store = self._commons.store
-        # Not Store.sweep, which imports this late: where descriptors are scarce, nothing is imported.
-        upkeep.sweep(store)
+        store.sweep()
         quarantine.sweep(store.path, store.trust)
         spool.sweep_answers(store.path, self._file_time())
         heartbeats.sweep(store.path, store.trust, self._file_time())

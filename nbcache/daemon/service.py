@@ -8,8 +8,10 @@ daemon that is killed at any point has lost nothing but time, and any number of 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import logging
 import os
+import pkgutil
 import signal
 import tempfile
 import threading
@@ -18,6 +20,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import nbcache.protocol
+import nbcache.store
 from nbcache.daemon import turns
 from nbcache.daemon.answering import Answers
 from nbcache.daemon.building import Building
@@ -59,6 +63,7 @@ class Service:
 
     def __init__(self, settings: Settings, options: Options, load_settings: Callable[[], Settings]) -> None:
         """Open the store.  Raises StoreRefusedError."""
+        _import_what_is_imported_late()
         store = _open(settings)
         meter = Meter()
         # It tries which one is good, and remembers that; without descriptors, none would be.
@@ -295,6 +300,13 @@ class Service:
         spool.rejected(self._commons.store.path, waiting, reason)
         self._building.failures_grew = True
         self._commons.answers.answer(waiting.path)
+
+
+def _import_what_is_imported_late() -> None:
+    """Import all modules that programs leave until they need them: a daemon may have no descriptor left by then."""
+    for package in (nbcache.store, nbcache.protocol):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
 
 
 def _open(settings: Settings) -> Store:
