@@ -119,6 +119,7 @@ class Publishing:
         self, unit: Unit | RuntimeUnit | WrapperUnit, library: Any, seconds: float, pack: Callable[[], Packed]
     ) -> Packed | None:
         from nbcache.glue.entries.verdicts import Unstorable
+        from nbcache.glue.identity.changes import CHANGED
         from nbcache.glue.marks import taint
 
         self._counters.built(unit.key, f"{unit.name} {unit.signature_text}", seconds)
@@ -129,7 +130,9 @@ class Publishing:
             if library is not None and not exc.linkable:
                 taint(library, reason)
             self._counters.uncacheable(reason, unit.name)
-            _log.debug("%s can't be cached: %s", unit.name, reason)
+            # Of all reasons this one is found nowhere in the source of the function.
+            level = logging.INFO if reason.startswith(CHANGED) else logging.DEBUG
+            _log.log(level, "%s can't be cached: %s", unit.name, reason)
             return None
 
     def _keep_request(self, unit: Unit, packed: Packed) -> None:

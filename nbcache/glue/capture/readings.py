@@ -6,6 +6,7 @@ import functools
 import hashlib
 import importlib
 import importlib.util
+import linecache
 import os
 import stat
 import sys
@@ -27,6 +28,7 @@ LARGEST_FILE = 4 << 20
 """What is larger [bytes] isn't read again for each hit."""
 READING = "reading"
 FILE, BESIDE, EXISTENCE = "the file", "the file beside", "the existence of"
+LINES, LINES_BESIDE = "the lines of", "the lines beside"
 _UNREADABLE = "unreadable"
 
 
@@ -224,17 +226,42 @@ def _find(name: str) -> Any:
     return importlib.util._find_spec(name, path)  # type: ignore[attr-defined]
 
 
-def look_beside(name: str) -> str:
-    """The content of a file that is known by where it lies from a module's own."""
-    module, _, path = name.partition(":")
-    home = getattr(sys.modules.get(module), "__file__", None)
-    return _UNREADABLE if home is None else _content(os.path.join(os.path.dirname(home), path))
+def _beside(look: Callable[[str], str]) -> Callable[[str], str]:
+    """*look* for a file that is known by where it lies from a module's own."""
+
+    def look_beside(name: str) -> str:
+        module, _, path = name.partition(":")
+        home = getattr(sys.modules.get(module), "__file__", None)
+        return _UNREADABLE if home is None else look(os.path.join(os.path.dirname(home), path))
+
+    return look_beside
+
+
+def _lines(path: str) -> str:
+    """Of a source file, as Python's library keeps them: what it has read before, it may not read again."""
+    return content_digest("".join(linecache.getlines(path)).encode("utf-8", "surrogatepass"))
+
+
+def _link(path: str) -> str:
+    try:
+        return content_digest(os.fsencode(os.readlink(path)))
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
+        return ""
+
+
+def _permissions(path: str) -> str:
+    return "".join(str(int(os.access(path, mode))) for mode in (os.F_OK, os.R_OK, os.W_OK, os.X_OK))
 
 
 CURRENT: dict[str, Callable[[str], str]] = {
     "the environment variable": _environment_variable,
     FILE: _content,
-    BESIDE: look_beside,
+    BESIDE: _beside(_content),
+    LINES: _lines,
+    LINES_BESIDE: _beside(_lines),
+    "the link": _link,
+    "the permissions of": _permissions,
     "the directory": _listing,
     "the status of": _status,
     EXISTENCE: _sort_of_file,

@@ -23,6 +23,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import linecache
 import os
 import sys
 import threading
@@ -35,6 +36,8 @@ from nbcache.glue.capture.readings import (
     CURRENT,
     EXISTENCE,
     FILE,
+    LINES,
+    LINES_BESIDE,
     OTHERS_CODE,
     Reading,
     content_digest,
@@ -42,7 +45,6 @@ from nbcache.glue.capture.readings import (
     directory_of,
     effect_of,
     is_import,
-    look_beside,
     others_caller,
     refused,
     so_far,
@@ -170,6 +172,21 @@ def _only_asks(frame: FrameType, reader: FrameType) -> bool:
     return False
 
 
+def _path_of(kind: str) -> Callable[[Witness, Any], Any]:
+    """A function that looks at a path and tells one thing of it, of this *kind*."""
+
+    def make(witness: Witness, original: Any) -> Any:
+        @functools.wraps(original)
+        def look(path: Any, *args: Any, **kwargs: Any) -> Any:
+            if witness.listens() and others_caller(sys._getframe(1)) is not None:
+                _note_path(witness, kind, path)
+            return original(path, *args, **kwargs)
+
+        return look
+
+    return make
+
+
 def _where(witness: Witness, original: Any) -> Any:
     @functools.wraps(original)
     def getcwd() -> Any:
@@ -223,6 +240,9 @@ _SEAMS: tuple[tuple[Any, str, Callable[[Witness, Any], Any]], ...] = (
     (os._Environ, "__repr__", _reads_all),
     (os, "stat", _stat),
     (os, "lstat", _stat),
+    (os, "readlink", _path_of("the link")),
+    (os, "access", _path_of("the permissions of")),
+    (linecache, "getlines", _path_of(LINES)),
     (os, "getcwd", _where),
     (os, "getcwdb", _where),
     (_bootstrap, "_gcd_import", _importing),
@@ -237,12 +257,15 @@ def _note_path(witness: Witness, kind: str, path: Any) -> None:
         witness.note(refused("read a file by its descriptor"))
         return
     witness.note(Reading(kind, name, CURRENT[kind](name)))
-    if kind == FILE and os.path.isabs(name):
+    if kind in _BESIDE and os.path.isabs(name):
         # It may have been found by where its module lies, which other checkouts have elsewhere.
         home = max(_homes_of(name), default=None)
         if home is not None:
             beside = f"{home[1]}:{name[home[0] :]}"
-            witness.note(Reading(BESIDE, beside, look_beside(beside)))
+            witness.note(Reading(_BESIDE[kind], beside, CURRENT[_BESIDE[kind]](beside)))
+
+
+_BESIDE = {FILE: BESIDE, LINES: LINES_BESIDE}
 
 
 def _homes_of(path: str) -> Iterator[tuple[int, str]]:

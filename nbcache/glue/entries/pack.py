@@ -102,9 +102,10 @@ def _look_again(unit: Unit, frame: Frame) -> None:
     Loops that it gave to ufuncs are given by a hit too, and modules that it loaded are among its readings.
     """
     late = itertools.islice(sys.modules, frame.modules, None)
-    if not any(effect.kind == "ufunc" for effect in frame.effects.values()) and unit.changed(late):
-        msg = "what it depends on changed while it was compiled"
-        raise Unstorable(msg, linkable=True)
+    if not any(effect.kind == "ufunc" for effect in frame.effects.values()):
+        change = unit.change(late)
+        if change:
+            raise Unstorable(change, linkable=True)
 
 
 def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: Uses, past: str) -> Packed:

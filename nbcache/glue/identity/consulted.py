@@ -18,7 +18,7 @@ from nbcache.glue.identity.ownership import is_numba_type, module_name
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _NAME_BYTES = 8
 _CHANGED = "what is registered with Numba for something that it asked for changed meanwhile"
@@ -88,13 +88,16 @@ class Consulted:
             if self.snapshot.setdefault(name, digest) != digest:
                 self.conflict = self.conflict or _CHANGED
 
-    def close(self, current: dict[bytes, tuple[int, bytes]]) -> None:
-        """The compilation is over; *current*: what is registered by others for its names, and since when."""
+    def close(self, current: dict[bytes, tuple[int, bytes]], in_words: Callable[[bytes], str]) -> None:
+        """The compilation is over; *current*: what is registered by others for its names, and since when.
+
+        *in_words* says for people what is registered for a name.
+        """
         self.packed = b"".join(sorted(self.names))
         for name, (since, digest) in current.items():
             asked = min(generation for generation, names in self._names.items() if name in names)
             if since > asked or self.snapshot.get(name, digest) != digest:
-                self.conflict = self.conflict or _CHANGED
+                self.conflict = self.conflict or f"{_CHANGED}: {in_words(name)}"
         if self.snapshot.keys() - current.keys():
             self.conflict = self.conflict or _CHANGED
         self.snapshot = {name: digest for name, (_since, digest) in current.items()}

@@ -44,6 +44,7 @@ from nbcache.glue.identity.ownership import (
     toolchain_name,
 )
 from nbcache.glue.identity.referred import Referred, describe_referred
+from nbcache.glue.identity.state import tell, tells
 
 if TYPE_CHECKING:
     from nbcache.glue.identity.node import Describer
@@ -63,6 +64,10 @@ class Describers:
     def describe(self, obj: object, compiled: bool = False) -> Node:
         """The node of *obj*, which is no atom: as what is *compiled*, or what may run.  Raises Unidentifiable."""
         name = None if is_numba_type(obj) or isinstance(obj, np.ndarray) else toolchain_name(obj)
+        if not compiled and tells(name):
+            node = Node(obj, f"toolchain {name}")
+            tell(node, "tells", name, certainly=True)
+            return node
         if name is not None:
             known = self._leaves.get(id(obj))
             # Still of that name, and no walk was broken off at it.

@@ -43,6 +43,7 @@ from nbcache.glue.identity.ownership import (
     toolchain_name,
 )
 from nbcache.glue.identity.referred import refer
+from nbcache.glue.identity.state import tell
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
@@ -337,6 +338,8 @@ def _describe_attribute(node: Node, label: str, module: ModuleType, attribute: s
     elif edition_of(module) is not None and _is_its_own(value, read=read and module is not sys):
         own = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
         node.part(label, str(own).encode(), str(own))
+        if not node.compiled:
+            tell(node, f"{label} tells", toolchain_name(value), certainly=read)
     else:
         node.value(label, value)
 

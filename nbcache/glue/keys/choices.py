@@ -27,6 +27,7 @@ from numba.core.typing import templates
 
 from nbcache.glue import marks
 from nbcache.glue.identity.bytecode import nested_codes
+from nbcache.glue.identity.changes import changed
 from nbcache.glue.identity.consulted import Ask
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition
@@ -283,14 +284,17 @@ class Choices:
                 content += self._maker.engine.together((root, *asked))
         return content if len(content) == 32 else hashlib.blake2b(content, digest_size=32).digest()
 
-    def changed(self, ask: Ask) -> bool:
-        """Whether what was answered in this process would be told apart from what it was then.  Asks nobody."""
+    def change(self, ask: Ask) -> str:
+        """How what was answered in this process can be told apart from what it was then, or "".  Asks nobody."""
         template = self._maker.extensions.at((ask.name, ask.position))
         known = self._answers.get((template, ask.args, ask.kws, ask.flags))
+        if known is None or known.again:
+            return ""
+        before = None if known.known is None else known.known[1]
         try:
-            return known is not None and not known.again and self._digest(known, ask.args, ask.kws) != ask.answer
-        except Unidentifiable:
-            return True
+            return "" if self._digest(known, ask.args, ask.kws) == ask.answer else changed(before)
+        except Unidentifiable as exc:
+            return f"{changed(before)} ({exc})"
 
     def answer_to(self, ask: Ask) -> tuple[str, Any | None, bool]:
         """Who was asked, by name, the function that was chosen, None if there was none, and whether that only runs."""

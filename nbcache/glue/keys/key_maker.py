@@ -95,8 +95,8 @@ class KeyMaker:
         index, consulted = self.extensions, frame.consulted
         index.refresh()
         self.came_late(frame.modules)
-        if any(map(self.choices.changed, consulted.asks)):
-            consulted.conflict = consulted.conflict or "what it depends on changed while it was compiled"
+        if not consulted.conflict:
+            consulted.conflict = next(filter(None, map(self.choices.change, consulted.asks)), "")
         current = {}
         for name in index.relevant_among(consulted.names):
             try:
@@ -105,7 +105,11 @@ class KeyMaker:
                 digest = b""
                 consulted.conflict = consulted.conflict or str(exc)
             current[name] = (index.since(name), digest)
-        consulted.close(current)
+        consulted.close(current, self._in_words)
+
+    def _in_words(self, name: bytes) -> str:
+        """What others have registered for a name, for people."""
+        return ", ".join(dict.fromkeys(each.label for each in self.extensions.registered(name)))
 
     def came_late(self, before: int) -> None:
         """Note the modules that were loaded since there were *before* of them, by compiling or instead of it."""

@@ -23,6 +23,7 @@ from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 from nbcache.glue.capture.compilations import Frame, FrameStack
 from nbcache.glue.identity import imported
 from nbcache.glue.identity.bytecode import nested_codes
+from nbcache.glue.identity.changes import changed
 from nbcache.glue.identity.describe_functions import function_name
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.reach import Reach
@@ -75,6 +76,8 @@ class Unit:
         self.conditions = conditions or maker.conditions.digest()
         self.content = b""
         """The owner's identity, once the key is known."""
+        self._scope: Scope | None = None
+        """What was read to know that, while the unit is compiled."""
         self._hands_on = False
         self.of_the_past = False
         self._key = ""
@@ -161,20 +164,21 @@ class Unit:
         if self.flags.debuginfo or self.flags.dbg_directives_only:
             yield self._debug_lines()
 
-    def changed(self, late: Iterable[str]) -> bool:
-        """Whether the identity isn't any more what the key was made of, apart from modules that came *late*."""
+    def change(self, late: Iterable[str]) -> str:
+        """How the identity differs from what the key was made of, "" if it doesn't; *late* modules are left out."""
+        before = self._scope
         try:
             if self._content() == self.content:
-                return False
+                return ""
             with imported.hiding(late):
-                return self._content() != self.content
-        except Unidentifiable:
-            return True
+                return "" if self._content() == self.content else changed(before)
+        except Unidentifiable as exc:
+            return f"{changed(before)} ({exc})"
 
     def _content(self) -> bytes:
         """What identifies what is compiled.  Raises Unidentifiable."""
-        content, scope = self.maker.engine.scoped(self.owner)
-        self._hands_on = scope.hands_on
+        content, self._scope = self.maker.engine.scoped(self.owner)
+        self._hands_on = self._scope.hands_on
         return content
 
     def _debug_lines(self) -> bytes:
@@ -217,7 +221,7 @@ class Unit:
 
     def forget(self) -> None:
         """Let go of what the unit reaches; it is walked again when somebody asks."""
-        self._nodes = self._reach = None
+        self._nodes = self._reach = self._scope = None
         self._nodes_of_types.clear()
 
     def _own_nodes(self) -> list[Node]:

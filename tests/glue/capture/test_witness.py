@@ -127,6 +127,36 @@ def test_files_are_compared(place, body):
     assert place.run()[:2] == [5, 0]
 
 
+def test_lines_that_were_read_before_are_compared(place):
+    # Python's library keeps them, so nothing is opened while compiling.
+    place.lib(
+        "return linecache.getline(numbers.__file__, 1)", head="import linecache, numbers_ as numbers\nnumbers.line()"
+    )
+    line = "\nimport linecache\ndef line():\n    return linecache.getline(__file__, 1)\n"
+    for number in (1, 4):
+        place.write("numbers_.py", f"{number}{line}")
+        assert place.run()[:2] == [number + 1, 1]
+        assert place.run()[:2] == [number + 1, 0]
+
+
+LOOKED_AT = {
+    "a link": ("return os.readlink('link')", lambda link: (link.unlink(missing_ok=True), link.symlink_to("3"))),
+    "access": ("return 3 if os.access('link', os.F_OK) else 1", lambda link: link.write_text("")),
+}
+
+
+@pytest.mark.parametrize("what", LOOKED_AT)
+def test_what_is_asked_about_a_path_is_compared(place, what):
+    body, change = LOOKED_AT[what]
+    place.lib(body)
+    if what == "a link":
+        (place.root / "link").symlink_to("1")
+    assert place.run()[:2] == [2, 1]
+    assert place.run()[:2] == [2, 0]
+    change(place.root / "link")
+    assert place.run()[:2] == [4, 1]
+
+
 def test_what_is_looked_for_and_missing(place):
     place.lib('return open("number").read() if os.path.exists("number") else 0')
     assert place.run()[:2] == [1, 1]
@@ -200,7 +230,7 @@ def test_what_changes_while_it_is_used_is_not_stored(place):
     for _ in range(2):
         result, compiled, reasons = place.run()
         assert (result, compiled) == (2, 1)
-        assert reasons == ["what it depends on changed while it was compiled"]
+        assert reasons == ["what it depends on changed while it was compiled: lib.STATE"]
 
 
 def test_what_is_filled_once_is_not_stored(place):

@@ -1,0 +1,161 @@
+"""What of this process the toolchain's functions tell whoever calls them.
+
+A function of Python's library or of NumPy is identified by its name, and the versions are in every key. That isn't all
+where it answers from the state of the process: ``np.geterr()``, ``gc.isenabled()``. To code that runs while
+compiling, such a *teller* counts by its name and by what it would tell now. What is another thing each time, and what
+can't be put into words, makes the function uncacheable.
+
+Tellers are found where code names them. What a function of the toolchain asks on its own, as ``str(array)`` does
+for the print options, shows nowhere, and isn't looked for.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from importlib import import_module
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nbcache.glue.identity.node import Unidentifiable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from nbcache.glue.identity.node import Node
+
+
+def _print_options() -> object:
+    options = np.get_printoptions()
+    return sorted((name, repr(value)) for name, value in options.items())
+
+
+def _collector() -> object:
+    gc = sys.modules["gc"]
+    return gc.isenabled(), gc.get_threshold(), gc.get_debug()
+
+
+def _thread() -> object:
+    thread = threading.current_thread()
+    return thread.name, thread.daemon, type(thread).__qualname__
+
+
+def _process() -> object:
+    process = sys.modules["multiprocessing.process"].current_process()
+    return process.name, process.daemon, type(process).__qualname__
+
+
+def _loggers() -> object:
+    """What decides what is logged, but for nbcache's own: a name leads to all settings above and below it."""
+    logging = sys.modules["logging"]
+    named = logging.root.manager.loggerDict
+    loggers = [logging.root, *(named[name] for name in sorted(named) if name.partition(".")[0] != "nbcache")]
+    return logging.root.manager.disable, [*_settings_of_loggers(logging, loggers)]
+
+
+def _settings_of_loggers(logging: Any, loggers: list[Any]) -> Iterator[tuple[object, ...]]:
+    for logger in loggers:
+        if isinstance(logger, logging.Logger):
+            handlers = [each for each in logger.handlers if type(each) is not logging.NullHandler]
+            kinds = [(type(each).__module__, type(each).__qualname__, each.level) for each in handlers]
+            said = (logger.level, logger.disabled, logger.propagate, len(logger.filters), kinds)
+            if logger is logging.root or said != (0, False, True, 0, []):
+                yield (logger.name, type(logger).__qualname__, *said)
+
+
+def _decimal() -> object:
+    context = sys.modules["decimal"].getcontext()
+    traps = sorted(signal.__name__ for signal, trapped in context.traps.items() if trapped)
+    return *attrgetter("prec", "rounding", "Emin", "Emax", "capitals", "clamp")(context), traps
+
+
+def _locale() -> object:
+    locale = import_module("_locale")  # the other one is written in Python, and says None of what it doesn't know
+    return locale.setlocale(locale.LC_ALL)
+
+
+def _limits() -> object:
+    return sys.getrecursionlimit(), sys.getswitchinterval(), getattr(sys, "get_int_max_str_digits", int)()
+
+
+def _tracing() -> object:
+    tracers = (sys.gettrace(), sys.getprofile())
+    return [None if each is None else repr(type(each)) for each in tracers]
+
+
+def _diagnosing() -> object:
+    faults, memory = sys.modules.get("faulthandler"), sys.modules.get("tracemalloc")
+    return faults is not None and faults.is_enabled(), memory is not None and memory.is_tracing()
+
+
+def _who() -> object:
+    return os.getuid(), os.geteuid(), os.getgid(), os.getegid(), os.getgroups()
+
+
+def _processors() -> object:
+    return os.cpu_count(), sorted(os.sched_getaffinity(0))
+
+
+_TELLERS: dict[str, Callable[[], object]] = {
+    **dict.fromkeys(("numpy:geterr", "numpy:seterr"), np.geterr),
+    **dict.fromkeys(("numpy:geterrcall", "numpy:seterrcall"), lambda: repr(np.geterrcall())),
+    **dict.fromkeys(("numpy:getbufsize", "numpy:setbufsize"), np.getbufsize),
+    **dict.fromkeys(
+        ("numpy:get_printoptions", "numpy:set_printoptions", "numpy:printoptions", "numpy:array2string",
+         "numpy:array_repr", "numpy:array_str"), _print_options,
+    ),
+    **dict.fromkeys(("gc:isenabled", "gc:get_threshold", "gc:get_debug"), _collector),
+    **dict.fromkeys(("threading:current_thread", "threading:currentThread"), _thread),
+    "threading:active_count": threading.active_count,
+    **dict.fromkeys(("multiprocessing.process:current_process", "multiprocessing.process:parent_process"), _process),
+    **dict.fromkeys(("logging:getLogger", "logging:getLoggerClass", "logging:getHandlerByName"), _loggers),
+    **dict.fromkeys(("decimal:getcontext", "decimal:localcontext", "decimal:Decimal"), _decimal),
+    **dict.fromkeys(("locale:getlocale", "locale:setlocale", "_locale:localeconv", "locale:format_string"), _locale),
+    **dict.fromkeys(("sys:getrecursionlimit", "sys:getswitchinterval", "sys:get_int_max_str_digits"), _limits),
+    **dict.fromkeys(("sys:gettrace", "sys:getprofile"), _tracing),
+    **dict.fromkeys(("posix:getuid", "posix:geteuid", "posix:getgid", "posix:getegid", "posix:getgroups"), _who),
+    **dict.fromkeys(("posix:cpu_count", "posix:sched_getaffinity", "os:process_cpu_count"), _processors),
+    **dict.fromkeys(
+        ("posix:uname", "platform:uname", "platform:node", "platform:system", "platform:release", "platform:version",
+         "platform:machine", "platform:processor", "platform:platform"), lambda: tuple(os.uname()),
+    ),
+    **dict.fromkeys(("faulthandler:is_enabled", "_tracemalloc:is_tracing"), _diagnosing),
+}  # fmt: skip
+"""By `ownership.toolchain_name`: what is told.  Each is asked where whoever names it has imported its module."""
+_UNTOLD = {
+    **dict.fromkeys(
+        ("time:time", "time:time_ns", "time:localtime", "time:gmtime", "time:ctime", "time:asctime", "time:strftime"),
+        "what time it is",
+    ),
+    **dict.fromkeys(("threading:enumerate", "sys:_current_frames"), "what other threads do"),
+    **dict.fromkeys(("signal:getsignal", "resource:getrlimit", "resource:getrusage"), "how the process is set up"),
+    **dict.fromkeys(("os:getloadavg", "posix:getloadavg", "posix:times"), "how busy the machine is"),
+    "_contextvars:copy_context": "what context it runs in",
+}
+"""What can't be compared."""
+
+
+def tells(name: str | None) -> bool:
+    """Whether the toolchain's function of that *name* tells more than its name does."""
+    return name in _TELLERS or name in _UNTOLD
+
+
+def tell(node: Node, label: str, name: str | None, *, certainly: bool) -> None:
+    """Add to a *node* what the toolchain's function *name* would tell now, if it is a teller.
+
+    *certainly*: the code does call it. Names of attributes are collected, whatever they are read off; that is no reason
+    to refuse what can't be compared. Raises Unidentifiable.
+    """
+    if certainly and name in _UNTOLD:
+        msg = f"{name.replace(':', '.')}, by which code that may run while compiling asks {_UNTOLD[name]}"
+        raise Unidentifiable(msg)
+    if name in _TELLERS:
+        told = node.check(_told_by, name)
+        node.part(label, told, f"{name} tells {told.decode()[:100]}")
+
+
+def _told_by(name: str) -> bytes:
+    return repr(_TELLERS[name]()).encode("utf-8", "surrogatepass")

@@ -1,0 +1,125 @@
+"""Functions of the toolchain that answer from the process's state: what they tell counts for code that runs while compiling."""
+
+import contextlib
+import contextvars
+import decimal
+import gc
+import logging
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from numba import njit
+
+from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.keys.key_maker import KeyMaker
+
+
+class Holder:
+    """Somebody's object: what it holds runs while compiling."""
+
+    def __init__(self, function):
+        self.function = function
+
+
+@contextlib.contextmanager
+def _precision():
+    with np.printoptions(precision=2):
+        yield
+
+
+@contextlib.contextmanager
+def _other_thread_name():
+    thread = threading.current_thread()
+    name, thread.name = thread.name, "other"
+    try:
+        yield
+    finally:
+        thread.name = name
+
+
+@contextlib.contextmanager
+def _no_collector():
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@contextlib.contextmanager
+def _verbose():
+    logger = logging.getLogger("users.package")
+    logger.setLevel("DEBUG")
+    try:
+        yield
+    finally:
+        logger.setLevel(logging.NOTSET)
+
+
+@contextlib.contextmanager
+def _deeper():
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + 1)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+current = threading.current_thread
+TOLD = {
+    "errors": (lambda: np.geterr()["over"], lambda: np.errstate(over="raise")),
+    "print options": (lambda: np.get_printoptions(), _precision),
+    "an array as text": (lambda a: np.array2string(a), _precision),
+    "collector": (lambda: gc.isenabled(), _no_collector),
+    "thread": (lambda: threading.current_thread().name, _other_thread_name),
+    "thread by a name of one's own": (lambda: current().name, _other_thread_name),
+    "logger": (lambda: logging.getLogger("users").level, _verbose),
+    "decimals": (lambda: decimal.getcontext().prec, lambda: decimal.localcontext(decimal.Context(prec=5))),
+    "limit": (lambda: sys.getrecursionlimit(), _deeper),
+}
+
+
+@pytest.mark.parametrize("what", TOLD)
+def test_what_is_told_counts_where_it_runs_while_compiling(what):
+    function, changed = TOLD[what]
+    engine, holder = KeyMaker().engine, Holder(function)
+    digest, scope = engine.scoped(holder)
+    assert scope.unchanged()
+    with changed():
+        assert not scope.unchanged()
+        assert engine.digest(holder) != digest
+    assert engine.digest(holder) == digest
+
+
+@pytest.mark.parametrize("what", TOLD)
+def test_nothing_of_it_counts_where_it_is_compiled(what):
+    function, changed = TOLD[what]
+    engine, compiled = KeyMaker().engine, njit(function)
+    digest = engine.digest(compiled)
+    with changed():
+        assert engine.digest(compiled) == digest
+
+
+def test_loggers_that_say_nothing_do_not_count():
+    engine, holder = KeyMaker().engine, Holder(TOLD["logger"][0])
+    digest = engine.digest(holder)
+    logging.getLogger("users.other").addHandler(logging.NullHandler())
+    assert engine.digest(holder) == digest
+
+
+now = time.time
+UNTOLD = [lambda: time.time(), lambda: now(), lambda: contextvars.copy_context(), lambda: time.strftime("%Y")]
+
+
+@pytest.mark.parametrize("function", UNTOLD)
+def test_what_cannot_be_compared_is_a_reason(function):
+    with pytest.raises(Unidentifiable, match="while compiling asks"):
+        KeyMaker().engine.digest(Holder(function))
+
+
+def test_measuring_how_long_something_takes_is_none():
+    assert KeyMaker().engine.digest(Holder(lambda: time.perf_counter()))
