@@ -12,6 +12,7 @@ for the print options, shows nowhere, and isn't looked for.
 from __future__ import annotations
 
 import os
+import platform
 import sys
 import threading
 from importlib import import_module
@@ -118,10 +119,13 @@ _TELLERS: dict[str, Callable[[], object]] = {
     **dict.fromkeys(("sys:gettrace", "sys:getprofile"), _tracing),
     **dict.fromkeys(("posix:getuid", "posix:geteuid", "posix:getgid", "posix:getegid", "posix:getgroups"), _who),
     **dict.fromkeys(("posix:cpu_count", "posix:sched_getaffinity", "os:process_cpu_count"), _processors),
-    **dict.fromkeys(
-        ("posix:uname", "platform:uname", "platform:node", "platform:system", "platform:release", "platform:version",
-         "platform:machine", "platform:processor", "platform:platform"), lambda: tuple(os.uname()),
-    ),
+    # One by one: a system and a machine are those of many hosts, a name is not.
+    **{
+        f"platform:{name}": getattr(platform, name)
+        for name in ("node", "system", "release", "version", "machine", "platform")
+    },
+    "platform:processor": platform.machine,  # which starts no process to find out
+    **dict.fromkeys(("posix:uname", "platform:uname"), lambda: tuple(os.uname())),
     **dict.fromkeys(("faulthandler:is_enabled", "_tracemalloc:is_tracing"), _diagnosing),
 }  # fmt: skip
 """By `ownership.toolchain_name`: what is told.  Each is asked where whoever names it has imported its module."""

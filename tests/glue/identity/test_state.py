@@ -5,6 +5,7 @@ import contextvars
 import decimal
 import gc
 import logging
+import platform
 import sys
 import threading
 import time
@@ -109,6 +110,15 @@ def test_loggers_that_say_nothing_do_not_count():
     digest = engine.digest(holder)
     logging.getLogger("users.other").addHandler(logging.NullHandler())
     assert engine.digest(holder) == digest
+
+
+@pytest.mark.parametrize(("asks", "counts"), [(lambda: platform.system(), False), (lambda: platform.node(), True)])
+def test_a_system_is_that_of_many_hosts(asks, counts, monkeypatch):
+    engine, holder = KeyMaker().engine, Holder(asks)
+    digest = engine.digest(holder)
+    here = platform.uname()
+    monkeypatch.setattr(platform, "_uname_cache", type(here)(here.system, "elsewhere", *here[2:5]))
+    assert (engine.digest(holder) != digest) is counts
 
 
 now = time.time
