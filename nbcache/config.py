@@ -31,11 +31,12 @@ Values
 """
 
 import os
+import stat
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 import _nbcache
-from nbcache.values import HOST, READERS
+from nbcache.values import HOST, READERS, SECRET
 
 PREFIX: Final = "NBCACHE_"
 SYSTEM_FILE: Final = "/etc/nbcache/nbcache.toml"
@@ -142,12 +143,21 @@ def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
 def runtime_directory(longest: int) -> str:
     """Return the directory for sockets of this user alone, which may not be there yet.
 
-    Below ``$XDG_RUNTIME_DIR``, which belongs to one user; else in ``/tmp``, also where the path is longer than that.
+    Below ``$XDG_RUNTIME_DIR`` or ``/run/user/UID``, which belong to one user; else in ``/tmp``, also where the path is
+    longer than that, or is another user's: ``su`` and ``sudo`` may leave the variable as it was.
     """
-    base = environment().get("XDG_RUNTIME_DIR", "")
-    if os.path.isabs(base) and len(os.fsencode(base)) + len("/nbcache") <= longest and os.path.isdir(base):
-        return f"{base.rstrip('/')}/nbcache"
+    for base in (environment().get("XDG_RUNTIME_DIR", ""), f"/run/user/{os.geteuid()}"):
+        if os.path.isabs(base) and len(os.fsencode(base)) + len("/nbcache") <= longest and _is_ones_own(base):
+            return f"{base.rstrip('/')}/nbcache"
     return f"/tmp/nbcache-{os.geteuid()}"  # noqa: S108  whose it is, is looked at
+
+
+def _is_ones_own(directory: str) -> bool:
+    try:
+        status = os.stat(directory)
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o022
 
 
 def credentials() -> str:
@@ -176,14 +186,16 @@ def child_environment(root: str, record: str) -> dict[str, str]:
 def exercise_environment(root: str, record: str, cpu: str) -> dict[str, str]:
     """Return the environment for a program whose compilations are to become a layer, for the processor *cpu*.
 
-    Whatever is compiled is stored in *root*: nothing comes out of other layers, and no setting says otherwise.
+    Whatever is compiled is stored in *root*: nothing comes out of other layers or from elsewhere, and no setting says
+    otherwise, nor one in a file.
     """
     plain = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(PREFIX) or name[len(PREFIX) :].lower() in _KEPT
     }
-    settings = {"DIR": root, "RECORD": record, "CPU": cpu, "LAYERS": "none"}
+    settings = {"DIR": root, "RECORD": record, "CPU": cpu, "LAYERS": "none", "REMOTE": "none"}
+    settings |= dict.fromkeys(("DISABLE", "READONLY", "RECACHE"), "no")
     return {**plain, **{PREFIX + name: value for name, value in settings.items()}}
 
 
@@ -215,7 +227,8 @@ def _take(
     except (ValueError, TypeError, OverflowError, OSError):
         shown = source.removeprefix("environment ")
         where = shown if shown.startswith(PREFIX) else f"{name} in {shown.removeprefix('file ')}"
-        problems.append(f"{where}={value!r:.100} is not understood and ignored: {accepted} is accepted")
+        given = "…" if name in SECRET else f"{value!r:.100}"
+        problems.append(f"{where}={given} is not understood and ignored: {accepted} is accepted")
     else:
         sources[name] = source
 

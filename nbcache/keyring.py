@@ -29,6 +29,7 @@ UNSIGNED: Final = "unsigned"
 PUBLIC_SIZE: Final = 32
 """Bytes of a public key, and of the seed of a secret one."""
 MAX_NAME: Final = 64
+_FOREVER: Final = 1 << 62
 _NAME: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{MAX_NAME}}}", re.ASCII)
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
@@ -71,7 +72,9 @@ class Keyring:
         words = set(trusted)
         self.unsigned = UNSIGNED in words
         """Whether what nobody signed counts as well."""
-        self.keys = {(key.name, key.public): key for key in map(read_key, sorted(words - {UNSIGNED}))}
+        # Of a key that is listed twice the earlier end counts, which somebody wrote down.
+        keys = sorted(map(read_key, words - {UNSIGNED}), key=lambda key: key.not_after or _FOREVER, reverse=True)
+        self.keys = {(key.name, key.public): key for key in keys}
 
     def __bool__(self) -> bool:
         """Whether anything from elsewhere may be taken at all."""

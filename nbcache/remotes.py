@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from urllib.parse import urlsplit
 
 SCHEMES: Final = ("redis", "rediss", "s3", "gs", "azblob", "http", "https", "file")
 READ_ONLY: Final = "read-only"
@@ -24,6 +25,7 @@ def check(address: str) -> str:
     match = _ADDRESS.fullmatch(address)
     if match is None or match[1] not in SCHEMES:
         raise ValueError(address)
+    _ = urlsplit(address).port  # raises ValueError for what can be none
     return address
 
 
@@ -31,6 +33,7 @@ def redacted(address: str) -> str:
     """Return an address without what may be secret in it: user and password, and the values of options."""
     place, mark, options = address.partition("?")
     scheme, _, rest = place.partition("://")
-    at = rest.partition("/")[0].rfind("@")
+    # A password with a slash in it is a mistake, and a password.
+    at = rest.rfind("@")
     shown = f"{scheme}://***{rest[at:]}" if at >= 0 else place
     return shown + mark + "&".join(re.sub("=.*", "=***", option, flags=re.DOTALL) for option in options.split("&"))

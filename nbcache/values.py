@@ -143,6 +143,8 @@ def _umask(value: object) -> int:
 def _remote(value: object) -> tuple[str, ...]:
     from nbcache import remotes  # most have none
 
+    if isinstance(value, str) and value.strip().lower() == "none":
+        return ()
     return tuple(map(remotes.check, _words(value)))
 
 
@@ -152,6 +154,12 @@ def _trusted_keys(value: object) -> tuple[str, ...]:
     words = tuple(word for part in _words(value) for word in part.split(",") if word)
     Keyring(words)
     return words
+
+
+def _key_file(value: object) -> str:
+    if "nbcache-secret-key" in _text(value):
+        raise ValueError  # the key itself, where its file was to be named
+    return _path(value)
 
 
 def _words(value: object) -> list[str]:
@@ -178,6 +186,8 @@ def _uid_of(name: str) -> int:
         raise ValueError(name) from error
 
 
+SECRET: Final = frozenset({"remote", "signing_key"})
+"""Settings whose values may hold secrets: what can't be read of them is shown to nobody."""
 _A_PATH: Final = "a path"
 _A_PROCESSOR: Final = "x86-64, x86-64-v2, x86-64-v3, x86-64-v4 or a processor that nbcache.processors lists"
 _A_FLAG: Final = "1, true, yes, on or 0, false, no, off"
@@ -197,13 +207,13 @@ READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
     "layers": (_layers, "a list of paths, or none,"),
     "remote": (
         _remote,
-        "a list of addresses such as redis://HOST:6379 or s3://BUCKET/PREFIX, with spaces between,",
+        "a list of addresses such as redis://HOST:6379 or s3://BUCKET/PREFIX, with spaces between, or none,",
     ),
     "trusted_keys": (
         _trusted_keys,
         "a list of NAME:BASE64[:YYYY-MM-DD] as `nbcache key public` prints it, or unsigned,",
     ),
-    "signing_key": (_path, _A_PATH),
+    "signing_key": (_key_file, "the path of the file that `nbcache key generate` wrote, and not the key itself,"),
     "record": (_path, _A_PATH),
     "count": (_path, _A_PATH),
     "log": (_level, "debug, info, warning, error or critical"),

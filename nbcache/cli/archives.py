@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from nbcache.cli.exercise import Exercise, opened, run
 from nbcache.cli.place import open_store, settings_of
+from nbcache.cli.prewarm import lines_of
 from nbcache.cli.serve import limits_of
 from nbcache.cli.text import CommandError, UsageError, printable, size
 from nbcache.store import Refusal, Store
@@ -100,12 +101,11 @@ def _built(args: argparse.Namespace, lists: list[str], root: str) -> tuple[Store
         raise CommandError(store.reason)
     wishes, failed = [], []
     for path in lists:
-        with open(path, "rb") as file:
-            for wish in prewarming.from_list(file):
-                if isinstance(wish, str):
-                    failed.append(f"{path}: {wish}")
-                else:
-                    wishes.append(wish)
+        for wish in prewarming.from_list(lines_of(path, store.trust)):
+            if isinstance(wish, str):
+                failed.append(f"{path}: {wish}")
+            else:
+                wishes.append(wish)
     granted = prewarming.grant(
         store, settings, wishes, workers=args.workers, limits=limits_of(args), path=[os.getcwd()]
     )  # fmt: skip

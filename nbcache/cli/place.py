@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from nbcache import config
 from nbcache.cli.text import CommandError, UsageError
+from nbcache.keyring import Keyring
 from nbcache.store import Refusal, Store, layout
 from nbcache.store.layers import Place, open_layer
 from nbcache.trust import Trust
@@ -61,8 +62,8 @@ def layer_places(settings: Settings) -> list[Place]:
 def open_layers(args: argparse.Namespace) -> list[Store]:
     """Return the layers that may be used."""
     settings = settings_of(args)
-    trust = Trust(settings.trusted_uids)
-    opened = (open_layer(place, trust) for place in layer_places(settings))
+    trust, keyring = Trust(settings.trusted_uids), Keyring(settings.trusted_keys)
+    opened = (open_layer(place, trust, keyring) for place in layer_places(settings))
     return [layer for layer in opened if isinstance(layer, Store)]
 
 

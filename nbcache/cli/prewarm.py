@@ -113,7 +113,7 @@ def _wishes(args: argparse.Namespace, store: Store) -> tuple[list[Wish], list[st
     with tempfile.TemporaryDirectory(prefix="nbcache-prewarm-") as folder:
         status, used = _run(args.run, store, folder) if args.run else (0, [])
         for path in [*args.list, *used]:
-            for wish in prewarming.from_list(_lines(path, store.trust)):
+            for wish in prewarming.from_list(lines_of(path, store.trust)):
                 if isinstance(wish, str):
                     complaints.append(f"{path}: {wish}")
                 else:
@@ -152,7 +152,7 @@ def _run(command: list[str], store: Store, folder: str) -> tuple[int, list[str]]
     return status, [path] if os.path.exists(path) else []
 
 
-def _lines(path: str, trust: Trust) -> Iterator[bytes]:
+def lines_of(path: str, trust: Trust) -> Iterator[bytes]:
     """The lines of a warm list, which may hold pickles: so whoever may write it, may run code here."""
     if path == "-":
         yield from sys.stdin.buffer

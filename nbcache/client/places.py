@@ -98,7 +98,7 @@ class Places:
         from nbcache.store.layers import open_layer
 
         assert self._layers is not None
-        layer = open_layer(place, self._store.trust)
+        layer = open_layer(place, self._store.trust, self._store.keyring)
         if isinstance(layer, Refusal):
             logs.once(_log, level, "the layer %s is not used: %s", place.name, layer.reason)
         elif layer.path != self._store.path:

@@ -22,6 +22,8 @@ from nbcache import config, importing
 from nbcache.daemon import confinement, syscalls, worker
 from nbcache.daemon.channel import Channel
 
+HIDDEN_VARIABLE: Final = "NBCACHE_JOB_HIDDEN"
+"""The file that jobs shall not see: the key that signs what goes to remote tiers."""
 PATH_VARIABLE: Final = "NBCACHE_JOB_PATH"
 """PYTHONPATH, which is not to be looked at before the finder is there."""
 
@@ -61,11 +63,12 @@ def main() -> None:
 
 def _enter(link: worker.Link, scratch: str) -> bool:
     """Whether this is a process in namespaces now. The one outside waits for it, and ends as it does."""
-    problem = confinement.problem(scratch)
+    hidden = config.inherited((HIDDEN_VARIABLE,)).get(HIDDEN_VARIABLE, "")
+    problem = confinement.problem(scratch, hidden)
     if problem is not None:
         link.say({"problem": problem})
         return False
-    pid = confinement.fork_interpreter(scratch)
+    pid = confinement.fork_interpreter(scratch, hidden)
     if pid:
         os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 0xFF)
     return True

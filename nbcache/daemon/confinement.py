@@ -69,14 +69,14 @@ class Confinement:
         return f"jobs run {self.summary}{kept}{self.problem and f' ({self.problem})'}"
 
 
-def problem(scratch: str) -> str | None:
+def problem(scratch: str, hidden: str = "") -> str | None:
     """Say why interpreters and jobs can't have namespaces here; None if they can. Tries it, in children."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             # Each of these returns twice.
-            child = fork_interpreter(scratch) or fork_job()
+            child = fork_interpreter(scratch, hidden) or fork_job()
             if not child:
                 settle_job(scratch)
                 os.write(writing, b"fine")
@@ -93,13 +93,13 @@ def problem(scratch: str) -> str | None:
     return None if said == "fine" else said or "the process that tries is ended"
 
 
-def fork_interpreter(scratch: str) -> int:
+def fork_interpreter(scratch: str, hidden: str = "") -> int:
     """Fork into namespaces of an interpreter; return the child's pid, 0 in the child. Raises OSError.
 
-    Everything is read-only there but the directory *scratch*. The child may make namespaces for its jobs, and not undo
-    that.
+    Everything is read-only there but the directory *scratch*, and the file *hidden* is empty. The child may make
+    namespaces for its jobs, and not undo that.
     """
-    _enter()
+    _enter(hidden)
     pid = os.fork()
     if pid == 0:
         syscalls.prctl(syscalls.PARENT_DEATH_SIGNAL, signal.SIGKILL)
@@ -108,7 +108,7 @@ def fork_interpreter(scratch: str) -> int:
     return pid
 
 
-def _enter() -> None:
+def _enter(hidden: str) -> None:
     """Twice: what the first namespace of users made read-only is locked in the second."""
     uid, gid = os.geteuid(), os.getegid()
     inside = uid or ROOT_INSIDE, gid or ROOT_INSIDE
@@ -118,6 +118,8 @@ def _enter() -> None:
     syscalls.unshare(syscalls.NEW_USER | syscalls.NEW_MOUNT)
     _map_ids(proc, inside, (uid, gid))
     flags = syscalls.READ_ONLY | syscalls.NO_SETUID
+    if hidden and os.access(hidden, os.R_OK, effective_ids=True):
+        syscalls.bind(hidden, os.devnull)
     if uid == 0:
         # Root owns the disks' devices, which a read-only mount doesn't protect.
         devices = [path for path in _DEVICES if os.path.exists(path)]

@@ -131,6 +131,7 @@ def environment(trust: Trust, settings: Settings, numba_settings: Mapping[str, s
         **({boot.PATH_VARIABLE: passed.pop("PYTHONPATH")} if "PYTHONPATH" in passed else {}),
         **passed,
         "NBCACHE_TRUSTED_UIDS": ",".join(map(str, sorted(trust.uids))),
+        **({boot.HIDDEN_VARIABLE: os.path.realpath(settings.signing_key)} if settings.signing_key else {}),
         **({"NBCACHE_TRUSTED_KEYS": " ".join(settings.trusted_keys)} if settings.trusted_keys else {}),
         "NBCACHE_LOG": settings.log,
         **numba_settings,

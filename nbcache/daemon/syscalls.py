@@ -104,9 +104,9 @@ def mount(kind: str, path: str, flags: int, options: str = "") -> None:
     _call("mount", kind.encode(), os.fsencode(path), kind.encode(), flags, options.encode())
 
 
-def bind(path: str) -> None:
-    """Make a file or directory a mount of its own: mount(2)."""
-    _call("mount", os.fsencode(path), os.fsencode(path), None, _BIND, None)
+def bind(path: str, what: str | None = None) -> None:
+    """Make a file or directory a mount of its own, which shows *what*, or what is there: mount(2)."""
+    _call("mount", os.fsencode(what or path), os.fsencode(path), None, _BIND, None)
 
 
 def drop_capabilities() -> None:

@@ -15,9 +15,11 @@ No side keeps a connection, so a client that forks shares nothing with its child
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import signal
 import stat
 import struct
 import sys
@@ -47,17 +49,23 @@ STATES: Final = frozenset({CAME, MISSING, FAILED, REFUSED})
 _PASSED_ON: Final = ("dir", "remote", "trusted_keys", "signing_key", "readonly", "trusted_uids", "umask", "max_size")
 _PEER: Final = struct.Struct("3i")
 _POLL_SECONDS: Final = 0.002
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
+"""What a helper heeds, whatever the program that starts it ignores."""
 _MAX_PATH: Final = 100
 """The longest path of a socket is 107 bytes, and names have 21."""
 
 _BOOT: Final = (
     "import os, sys\n"
+    "for fd in map(int, os.listdir('/proc/self/fd')): os.closerange(max(3, fd), fd + 1)\n"
     "if os.fork(): os._exit(0)\n"
     "sys.path[:] = [sys.argv[1], *filter(None, sys.path)]\n"
     "from nbcache.remote.helper import main\n"
     "main()"
 )
-"""The helper belongs to nobody: no program finds it among its children."""
+"""The helper belongs to nobody: no program finds it among its children, and it keeps nothing open that a program has.
+
+Else the lock of ``flock FILE python …`` or the end of somebody's pipe would be held as long as the helper runs.
+"""
 
 
 class Meeting(NamedTuple):
@@ -81,7 +89,11 @@ class Answer(NamedTuple):
 def meeting(settings: Settings, release: str) -> Meeting:
     """Return where the helper for these settings is met; *release* is the version of nbcache."""
     folder = config.runtime_directory(_MAX_PATH - 21)
-    parts = [VERSION, release, *(_plain(settings, name) for name in _PASSED_ON), config.credentials()]
+    parts = [
+        VERSION, release, *(_plain(settings, name) for name in _PASSED_ON), config.credentials(),
+        # What a helper writes is for those for whom the program's own files are; and it reads its key once.
+        _umask() if settings.umask is None else None, _stamp(settings.signing_key),
+    ]  # fmt: skip
     name = hashlib.blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()
     return Meeting(folder, f"{folder}/{name}.sock", f"{folder}/{name}.lock")
 
@@ -103,6 +115,25 @@ def read_settings(data: bytes) -> Settings:
     return config.Settings(**fields, sources={"log": "helper"})
 
 
+def _umask() -> str:
+    # To ask the kernel for it by umask(2) would change it, for all threads.
+    try:
+        with open("/proc/self/status", "rb") as file:
+            return next((line.decode("ascii") for line in file if line.startswith(b"Umask:")), "")
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
+        return ""
+
+
+def _stamp(path: str | None) -> list[int]:
+    try:
+        status = os.stat(path) if path is not None else None
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
+        return []
+    return [status.st_dev, status.st_ino, status.st_mtime_ns] if status is not None else []
+
+
 def _plain(settings: Settings, name: str) -> object:
     value = getattr(settings, name)
     return sorted(value) if isinstance(value, frozenset) else value
@@ -118,13 +149,20 @@ def folder_problem(folder: str) -> str | None:
         let_pass(error)
         return f"{folder} can't be made: {error.strerror}"
     try:
-        status = os.lstat(folder)
+        _insist_on_own(folder)
+    except NotADirectoryError:
+        return f"{folder} is not a directory of this user alone (chmod 700, or remove it)"
     except OSError as error:
         let_pass(error)
         return f"{folder} can't be looked at: {error.strerror}"
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
-        return f"{folder} is not a directory of this user alone (chmod 700, or remove it)"
     return None
+
+
+def _insist_on_own(folder: str) -> None:
+    """Raise OSError unless a directory is there that nobody else can enter: nobody else is met in it."""
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
+        raise NotADirectoryError(errno.ENOTDIR, "it is not a directory of this user alone", folder)
 
 
 def is_own(peer: socket.socket) -> bool:
@@ -140,6 +178,7 @@ def ask(place: Meeting, question: str, key: str, seconds: float) -> dict[str, An
     import socket as sockets
 
     with sockets.socket(sockets.AF_UNIX, sockets.SOCK_SEQPACKET) as line:
+        _insist_on_own(place.folder)
         line.settimeout(seconds)
         line.connect(place.socket)
         if not is_own(line):
@@ -161,6 +200,7 @@ def offer(place: Meeting, key: str) -> bool:
 
     try:
         with sockets.socket(sockets.AF_UNIX, sockets.SOCK_SEQPACKET) as line:
+            _insist_on_own(place.folder)
             line.setblocking(False)
             line.connect(place.socket)
             if is_own(line):
@@ -179,17 +219,20 @@ def start(settings: Settings, seconds: float) -> bool:
     flags = [flag for flag, given in (("-E", sys.flags.ignore_environment), ("-s", sys.flags.no_user_site)) if given]
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     try:
-        told, tell = os.pipe2(os.O_CLOEXEC)
-        with open(told, "rb") as theirs, open(tell, "wb") as ours:
+        # No pipe, which may be full.
+        with open(os.memfd_create("nbcache-settings"), "w+b") as told:
+            told.write(written(settings))
+            told.seek(0)
             quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
             # Not a fork: what other threads hold at the moment stays with them.
             pid = os.posix_spawn(
                 sys.executable,
                 [sys.executable, *flags, "-c", _BOOT, package],
                 config.for_children(),
-                file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0), *quiet],
+                file_actions=[(os.POSIX_SPAWN_DUP2, told.fileno(), 0), *quiet],
+                setsigmask=(),
+                setsigdef=_SIGNALS,
             )
-            ours.write(written(settings))
         # What was started ends as soon as it has forked, however long that takes on a crowded machine.
         deadline = time.monotonic() + seconds
         while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.monotonic() < deadline:

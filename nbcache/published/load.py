@@ -140,7 +140,7 @@ def _layers(store: Store, paths: Sequence[str]) -> Iterator[Store]:
     from nbcache.store.layers import Place, open_layer
 
     for path in paths:
-        layer = open_layer(Place(path, path), store.trust)
+        layer = open_layer(Place(path, path), store.trust, store.keyring)
         if isinstance(layer, Refusal):
             import logging
 

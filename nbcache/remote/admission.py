@@ -14,6 +14,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from nbcache.errors import EntryError
 from nbcache.remote import signing
 from nbcache.store import entry, layout
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nbcache.keyring import Keyring
-    from nbcache.store.entry import Header
+    from nbcache.store.entry import Header, ParsedEntry
 
 MAX_OBJECT: Final = 64 << 20
 """The largest object that is taken or sent [bytes]."""
@@ -48,31 +49,47 @@ def name_of(key: str, slot: int) -> str:
 
 def admit(data: bytes, key: str, keyring: Keyring) -> Admitted | str:
     """Judge an object that was found under a key; if it is refused, say why, as one of the words above."""
-    opened = open_object(data)
+    found = _examined(data)
+    if isinstance(found, str):
+        return found
+    if found.header.key != key:
+        return OTHER_KEY
+    signatures = found.header.signed or ()
+    trusted = tuple(filter(keyring.trusted, signatures))
+    if not trusted and not keyring.unsigned:
+        # Before the whole of it is looked at, which takes time and memory.
+        known = any((each.name, each.public) in keyring.keys for each in signatures)
+        return WRONG if known else UNTRUSTED if signatures else UNSIGNED
+    opened = _whole(found, data)
     if isinstance(opened, str):
         return opened
-    header, sections = opened
-    if header.key != key:
-        return OTHER_KEY
-    signatures = header.signed or ()
-    trusted = tuple(filter(keyring.trusted, signatures))
-    right = signing.verified(header, sections, trusted) if trusted else ()
-    if right or keyring.unsigned:
-        return Admitted(header._replace(signed=right), sections)
-    if not signatures:
-        return UNSIGNED
-    return WRONG if any((each.name, each.public) in keyring.keys for each in signatures) else UNTRUSTED
+    right = signing.verified(*opened, trusted) if trusted else ()
+    if not right and not keyring.unsigned:
+        return WRONG
+    return opened._replace(header=opened.header._replace(signed=right))
 
 
 def open_object(data: bytes) -> Admitted | str:
     """Read an object without judging who signed it; if it is none, say why."""
+    found = _examined(data)
+    return found if isinstance(found, str) else _whole(found, data)
+
+
+def _examined(data: bytes) -> ParsedEntry | str:
     if len(data) > MAX_OBJECT:
         return DAMAGED
     found = entry.examine(data)
     if isinstance(found, str):
         return OTHER_VERSION if found == entry.OTHER_VERSION else DAMAGED
+    return found
+
+
+def _whole(found: ParsedEntry, data: bytes) -> Admitted | str:
     sections = {name: found.section(name) for name in found.section_sizes}
     whole = {name: content for name, content in sections.items() if content is not None}
-    if len(whole) < len(sections) or entry.encode(found.header, whole) != data:
+    try:
+        same = len(whole) == len(sections) and entry.encode(found.header, whole) == data
+    except EntryError:
+        # JSON has ways to say what nbcache never says: numbers that are none, say.
         return DAMAGED
-    return Admitted(found.header, whole)
+    return Admitted(found.header, whole) if same else DAMAGED

@@ -16,19 +16,20 @@ that were taken out of one are missing, and what was put in is refused.
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
 import tarfile
 import time
 import zlib
-from contextlib import contextmanager
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.errors import RemoteError
 from nbcache.remote import admission, signing
 from nbcache.remote.admission import Admitted
-from nbcache.store import entry, layout
+from nbcache.store import atomic, entry, layout
 from nbcache.store.publish import PUBLISHED
 
 if TYPE_CHECKING:
@@ -52,10 +53,11 @@ def write(path: str, objects: Iterator[bytes]) -> tuple[int, int]:
 
     Raises OSError; nothing is left of an unfinished bundle then.
     """
-    temporary = f"{path}.{os.getpid()}.tmp"
+    temporary = f"{path}.{atomic.unique()}.tmp"
     count = size = 0
+    file = open(temporary, "xb")  # noqa: SIM115  what isn't ours by that name stays
     try:
-        with open(temporary, "xb") as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=_LEVEL) as archive:
+        with file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=_LEVEL) as archive:
             for data in objects:
                 opened = admission.open_object(data)
                 assert isinstance(opened, Admitted)  # whoever made it encoded it
@@ -67,7 +69,7 @@ def write(path: str, objects: Iterator[bytes]) -> tuple[int, int]:
         if count:
             os.replace(temporary, path)
     finally:
-        if os.path.lexists(temporary):
+        with suppress(FileNotFoundError):
             os.unlink(temporary)
     return count, size
 
@@ -128,34 +130,42 @@ def sign(path: str, key: SecretKey) -> int:
 def read(path: str) -> Iterator[tuple[str, bytes]]:
     """Yield key and bytes of each object of a bundle, unjudged. Raises RemoteError for what is no bundle, OSError."""
     total = 0
-    with _opened(path) as archive:
-        for number, member in enumerate(archive):
-            total += member.size
-            if not member.isreg() or number > MAX_ENTRIES or total > MAX_BYTES or member.size > admission.MAX_OBJECT:
-                raise RemoteError(f"{path} is no bundle: {member.name!r:.80} in it is none of nbcache's")
-            file = archive.extractfile(member)
-            assert file is not None  # it is regular
-            data = file.read()
-            if number == 0:
-                _check_manifest(path, member.name, data)
-                continue
-            yield member.name.partition(".")[0], data
+    for number, (name, data) in enumerate(_members(path)):
+        total += len(data)
+        if number > MAX_ENTRIES or total > MAX_BYTES:
+            raise RemoteError(f"{path} is no bundle: there is more in it than any has")
+        if number == 0:
+            _check_manifest(path, name, data)
+            continue
+        yield name.partition(".")[0], data
 
 
-@contextmanager
-def _opened(path: str) -> Iterator[tarfile.TarFile]:
+def _members(path: str) -> Iterator[tuple[str, bytes]]:
+    """Yield name and bytes of each file in an archive: plain files alone, as `write` makes them.
+
+    Not by :meth:`tarfile.TarFile.next`, which reads headers of any length into memory, and keeps all that it has read.
+    """
     try:
-        # As a stream: nothing of it is held, and nothing is unpacked to the disk.
-        with tarfile.open(path, mode="r|gz") as archive:
-            yield archive
-    except (tarfile.TarError, EOFError, zlib.error) as error:
+        with gzip.open(path) as file:
+            while (block := file.read(tarfile.BLOCKSIZE)).strip(tarfile.NUL):
+                member = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
+                if member.type != tarfile.REGTYPE or not 0 <= member.size <= admission.MAX_OBJECT:
+                    raise RemoteError(f"{path} is no bundle: {member.name!r:.80} in it is none of nbcache's")
+                data = file.read(member.size)
+                file.read(-member.size % tarfile.BLOCKSIZE)
+                if len(data) < member.size:
+                    raise RemoteError(f"{path} is no bundle, or is damaged: it ends too early")
+                yield member.name, data
+            if not block:
+                raise RemoteError(f"{path} is no bundle, or is damaged: it ends too early")
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError) as error:
         raise RemoteError(f"{path} is no bundle, or is damaged: {error}") from error
 
 
 def _check_manifest(path: str, name: str, data: bytes) -> None:
     try:
         found: Any = json.loads(data[:MAX_MANIFEST]) if name == MANIFEST else None
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise RemoteError(f"{path} is no bundle of nbcache's")

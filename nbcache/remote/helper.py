@@ -11,6 +11,7 @@ import fcntl
 import json
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -38,6 +39,10 @@ IDLE_SECONDS: Final = 600.0
 """After so long without a question the helper ends [s]."""
 QUESTION_SECONDS: Final = 1.0
 """How long a client that connected has to ask something [s]."""
+MAX_MEMORY: Final = 4 << 30
+"""How much memory the helper may have [bytes]: libraries hold what servers send as errors, however long that is."""
+LOCK_SECONDS: Final = 1.0
+"""How long the lock is tried for [s]: clients that look whether a helper runs hold it for an instant."""
 _THREADS: Final = 32
 _BACKLOG: Final = 1024
 
@@ -58,6 +63,7 @@ class Helper:
                 "NBCACHE_TRUSTED_KEYS is not set: whose entries may be executed? (`nbcache key` makes keys; the word"
                 " unsigned takes everything)"
             )
+        signing.insist()
         self.tiers = [Tier(address) for address in settings.remote]
         key = signing.read(settings.signing_key) if settings.signing_key is not None else None
         self.uploading = Uploading(store, keyring, self.tiers, key)
@@ -109,9 +115,10 @@ class Broken:
 class Server:
     """The socket, and who may speak over it."""
 
-    def __init__(self, place: protocol.Meeting, helper: Helper | Broken, idle: float = IDLE_SECONDS) -> None:
-        """Listen. Raises OSError."""
+    def __init__(self, place: protocol.Meeting, lock: int, helper: Helper | Broken, idle: float = IDLE_SECONDS) -> None:
+        """Listen; *lock* is the descriptor of the lock that is held for it. Raises OSError."""
         self._helper = helper
+        self._lock = lock
         self._idle = idle
         self._asked = time.monotonic()
         self._stopping = threading.Event()
@@ -139,6 +146,8 @@ class Server:
         with suppress(OSError):
             os.unlink(self._place.socket)
         self._line.close()
+        # Whoever misses something from here on starts another one, which need not wait for what is still uploaded.
+        os.close(self._lock)
         if self._helper.uploading is not None:
             self._helper.uploading.drain()
 
@@ -173,6 +182,21 @@ class Server:
         return None
 
 
+def _locked(path: str) -> int | None:
+    """Return the descriptor of a lock that this process holds now; None if another helper does."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(0.01)
+        else:
+            return lock
+
+
 def main() -> None:
     """Run a helper for the settings on standard input, unless one runs."""
     os.setsid()
@@ -183,17 +207,21 @@ def main() -> None:
     place = protocol.meeting(settings, nbcache.__version__)
     if protocol.folder_problem(place.folder) is not None:
         os._exit(1)
-    lock = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    lock = _locked(place.lock)
+    if lock is None:
         os._exit(0)  # another one was faster
+    most = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    most = MAX_MEMORY if most == resource.RLIM_INFINITY else min(most, MAX_MEMORY)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     logs.configure(settings)
     try:
         helper: Helper | Broken = Helper(settings)
     except NbcacheError as error:
         helper = Broken(str(error))
-    server = Server(place, helper)
+    except Exception as error:  # noqa: BLE001  who asks is told, and doesn't wait for nobody
+        _log.debug("traceback of a helper that can't work", exc_info=True)
+        helper = Broken(f"an internal error of nbcache: {type(error).__name__}")
+    server = Server(place, lock, helper)
     signal.signal(signal.SIGTERM, lambda _number, _frame: server.stop())
     server.run()
     # Threads that wait for a server that never answers are not waited for.

@@ -151,6 +151,11 @@ def _base64(data: bytes) -> str:
     return b2a_base64(data, newline=False).decode("ascii")
 
 
+def insist() -> None:
+    """Raise RemoteError where nothing can be signed nor verified."""
+    _nacl()
+
+
 def _nacl() -> ModuleType:
     try:
         from nacl import signing

@@ -1,11 +1,17 @@
 """Servers that keep objects by name: the only importer of opendal, and of what its errors mean.
 
 opendal has threads of its own, which don't survive a fork, so nothing but the helper and commands imports this.
+
+What a server sends is read piece by piece, and no longer than :data:`GET_SECONDS` nor farther than an object of nbcache
+can be long: whoever can write to it may have put anything there, and a body may have no end.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import time
 import urllib.request
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -14,6 +20,9 @@ from nbcache import remotes
 from nbcache.config import inherited
 from nbcache.errors import RemoteError
 from nbcache.plain import one_line
+from nbcache.remote.admission import MAX_OBJECT
+from nbcache.store import atomic
+from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +35,11 @@ UNREACHABLE: Final = "unreachable"
 DENIED: Final = "denied"
 LIMITED: Final = "limited"
 FULL: Final = "full"
+LARGE: Final = "large"
+_PIECE: Final = 1 << 18
+"""How much is read at once [bytes]."""
+_MUCH: Final = 1 << 20
+"""A server that sent so much answers; what it has is only too large for the time that there is [bytes]."""
 _PORTS: Final = {"http": 80, "https": 443, "redis": 6379, "rediss": 6379}
 _STATUS: Final = re.compile(r"\bstatus: (\d{3})")
 _FULL: Final = re.compile(r"\bOOM\b|[Nn]o space left|[Qq]uota")
@@ -35,6 +49,13 @@ _CAUSES: Final = re.compile(
     r"|certificate[^\n]*"
 )
 _KINDS: Final = {401: DENIED, 403: DENIED, 429: LIMITED, 503: LIMITED, 413: FULL, 507: FULL}
+_ABSENT: Final = "absent"
+_NAMES: Final = {"NotFound": _ABSENT, "PermissionDenied": DENIED, "RateLimited": LIMITED}
+"""What the library's texts begin with, whichever exception they are of."""
+_NO_FILE: Final = frozenset({errno.ENOENT, errno.ELOOP, errno.ENXIO})
+"""What opening is answered with where nothing is, a link, or a socket."""
+_NO_PERMISSION: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _WORDS: Final = {
     401: "it wants other credentials (401)",
     403: "these credentials may not do that (403)",
@@ -78,33 +99,103 @@ class Storage:
             raise RemoteError(f"{remotes.redacted(address)}: {_words_of(error)}") from error
 
     def get(self, name: str) -> bytes | None:
-        """Return an object; None if there is none."""
-        return self._do(lambda: self._get.read(name))
+        """Return an object; None if there is none. Of what can be none of nbcache's, return a part."""
+        return self._do(lambda: self._read(name))
 
     def put(self, name: str, data: bytes) -> None:
         """Store an object, in place of one that is there."""
         self._do(lambda: self._put.write(name, data))
 
+    def _read(self, name: str) -> bytes:
+        deadline = time.monotonic() + GET_SECONDS
+        parts, size = [], 0
+        with self._get.open(name, "rb") as file:
+            while size <= MAX_OBJECT and (part := file.read(_PIECE)):
+                parts.append(part)
+                size += len(part)
+                if time.monotonic() > deadline:
+                    raise _late(size)
+        return b"".join(parts)
+
     @staticmethod
     def _do(call: Callable[[], bytes | None]) -> bytes | None:
-        from opendal import exceptions
-
         try:
             return call()
-        except exceptions.NotFound:
-            return None
-        except exceptions.PermissionDenied as error:
-            raise StorageError(DENIED, _words_of(error)) from error
-        except exceptions.RateLimited as error:
-            raise StorageError(LIMITED, _words_of(error)) from error
-        except Exception as error:  # the library's errors have no base of their own
-            raise StorageError(_kind_of(error), _words_of(error)) from error
+        except StorageError:
+            raise
+        except Exception as error:  # the library's errors have no base of their own, and reading raises OSError
+            kind = _kind_of(error)
+            if kind == _ABSENT:
+                return None
+            raise StorageError(kind, _words_of(error)) from error
+
+
+class Folder:
+    """A directory that stands for a server, which others may write: what is no file there is nothing."""
+
+    server = None
+
+    def __init__(self, address: str) -> None:
+        """Look at nothing yet."""
+        self._root = unquote(urlsplit(address).path)
+
+    def get(self, name: str) -> bytes | None:
+        """As of :class:`Storage`."""
+        try:
+            fd = os.open(f"{self._root}/{name}", OPEN_FLAGS)
+        except OSError as error:
+            if error.errno in _NO_FILE:
+                return None
+            raise _of_system(error) from error
+        deadline = time.monotonic() + GET_SECONDS
+        parts, size = [], 0
+        try:
+            while size <= MAX_OBJECT and (part := os.read(fd, _PIECE)):
+                parts.append(part)
+                size += len(part)
+                if time.monotonic() > deadline:
+                    raise _late(size)
+        except IsADirectoryError:
+            return b""
+        except OSError as error:
+            raise _of_system(error) from error
+        finally:
+            os.close(fd)
+        return b"".join(parts)
+
+    def put(self, name: str, data: bytes) -> None:
+        """As of :class:`Storage`."""
+        try:
+            os.makedirs(self._root, exist_ok=True)
+            atomic.write_file(f"{self._root}/{name}", data, durable=False)
+        except OSError as error:
+            raise _of_system(error) from error
+
+
+def opened(address: str) -> Storage | Folder:
+    """Return what is behind an address, connected to nobody yet. Raises RemoteError."""
+    return Folder(address) if urlsplit(address).scheme == "file" else Storage(address)
+
+
+def _late(size: int) -> StorageError:
+    if size > _MUCH:
+        return StorageError(LARGE, "it has something that is too large to be fetched in time")
+    return StorageError(UNREACHABLE, "it doesn't answer in time")
+
+
+def _of_system(error: OSError) -> StorageError:
+    kind = DENIED if error.errno in _NO_PERMISSION else FULL if error.errno in _NO_SPACE else UNREACHABLE
+    return StorageError(kind, one_line(error.strerror or str(error)))
 
 
 def _kind_of(error: Exception) -> str:
-    status = _STATUS.search(str(error))
+    text = str(error)
+    named = _NAMES.get(text.partition(" ")[0])
+    if named is not None:
+        return named
+    status = _STATUS.search(text)
     kind = _KINDS.get(int(status[1])) if status else None
-    return kind or (FULL if _FULL.search(str(error)) else UNREACHABLE)
+    return kind or (FULL if _FULL.search(text) else UNREACHABLE)
 
 
 def _words_of(error: Exception) -> str:
@@ -152,11 +243,6 @@ def _bucket(scheme: str, name: str) -> Service:
     return service
 
 
-def _file(address: str, options: dict[str, str]) -> tuple[str, dict[str, str]]:
-    root = unquote(urlsplit(address).path)
-    return "fs", {"root": root, "atomic_write_dir": f"{root}/.tmp", **options}
-
-
 def _host(address: str) -> str:
     """Return host and port as they are written, without who logs in."""
     return urlsplit(address).netloc.rpartition("@")[2]
@@ -176,5 +262,4 @@ _SERVICES: Final[dict[str, Service]] = {
     "s3": _bucket("s3", "bucket"),
     "gs": _bucket("gcs", "bucket"),
     "azblob": _bucket("azblob", "container"),
-    "file": _file,
 }

@@ -16,9 +16,8 @@ from urllib.parse import urlsplit
 from nbcache import remotes
 from nbcache.errors import RemoteError
 from nbcache.remote import storage
-from nbcache.remote.admission import MAX_OBJECT
 from nbcache.remote.breaker import Breaker
-from nbcache.remote.storage import Storage, StorageError
+from nbcache.remote.storage import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +53,7 @@ class Tier:
         self.label = remotes.redacted(address)
         self.readonly = remotes.READ_ONLY in urlsplit(address).query.split("&")
         self._address = address
-        self._storage = Storage(address)
+        self._storage = storage.opened(address)
         self._breaker = Breaker(self.label)
         self._pool = ThreadPoolExecutor(_THREADS, "nbcache-tier")
         self._absent: dict[str, float] = {}
@@ -96,8 +95,6 @@ class Tier:
         if data is None:
             self._count("missing")
             self._remember_absent(name)
-        elif len(data) > MAX_OBJECT:
-            data = None
         else:
             self._count("found")
         return Got(data)
@@ -176,7 +173,7 @@ class Tier:
     def _read_credentials(self) -> None:
         """Begin anew with the library, which reads them when it begins."""
         try:
-            self._storage = Storage(self._address)
+            self._storage = storage.opened(self._address)
         except RemoteError as error:
             self.problem = str(error)
         self._denied = 0

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 MAX_KEYS: Final = 20_000
+MAX_INDEX: Final = 4 << 20
+"""The largest index that is read [bytes]: so many keys, and more."""
 SECONDS: Final = 30.0
 """How long one fetch may take where nobody waits for a function [s]."""
 _INDEX: Final = blake2b(b"nbcache index", digest_size=32).hexdigest()
@@ -86,6 +88,8 @@ def known(helper: Helper) -> list[str]:
 
 def _read(tier: Tier) -> list[str]:
     got = tier.get(_INDEX, SECONDS)
+    if len(got.data or b"") > MAX_INDEX:
+        return []
     try:
         found = json.loads(got.data or b"{}")
     except (ValueError, RecursionError):

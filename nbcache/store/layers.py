@@ -31,6 +31,7 @@ from nbcache.store.entry import SECTION_ORDER
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from nbcache.keyring import Keyring
     from nbcache.store.entry import Header
     from nbcache.trust import Trust
 
@@ -83,8 +84,8 @@ def _leave_entries_alone(root: str) -> None:
             os.unlink(tag)
 
 
-def open_layer(place: Place, trust: Trust) -> Store | Refusal:
-    """Open a layer. Never raises."""
+def open_layer(place: Place, trust: Trust, keyring: Keyring | None = None) -> Store | Refusal:
+    """Open a layer; *keyring* says whose signed entries count in it, as in a store. Never raises."""
     try:
         path = os.path.realpath(place.path)
         if not os.path.isdir(path):
@@ -95,7 +96,7 @@ def open_layer(place: Place, trust: Trust) -> Store | Refusal:
         return Refusal(f"{place.path} can't be used: {tree.strerror(error)}")
     if problem is not None:
         return Refusal(f"{place.path} {problem}")
-    return Store(path, trust, writable=False, layer=place.name)
+    return Store(path, trust, writable=False, layer=place.name, keyring=keyring)
 
 
 def write_manifest(root: str, cpus: Iterable[str], made: float) -> bool:

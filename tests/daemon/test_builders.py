@@ -338,6 +338,10 @@ attempt("zygote", lambda: os.kill(zygote or daemon, signal.SIGSTOP))
 attempt("socket", lambda: connected({bus!r}))
 attempt("datagram", lambda: told({bus!r} + ".dgram"))
 attempt("disk", lambda: os.open({disk!r}, os.O_RDWR))
+def secret():
+    with open({key!r}) as file:
+        must(0 if file.read() else 1)
+attempt("key", secret)
 with open(os.environ["TMPDIR"] + "/mine", "w") as file:
     file.write("fine")
 print("scratch fine", file=sys.stderr)
@@ -363,7 +367,13 @@ def bus(place):
 def attack(place, bus, user=None, python=None):
     """Run a daemon, as *user*, whose job tries everything; return what it reports, and the daemon's log."""
     store = place / "store"
-    more = {} if user is None else {"user": user, "python": python, "extra": proc.packages()}
+    key = place / "signing.key"
+    key.write_text("secret\n")
+    key.chmod(0o600)
+    os.chown(key, user or 0, user or 0)
+    more = {"extra": {"NBCACHE_SIGNING_KEY": str(key)}}
+    if user is not None:
+        more = {"user": user, "python": python, "extra": {**proc.packages(), **more["extra"]}}
     asker = {} if user is None else {"user": user, "python": python}
     packages = {} if user is None else proc.packages()
     with daemons.daemon(store, **more) as daemon:
@@ -378,7 +388,13 @@ def attack(place, bus, user=None, python=None):
             (f"/dev/{name}" for name in ("vda", "sda", "nvme0n1", "loop0") if os.path.exists(f"/dev/{name}")), ""
         )
         with socket.create_server(("127.0.0.1", 0)) as listening:
-            told = {"port": listening.getsockname()[1], "daemon": daemon.process.pid, "bus": bus, "disk": disk}
+            told = {
+                "port": listening.getsockname()[1],
+                "daemon": daemon.process.pid,
+                "bus": bus,
+                "disk": disk,
+                "key": str(key),
+            }
             does = ATTACK.format(store=str(store), state=state, victim=victim, **told)
             main, expected = write(place, "attacker", does, k=7)
             outcome = proc.run([main], store, {**PATIENT, **packages}, **asker)
@@ -492,10 +508,10 @@ def test_another_uid_alone_keeps_jobs_out_of_the_store(place, bus):
         kept = tree(store)
         does = ATTACK.format(
             store=str(store), state=str(daemon.log_path.with_suffix(".state")), victim=victim,
-            daemon=daemon.process.pid, bus=bus, disk="", port=1,
+            daemon=daemon.process.pid, bus=bus, disk="", port=1, key=victim,
         )  # fmt: skip
         # What only namespaces can keep it from, and what is open to everybody by intention.
-        open_to_all = ("tmp", "socket", "datagram", "zygote", "request", "beside", "disk", "network")
+        open_to_all = ("tmp", "socket", "datagram", "zygote", "request", "beside", "disk", "network", "key")
         does = "\n".join(
             line
             for line in does.splitlines()

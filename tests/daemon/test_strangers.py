@@ -180,3 +180,18 @@ def built_by_the_daemon_of(store, function):
     return [
         build for record in built_by_the_daemon(store) for build in record["builds"] if function in build["function"]
     ]
+
+
+def test_a_stranger_s_warm_list_is_no_content_of_a_bundle(place):
+    """What `nbcache prewarm` doesn't carry out, `nbcache bundle` doesn't either: and sign it, least of all."""
+    (place / "lib.py").write_text(LIB)
+    main, warm, key = place / "main.py", place / "warm.jsonl", place / "key"
+    main.write_text("import lib\nprint(lib.f(1))\n")
+    assert proc.run([main], place / "first", {"NBCACHE_RECORD": str(warm)}).status == 0
+    assert proc.run(["-m", "nbcache", "key", "generate", "ci", key]).status == 0
+    os.chown(warm, STRANGER, STRANGER)
+    signs = {"NBCACHE_SIGNING_KEY": str(key)}
+    refused = proc.run(["-m", "nbcache", "bundle", place / "bundle", warm], place / "store", signs, cwd=place)
+    assert refused.status == 1
+    assert f"owned by uid {STRANGER}, who isn't trusted" in refused.stderr
+    assert not (place / "bundle").exists()

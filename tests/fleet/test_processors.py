@@ -219,3 +219,26 @@ print(calls.lazy.compile("f8(f8)") is not None)
     first, second, compiled = outcome.stdout.splitlines()
     assert "eager is called" in first and "lazy is called" in second and "avx2" in first
     assert compiled == "True"
+
+
+FOLDED = """
+import math
+from numba import njit
+@njit
+def f():
+    return math.sin(21.549), math.exp(8.911), math.asin(0.273), math.pow(3.75, -0.35)
+print(*f())
+"""
+NO_FUSING = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-FMA,-FMA4"}
+
+
+def test_what_llvm_computes_with_the_c_library_is_what_it_would_be_here(place):
+    """A host without fused multiplication has other sines; code for a level that it has may have been made elsewhere."""
+    level = {"NUMBA_CPU_NAME": "x86-64-v2", "NUMBA_CPU_FEATURES": ""}
+    (place / "plain.py").write_text(FOLDED)
+    here, there = (proc.run(["plain.py"], None, {**level, **more}, cwd=place).stdout for more in ({}, NO_FUSING))
+    if here == there:
+        pytest.skip("this C library computes the same with and without")
+    for said, more in ((here, {}), (there, NO_FUSING), (here, {}), (there, NO_FUSING)):
+        assert run(place, FOLDED, "x86-64-v2", **more)[0] == [said.rstrip("\n")]
+    assert run(place, FOLDED, "x86-64-v2", **NO_FUSING)[1]["builds_count"] == 0

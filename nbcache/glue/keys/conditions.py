@@ -91,7 +91,10 @@ def target_components() -> list[_Component]:
     """What Numba's code generator compiles for."""
     triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
     options = [("target/options", repr(told.options))] if told.options else []
-    return [("target/triple", triple), ("target/cpu", cpu), ("target/features", features), *options]
+    return [
+        ("target/triple", triple), ("target/cpu", cpu), ("target/features", features), ("target/libm", targets.libm()),
+        *options,
+    ]  # fmt: skip
 
 
 def config_components() -> list[_Component]:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.consulted import Ask
     from nbcache.glue.identity.node import Node, Scope
 
-KEY_VERSION = 3
+KEY_VERSION = 4
 
 
 class Unit:

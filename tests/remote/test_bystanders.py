@@ -1,0 +1,155 @@
+"""What a helper has of the program that started it, and what others can do to its start."""
+
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from nbtest import proc, remotes
+
+from nbcache import config
+from nbcache.protocol import helper
+from nbcache.remote import helper as remote_helper
+
+PROGRAM = "from numba import njit\n@njit\ndef f(x):\n    return x + 1\nprint(f(1))\n"
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def test_a_helper_keeps_nothing_open_that_a_program_was_given(fleet, tmp_path, program):
+    """`flock FILE python program.py`, or a shell that waits for the end of a pipe."""
+    reading, writing = os.pipe()
+    lock = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with remotes.redis(tmp_path) as (address, _):
+        host = fleet.host("host", address)
+        subprocess.run(
+            [sys.executable, program], env=proc.environment(None, host), pass_fds=(writing, lock), check=True
+        )
+        os.close(writing)
+        os.close(lock)
+        assert len(fleet.helpers()) == 1
+        assert select.select([reading], [], [], 0)[0] and os.read(reading, 1) == b""
+        os.close(reading)
+        again = os.open(tmp_path / "lock", os.O_RDWR)
+        fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(again)
+
+
+def test_a_helper_heeds_signals_that_the_program_ignores(fleet, tmp_path, program):
+    program.write_text(
+        "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n" + PROGRAM
+    )
+    with remotes.redis(tmp_path) as (address, _):
+        proc.run([program], extra=fleet.host("host", address))
+        (pid,) = fleet.helpers()
+        os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + 60
+        while fleet.helpers():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def test_clients_that_look_whether_a_helper_runs_keep_none_from_starting(tmp_path):
+    """Each holds the lock for an instant; a crowd of them nearly always."""
+    path = str(tmp_path / "lock")
+    crowd = os.open(path, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(crowd, fcntl.LOCK_EX)
+    timer = threading.Timer(0.2, os.close, (crowd,))
+    timer.start()
+    held = remote_helper._locked(path)
+    timer.join()
+    assert held is not None
+    os.close(held)
+
+
+def test_who_begins_to_end_lets_another_one_begin(fleet, tmp_path, program):
+    """Uploads that go on for a while keep nobody from asking."""
+    with remotes.redis(tmp_path) as (address, server):
+        host = fleet.host("host", address)
+        proc.run([program], extra=host)
+        server.send_signal(signal.SIGSTOP)
+        program.write_text(PROGRAM.replace("x + 1", "x + 2"))
+        proc.run([program], extra=host)
+        (pid,) = fleet.helpers()
+        assert proc.run(["-m", "nbcache", "remote", "stop"], extra=host).status == 0
+        deadline = time.monotonic() + 5
+        while pid in fleet.helpers():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        server.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be somebody else")
+def test_a_runtime_directory_of_another_user_is_not_used(tmp_path, monkeypatch):
+    """`su` leaves XDG_RUNTIME_DIR: root would write where somebody else can exchange what is there, and lock him out."""
+    os.chown(tmp_path, 4321, 4321)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert not config.runtime_directory(80).startswith(str(tmp_path))
+    os.chown(tmp_path, 0, 0)
+    tmp_path.chmod(0o777)
+    assert not config.runtime_directory(80).startswith(str(tmp_path))
+    tmp_path.chmod(0o700)
+    monkeypatch.setattr(config.os, "geteuid", lambda: 0)
+    assert config.runtime_directory(len(str(tmp_path)) + 20) == f"{tmp_path}/nbcache"
+
+
+def test_nobody_is_met_in_a_place_that_others_can_enter(tmp_path):
+    place = helper.Meeting(str(tmp_path / "d"), str(tmp_path / "d/s"), str(tmp_path / "d/l"))
+    with pytest.raises(FileNotFoundError):
+        helper.ask(place, "fetch", "", 1.0)
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d").chmod(0o711)
+    with pytest.raises(NotADirectoryError):
+        helper.ask(place, "fetch", "", 1.0)
+    (tmp_path / "d").rmdir()
+    (tmp_path / "d").symlink_to(tmp_path)
+    with pytest.raises(NotADirectoryError):
+        helper.ask(place, "fetch", "", 1.0)
+    assert not helper.offer(place, "a" * 64)
+
+
+def test_another_umask_or_another_key_needs_another_helper(tmp_path):
+    key = tmp_path / "key"
+    key.write_text("one")
+    settings = config.Settings(dir=str(tmp_path), signing_key=str(key))
+    met = {helper.meeting(settings, "1").socket for _ in range(2)}
+    assert len(met) == 1
+    before = os.umask(0o077)
+    try:
+        met.add(helper.meeting(settings, "1").socket)
+        met.add(helper.meeting(settings._replace(umask=0o022), "1").socket)
+    finally:
+        os.umask(before)
+    (tmp_path / "next").write_text("two")
+    (tmp_path / "next").replace(key)
+    met.add(helper.meeting(settings, "1").socket)
+    assert len(met) == 4
+
+
+def test_settings_of_any_length_are_told_without_waiting(tmp_path, monkeypatch):
+    """Also to somebody who never reads them."""
+    monkeypatch.setattr(helper.sys, "executable", "/bin/true")
+    settings = config.Settings(dir=str(tmp_path), remote=tuple(f"redis://{n}" for n in range(20000)))
+    assert len(helper.written(settings)) > 1 << 17
+    assert helper.start(settings, 60.0)
+
+
+def test_a_helper_that_can_not_work_says_so(fleet, program):
+    host = fleet.host("host", "s3://bucket/x?region=x&endpoint=http://127.0.0.1:nonsense")
+    outcome = proc.run([program], extra=host)
+    assert outcome.stdout == "2\n"
+    assert "its helper doesn't answer" not in outcome.stderr and len(outcome.stderr.splitlines()) == 1, outcome
+    assert list(Path(host["XDG_RUNTIME_DIR"]).glob("nbcache/*.sock"))

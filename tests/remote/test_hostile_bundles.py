@@ -1,0 +1,133 @@
+"""Archives made to hurt whoever takes them in: one line, bounded memory, and nothing outside of the store."""
+
+import gzip
+import io
+import json
+import resource
+import subprocess
+import sys
+import tarfile
+
+import pytest
+from nbtest import proc
+from storekit import SECTIONS, header, key, open_store
+
+from nbcache.errors import RemoteError
+from nbcache.keyring import Keyring
+from nbcache.remote import admission, archive, signing
+from nbcache.store import entry
+
+KEY = signing.generate("ours")
+RING = Keyring([str(KEY.public)])
+ZEROS = gzip.compress(bytes(16 << 20))
+"""16 MiB, in 16 KiB: behind one another, they are one stream."""
+ROOM = 700 << 20
+"""What the command may have of memory [bytes]; what is in the archives is more."""
+
+
+def member(kind, name="x", size=0, link=""):
+    info = tarfile.TarInfo(name)
+    info.type, info.size, info.linkname = kind, size, link
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+def manifest():
+    data = json.dumps({"version": archive.VERSION}).encode()
+    info = tarfile.TarInfo(archive.MANIFEST)
+    info.size = len(data)
+    return info.tobuf() + data + bytes(-len(data) % 512)
+
+
+def made(tmp_path, *parts):
+    path = tmp_path / "bundle"
+    path.write_bytes(b"".join(part if part[:2] == b"\x1f\x8b" else gzip.compress(part) for part in parts))
+    return path
+
+
+BOMBS = {
+    "a long name": lambda: [member(tarfile.GNUTYPE_LONGNAME, size=1 << 30), *[ZEROS] * 64],
+    "a long header": lambda: [member(tarfile.XHDTYPE, size=1 << 30), *[ZEROS] * 64],
+    "a header for all": lambda: [member(tarfile.XGLTYPE, size=1 << 30), *[ZEROS] * 64],
+    "a long name later": lambda: [manifest(), member(tarfile.GNUTYPE_LONGNAME, size=1 << 30), *[ZEROS] * 64],
+    "a long object": lambda: [manifest(), member(tarfile.REGTYPE, size=1 << 30), *[ZEROS] * 64],
+    "a negative size": lambda: [manifest(), member(tarfile.REGTYPE, size=-1)],
+    "a sparse file": lambda: [manifest(), member(tarfile.GNUTYPE_SPARSE, size=1 << 20), ZEROS],
+    "a link": lambda: [manifest(), member(tarfile.SYMTYPE, link="/etc/passwd")],
+    "a hard link": lambda: [manifest(), member(tarfile.LNKTYPE, link="/etc/passwd")],
+    "a FIFO": lambda: [manifest(), member(tarfile.FIFOTYPE)],
+    "a long manifest": lambda: [member(tarfile.REGTYPE, archive.MANIFEST, 1 << 25), ZEROS, ZEROS],
+    "deep JSON": lambda: [member(tarfile.REGTYPE, archive.MANIFEST, 1 << 16), b"[" * (1 << 16)],
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_an_archive_that_is_none_of_ours_is_one_line_and_little_memory(tmp_path, bomb):
+    path = made(tmp_path, *BOMBS[bomb]())
+    done = subprocess.run(
+        [sys.executable, "-m", "nbcache", "load-bundle", "--dir", tmp_path / "store", path],
+        env=proc.environment(None, {"NBCACHE_TRUSTED_KEYS": str(KEY.public)}),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (ROOM, ROOM)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("nbcache: ") and len(done.stderr.splitlines()) == 1, done.stderr
+    assert "bundle" in done.stderr
+
+
+def signed(name="a"):
+    made = header(name)
+    return entry.encode(made._replace(signed=(signing.sign(KEY, made, SECTIONS),)), SECTIONS)
+
+
+def forged():
+    """Entries with right digests whose headers nbcache couldn't have written."""
+    for field, value in (("created", "NaN"), ("compile_seconds", "Infinity"), ("created", "-Infinity")):
+        data = signed()
+        length = int.from_bytes(data[12:16], "little")
+        fields = json.loads(data[32 : 32 + length])
+        fields[field] = "FORGED"
+        text = json.dumps(fields, separators=(",", ":")).replace('"FORGED"', value).encode()
+        fixed = data[:12] + len(text).to_bytes(4, "little")
+        yield fixed + entry._digest(fixed, text) + text + data[32 + length :]
+
+
+def test_numbers_that_are_none_are_refused_and_no_error():
+    for data in forged():
+        assert entry.parse(data) is not None
+        for ring in (RING, Keyring(["unsigned"])):
+            assert admission.admit(data, key("a"), ring) == admission.DAMAGED
+
+
+def test_what_is_forged_in_a_bundle_keeps_nothing_else_out(tmp_path):
+    path = tmp_path / "bundle"
+    with tarfile.open(path, "w:gz") as file:
+        objects = [(key("a"), data) for data in forged()]
+        objects += [("../../../../etc/passwd", signed("b")), (key("b"), signed("c")), (key("d"), signed("d"))]
+        archive._add(file, archive.MANIFEST, json.dumps({"version": archive.VERSION}).encode())
+        for n, (name, data) in enumerate(objects):
+            info = tarfile.TarInfo(f"{name}.{n}.nbo")
+            info.size = len(data)
+            file.addfile(info, io.BytesIO(data))
+    store, refused = open_store(tmp_path / "store", trusted_keys=(str(KEY.public),)), []
+    assert archive.load(str(path), store, RING, refused.append) == {"taken": 1, "already there": 0, "refused": 5}
+    assert {info.key for info in store.scan()} == {key("d")}
+
+
+def test_a_file_that_somebody_else_writes_by_a_like_name_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(archive.atomic, "unique", lambda: "here-1")
+    other = tmp_path / "b.here-1.tmp"
+    other.write_text("of somebody else")
+    with pytest.raises(FileExistsError):
+        archive.write(str(tmp_path / "b"), iter([signed()]))
+    assert other.read_text() == "of somebody else"
+
+
+def test_an_archive_that_ends_too_early(tmp_path):
+    archive.write(str(tmp_path / "b"), iter([signed()]))
+    whole = gzip.decompress((tmp_path / "b").read_bytes())
+    for cut in (len(manifest()), len(manifest()) + 100, len(manifest()) + 700):
+        (tmp_path / "c").write_bytes(gzip.compress(whole[:cut]))
+        with pytest.raises(RemoteError, match="is damaged"):
+            list(archive.read(str(tmp_path / "c")))

@@ -1,0 +1,141 @@
+"""Servers, and directories that stand for one, whose content somebody else wrote: bounded memory, time and trust."""
+
+import os
+import socket
+import socketserver
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from nbcache import config, remotes
+from nbcache.remote import admission, storage
+from nbcache.remote.storage import StorageError
+from nbcache.remote.tiers import Tier
+
+NAME = "a" * 64
+PIECE = b"x" * (1 << 20)
+
+
+class Sending(socketserver.ThreadingTCPServer):
+    """An HTTP server that sends what it is given, and counts it."""
+
+    daemon_threads = True
+
+    def __init__(self, content):
+        self.content = content
+        self.sent = 0
+        self.ended = threading.Event()
+        super().__init__(("127.0.0.1", 0), Line)
+
+
+class Line(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.recv(1 << 16)
+        try:
+            for part in self.server.content():
+                self.request.sendall(part)
+                self.server.sent += len(part)
+        except OSError:  # nobody listens any more
+            self.server.ended.set()
+
+
+@contextmanager
+def sending(content):
+    with Sending(content) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield server, f"http://127.0.0.1:{server.server_address[1]}/cache"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def endless():
+    yield b"HTTP/1.1 200 Fine\r\nContent-Length: 100000000000\r\n\r\n"
+    while True:
+        yield PIECE
+
+
+def dripping():
+    yield b"HTTP/1.1 200 Fine\r\nContent-Length: 20000\r\n\r\n"
+    while True:
+        yield b"x"
+        time.sleep(0.1)
+
+
+def test_an_object_without_end_is_read_no_farther_than_an_object_can_be(tmp_path):
+    with sending(endless) as (server, address):
+        data = storage.opened(address).get(NAME)
+        assert server.ended.wait(60)
+        assert admission.MAX_OBJECT < len(data) < admission.MAX_OBJECT + len(PIECE)
+        # What is on its way besides fits into the buffers of the kernel and the library.
+        assert server.sent < 2 * admission.MAX_OBJECT
+        assert admission.open_object(data) == admission.DAMAGED
+
+
+def test_an_object_that_drips_is_given_up_and_nothing_goes_on_waiting_for_it():
+    with sending(dripping) as (server, address):
+        with pytest.raises(StorageError, match="in time"):
+            storage.opened(address).get(NAME)
+        assert server.ended.wait(60)
+
+
+def test_what_is_too_large_to_come_in_time_is_no_reason_to_leave_the_server_alone(monkeypatch):
+    with sending(endless) as (_, address):
+        tier = Tier(address)
+        monkeypatch.setattr(storage, "GET_SECONDS", 0.0)
+        monkeypatch.setattr(storage, "_MUCH", 0)
+        for n in range(4):
+            assert "too large" in tier.get(f"{n:064}", 30.0).problem
+        assert tier.status()["alone"] == ""
+
+
+def test_a_directory_holds_files_and_all_else_is_nothing(tmp_path):
+    folder = tmp_path / "share"
+    store = storage.opened(f"file://{folder}")
+    assert store.get(NAME) is None
+    store.put(NAME, b"content")
+    assert store.get(NAME) == b"content"
+    os.mkfifo(folder / "fifo")
+    (folder / "link").symlink_to(tmp_path / "private")
+    (tmp_path / "private").write_text("of somebody")
+    (folder / "folder").mkdir()
+    with socket.socket(socket.AF_UNIX) as line:
+        line.bind(str(folder / "socket"))
+        assert [store.get(name) or b"" for name in ("fifo", "link", "folder", "socket")] == [b""] * 4
+    # And what is stored replaces a link, and nothing behind it.
+    store.put("link", b"mine")
+    assert (tmp_path / "private").read_text() == "of somebody" and store.get("link") == b"mine"
+    with (folder / "huge").open("wb") as file:
+        file.truncate(1 << 40)
+    assert len(store.get("huge")) <= admission.MAX_OBJECT + (1 << 20)
+    (folder / "sub").touch()
+    with pytest.raises(StorageError) as caught:
+        storage.opened(f"file://{folder}/sub").get(NAME)
+    assert caught.value.kind == storage.UNREACHABLE
+
+
+@pytest.mark.parametrize(
+    "address", ["http://host:99999/x", "redis://cache:port", "http://[::1/x", "redis//:hush@host", "ftp://:hush@host"]
+)
+def test_an_address_that_can_be_none_is_told_from_the_beginning_without_its_secrets(address):
+    settings = config.load({"NBCACHE_REMOTE": address})
+    assert settings.remote == ()
+    (problem,) = settings.problems
+    assert problem.startswith("NBCACHE_REMOTE=… is not understood")
+    assert "hush" not in problem
+
+
+def test_no_address_shows_a_password_however_it_is_written():
+    for address in ("redis://:hu/sh@host", "http://user:hu/sh@host/path", "s3://hush@bucket?secret_access_key=hush"):
+        shown = remotes.redacted(address)
+        assert "sh@" not in shown and "hush" not in shown
+
+
+def test_a_key_where_its_file_was_to_be_named_is_not_shown(tmp_path):
+    settings = config.load({"NBCACHE_SIGNING_KEY": "nbcache-secret-key 1 ci:c2VjcmV0"})
+    assert settings.signing_key is None
+    assert "c2VjcmV0" not in settings.problems[0] and "not the key itself" in settings.problems[0]
