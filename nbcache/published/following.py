@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Load = Callable[[], tuple[str, Any]]
     """Loads what is published now: its digest, and a function or a namespace of functions."""
     Stamp = Callable[[], tuple[object, ...] | None]
-    """Returns what is another value when something else is published, in no more than some ``stat``; None for nothing."""
+    """Returns what is another value when something else is published, in no more than some ``stat``; None for none."""
 
 _log = logging.getLogger("nbcache")
 LOOK_SECONDS: Final = 1.0

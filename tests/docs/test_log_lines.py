@@ -50,7 +50,9 @@ def loud_lines(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in TELLING:
-            yield node.lineno, text_of(node.args[0])
+            text = text_of(node.args[0])
+            if text is not None:  # others have a function of that name, too
+                yield node.lineno, text
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LOUD:
             if not SPEAKERS.search(ast.unparse(node.func.value)) or (
                 node.func.attr in {"log", "once"} and is_quiet(node)
