@@ -58,7 +58,7 @@ _BOOT: Final = (
     "import os, sys\n"
     "for fd in map(int, os.listdir('/proc/self/fd')): os.closerange(max(3, fd), fd + 1)\n"
     "if os.fork(): os._exit(0)\n"
-    "sys.path[:] = [sys.argv[1], *filter(None, sys.path)]\n"
+    "sys.path[:] = [*([] if sys.argv[1] in sys.path else sys.argv[1:]), *filter(None, sys.path)]\n"
     "from nbcache.remote.helper import main\n"
     "main()"
 )

@@ -123,7 +123,9 @@ class Storage:
             return call()
         except StorageError:
             raise
-        except Exception as error:  # the library's errors have no base of their own, and reading raises OSError
+        except BaseException as error:
+            # The library's errors have no base of their own, reading raises OSError, and what is wrong inside of the
+            # library is no Exception: nobody would catch it, and a thread that uploads would be gone.
             kind = _kind_of(error)
             if kind == _ABSENT:
                 return None

@@ -153,3 +153,17 @@ def test_a_helper_that_can_not_work_says_so(fleet, program):
     assert outcome.stdout == "2\n"
     assert "its helper doesn't answer" not in outcome.stderr and len(outcome.stderr.splitlines()) == 1, outcome
     assert list(Path(host["XDG_RUNTIME_DIR"]).glob("nbcache/*.sock"))
+
+
+def test_a_helper_that_hangs_is_told_from_none(fleet, tmp_path, program):
+    with remotes.redis(tmp_path) as (address, _):
+        host = fleet.host("host", address)
+        assert "no helper runs" in proc.run(["-m", "nbcache", "remote"], extra=host).stdout
+        proc.run([program], extra=host)
+        (pid,) = fleet.helpers()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            told = proc.run(["-m", "nbcache", "remote"], extra=host)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert told.status == 1 and "its helper doesn't answer" in told.stdout
