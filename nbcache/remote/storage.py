@@ -190,7 +190,7 @@ def _of_system(error: OSError) -> StorageError:
     return StorageError(kind, one_line(error.strerror or str(error)))
 
 
-def _kind_of(error: Exception) -> str:
+def _kind_of(error: BaseException) -> str:
     text = str(error)
     named = _NAMES.get(text.partition(" ")[0])
     if named is not None:
@@ -200,7 +200,7 @@ def _kind_of(error: Exception) -> str:
     return kind or (FULL if _FULL.search(text) else UNREACHABLE)
 
 
-def _words_of(error: Exception) -> str:
+def _words_of(error: BaseException) -> str:
     """Return what is wrong in a few words: the library's own texts are pages with traces in them."""
     text = str(error)
     status, causes = _STATUS.search(text), _CAUSES.findall(text)

@@ -6,6 +6,7 @@ import socketserver
 import threading
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
@@ -145,14 +146,11 @@ def test_what_breaks_inside_of_the_library_is_a_failure_like_any_other():
     class PanicError(BaseException):
         """As what Rust's panics are turned into."""
 
-    class Breaking:
-        def open(self, *_):
-            raise PanicError
-
-        write = open
+    def panic(*_):
+        raise PanicError
 
     made = storage.opened("redis://127.0.0.1:1")
-    made._get = made._put = Breaking()
+    made._get = made._put = SimpleNamespace(open=panic, write=panic)
     for call in (lambda: made.get(NAME), lambda: made.put(NAME, b"")):
         with pytest.raises(StorageError, match="PanicError"):
             call()

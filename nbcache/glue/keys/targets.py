@@ -85,7 +85,7 @@ def choose(cpu: str) -> str | None:
     if inherited and platform.machine() in processors.MACHINES and not lacks(cpu):
         return None
     if inherited and "_toplevel_target_context" not in vars(cpu_target):
-        # A process on another host said so: batch systems pass on the environment, and that host had what this one lacks.
+        # A process on another host said so, which had what this one lacks: batch systems pass the environment on.
         settings.tell_numba_nothing()
         config.reload_config()
     if config.CPU_NAME is not None or config.CPU_FEATURES is not None:
