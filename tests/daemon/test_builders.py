@@ -24,6 +24,7 @@ from nbcache.protocol import requests, spool
 WORKER = "import sys\nif not sys.argv[0].endswith('main.py'):\n"
 BODY = "\nfrom numba import njit\n@njit\ndef f(x):\n    return x * {k} + 1\n"
 PATIENT = daemons.WAITING
+IMPATIENT = {"NBTEST_PATIENT": ""}
 
 
 def until(gate):
@@ -131,7 +132,7 @@ def hung(daemon, sign):
 def test_a_stopped_interpreter_keeps_nobody_waiting(place):
     """Its jobs go on, and what it doesn't begin is begun by another one."""
     store = place / "store"
-    with daemons.daemon(store, "--workers", "2") as daemon:
+    with daemons.daemon(store, "--workers", "2", extra=IMPATIENT) as daemon:
         served(place, daemon, "before")
         forks = max(pid for pid, _ in workers(daemon))
         slow, expected = write(place, "slow", until(place / "gate"), k=5)
