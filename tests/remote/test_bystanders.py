@@ -167,3 +167,12 @@ def test_a_helper_that_hangs_is_told_from_none(fleet, tmp_path, program):
         finally:
             os.kill(pid, signal.SIGCONT)
         assert told.status == 1 and "its helper doesn't answer" in told.stdout
+
+
+def test_a_helper_s_memory_is_bounded(fleet, tmp_path, program):
+    """Libraries hold what servers send as errors, and forbid no length."""
+    with remotes.redis(tmp_path) as (address, _):
+        proc.run([program], extra=fleet.host("host", address))
+        (pid,) = fleet.helpers()
+        (line,) = [line for line in Path(f"/proc/{pid}/limits").read_text().splitlines() if "Max data size" in line]
+        assert line.split()[3:5] == [str(remote_helper.MAX_MEMORY)] * 2
