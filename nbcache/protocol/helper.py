@@ -19,6 +19,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import signal
 import stat
 import struct
@@ -26,6 +27,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import _nbcache
 from nbcache import config
 from nbcache.passing import let_pass
 from nbcache.store import reasons
@@ -216,7 +218,8 @@ def offer(place: Meeting, key: str) -> bool:
 
 def start(settings: Settings, seconds: float) -> bool:
     """Start a helper for these settings; return whether that could be tried. Takes *seconds* at most; never raises."""
-    if not sys.executable:
+    python = _python()
+    if not python:
         return False
     # It may be that Python was told to heed no environment, or no packages of the user.
     flags = [flag for flag, given in (("-E", sys.flags.ignore_environment), ("-s", sys.flags.no_user_site)) if given]
@@ -229,8 +232,8 @@ def start(settings: Settings, seconds: float) -> bool:
             quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
             # Not a fork: what other threads hold at the moment stays with them.
             pid = os.posix_spawn(
-                sys.executable,
-                [sys.executable, *flags, "-c", _BOOT, package],
+                python,
+                [python, *flags, "-c", _BOOT, package],
                 config.for_children(),
                 file_actions=[(os.POSIX_SPAWN_DUP2, told.fileno(), 0), *quiet],
                 setsigmask=(),
@@ -244,6 +247,17 @@ def start(settings: Settings, seconds: float) -> bool:
         let_pass(raised)
         return False
     return True
+
+
+def _python() -> str:
+    """Return the interpreter to run a helper with; "" where there is none that could be meant."""
+    # A program that embeds Python finds it where whoever started it says; and to others it is that program itself.
+    if _nbcache.has_rights_of_its_own():
+        return ""
+    if re.search("python|pypy", os.path.basename(sys.executable or ""), re.IGNORECASE):
+        return sys.executable
+    beside = f"{sys.prefix}/bin/python3"
+    return beside if os.access(beside, os.X_OK) else ""
 
 
 def decode(data: bytes) -> dict[str, Any] | None:
