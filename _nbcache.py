@@ -33,14 +33,11 @@ def heeds_environment() -> bool:
     Not where Python was told to ignore its own variables (``-I``, ``-E``), and not where the process has rights that
     whoever started it, and wrote the environment, may not have.
     """
-    return not (sys.flags.isolated or sys.flags.ignore_environment or has_rights_of_its_own())
-
-
-def has_rights_of_its_own() -> bool:
-    """Whether this process has rights that whoever started it may not have."""
+    if sys.flags.isolated or sys.flags.ignore_environment:
+        return False
     import os  # `site` has done so before
 
-    return os.getuid() != os.geteuid() or os.getgid() != os.getegid() or _is_secure()
+    return os.getuid() == os.geteuid() and os.getgid() == os.getegid() and not _is_secure()
 
 
 def _is_secure() -> bool:
@@ -70,8 +67,16 @@ def watch(imported: "Callable[[], None]") -> None:
 
 def unwatch() -> None:
     """Call nothing."""
-    if _finder in sys.meta_path:
-        sys.meta_path.remove(_finder)
+    for finder in (_finder, _cuda_finder):
+        if finder in sys.meta_path:
+            sys.meta_path.remove(finder)
+
+
+def watch_cuda(imported: "Callable[[], None]") -> None:
+    """Have *imported* called when the import of ``numba.cuda``'s dispatchers is over, whoever brings them."""
+    _cuda_finder.imported = imported
+    if _cuda_finder not in sys.meta_path:
+        sys.meta_path.insert(0, _cuda_finder)
 
 
 def spec_of_others(mine: object, name: str, path: "Any", target: "ModuleType | None") -> "Any":
@@ -125,25 +130,30 @@ def tell(what: str, error: Exception) -> None:
         log.debug("%s", what, exc_info=error)
 
 
-class _NumbaFinder:
-    """Finds Numba the way it would be found without it, and calls `imported` after the import."""
+class _Finder:
+    """Finds a module the way it would be found without it, and calls `imported` after the import."""
 
     imported: "Callable[[], None]"
 
+    def __init__(self, name: str) -> None:
+        self.name = name
+
     def find_spec(self, name: str, path: "Any" = None, target: "ModuleType | None" = None) -> "Any":
-        spec = spec_of_others(self, name, path, target) if name == "numba" else None
+        spec = spec_of_others(self, name, path, target) if name == self.name else None
         if spec is not None:
             self._follow(spec.loader)
         return spec
 
     def _follow(self, loader: "Any") -> None:
         execute = getattr(loader, "exec_module", None)
-        if execute is None:
+        # numba-cuda asks all finders again, for its own files, and comes by here twice.
+        if execute is None or "exec_module" in getattr(loader, "__dict__", {}):
             return
 
         def exec_module(module: "ModuleType") -> None:
             del loader.exec_module
-            unwatch()
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
             execute(module)
             self.imported()
 
@@ -153,4 +163,5 @@ class _NumbaFinder:
             return
 
 
-_finder = _NumbaFinder()
+_finder = _Finder("numba")
+_cuda_finder = _Finder("numba.cuda.dispatcher")

@@ -128,12 +128,11 @@ def _complain(made: Helper, *, wrong: bool) -> int:
 
 
 def ask(settings: Settings, question: str) -> dict[str, Any] | None:
-    """Ask the helper of these settings; None if none runs."""
+    """Ask the helper of these settings; None if none runs, or it doesn't answer."""
     try:
-        answer = helper.ask(helper.meeting(settings, nbcache.__version__), question, "", _ANSWER_SECONDS)
+        return helper.ask(helper.meeting(settings, nbcache.__version__), question, "", _ANSWER_SECONDS)
     except OSError:
         return None
-    return {"broken": "its helper doesn't answer"} if answer is None else answer
 
 
 def problems(status: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import importlib.util
 import logging
+import os
+import sys
 from typing import Any
 
 from nbcache import config, values
@@ -48,8 +51,29 @@ def activate(settings: Settings | None, store: Store | None = None) -> None:
         _log.warning("nbcache stays off: %s", reason)
         return
     _active = session
+    attend_kernels()
     forks.protect(_in_child, _finish)
     atexit.register(session.finish)
+
+
+def attend_kernels() -> None:
+    """Take part in numba-cuda, if the program has imported it."""
+    if _active is None or not _active.enabled or "numba.cuda.dispatcher" not in sys.modules or not _is_numba_cuda():
+        return
+    from nbcache.client.kernels import Kernels
+    from nbcache.glue.cuda import seams
+
+    reason = seams.install(Kernels(_active))
+    if reason is not None:
+        _log.warning("kernels aren't cached: %s", reason)
+
+
+def _is_numba_cuda() -> bool:
+    """Whether ``numba.cuda`` is numba-cuda's, and not Numba's own, which is left alone."""
+    file = getattr(sys.modules.get("numba.cuda"), "__file__", None) or ""
+    package = importlib.util.find_spec("numba_cuda")
+    roots = (package.submodule_search_locations or ()) if package is not None else ()
+    return any(file.startswith(os.path.join(root, "")) for root in roots)
 
 
 def _choose_processor(settings: Settings) -> None:
@@ -87,6 +111,9 @@ def deactivate() -> None:
         _active.leave()
         _active.enabled = False
         seams.remove()
+        kernel_seams = sys.modules.get("nbcache.glue.cuda.seams")
+        if kernel_seams is not None:
+            kernel_seams.remove()
         _active.finish()
         atexit.unregister(_active.finish)
 

@@ -25,6 +25,7 @@ def arm(settings: Settings | None = None) -> None:
     numba = sys.modules.get("numba")
     _state.update(armed=True, disarmed=False)
     if numba is not None and not getattr(getattr(numba, "__spec__", None), "_initializing", False):
+        _watch_cuda()
         _activate()
     else:
         _nbcache.watch(numba_imported)
@@ -61,6 +62,7 @@ def numba_imported() -> None:
     import os
 
     _state["armed"] = True
+    _watch_cuda()
     try:
         from nbcache.glue import releases
         from nbcache.glue.hooks import dormant
@@ -76,6 +78,27 @@ def numba_imported() -> None:
         asleep = False
     if not asleep:
         _activate()
+
+
+def _watch_cuda() -> None:
+    """Wait for numba-cuda, if it is installed: then this is there, from when Python started."""
+    if "_numba_cuda_redirector" in sys.modules and "numba.cuda.dispatcher" not in sys.modules:
+        _nbcache.watch_cuda(cuda_imported)
+
+
+def cuda_imported() -> None:
+    """numba-cuda, or Numba's own target, was just imported: hook it now if the cache is on, else when it is used."""
+    try:
+        activation = sys.modules.get("nbcache.client.activation")
+        if activation is not None and activation.session() is not None:
+            activation.attend_kernels()
+        elif _state["armed"] and not _state["activated"]:
+            from nbcache.glue.hooks import dormant
+
+            dormant.sleep_again()
+    except Exception as raised:  # noqa: BLE001  the cache must never be the reason that a program fails
+        _let_pass(raised)
+        _nbcache.tell("kernels aren't cached: nbcache failed to start", raised)
 
 
 def _is_patient(environ: dict[str, str]) -> bool:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from nbcache.config import Settings
     from nbcache.counting import Counters
     from nbcache.glue.capture.compilations import FrameStack
+    from nbcache.glue.cuda.policy import Unpack
+    from nbcache.glue.cuda.units import CudaUnit
     from nbcache.glue.entries.meta import LiteralsMeta, Meta
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.glue.keys.key_maker import KeyMaker
@@ -135,6 +137,22 @@ class Lookup:
         found = self._first(unit, take)
         if found.result is None:
             self._counters.miss(found.reason)
+        return found
+
+    def kernel(self, unit: CudaUnit, unpack: Unpack) -> Found:
+        """What *unpack* makes of the first variant that can be used here, for a unit for a GPU."""
+        caveats: list[tuple[Any, ...]] = []
+
+        def take(entry: FoundEntry) -> Any:
+            result, warned_of = unpack(unit, entry.section)
+            caveats.extend(warned_of)
+            self._count(unit, entry)
+            unit.forget()
+            _log.debug("hit: %s %s", unit.name, unit.signature_text)
+            return result
+
+        found = self._first(unit, take)
+        found.caveats = caveats
         return found
 
     def go_on(self) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nbcache.client.lookup import Lookup
     from nbcache.counting import Counters
     from nbcache.glue.capture.compilations import Frame, FrameStack
+    from nbcache.glue.cuda.units import CudaUnit
     from nbcache.glue.entries.meta import Packed
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.glue.keys.key_maker import KeyMaker
@@ -54,6 +55,17 @@ class Publishing:
             marks.belongs_to(cres.library, unit)
             if len(self._frames) == 1:
                 self._keep_request(unit, packed)
+            self._publish(unit, frame.build, seconds, packed)
+        return packed is not None
+
+    def kernel(self, frame: Frame, unit: CudaUnit, pack: Callable[[], Packed]) -> bool:
+        """The compilation of *frame*, for a GPU, succeeded; return whether what *pack* gives can be an entry."""
+        from nbcache.glue.capture import readings
+
+        seconds, own = self._frames.finished()
+        readings.settle(frame)
+        packed = self._pack(unit, None, own, pack)
+        if packed is not None:
             self._publish(unit, frame.build, seconds, packed)
         return packed is not None
 
@@ -131,8 +143,8 @@ class Publishing:
                 taint(library, reason)
             self._counters.uncacheable(reason, unit.name)
             # Of all reasons this one is found nowhere in the source of the function.
-            say = _log.info if reason.startswith(CHANGED) else _log.debug
-            say("%s can't be cached: %s", unit.name, reason)
+            level = logging.INFO if reason.startswith(CHANGED) else logging.DEBUG
+            _log.log(level, "%s can't be cached: %s", unit.name, reason)
             return None
 
     def _keep_request(self, unit: Unit, packed: Packed) -> None:
@@ -150,18 +162,21 @@ class Publishing:
         from nbcache.glue.keys import targets
 
         twins = self._lookup.twins
+        made_for = packed.extra
+        if made_for is None:
+            made_for = {"cpu": targets.name(), "strict": packed.strict}
         header = Header(
             key=unit.key,
             kind=unit.kind,
             function=unit.name,
             signature=unit.signature_text,
-            toolchain=self._maker.conditions.summary(),
+            toolchain=self._maker.conditions.summary() if packed.extra is None else unit.summary(),  # type: ignore[union-attr]
             compile_seconds=seconds,
             created=time.time(),
             build=build,
             # A twin gets a variant of its own, so that the next process can load both.
             guard=packed.guard + (f"#{twins[unit.key]}" if unit.key in twins else ""),
-            extra={**_origin(), "cpu": targets.name(), "strict": packed.strict},
+            extra={**_origin(), **made_for},
         )
         # Not waiting for the disk: what a power failure tears fails its checksums and is a miss.
         again = True if unit.key in self._lookup.condemned else None

@@ -48,21 +48,21 @@ class ClientSession:
         self.history = History(self.maker)
         self.counters = Counters()
         self.enabled = True
-        self._lookup = Lookup(
+        self.lookup = Lookup(
             store,
             self.maker,
             self.history,
             self.frames,
             counters=self.counters,
-            fault=self._fault,
+            fault=self.fault,
             settings=settings,
             remote=self._reach_out if settings.remote and store.writable else None,
         )
-        self._publishing = Publishing(
-            store, self.maker, self.history, self.frames, counters=self.counters, lookup=self._lookup
+        self.publishing = Publishing(
+            store, self.maker, self.history, self.frames, counters=self.counters, lookup=self.lookup
         )
-        self.maker.installed.recall = self._publishing.remembered
-        self.maker.installed.remember = self._publishing.remember
+        self.maker.installed.recall = self.publishing.remembered
+        self.maker.installed.remember = self.publishing.remember
         self._others: Others | None = None
         self._told = 0
         self._recorded: set[str] = set()
@@ -80,11 +80,11 @@ class ClientSession:
     @property
     def has_hits(self) -> bool:
         """Whether anything was loaded, and so possibly nothing of Numba's registries was."""
-        return self._lookup.has_hits
+        return self.lookup.has_hits
 
     def entries(self, key: str) -> Iterator[FoundEntry]:
         """Yield each entry of a key that may be used here, in the store or in a layer under it."""
-        return self._lookup.entries(key)
+        return self.lookup.entries(key)
 
     def load(self, owner: Any, sig: Any, target_context: Any) -> Any | None:
         """A CompileResult or LiteralsRequested, or None with a frame opened for the compilation that follows.
@@ -93,32 +93,32 @@ class ClientSession:
         """
         if not self.enabled:
             return None
-        self._lookup.go_on()
+        self.lookup.go_on()
         unit = None
         try:
             unit = self._identify(owner, sig)
             if isinstance(unit, str):
-                self._open(None, reason=unit)
+                self.open_frame(None, reason=unit)
                 return None
-            found = self._lookup.overload(unit, target_context)
+            found = self.lookup.overload(unit, target_context)
             if found.result is None and unit.of_the_past:
                 # An overload that a hit promised, and what it was made from is no more; better than none.
                 _log.info(
                     "%s: compiling an overload that a loaded function relied on and that can no longer be loaded",
                     unit.name,
                 )
-                self._open(None, reason="what it was made from changed")
+                self.open_frame(None, reason="what it was made from changed")
                 return None
             if found.result is None:
                 found = self._from_others(unit, target_context, found)
             if found.result is None:
-                self._open(unit)
+                self.open_frame(unit)
             elif not len(self.frames):
                 self._record(unit)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
-            self._fault("looking up", unit)
-            self._open(None, reason=reasons.INTERNAL)
+            self.fault("looking up", unit)
+            self.open_frame(None, reason=reasons.INTERNAL)
             return None
         return _warned(found)
 
@@ -136,18 +136,18 @@ class ClientSession:
             self._others = Others(self.settings, self.store, self.counters)
 
         def look_up() -> Found | None:
-            found = self._lookup.overload(unit, target_context, waited=True)
+            found = self.lookup.overload(unit, target_context, waited=True)
             return None if found.result is None else found
 
         return self._others.find(unit, look_up, self.frames.on_close, is_there=missed.is_usable) or missed
 
-    def _open(self, unit: Unit | None, *, reason: str = "") -> None:
+    def open_frame(self, unit: Unit | None, *, reason: str = "") -> None:
         """Open a frame for the compilation that follows; of what has no identity, *reason* says why."""
         from nbcache.glue.capture.compilations import Frame, new_build
 
         frame = Frame(unit, new_build("0" * 12 if unit is None else unit.key), reason=reason)
         if unit is not None:
-            self._lookup.owners[frame.build] = unit.key
+            self.lookup.owners[frame.build] = unit.key
         self.frames.push(frame)
 
     def load_block(self, lifted: Any, args: tuple[Any, ...]) -> Any | None:
@@ -198,13 +198,13 @@ class ClientSession:
                 self.counters.uncacheable(str(exc), unit.name)
                 _log.debug("%s can't be cached: it depends on %s", unit.name, exc)
                 return None
-            found = self._lookup.overload(unit, target_context)
+            found = self.lookup.overload(unit, target_context)
             if found.result is None:
                 self.counters.miss(found.reason)
                 self.frames.push(Frame(unit, new_build(unit.key)))
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
-            self._fault("looking up", unit)
+            self.fault("looking up", unit)
             return None
         return _warned(found)
 
@@ -226,13 +226,13 @@ class ClientSession:
             elif unit is None:
                 return
             else:
-                stored = self._publishing.result(frame, unit, cres)
+                stored = self.publishing.result(frame, unit, cres)
                 if stored and len(self.frames) == 1:
                     self._record(unit)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             marks.taint(cres.library, reasons.INTERNAL)
-            self._fault("publishing", unit)
+            self.fault("publishing", unit)
         if unit is not None:
             unit.forget()
 
@@ -243,10 +243,10 @@ class ClientSession:
         if not self.enabled or frame is None or unit is None or unit.owner is not owner:
             return
         try:
-            self._publishing.literals_requested(frame, unit, tuple(sorted(positions)))
+            self.publishing.literals_requested(frame, unit, tuple(sorted(positions)))
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
-            self._fault("publishing", unit)
+            self.fault("publishing", unit)
 
     def wrapper(self, kind: str, cres: Any, signature: Any, shape: object, build: Callable[[], Any]) -> Any:
         """A ufunc wrapper: (library, environment, name), loaded, or built by *build* and published."""
@@ -257,14 +257,14 @@ class ClientSession:
             return build()
         try:
             unit = WrapperUnit(self.maker, kind, cres, signature, shape) if wrappable(cres) else None
-            found = self._lookup.library(unit).result if unit is not None else None
+            found = self.lookup.library(unit).result if unit is not None else None
             if unit is not None and found is not None:
                 marks.keep_wrapper(cres.library, kind, (unit, *found))
                 return wrapper_info(cres, *found)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             unit = None
-            self._fault("looking up", None)
+            self.fault("looking up", None)
         started = time.perf_counter()
         # The kernel may be a hit, which initialises nothing; building needs Numba's registries.
         prepare(cres)
@@ -273,10 +273,10 @@ class ClientSession:
             if unit is not None:
                 finish(info.library)
                 marks.keep_wrapper(cres.library, kind, (unit, info.library, info.name))
-                self._publishing.library(unit, info.library, info.name, time.perf_counter() - started)
+                self.publishing.library(unit, info.library, info.name, time.perf_counter() - started)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
-            self._fault("publishing", None)
+            self.fault("publishing", None)
         return info
 
     def runtime(self, target_context: Any, build: Callable[[], Any]) -> Any:
@@ -287,21 +287,21 @@ class ClientSession:
         try:
             if self.enabled:
                 unit = RuntimeUnit(self.maker, target_context)
-                found = self._lookup.library(unit).result
+                found = self.lookup.library(unit).result
                 if found is not None:
                     return found[0]
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
-            self._fault("looking up", unit)
+            self.fault("looking up", unit)
             unit = None
         started = time.perf_counter()
         library = build()
         try:
             if unit is not None:
-                self._publishing.library(unit, library, "", time.perf_counter() - started)
+                self.publishing.library(unit, library, "", time.perf_counter() - started)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
-            self._fault("publishing", unit)
+            self.fault("publishing", unit)
         return library
 
     def _identify(self, owner: Any, sig: Any) -> Unit | str:
@@ -333,7 +333,8 @@ class ClientSession:
             self._recorded.add(unit.key)
             recording.append(self.settings.record, unit)
 
-    def _fault(self, doing: str, unit: Unit | RuntimeUnit | WrapperUnit | str | None) -> None:
+    def fault(self, doing: str, unit: Unit | RuntimeUnit | WrapperUnit | str | None) -> None:
+        """Count an exception of ours, which is being handled, and say so once."""
         name = getattr(unit, "name", "a function")
         self.counters.error(f"fault while {doing}")
         logs.once(_log, logging.WARNING, "internal error while %s %s; compiling without the cache", doing, name)
@@ -347,11 +348,11 @@ class ClientSession:
                 self.maker.choices.leave()
             except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
                 let_pass(raised)
-                self._fault("switching off", None)
+                self.fault("switching off", None)
 
     def finish(self) -> None:
         """At the end of the process: leave a usage record, tidy up the store now and then."""
-        self._lookup.finish()
+        self.lookup.finish()
         # A forked child may come here twice: by atexit, and by multiprocessing, which atexit calls too.
         if self.counters.empty or self._told == os.getpid():
             return

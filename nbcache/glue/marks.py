@@ -5,7 +5,7 @@ All begin with `PREFIX`, by which a description of an object leaves them out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,12 +39,56 @@ DEFINING: Final = PREFIX + "defining"
 """On a template: that its class is being defined at this moment."""
 CONSULTED: Final = PREFIX + "consulted"
 """On a library: what was asked for while it was compiled."""
+_BIRTHS: Final = PREFIX + "births"
+_DECLARED: Final = PREFIX + "declared"
 _TAINT: Final = PREFIX + "taint"
 _UNIT: Final = PREFIX + "unit"
 _HELD: Final = PREFIX + "held"
 _META: Final = PREFIX + "meta"
 _WRAPPERS: Final = PREFIX + "wrappers"
 _ENVIRONMENTS: Final = PREFIX + "environments"
+
+
+class Birth(NamedTuple):
+    """What a device function's overload was made under.
+
+    ``conditions``: digest of the toolkit, the compute capability and the settings; ``content``: what identified the
+    function, b"" if that changed meanwhile; ``declared``: the return type that it was asked for with, in words.
+    """
+
+    conditions: bytes
+    content: bytes
+    declared: str
+
+
+class Declaration(NamedTuple):
+    """What a declared device function was declared with, besides its signature."""
+
+    link: tuple[Any, ...]
+    use_cooperative: bool
+    abi: str
+
+
+def keep_birth(dispatcher: Any, args: tuple[Any, ...], birth: Birth) -> None:
+    """Note what an overload of a device function was made under."""
+    vars(dispatcher).setdefault(_BIRTHS, {})[args] = birth
+
+
+def birth_of(dispatcher: Any, args: tuple[Any, ...]) -> Birth | None:
+    """What `keep_birth` noted; None for what nobody was watching."""
+    births: dict[tuple[Any, ...], Birth] = vars(dispatcher).get(_BIRTHS, {})
+    return births.get(args)
+
+
+def keep_declaration(function: Any, declared: Declaration) -> None:
+    """Note what a device function was declared with."""
+    setattr(function, _DECLARED, declared)
+
+
+def declaration_of(function: Any) -> Declaration | None:
+    """What `keep_declaration` noted; None for what nobody was watching."""
+    found: Declaration | None = getattr(function, _DECLARED, None)
+    return found
 
 
 def taint(library: Any, reason: str) -> None:

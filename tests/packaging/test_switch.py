@@ -40,7 +40,7 @@ def test_set_arms_the_hook_and_imports_one_module(installed, tmp_path, variable)
     assert loaded - modules(Environment(tmp_path / "bare")) == {"_nbcache"}
 
 
-ARMED = "import sys; print([type(each).__name__ for each in sys.meta_path].count('_NumbaFinder'))"
+ARMED = "import sys; print([type(each).__name__ for each in sys.meta_path].count('_Finder'))"
 
 
 @pytest.mark.parametrize(("options", "armed"), [((), 1), (("-s",), 1), (("-I",), 0), (("-E",), 0)])

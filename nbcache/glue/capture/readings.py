@@ -67,11 +67,17 @@ def directory_of(path: str) -> str:
     return os.path.dirname(path) + os.sep
 
 
-_ROOTS = (
+_ROOTS: list[tuple[str, tuple[str, ...]]] = [
     (_COMPILER, (directory_of(numba.__file__), directory_of(sys.modules["nbcache"].__file__ or ""))),
     (_LIBRARY, (directory_of(np.__file__), directory_of(os.__file__))),
-)
+]
 _NOT_LIBRARY = tuple(os.sep + name + os.sep for name in ("site-packages", "dist-packages", "tests"))
+
+
+def belongs_to_compiler(*directories: str) -> None:
+    """What lies in these *directories* is a compiler's own: numba-cuda and what it is made of, once it is used."""
+    _ROOTS.insert(0, (_COMPILER, tuple(os.path.join(directory, "") for directory in directories)))
+    whose_code.cache_clear()
 
 
 @functools.lru_cache(maxsize=4096)

@@ -115,7 +115,7 @@ def _nothing_links_it() -> Any:
 
 def unpack_library(unit: LibraryUnit, read: Read) -> tuple[Any, str]:
     """A library and the name of the function in it that is wanted.  Raises Unloadable."""
-    opened = _open(unit, read)
+    opened = open_entry(unit, read)
     meta = LibraryMeta.unpacked(opened.fields)
 
     def rebuild() -> Any:
@@ -129,13 +129,14 @@ def unpack_library(unit: LibraryUnit, read: Read) -> tuple[Any, str]:
 
 
 def _open_result(unit: Unit, read: Read) -> tuple[Opened, Meta | LiteralsMeta]:
-    opened = _open(unit, read)
+    opened = open_entry(unit, read)
     assert opened.consulted is not None
     kind = Meta if opened.code else LiteralsMeta
     return opened, kind.unpacked(opened.fields, opened.consulted)
 
 
-def _open(unit: Unit | LibraryUnit, read: Read) -> Opened:
+def open_entry(unit: Unit | LibraryUnit, read: Read) -> Opened:
+    """An entry's metadata, with what it names found in this process.  Raises Unloadable."""
     data, code = read("meta"), read("object")
     if data is None or code is None:
         msg = "damaged"

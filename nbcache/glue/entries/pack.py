@@ -67,7 +67,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: U
         raise Unstorable(msg)
     if frame.consulted.conflict:
         raise Unstorable(frame.taint or frame.consulted.conflict)
-    _look_again(unit, frame)
+    look_again(unit, frame)
     library = cres.library
     library._ensure_finalized()
     reason = frame.taint or taint_of(library)
@@ -95,7 +95,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: U
     return _sections(unit, library, meta, data, past, asked)
 
 
-def _look_again(unit: Unit, frame: Frame) -> None:
+def look_again(unit: Unit, frame: Frame) -> None:
     """See that compiling changed nothing of what *unit* was identified by: a counter, a setting that is read once.
 
     Which of the two its code was made from can't be told, and a process that asks for it has seen one of them only.
@@ -112,7 +112,7 @@ def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: Use
     """Turn a *request* for literals into an entry's sections.  Raises Unstorable."""
     if frame.taint or frame.consulted.conflict:
         raise Unstorable(frame.taint or frame.consulted.conflict)
-    _look_again(unit, frame)
+    look_again(unit, frame)
     try:
         meta = LiteralsMeta(request, uses, diagnostics.pack(frame), frame.consulted)
         data = dumps(meta.packed(), frame)
@@ -121,9 +121,9 @@ def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: Use
         let_pass(exc)
         msg = f"it can't be written down ({type(exc).__name__}: {exc})"
         raise Unstorable(msg) from exc
-    definitions = _definitions_in(b"", data + asked.asks, unit)
+    definitions = definitions_in(b"", data + asked.asks, unit)
     guard = _guard(definitions, past, frame.consulted)
-    return Packed(_encoded(unit, b"", data, definitions, asked), guard, strict=True)
+    return Packed(encoded(unit, b"", data, definitions, asked), guard, strict=True)
 
 
 def pack_library(unit: LibraryUnit, library: Any, name: str) -> Packed:
@@ -146,8 +146,8 @@ def _sections(
 ) -> Packed:
     code = bytes(library._get_compiled_object())
     asked = asked or Asked(b"", {}, b"")
-    definitions = _definitions_in(code, data + asked.asks, unit)
-    sections = _encoded(unit, code, data, definitions, asked)
+    definitions = definitions_in(code, data + asked.asks, unit)
+    sections = encoded(unit, code, data, definitions, asked)
     # Not of _get_module_for_linking(): that makes a copy, which few functions ever need.
     sections["bitcode"] = library._final_module.as_bitcode()
     marks.keep_meta(library, meta, definitions)
@@ -155,9 +155,10 @@ def _sections(
     return Packed(sections, guard, strict=targets.is_strict(library))
 
 
-def _encoded(
+def encoded(
     unit: Unit | LibraryUnit, code: bytes, data: bytes, definitions: dict[str, placeholders.Definition], asked: Asked
 ) -> dict[str, bytes]:
+    """The sections that every entry has.  Raises Unidentifiable."""
     head = pickle.dumps((META_VERSION, definitions, *asked), protocol=4)
     return {
         "meta": len(head).to_bytes(8, "little") + head + data,
@@ -166,7 +167,8 @@ def _encoded(
     }
 
 
-def _definitions_in(code: bytes, data: bytes, unit: Unit | LibraryUnit) -> dict[str, placeholders.Definition]:
+def definitions_in(code: bytes, data: bytes, unit: Unit | LibraryUnit) -> dict[str, placeholders.Definition]:
+    """What the tokens in an entry's code and metadata stand for.  Raises Unstorable."""
     found = placeholders.tokens_in(code) | placeholders.tokens_in(data)
     if not found <= placeholders.definitions.keys():
         msg = "it refers to something whose definition is lost"

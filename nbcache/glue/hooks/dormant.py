@@ -38,7 +38,26 @@ def sleep(wake: Callable[[], None]) -> bool:
     for owner, attribute, wire in wires:
         wire.alarm = alarm
         setattr(owner, attribute, wire)
+    _sleeping[:] = [alarm]
     return True
+
+
+def sleep_again() -> None:
+    """``numba.cuda`` was imported while the client sleeps: its first use wakes it too.
+
+    Everything that numba-cuda compiles asks its target for a context first, and so does each dispatcher that is made.
+    """
+    target = getattr(sys.modules.get("numba.cuda.descriptor"), "CUDATarget", None)
+    if _sleeping and target is not None and "typing_context" in vars(target):
+        alarm = _sleeping[-1]
+        wire = _Tripwire(vars(target)["typing_context"])
+        wire.alarm = alarm
+        alarm.wires.append((target, "typing_context", wire))
+        target.typing_context = wire
+
+
+_sleeping: list[_Alarm] = []
+"""The alarm of a client that sleeps."""
 
 
 class _Alarm:
@@ -46,7 +65,7 @@ class _Alarm:
 
     def __init__(self, wake: Callable[[], None], wires: list[tuple[Any, str, _Tripwire]]) -> None:
         self._wake = wake
-        self._wires = wires
+        self.wires = wires
         self._lock = threading.RLock()
         self._rang = self._ringing = False
 
@@ -60,7 +79,7 @@ class _Alarm:
                 self._ring_once()
             finally:
                 self._lock.release()
-        for owner, attribute, wire in self._wires:
+        for owner, attribute, wire in self.wires:
             if vars(owner).get(attribute) is wire:
                 setattr(owner, attribute, wire.original)
 
@@ -68,6 +87,7 @@ class _Alarm:
         if self._rang:
             return
         self._rang = self._ringing = True
+        _sleeping.clear()
         try:
             self._wake()
         finally:

@@ -48,4 +48,8 @@ def describe_attributes(node: Node, obj: Any, *, but: frozenset[str] = USUAL_ATT
 @functools.cache
 def attributes_of_any(kind: type) -> frozenset[str]:
     """What Numba sets on every dispatcher of a kind."""
-    return USUAL_ATTRIBUTES | vars(kind(lambda: None)).keys()
+    return USUAL_ATTRIBUTES | _MEMOS_OF_OTHERS | vars(kind(lambda: None)).keys()
+
+
+_MEMOS_OF_OTHERS = frozenset({"_CUDATypingContext__dispatcher"})
+"""What numba-cuda keeps on a function of the CPU's that a kernel calls: the device function that it made of it."""

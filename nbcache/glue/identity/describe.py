@@ -28,6 +28,7 @@ from numba.np.ufunc.gufunc import GUFunc
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.identity import (
+    describe_cuda,
     describe_foreign,
     describe_functions,
     describe_numba,
@@ -139,6 +140,7 @@ _DESCRIBERS: dict[type, Describer] = {
 }
 # Kinds whose modules a process may never import are recognised by name.
 _DESCRIBERS_BY_NAME: dict[str, Describer] = {
+    **describe_cuda.BY_NAME,
     **describe_numba.BY_NAME,
     **describe_python.BY_NAME,
     **describe_foreign.BY_NAME,
@@ -167,7 +169,7 @@ def _is_compilable_kind(cls: type) -> bool:
     return not _COMPILABLE.isdisjoint(cls.__mro__) or cls.__name__ in _COMPILABLE_BY_NAME
 
 
-_COMPILABLE_BY_NAME = frozenset({"StencilFunc", "JitClassType", "_CDataBase", "__CDataOwnGC"})
+_COMPILABLE_BY_NAME = frozenset({"StencilFunc", "JitClassType", "CUDADispatcher", "_CDataBase", "__CDataOwnGC"})
 _COMPILABLE: frozenset[type] = frozenset(
     {
         FunctionType,

@@ -428,7 +428,6 @@ BY_NAME: dict[str, Describer] = {
     "numba.core.datamodel.manager:DataModelManager": _describe_data_models,
     "numba.core.ccallback:CFunc": _describe_cfunc,
     "numba.core.typing.context:BaseContext": _describe_context,
-    "numba.cuda.dispatcher:CUDADispatcher": describe_other_dispatcher,
     "numba.cuda.simulator.kernel:FakeCUDAKernel": _describe_simulated_kernel,
     "numba.stencils.stencil:StencilFunc": _describe_stencil,
     "numba.experimental.jitclass.base:JitClassType": _describe_jitclass,

@@ -271,6 +271,14 @@ def _is_toolchain_code(code: CodeType) -> bool:
     return _edition_of_file(code.co_filename) is not None
 
 
+def is_compilers(function: FunctionType) -> bool:
+    """Whether Numba, numba-cuda or something below them defines a function, or made it of text of its own."""
+    if not function.__code__.co_filename.startswith("<"):
+        return _is_toolchain_code(function.__code__)
+    name = function.__globals__.get("__name__")
+    return isinstance(name, str) and module_edition(name) is not None
+
+
 def _is_numbas(cls: type) -> bool:
     return cls.__module__.startswith("numba.") and _is_from_toolchain(cls.__module__)
 

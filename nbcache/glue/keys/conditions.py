@@ -129,7 +129,7 @@ class Conditions:
 
     def digest(self) -> bytes:
         """32 bytes; Numba re-reads its environment before each compilation, and so does this."""
-        self._reload()
+        self.reread()
         if not self._unchanged():
             self._recompute()
         return self._digest
@@ -142,7 +142,7 @@ class Conditions:
         except KeyError:
             return False
 
-    def _reload(self) -> None:
+    def reread(self) -> None:
         """Do what Numba does, unless that would find everything as it was: it decodes each variable again."""
         environ = getattr(os.environ, "_data", None)
         # What a file of settings said counts until Numba misses it.

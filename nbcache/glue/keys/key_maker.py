@@ -47,9 +47,7 @@ class KeyMaker:
         self.conditions = Conditions()
         self.extensions = ExtensionIndex()
         describers = Describers(self.extensions)
-        self.engine = IdentityEngine(
-            describers.describe, self._generation, lambda obj: isinstance(obj, _MEMO_KEEPERS), is_compilable
-        )
+        self.engine = IdentityEngine(describers.describe, self._generation, _keeps_memo, is_compilable)
         self.choices = Choices(self)
         self.installed = InstalledExtensions(self.extensions)
         self.lower: tuple[str, ...] = ()
@@ -203,6 +201,10 @@ class KeyMaker:
         if typ not in self._types and typ not in self._open_types:
             self.type_digest(typ)
         return typ in self._types
+
+
+def _keeps_memo(obj: object) -> bool:
+    return isinstance(obj, _MEMO_KEEPERS) or type(obj).__name__ == "CUDADispatcher"
 
 
 def _is_fixed(node: Node) -> bool:

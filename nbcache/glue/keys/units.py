@@ -261,8 +261,8 @@ class Unit:
         found.append(("signature", self.signature_text))
         for i, typ in enumerate(self.args):
             if not maker.is_fixed(typ):
-                found += _node_components(self._type_nodes(typ), f"argument {i} ")
-        found += _node_components(self._own_nodes(), "")
+                found += node_components(self._type_nodes(typ), f"argument {i} ")
+        found += node_components(self._own_nodes(), "")
         found += [
             (f"registered: {each.label}", maker.extensions.words(each, maker.engine))
             for name in self.registered
@@ -273,7 +273,7 @@ class Unit:
             if chosen is not None:
                 # What a list holds counts as what runs.
                 nodes = maker.engine.nodes([chosen])[1:] if runs else maker.engine.nodes(chosen)
-                found += _node_components(nodes, f"chosen by {chooser}: ")
+                found += node_components(nodes, f"chosen by {chooser}: ")
         return found
 
 
@@ -354,7 +354,7 @@ class LiftedUnit(Unit):
         return [*origin, ("kind", self.kind), *flag_components(self.flags), ("signature", self.signature_text)]
 
 
-def _node_components(nodes: list[Node], prefix: str) -> list[tuple[str, str]]:
+def node_components(nodes: list[Node], prefix: str) -> list[tuple[str, str]]:
     """Parts in words, under the label of whoever holds them: an array under the global's name."""
     found: list[tuple[str, str]] = []
     for node in nodes:

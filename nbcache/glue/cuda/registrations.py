@@ -1,0 +1,251 @@
+"""What has been registered for CUDA by code that is neither Numba's nor numba-cuda's.
+
+Any package may say how something is typed and lowered in kernels: ``@overload``, ``@intrinsic``, lowering functions,
+data models, rewrites. On the CPU a compilation notes the names that it asks for, so that a function depends on what
+concerns it alone. Here everything that others registered counts for every kernel of the process: that is never too
+little, and few programs extend CUDA at all. What none of it reads while compiling is known of nobody; that is noted
+when a kernel is compiled, as for the CPU (witness.py).
+
+Registries are append-only lists, so an index reads on from where it stopped.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import sys
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any
+
+from numba.core import imputils as host_imputils
+from numba.core.datamodel import default_manager
+from numba.core.types.abstract import Type
+from numba.core.typing import templates as host_templates
+from numba.cuda.core import imputils
+from numba.cuda.core.rewrites import rewrite_registry
+from numba.cuda.descriptor import cuda_target
+from numba.cuda.models import cuda_data_manager
+from numba.cuda.typing import templates
+from numba.cuda.typing.typeof import typeof_impl
+
+from nbcache.glue.identity.consulted import spelling_of
+from nbcache.glue.identity.ownership import cell_values, is_compilers, module_edition, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nbcache.glue.identity.graph import IdentityEngine
+    from nbcache.glue.identity.node import Scope
+
+_TYPING = ("functions", "attributes", "globals")
+_LOWERING = ("functions", "getattrs", "setattrs", "casts", "constants")
+_KINDS = {
+    templates.Registry: _TYPING,
+    host_templates.Registry: _TYPING,
+    imputils.Registry: _LOWERING,
+    host_imputils.Registry: _LOWERING,
+}
+_DEPTH = 3
+"""How many closures deep somebody's function may lie in what Numba made around it."""
+
+
+class CudaRegistrations:
+    """An incremental index; ``digest`` reads what is new first."""
+
+    def __init__(self, engine: IdentityEngine) -> None:
+        self._engine = engine
+        self._modules: set[str] = set()
+        self._registries: dict[int, tuple[Any, tuple[str, ...]]] = {}
+        self._read: dict[tuple[int, str], int] = {}
+        self._seen: dict[str, dict[Any, Any]] = {}
+        self._foreign: list[tuple[str, Any]] = []
+        self._digests: list[tuple[bytes, Scope]] = []
+        self._whole = b""
+        self._settled = False
+
+    def digest(self) -> bytes:
+        """Identity of all that others have registered, b"" if that is nothing.  Raises Unidentifiable."""
+        self._refresh()
+        self._settled = True
+        if not self._foreign:
+            return b""
+        if len(self._digests) == len(self._foreign) and all(scope.unchanged() for _digest, scope in self._digests):
+            return self._whole
+        self._digests = [self._engine.scoped([each]) for _label, each in self._foreign]
+        hasher = hashlib.blake2b(digest_size=32, person=b"nbcache cudareg")
+        for (label, _each), (digest, _scope) in zip(self._foreign, self._digests, strict=True):
+            text = label.encode("utf-8", "surrogatepass")
+            hasher.update(len(text).to_bytes(8, "little") + text + digest)
+        self._whole = hasher.digest()
+        return self._whole
+
+    def labels(self) -> list[str]:
+        """What others have registered, in words."""
+        return [label for label, _each in self._foreign]
+
+    def _refresh(self) -> None:
+        self._find_registries()
+        for registry, fields in [*self._registries.values()]:
+            for field in fields:
+                items = getattr(registry, field)
+                start = self._read.get((id(registry), field), 0)
+                if len(items) > start:
+                    self._read[id(registry), field] = len(items)
+                    self._file_items(field, items, start)
+        for kind, classes in rewrite_registry.rewrites.items():
+            start = self._read.get((id(rewrite_registry), kind), 0)
+            if len(classes) > start:
+                self._read[id(rewrite_registry), kind] = len(classes)
+                self._foreign += [(f"rewrite {kind}", cls) for cls in classes[start:] if _is_foreign(cls)]
+        for label, table in _tables():
+            seen = self._seen.setdefault(label, {})
+            if len(seen) != len(table) or any(seen.get(key) is not value for key, value in table.items()):
+                news = [(key, value) for key, value in table.items() if seen.get(key) is not value]
+                seen.update(table)
+                self._foreign += [
+                    (label, [key, value]) for key, value in news if _is_foreign(key) or _is_foreign(value)
+                ]
+
+    def _find_registries(self) -> None:
+        """Those of Numba's and numba-cuda's modules, and those that others gave to the contexts."""
+        if len(sys.modules) != len(self._modules):
+            news = sys.modules.keys() - self._modules
+            self._modules.update(news)
+            # In the order of import, which decides who is asked first.
+            for name in [name for name in sys.modules if name in news and name.startswith("numba.cuda.")]:
+                self._add([value for value in vars(sys.modules[name]).values() if type(value) in _KINDS])
+            self._add([host_templates.builtin_registry, host_imputils.builtin_registry])
+        for context in (cuda_target.typing_context, cuda_target.target_context):
+            self._add([registry for registry in context._registries if type(registry) in _KINDS])
+
+    def _add(self, registries: list[Any]) -> None:
+        for registry in registries:
+            self._registries.setdefault(id(registry), (registry, _KINDS[type(registry)]))
+
+    def _file_items(self, field: str, items: list[Any], start: int) -> None:
+        for position, item in enumerate(items[start:], start):
+            parts = item if isinstance(item, tuple) else (item, item.key)
+            if _is_consequence(field, parts) or not any(map(_is_foreign, parts)):
+                continue
+            # Who is asked first matters: what came before it for the same thing is part of what it means. Once
+            # something was looked up, numba-cuda would have registered all of its own, and all others come after it.
+            key = _key_of(field, item)
+            before = "late" if self._settled else str(sum(_key_of(field, each) is key for each in items[:position]))
+            self._foreign.append((f"{field} {before} {_spelling(key)}", [*parts]))
+
+
+def _is_consequence(field: str, parts: tuple[Any, ...]) -> bool:
+    """Whether a template registered this when it was used first, which adds nothing to the template.
+
+    An intrinsic's code is registered for itself.
+    """
+    registered = parts[0]
+    if field == "functions" and registered is parts[1]:
+        return True
+    return isinstance(registered, FunctionType) and registered.__module__ in _TEMPLATES
+
+
+_TEMPLATES = (templates.__name__, host_templates.__name__)
+
+
+def _key_of(field: str, item: Any) -> object:
+    if not isinstance(item, tuple):
+        key: object = item.key
+        return key
+    return item[0] if field == "globals" else item[1]
+
+
+def _spelling(key: object) -> str:
+    return key if isinstance(key, str) else repr(spelling_of(key))
+
+
+def _tables() -> tuple[tuple[str, dict[Any, Any]], ...]:
+    """What holds one thing for each class."""
+    return (
+        ("data model", cuda_data_manager._handlers),
+        ("data model of Numba's", default_manager._handlers),
+        ("typeof", typeof_impl.registry),
+    )
+
+
+def _is_foreign(part: object) -> bool:
+    """Whether somebody else's code, class or type is in a registration, or is what it is for."""
+    if isinstance(part, tuple | list):
+        return any(map(_is_foreign, part))
+    if isinstance(part, Type):
+        return not _is_known_class(type(part))
+    if isinstance(part, type):
+        if not _is_known_class(part):
+            return True
+        if resolve(part.__module__, part.__qualname__) is part:
+            return False
+    return any(not _is_harmless(function) for function in _functions_in(part, _DEPTH))
+
+
+def _is_harmless(function: FunctionType) -> bool:
+    """Whether a function is the compiler's, or the toolkit's, or does nothing: numba-cuda makes some that are empty."""
+    code = function.__code__
+    return (
+        is_compilers(function)
+        or code.co_filename.startswith(_toolkit())
+        or (code.co_code == _EMPTY.co_code and code.co_consts == (None,))
+    )
+
+
+_EMPTY = (lambda *_args: None).__code__
+
+
+@functools.cache
+def _toolkit() -> tuple[str, ...]:
+    """The directories of NVIDIA's Python packages, whose versions are in every key."""
+    return tuple(
+        os.path.join(path, "") for name in ("core", "bindings") for path in sys.modules[f"cuda.{name}"].__path__
+    )
+
+
+def _is_known_class(cls: type) -> bool:
+    """Whether a class was defined by Python, Numba, numba-cuda or the toolkit, in the module that it names."""
+    module = cls.__module__
+    if module == "builtins" or module_edition(module) is not None:
+        return True
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return isinstance(file, str) and file.startswith(_toolkit()) and resolve(module, cls.__qualname__) is cls
+
+
+def _functions_in(part: object, depth: int) -> Iterator[FunctionType]:
+    """The functions that something registered consists of, those among them that others were made around."""
+    kind = type(part)
+    if kind in _WITHOUT_CODE:
+        return
+    if kind is not FunctionType:
+        part = _function_of(part)
+    if isinstance(part, FunctionType):
+        yield part
+        if depth and (part.__closure__ or "__wrapped__" in part.__dict__):
+            for value in (*cell_values(part), part.__dict__.get("__wrapped__")):
+                yield from _functions_in(value, depth - 1)
+    elif isinstance(part, type) and depth:
+        for member in vars(part).values():
+            if type(member) not in _WITHOUT_CODE:
+                yield from _functions_in(member, depth - 1)
+
+
+_WITHOUT_CODE = frozenset({str, int, bool, type(None), tuple, dict, frozenset, float, BuiltinFunctionType})
+
+
+def _function_of(part: object) -> object:
+    """The function inside what Python or numba-cuda wraps one in; else the same."""
+    field = _FIELDS.get(type(part))
+    if field is None:
+        return part if isinstance(part, type) else getattr(part, "py_func", part)
+    return getattr(part, field)
+
+
+_FIELDS: dict[type, str] = {
+    staticmethod: "__func__",
+    classmethod: "__func__",
+    MethodType: "__func__",
+    property: "fget",
+    functools.partial: "func",
+}

@@ -1,0 +1,114 @@
+"""The places where nbcache takes part in numba-cuda: one table, each attribute with its reason.
+
+As for Numba's (`nbcache.glue.hooks.seams`): all are checked before any is replaced, and all are put back.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numba_cuda
+from numba.cuda import compiler, decorators
+from numba.cuda.dispatcher import CUDADispatcher
+
+from nbcache.glue.capture import readings
+from nbcache.glue.cuda import compiling
+from nbcache.glue.cuda.compiling import CudaCompilations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nbcache.glue.cuda.policy import KernelSession
+
+VERIFIED = ((0, 30), (0, 30))
+"""The first and the last release of numba-cuda that nbcache works with."""
+
+
+class Seam(NamedTuple):
+    """One attribute of numba-cuda: *owner*.*name*, replaced by what *replace* makes of the original."""
+
+    owner: Any
+    name: str
+    why: str
+    replace: Callable[[Any, CudaCompilations], Any]
+    parameters: tuple[str, ...]
+
+    def problem(self) -> str | None:
+        """What is wrong with this seam on the numba-cuda at hand, or None."""
+        original = inspect.getattr_static(self.owner, self.name, None)
+        where = f"{self.owner.__name__}.{self.name}"
+        if original is None:
+            return f"{where} does not exist"
+        found = tuple(inspect.signature(original).parameters)
+        return None if found == self.parameters else f"{where} takes {found}, not {self.parameters}"
+
+
+def table() -> list[Seam]:
+    """All seams."""
+    return [
+        Seam(
+            CUDADispatcher, "compile", "each kernel is looked up and published; frames end here",
+            compiling.kernels, ("self", "sig"),
+        ),
+        Seam(
+            CUDADispatcher, "compile_device", "device functions, whose past counts for the kernels that call them",
+            compiling.devices, ("self", "args", "return_type"),
+        ),
+        Seam(
+            CUDADispatcher, "enable_caching", "cache=True must not use numba-cuda's own cache",
+            compiling.keep_session_cache, ("self",),
+        ),
+        Seam(
+            compiler, "_compile_pyfunc_with_fixup", "cuda.compile, compile_ptx and their like", compiling.code,
+            ("pyfunc", "sig", "debug", "lineinfo", "device", "fastmath", "cc", "opt", "abi", "abi_info",
+             "forceinline", "launch_bounds", "lto"),
+        ),
+        Seam(
+            decorators, "declare_device_function", "what a declared function is linked with",
+            compiling.declarations, ("name", "restype", "argtypes", "link", "use_cooperative", "abi"),
+        ),
+    ]  # fmt: skip
+
+
+def problem() -> str | None:
+    """Why kernels aren't cached with this numba-cuda, in one line; None when all is well."""
+    match = re.match(r"(\d+)\.(\d+)", numba_cuda.__version__)
+    if match is None or not VERIFIED[0] <= (int(match[1]), int(match[2])) <= VERIFIED[1]:
+        return f"numba-cuda {numba_cuda.__version__} is not a release that nbcache was verified with"
+    return next((text for seam in table() if (text := seam.problem()) is not None), None)
+
+
+_installed: list[tuple[Seam, Any]] = []
+
+
+def install(session: KernelSession) -> str | None:
+    """Replace every seam, or none: the return value says why not."""
+    if _installed:
+        return None
+    reason = problem()
+    if reason is not None:
+        return reason
+    readings.belongs_to_compiler(os.path.dirname(numba_cuda.__file__), *_toolkit())
+    known = CudaCompilations(session)
+    for seam in table():
+        original = inspect.getattr_static(seam.owner, seam.name)
+        _installed.append((seam, original))
+        setattr(seam.owner, seam.name, seam.replace(original, known))
+    return None
+
+
+def _toolkit() -> list[str]:
+    """The directories of NVIDIA's Python packages, which read for themselves while a kernel is compiled."""
+    names = ("cuda.bindings", "cuda.core", "cuda.pathfinder")
+    return [path for name in names if name in sys.modules for path in sys.modules[name].__path__]
+
+
+def remove() -> None:
+    """Put every original back."""
+    while _installed:
+        seam, original = _installed.pop()
+        setattr(seam.owner, seam.name, original)

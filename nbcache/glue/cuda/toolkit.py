@@ -1,0 +1,179 @@
+"""The conditions a kernel is compiled under: numba-cuda, NVIDIA's toolkit, the compute capability, settings.
+
+Versions that the toolkit's libraries tell are too coarse: libnvvm calls itself 2.0 in CUDA 12.9 and in 13.5. So they
+count by their build ids, which the linker made of their content. The processor of the host is in no kernel's key.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import sys
+from typing import TYPE_CHECKING, Any
+
+import cuda.bindings
+import cuda.core
+import llvmlite
+import llvmlite.binding as llvm
+import numba
+import numba_cuda
+import numpy as np
+from cuda import pathfinder
+from numba.cuda import cuda_paths, dispatcher
+from numba.cuda.core import config
+from numba.cuda.cudadrv.libs import get_cudalib
+
+from nbcache.glue.cuda.elf import build_id
+from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.keys.conditions import IRRELEVANT_SETTINGS
+
+if TYPE_CHECKING:
+    from nbcache.glue.keys.conditions import Conditions
+
+Capability = tuple[int, int, str]
+"""Major and minor number, and the suffix of what runs on that alone: ``(9, 0, "a")``."""
+
+_Component = tuple[str, str]
+
+LIBRARIES = ("nvvm", "nvJitLink", "nvrtc")
+"""What turns a kernel into machine code, as `cuda.pathfinder` calls it."""
+
+# Settings that can't change a kernel's code. All that isn't listed is in the key.
+_IRRELEVANT = {
+    **IRRELEVANT_SETTINGS,
+    "CUDA_LOG_LEVEL": "logs", "CUDA_LOG_API_ARGS": "logs", "CUDA_VERBOSE_JIT_LOG": "logs", "CUDA_LOG_SIZE": "logs",
+    "CUDA_LOW_OCCUPANCY_WARNINGS": "warns at a launch", "CUDA_WARN_ON_IMPLICIT_COPY": "warns at a launch",
+    "CUDA_DEALLOCS_RATIO": "when memory is freed", "CUDA_DEALLOCS_COUNT": "when memory is freed",
+    "CUDA_ARRAY_INTERFACE_SYNC": "whether an array waits for its stream",
+    "CUDA_PER_THREAD_DEFAULT_STREAM": "which stream is the default",
+    "CUDA_MEMORY_MANAGER": "who allocates device arrays", "CUDA_IPC": "sharing device arrays",
+    "CPU_NAME": "the host's processor", "CPU_FEATURES": "the host's processor", "ENABLE_AVX": "the host's processor",
+}  # fmt: skip
+
+
+def capability() -> Capability:
+    """The compute capability that numba-cuda compiles for at this moment, as its code generator spells it."""
+    major, minor = dispatcher.get_current_device().compute_capability
+    return major, minor, "a" if (major, minor) >= (9, 0) else ""
+
+
+def spelt(cc: tuple[Any, ...]) -> str:
+    """A compute capability for people: ``9.0a``."""
+    return f"{cc[0]}.{cc[1]}{''.join(cc[2:])}"
+
+
+@functools.cache
+def library_path(name: str) -> str:
+    """Where a library of the toolkit lies, which is the file that numba-cuda would load.  Raises Unidentifiable."""
+    try:
+        path = pathfinder.load_nvidia_dynamic_lib(name).abs_path
+    except Exception as exc:
+        msg = f"{name} of the CUDA toolkit, which isn't found"
+        raise Unidentifiable(msg) from exc
+    if path is None:
+        msg = f"{name} of the CUDA toolkit, whose file nobody knows"
+        raise Unidentifiable(msg)
+    return os.path.realpath(path)
+
+
+def _identity_of_library(name: str) -> str:
+    path = library_path(name)
+    return build_id(path) or digest_of(path)
+
+
+@functools.cache
+def digest_of(path: str | None) -> str:
+    """Of a file of the toolkit, which is read once in a process; "" if there is none.  Raises OSError."""
+    if path is None or not os.path.isfile(path):
+        return ""
+    with open(path, "rb") as file:
+        return hashlib.blake2b(file.read(), digest_size=16).hexdigest()
+
+
+@functools.cache
+def _identity_of_numba_cuda() -> str:
+    """Its version, and what its installer wrote down of its files; where it didn't, the files themselves."""
+    root = os.path.dirname(numba_cuda.__file__)
+    # Where installers put it; looking for the distribution would read the metadata of all others on the way.
+    record = os.path.join(os.path.dirname(root), f"numba_cuda-{numba_cuda.__version__}.dist-info", "RECORD")
+    files = ""
+    if os.path.isfile(record):
+        with open(record, encoding="utf-8") as file:
+            files = file.read()
+    if "numba_cuda/numba/cuda/dispatcher.py" not in files:
+        found = (os.path.join(at, name) for at, _folders, names in os.walk(root) for name in names)
+        files = "\n".join(f"{path[len(root) :]} {digest_of(path)}" for path in sorted(found) if path.endswith(".py"))
+    return f"{numba_cuda.__version__} {hashlib.blake2b(files.encode(), digest_size=16).hexdigest()}"
+
+
+@functools.cache
+def toolchain_components() -> list[_Component]:
+    """Versions of everything that turns Python into a cubin.  Raises Unidentifiable."""
+    abi = f"{getattr(sys, 'abiflags', '')} {sys.maxsize.bit_length()} {sys.byteorder}"
+    found = [
+        ("toolchain/python", f"{sys.implementation.name} {platform.python_version()} {sys.implementation.cache_tag}"),
+        ("toolchain/abi", abi),
+        ("toolchain/numba", numba.__version__),
+        ("toolchain/llvmlite", llvmlite.__version__),
+        ("toolchain/llvm", ".".join(map(str, llvm.llvm_version_info))),
+        ("toolchain/numpy", np.__version__),
+    ]
+    try:
+        found.append(("toolchain/numba-cuda", _identity_of_numba_cuda()))
+        found += [
+            ("toolchain/cuda-core", cuda.core.__version__),
+            ("toolchain/cuda-bindings", cuda.bindings.__version__),
+        ]
+        found += [(f"toolkit/{name}", _identity_of_library(name)) for name in LIBRARIES]
+        found.append(("toolkit/libdevice", digest_of(cuda_paths.get_cuda_paths()["libdevice"].info)))
+        found.append(("toolkit/cudadevrt", digest_of(get_cudalib("cudadevrt", static=True))))
+    except (OSError, KeyError, AttributeError) as exc:
+        msg = f"the CUDA toolkit, of which not all is found ({type(exc).__name__}: {exc})"
+        raise Unidentifiable(msg) from exc
+    return found
+
+
+def _settings() -> list[str]:
+    return sorted(
+        name
+        for name, value in vars(config).items()
+        if name.isupper() and not name.startswith("_") and not callable(value) and name not in _IRRELEVANT
+    )
+
+
+class KernelConditions:
+    """Digests of all of the above, by compute capability."""
+
+    def __init__(self, host: Conditions) -> None:
+        self._host = host
+        self._values: list[tuple[str, Any]] = []
+        self._digests: dict[Capability, bytes] = {}
+
+    def digest(self, cc: Capability) -> bytes:
+        """32 bytes.  numba-cuda re-reads its environment before it compiles; so does this.  Raises Unidentifiable."""
+        self._host.reread()
+        scope = vars(config)
+        if not self._values or any(scope.get(name) is not value for name, value in self._values):
+            self._values = [(name, scope[name]) for name in _settings()]
+            self._digests.clear()
+        found = self._digests.get(cc)
+        if found is None:
+            hasher = hashlib.blake2b(digest_size=32, person=b"nbcache cuda")
+            for label, words in self.components(cc):
+                for text in (label, words):
+                    content = text.encode()
+                    hasher.update(len(content).to_bytes(8, "little") + content)
+            found = self._digests[cc] = hasher.digest()
+        return found
+
+    def components(self, cc: Capability) -> list[_Component]:
+        """The labelled parts behind `digest`.  Raises Unidentifiable."""
+        settings = [(f"config/NUMBA_{name}", repr(getattr(config, name))) for name in _settings()]
+        return [*toolchain_components(), ("target/cc", spelt(cc)), *settings]
+
+    def summary(self, cc: Capability) -> str:
+        """One line for people."""
+        versions = f"numba {numba.__version__} numba-cuda {numba_cuda.__version__} python {platform.python_version()}"
+        return f"{versions} cc {spelt(cc)}"

@@ -1,0 +1,160 @@
+"""Units for CUDA: a kernel, a device function that is compiled on its own, a function for ``cuda.compile``.
+
+A key consists of the same kinds of parts as the CPU's, and can't be one of these: it begins with other words. What is
+left out: files' names and lines (but where debug information holds them), the processor of the host, ``extensions``,
+which marshal arguments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import sys
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from nbcache.glue.identity.bytecode import nested_codes
+from nbcache.glue.identity.describe_functions import function_name
+from nbcache.glue.keys.units import Unit, node_components
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nbcache.glue.capture.compilations import FrameStack
+    from nbcache.glue.cuda.registrations import CudaRegistrations
+    from nbcache.glue.cuda.toolkit import Capability, KernelConditions
+    from nbcache.glue.identity.node import Scope
+    from nbcache.glue.keys.key_maker import KeyMaker
+
+CUDA_KEY_VERSION = 1
+
+
+class _NoFlags:
+    """Stands for flags of the CPU's compiler, which a kernel has none of: its options are its dispatcher's."""
+
+    debuginfo = dbg_directives_only = fastmath = False
+
+
+class CudaUnit(Unit):
+    """One function, one signature, one compute capability.
+
+    ``kind``: "cuda kernel", "cuda device function" or "cuda code"; ``options``: what a caller of ``cuda.compile``
+    gave, in words; a dispatcher's are in its identity. ``places``: whether the code tells lines.
+    """
+
+    def __init__(
+        self,
+        maker: KeyMaker,
+        frames: FrameStack,
+        kind: str,
+        owner: Any,
+        args: tuple[Any, ...],
+        return_type: Any,
+        *,
+        cc: Capability,
+        conditions: KernelConditions,
+        registrations: CudaRegistrations,
+        options: tuple[tuple[str, str], ...] = (),
+    ) -> None:
+        function = getattr(owner, "py_func", owner)
+        super().__init__(
+            maker, frames, kind, owner, function, args, return_type, _NoFlags(), options, conditions.digest(cc)
+        )
+        self.cc = cc
+        self._kernel_conditions = conditions
+        self._registrations = registrations
+        self._told = b""
+
+    def key_under(self, cpu: str) -> str:  # noqa: ARG002  as of any unit
+        """No processor of a host makes a difference."""
+        return self.key
+
+    def _key_parts(self) -> Iterator[bytes]:
+        yield b"cuda key version %d" % CUDA_KEY_VERSION
+        yield self.conditions
+        yield self.kind.encode()
+        yield function_name(self.function).encode("utf-8", "surrogatepass")
+        for label, words in self.extra:
+            yield f"{label}={words}".encode()
+        open_types: list[tuple[object, Scope]] = []
+        for typ in self.args:
+            digest, scope = self.maker.type_scoped(typ)
+            yield digest
+            if scope is not None:
+                open_types.append((typ, scope))
+        yield b"returns" if self.return_type is None else self.maker.type_digest(self.return_type)
+        self.content = self._content()
+        yield self.content
+        if self.args and (self._hands_on or any(map(self.maker.hands_on, self.args))):
+            yield self.maker.engine.together((self.owner, *self.args))
+        yield self.maker.engine.sharing(self.owner, open_types)
+        self._told = self._registrations.digest()
+        yield self._told
+        if self._tells_lines():
+            yield self._debug_lines()
+
+    def surroundings_changed(self) -> bool:
+        """Whether settings or what is registered aren't what the key was made of.  Raises Unidentifiable."""
+        return self._kernel_conditions.digest(self.cc) != self.conditions or self._registrations.digest() != self._told
+
+    def _content(self) -> bytes:
+        """What identifies what is compiled.  Raises Unidentifiable."""
+        content = super()._content()
+        absent = [name for name in _IMPORTED_LATE if f"numba.cuda.{name}" not in sys.modules]
+        if absent:
+            codes = [getattr(node.obj, "__code__", None) for node in self._own_nodes()]
+            named = {name for code in codes for each in nested_codes_of(code) for name in each.co_names}
+            if not named.isdisjoint(absent):
+                for name in named.intersection(absent):
+                    importlib.import_module(f"numba.cuda.{name}")
+                self.forget()
+                content = super()._content()
+        return content
+
+    def _tells_lines(self) -> bool:
+        """Whether anything that is reached asks for debug information, which holds places of all that is inlined."""
+        options = dict(self.extra)
+        if any(options.get(name, "False") not in {"False", "None"} for name in _WITH_LINES):
+            return True
+        known = _tell_lines.get(self.content)
+        if known is None:
+            reached = (getattr(node.obj, "targetoptions", None) for node in self._own_nodes())
+            known = any(each.get(name) for each in reached if isinstance(each, dict) for name in _WITH_LINES)
+            _tell_lines[self.content] = known
+        return known
+
+    def components(self) -> list[tuple[str, str]]:
+        """The key's components in words: (label, value)."""
+        found = [("cuda key version", str(CUDA_KEY_VERSION)), *self._kernel_conditions.components(self.cc)]
+        found += [("kind", self.kind), *self.extra, ("signature", self.signature_text)]
+        for i, typ in enumerate(self.args):
+            if not self.maker.is_fixed(typ):
+                found += node_components(self._type_nodes(typ), f"argument {i} ")
+        found += node_components(self._own_nodes(), "")
+        return [*found, *(("registered", label) for label in self._registrations.labels())]
+
+    def summary(self) -> str:
+        """The toolchain in one line."""
+        return self._kernel_conditions.summary(self.cc)
+
+    def compile_again(self, _build: str) -> Any:
+        msg = f"nothing links against {self.name}, which is for a GPU"
+        raise RuntimeError(msg)
+
+
+def nested_codes_of(code: Any) -> Iterator[CodeType]:
+    """The code objects in one, itself first; none of what is no code."""
+    return iter(nested_codes(code)) if isinstance(code, CodeType) else iter(())
+
+
+_IMPORTED_LATE = ("fp16", "bf16", "fp8")
+"""Modules that ``numba.cuda`` has as attributes only once numba-cuda has loaded its registries, which a hit doesn't."""
+_WITH_LINES = ("debug", "lineinfo")
+_tell_lines: dict[bytes, bool] = {}
+"""By content: what identifies a function says what it and all that it reaches was asked for."""
+
+
+def content_of(maker: KeyMaker, dispatcher: Any) -> bytes:
+    """What identifies a device function.  Raises Unidentifiable."""
+    content = maker.engine.digest(dispatcher)
+    return hashlib.blake2b(content, digest_size=16).digest()

@@ -1,0 +1,133 @@
+"""Descriptions of what numba-cuda makes: kernels and device functions, declared functions, code that is linked.
+
+By name: a process that doesn't use numba-cuda never imports any of it, nor does this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from nbcache.glue import marks
+from nbcache.glue.identity.describe_functions import function_name
+from nbcache.glue.identity.node import Node, Unidentifiable
+from nbcache.glue.identity.ownership import toolchain_name
+from nbcache.passing import let_pass
+
+if TYPE_CHECKING:
+    from nbcache.glue.identity.node import Describer
+
+_OF_THE_PROCESS = frozenset({"extensions", "link"})
+"""Options that say nothing of the code by themselves: what marshals arguments, and names of files."""
+
+
+def _describe_kernel(node: Node, dispatcher: Any) -> None:
+    """A kernel or device function: its function and options, and the overloads of one that compiles no more."""
+    node.title = f"{type(dispatcher).__name__} {function_name(dispatcher.py_func)}"
+    weakly = weakref.proxy(dispatcher)
+    node.watch_attribute(weakly, "py_func", dispatcher.py_func)
+    pipeline = dispatcher._compiler.pipeline_class
+    node.compiled &= dispatcher.targetoptions.get("inline", "never") == "never" and toolchain_name(pipeline) is not None
+    node.edge("py_func", dispatcher.py_func)
+    node.compiled = False
+    for option, value in sorted(dispatcher.targetoptions.items()):
+        if option not in _OF_THE_PROCESS:
+            node.watch_item(dispatcher.targetoptions, option, value)
+            node.value(f"option {option}", value)
+    links = dispatcher.targetoptions.get("link")
+    if links:
+        _describe_links(node, links)
+    node.edge("pipeline", pipeline)
+    name = toolchain_name(type(dispatcher))
+    if name is None:
+        msg = f"{type(dispatcher).__qualname__}, a kind of kernel that numba-cuda doesn't know"
+        raise Unidentifiable(msg)
+    node.part("class", name.encode(), name)
+    can_compile = dispatcher._can_compile
+    node.watch_attribute(weakly, "_can_compile", can_compile)
+    node.part("can compile", b"%d" % can_compile, str(can_compile))
+    if not can_compile and dispatcher.targetoptions.get("device"):
+        # Calls are resolved among what there is, with conversions: what there is decides.
+        known = weakref.ref(dispatcher)
+        node.part("overloads made from", node.check(_births, known))
+        for i, overload in enumerate(dispatcher.overloads.values()):
+            node.value(f"overload {i}", (*overload.signature.args, overload.signature.return_type))
+    # Nothing that an option holds is edited in place but what is watched.
+    node.volatile = False
+
+
+def _births(known: weakref.ref[Any]) -> bytes:
+    dispatcher: Any = known()
+    found = [marks.birth_of(dispatcher, args) for args in dispatcher.overloads]
+    if None in found:
+        msg = "a device function that was compiled before the cache was switched on"
+        raise Unidentifiable(msg)
+    return repr(found).encode()
+
+
+def _describe_links(node: Node, links: Any) -> None:
+    for i, each in enumerate(links):
+        if isinstance(each, str):
+            node.part(f"link {i}", node.check(_content, each), os.path.basename(each))
+        else:
+            node.edge(f"link {i}", each)
+
+
+def _content(path: str) -> bytes:
+    """What identifies a file that is linked, which is read each time: its kind and its content."""
+    return os.path.splitext(path)[1].encode() + digest_of_file(path)
+
+
+def digest_of_file(path: str) -> bytes:
+    """Digest of a file's content.  Raises Unidentifiable."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.blake2b(file.read(), digest_size=32).digest()
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
+        msg = f"the file {os.path.basename(path)}, which is linked and can't be read"
+        raise Unidentifiable(msg) from raised
+
+
+def _describe_linkable(node: Node, code: Any) -> None:
+    """Code in memory that is linked; what is called when its module is loaded is the live object's own."""
+    node.title = f"{type(code).__name__} {code.name}"
+    node.part("content", node.check(_data_of, code))
+    node.value("nrt", bool(code.nrt))
+    node.value("callbacks", (code.setup_callback is not None, code.teardown_callback is not None))
+
+
+def _data_of(code: Any) -> bytes:
+    data = code.data
+    content = data.encode() if isinstance(data, str) else bytes(data)
+    return hashlib.blake2b(content, digest_size=32).digest()
+
+
+def _describe_declared(node: Node, function: Any) -> None:
+    """A function that is declared and comes out of linked code."""
+    node.title = f"declared {function.name}"
+    node.value("signature", (*function.sig.args, function.sig.return_type))
+    declared = marks.declaration_of(function)
+    if declared is None:
+        msg = f"{function.name}, which was declared before the cache was switched on"
+        raise Unidentifiable(msg)
+    node.value("declared", (bool(declared.use_cooperative), declared.abi))
+    _describe_links(node, declared.link)
+
+
+def _describe_intrinsic(node: Node, intrinsic: Any) -> None:
+    node.title = f"intrinsic {function_name(intrinsic._defn)}"
+    node.compiled = False
+    node.edge("definition", intrinsic._defn)
+    node.value("options", tuple(sorted(intrinsic._ctor_kwargs.items())))
+    node.value("prefer_literal", bool(intrinsic._prefer_literal))
+
+
+BY_NAME: dict[str, Describer] = {
+    "numba.cuda.compiler:ExternFunction": _describe_declared,
+    "numba.cuda.cudadrv.linkable_code:LinkableCode": _describe_linkable,
+    "numba.cuda.dispatcher:CUDADispatcher": _describe_kernel,
+    "numba.cuda.extending:_Intrinsic": _describe_intrinsic,
+}
