@@ -283,6 +283,17 @@ def test_a_declared_layer_that_is_not_there_is_no_line_in_the_log(scene, site):
     assert said == plain(scene) and counted["builds_count"] >= 4 and told == ""
 
 
+def test_metadata_that_somebody_put_into_the_current_directory_keeps_nobody_waiting(scene, site):
+    """`python -c` in /tmp: a FIFO, or a link to what has no end, is no metadata."""
+    for name, put in (("fifo", os.mkfifo), ("zero", lambda path: os.symlink("/dev/zero", path))):
+        folder = scene / f"{name}-1.0.dist-info"
+        folder.mkdir()
+        put(folder / "entry_points.txt")
+    program = "import sys\nfrom nbcache.glue.identity import declared\nprint(declared.layers())\n"
+    done = proc.run(["-c", program], None, with_site(site), cwd=scene)
+    assert done.stdout == f"{[('declaring', str(site / 'declaring' / '_layer'))]}\n", done.stderr
+
+
 def test_hits_in_the_store_look_for_no_layers(scene):
     """Also not at one that can't be used, of which the first miss would tell."""
     run(scene, NBCACHE_LAYERS="")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.metadata
 import os
+import stat
 import sys
 from typing import Any, Final
 
@@ -104,8 +105,11 @@ def _is_metadata(name: str) -> bool:
 def _content(path: str) -> bytes | None:
     """What a distribution declares, b"" if nothing, None if it can't be read."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # a file object takes as long again
+        # A file object takes as long again; and in a directory like /tmp, somebody else may have put a FIFO there.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                return b""
             return b"".join(iter(lambda: os.read(fd, _CHUNK), b""))
         finally:
             os.close(fd)
