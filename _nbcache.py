@@ -33,11 +33,14 @@ def heeds_environment() -> bool:
     Not where Python was told to ignore its own variables (``-I``, ``-E``), and not where the process has rights that
     whoever started it, and wrote the environment, may not have.
     """
-    if sys.flags.isolated or sys.flags.ignore_environment:
-        return False
+    return not (sys.flags.isolated or sys.flags.ignore_environment or has_rights_of_its_own())
+
+
+def has_rights_of_its_own() -> bool:
+    """Whether this process has rights that whoever started it may not have."""
     import os  # `site` has done so before
 
-    return os.getuid() == os.geteuid() and os.getgid() == os.getegid() and not _is_secure()
+    return os.getuid() != os.geteuid() or os.getgid() != os.getegid() or _is_secure()
 
 
 def _is_secure() -> bool:

@@ -213,6 +213,12 @@ def tell_numba(cpu_name: str, cpu_features: str) -> None:
     os.environ.update(processor_settings(cpu_name, cpu_features))
 
 
+def tell_numba_nothing() -> None:
+    """Take that back."""
+    for name in processor_settings(""):
+        os.environ.pop(name, None)
+
+
 def processor_settings(cpu_name: str, cpu_features: str = "") -> dict[str, str]:
     """Return Numba's settings that name a processor. Without the second, the host's features would be used for it."""
     return {"NUMBA_CPU_NAME": cpu_name, "NUMBA_CPU_FEATURES": cpu_features}

@@ -128,11 +128,12 @@ def _complain(made: Helper, *, wrong: bool) -> int:
 
 
 def ask(settings: Settings, question: str) -> dict[str, Any] | None:
-    """Ask the helper of these settings; None if none runs, or it doesn't answer."""
+    """Ask the helper of these settings; None if none runs."""
     try:
-        return helper.ask(helper.meeting(settings, nbcache.__version__), question, "", _ANSWER_SECONDS)
+        answer = helper.ask(helper.meeting(settings, nbcache.__version__), question, "", _ANSWER_SECONDS)
     except OSError:
         return None
+    return {"broken": "its helper doesn't answer"} if answer is None else answer
 
 
 def problems(status: Mapping[str, Any]) -> list[str]:

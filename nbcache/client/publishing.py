@@ -143,8 +143,8 @@ class Publishing:
                 taint(library, reason)
             self._counters.uncacheable(reason, unit.name)
             # Of all reasons this one is found nowhere in the source of the function.
-            level = logging.INFO if reason.startswith(CHANGED) else logging.DEBUG
-            _log.log(level, "%s can't be cached: %s", unit.name, reason)
+            say = _log.info if reason.startswith(CHANGED) else _log.debug
+            say("%s can't be cached: %s", unit.name, reason)
             return None
 
     def _keep_request(self, unit: Unit, packed: Packed) -> None:

@@ -38,7 +38,7 @@ START_SECONDS: Final = 120.0
 """How long an interpreter may take to import Numba, on a busy machine and a cold network filesystem [s]."""
 FORK_SECONDS: Final = 10.0
 """How long one that is ready may take to begin a job [s]: then it hangs, and another one is started beside it."""
-GRACE_SECONDS: Final = 1.0
+GRACE_SECONDS: Final = 5.0
 """How long a job that has answered may take to end [s]; then it is made to."""
 STUCK_SECONDS: Final = 5.0
 """When a killed process counts as one that can't be killed [s]."""

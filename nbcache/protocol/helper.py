@@ -19,6 +19,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import signal
 import stat
 import struct
@@ -26,9 +27,11 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import _nbcache
 from nbcache import config
 from nbcache.passing import let_pass
 from nbcache.store import reasons
+from nbcache.trust import overflow_id
 
 if TYPE_CHECKING:
     import socket
@@ -56,9 +59,10 @@ _MAX_PATH: Final = 100
 
 _BOOT: Final = (
     "import os, sys\n"
-    "for fd in map(int, os.listdir('/proc/self/fd')): os.closerange(max(3, fd), fd + 1)\n"
+    "fds = os.listdir('/proc/self/fd') if os.path.isdir('/proc/self/fd') else range(1024)\n"
+    "for fd in map(int, fds): os.closerange(max(3, fd), fd + 1)\n"
     "if os.fork(): os._exit(0)\n"
-    "sys.path[:] = [sys.argv[1], *filter(None, sys.path)]\n"
+    "sys.path[:] = [*([] if sys.argv[1] in sys.path else sys.argv[1:]), *filter(None, sys.path)]\n"
     "from nbcache.remote.helper import main\n"
     "main()"
 )
@@ -170,7 +174,8 @@ def is_own(peer: socket.socket) -> bool:
     import socket as sockets
 
     _pid, uid, _gid = _PEER.unpack(peer.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, _PEER.size))
-    return bool(uid == os.geteuid())
+    # The overflow uid stands for anybody (nbcache.trust).
+    return bool(uid == os.geteuid() and uid != overflow_id("uid"))
 
 
 def ask(place: Meeting, question: str, key: str, seconds: float) -> dict[str, Any] | None:
@@ -213,7 +218,8 @@ def offer(place: Meeting, key: str) -> bool:
 
 def start(settings: Settings, seconds: float) -> bool:
     """Start a helper for these settings; return whether that could be tried. Takes *seconds* at most; never raises."""
-    if not sys.executable:
+    python = _python()
+    if not python:
         return False
     # It may be that Python was told to heed no environment, or no packages of the user.
     flags = [flag for flag, given in (("-E", sys.flags.ignore_environment), ("-s", sys.flags.no_user_site)) if given]
@@ -226,8 +232,8 @@ def start(settings: Settings, seconds: float) -> bool:
             quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
             # Not a fork: what other threads hold at the moment stays with them.
             pid = os.posix_spawn(
-                sys.executable,
-                [sys.executable, *flags, "-c", _BOOT, package],
+                python,
+                [python, *flags, "-c", _BOOT, package],
                 config.for_children(),
                 file_actions=[(os.POSIX_SPAWN_DUP2, told.fileno(), 0), *quiet],
                 setsigmask=(),
@@ -241,6 +247,17 @@ def start(settings: Settings, seconds: float) -> bool:
         let_pass(raised)
         return False
     return True
+
+
+def _python() -> str:
+    """Return the interpreter to run a helper with; "" where there is none that could be meant."""
+    # A program that embeds Python finds it where whoever started it says; and to others it is that program itself.
+    if _nbcache.has_rights_of_its_own():
+        return ""
+    if re.search("python|pypy", os.path.basename(sys.executable or ""), re.IGNORECASE):
+        return sys.executable
+    beside = f"{sys.prefix}/bin/python3"
+    return beside if os.access(beside, os.X_OK) else ""
 
 
 def decode(data: bytes) -> dict[str, Any] | None:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nbcache.errors import RemoteError
 from nbcache.remote import admission, signing
 from nbcache.remote.admission import Admitted
-from nbcache.store import atomic, entry, layout
+from nbcache.store import atomic, entry, layout, quarantine
 from nbcache.store.publish import PUBLISHED
 
 if TYPE_CHECKING:
@@ -77,10 +77,11 @@ def write(path: str, objects: Iterator[bytes]) -> tuple[int, int]:
 def of_store(store: Store, key: SecretKey | None, keyring: Keyring | None) -> Iterator[bytes]:
     """Yield every entry of a store as an object: signed by *key*, or with the signatures that it came with.
 
-    What has none, and gets none, is left out, unless *keyring* has the word that nothing need be signed.
+    What programs crashed with is left out; and what has no signature, and gets none, unless *keyring* has the word that
+    nothing need be signed.
     """
     for name in sorted({info.key for info in store.scan()}):
-        for found in store.find(name):
+        for found in quarantine.sound(store.find(name), store.path, store.trust):
             sections = {each: found.section(each) for each in found.section_sizes}
             whole = {each: content for each, content in sections.items() if content is not None}
             signed = found.header.signed

@@ -123,7 +123,9 @@ class Storage:
             return call()
         except StorageError:
             raise
-        except Exception as error:  # the library's errors have no base of their own, and reading raises OSError
+        except BaseException as error:
+            # The library's errors have no base of their own, reading raises OSError, and what is wrong inside of the
+            # library is no Exception: nobody would catch it, and a thread that uploads would be gone.
             kind = _kind_of(error)
             if kind == _ABSENT:
                 return None
@@ -188,7 +190,7 @@ def _of_system(error: OSError) -> StorageError:
     return StorageError(kind, one_line(error.strerror or str(error)))
 
 
-def _kind_of(error: Exception) -> str:
+def _kind_of(error: BaseException) -> str:
     text = str(error)
     named = _NAMES.get(text.partition(" ")[0])
     if named is not None:
@@ -198,7 +200,7 @@ def _kind_of(error: Exception) -> str:
     return kind or (FULL if _FULL.search(text) else UNREACHABLE)
 
 
-def _words_of(error: Exception) -> str:
+def _words_of(error: BaseException) -> str:
     """Return what is wrong in a few words: the library's own texts are pages with traces in them."""
     text = str(error)
     status, causes = _STATUS.search(text), _CAUSES.findall(text)

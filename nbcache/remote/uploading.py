@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.errors import EntryError
 from nbcache.remote import admission, signing
-from nbcache.store import entry, layout
+from nbcache.store import entry, layout, quarantine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -137,7 +137,7 @@ class Uploading:
     def upload(self, key: str) -> dict[str, int]:
         """Upload now what the store has under a key; return how many of its entries went how."""
         before = dict(self.counts)
-        for found in self._store.find(key):
+        for found in quarantine.sound(self._store.find(key), self._store.path, self._store.trust):
             sections = {name: found.section(name) for name in found.section_sizes}
             whole = {name: content for name, content in sections.items() if content is not None}
             if len(whole) == len(sections):

@@ -181,16 +181,8 @@ class Store:
         """
         from nbcache.store import quarantine
 
-        suspects: dict[str, quarantine.Suspect] | None = None
-        for found in self.find(key):
-            if not found.whole:
-                continue
-            if not found.proven:
-                suspects = quarantine.read(self.path, self.trust) if suspects is None else suspects
-                if found.digest in suspects and suspects[found.digest].condemned:
-                    continue
-            return True
-        return False
+        whole = (found for found in self.find(key) if found.whole)
+        return next(quarantine.sound(whole, self.path, self.trust), None) is not None
 
     @property
     def names(self) -> Names:

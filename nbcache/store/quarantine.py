@@ -30,9 +30,10 @@ from nbcache.store.entry import DIGEST_OFFSET, DIGEST_SIZE
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from nbcache.store.folders import Folder
+    from nbcache.store.found import FoundEntry
     from nbcache.trust import Trust
 
 CRASHES: Final = 2
@@ -81,6 +82,17 @@ def read(root: str, trust: Trust) -> dict[str, Suspect]:
                     if status.st_size:
                         _add(found, folder, item.name.removesuffix(CRASH), status.st_mtime, trust)
     return found
+
+
+def sound(entries: Iterable[FoundEntry], root: str, trust: Trust) -> Iterator[FoundEntry]:
+    """Yield those that programs didn't crash with: what may go to others. Never raises."""
+    suspects: dict[str, Suspect] | None = None
+    for entry in entries:
+        if not entry.proven:
+            suspects = read(root, trust) if suspects is None else suspects
+            if entry.digest in suspects and suspects[entry.digest].condemned:
+                continue
+        yield entry
 
 
 def approve(path: str, digest: str) -> bool:

@@ -24,6 +24,7 @@ from nbcache.protocol import requests, spool
 WORKER = "import sys\nif not sys.argv[0].endswith('main.py'):\n"
 BODY = "\nfrom numba import njit\n@njit\ndef f(x):\n    return x * {k} + 1\n"
 PATIENT = daemons.WAITING
+IMPATIENT = {"NBTEST_PATIENT": ""}
 
 
 def until(gate):
@@ -131,7 +132,7 @@ def hung(daemon, sign):
 def test_a_stopped_interpreter_keeps_nobody_waiting(place):
     """Its jobs go on, and what it doesn't begin is begun by another one."""
     store = place / "store"
-    with daemons.daemon(store, "--workers", "2") as daemon:
+    with daemons.daemon(store, "--workers", "2", extra=IMPATIENT) as daemon:
         served(place, daemon, "before")
         forks = max(pid for pid, _ in workers(daemon))
         slow, expected = write(place, "slow", until(place / "gate"), k=5)
@@ -212,13 +213,15 @@ def frozen(place):
 
 def test_a_job_that_can_t_be_killed_costs_its_slot_and_no_other(place, frozen):
     store = place / "store"
-    with daemons.daemon(store, "--workers", "2", "--job-seconds", "12") as daemon:
+    with daemons.daemon(store, "--workers", "2", "--job-seconds", "30") as daemon:
         served(place, daemon, "before")
         quiet = {pid for pid, _ in workers(daemon)}
-        slow, expected = write(place, "slow", "import time; time.sleep(3600)", k=5)
+        slow, expected = write(place, "slow", until(place / "gate"), k=5)
         waiting = proc.start([slow], store, PATIENT)
         (job,) = daemons.wait_for(lambda: {pid for pid, _ in workers(daemon)} - quiet, lambda: daemon.log)
         frozen(job)
+        daemon.says("trying once more")
+        (place / "gate").touch()
         outcome = proc.finish(waiting)
         assert (outcome.status, outcome.stdout) == (0, expected), outcome.stderr
         daemons.wait_for(lambda: "its process can't be killed" in daemon.log, lambda: daemon.log)

@@ -18,6 +18,14 @@ def main(place):
     return place / "main.py"
 
 
+@pytest.fixture
+def small(place):
+    """A program that doesn't take long, where what counts isn't every kind of function."""
+    (place / "lib.py").write_text(LIB)
+    (place / "main.py").write_text("import lib\nprint(lib.f(1), lib.u(2.0))\n")
+    return place / "main.py"
+
+
 def prewarm(store, *options, cwd, **extra):
     return proc.run(["-m", "nbcache", "prewarm", "--dir", store, *options], None, extra, cwd=cwd)
 
@@ -100,15 +108,15 @@ def test_a_module(main, place):
     assert {"lib:eager", "lib:u_eager", "lib:gu_eager", "lib:u_parallel", "lib:c"} <= names
 
 
-def test_running_a_program(main, place):
-    done = prewarm(place / "store", "--run", sys.executable, main, cwd=place)
+def test_running_a_program(small, place):
+    done = prewarm(place / "store", "--run", sys.executable, small, cwd=place)
     assert done.status == 0, done.stderr
-    assert_warm(main, place / "store")
+    assert_warm(small, place / "store")
 
 
-def test_what_can_t_be_built_is_told(main, place):
+def test_what_can_t_be_built_is_told(small, place):
     warm = place / "warm.jsonl"
-    assert proc.run([main], place / "first", {"NBCACHE_RECORD": str(warm)}).status == 0
+    assert proc.run([small], place / "first", {"NBCACHE_RECORD": str(warm)}).status == 0
     (place / "lib.py").write_text(LIB.replace("def f(x):", "def renamed(x):"))
     with warm.open("a") as file:
         file.write('{"nbcache": "request", "version": 99}\nnonsense\n')

@@ -8,12 +8,14 @@ from __future__ import annotations
 import pytest
 from nbtest import breakage
 
-FUNCTIONS = 12
+FUNCTIONS = 6
 GETTING_ON = (
     "a healthy daemon", "a daemon that just began", "a queue of 10000 requests", "workers that crash",
     "workers that leave something behind", "workers that stop",
 )  # fmt: skip
 """Where a daemon finishes jobs, so that it is asked again: what bounds the waiting then is the account alone."""
+TWINS = ("leases of a process that does nothing", "workers that sleep", "workers in uninterruptible sleep")
+"""Like the same of a process that is stopped, and of workers that are."""
 GIVEN_UP = ("no daemon answered in time", "stopped waiting")
 
 
@@ -25,7 +27,9 @@ def expected(tmp_path_factory):
     return outcome
 
 
-@pytest.mark.parametrize("name", breakage.FAULTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in TWINS else []) for name in breakage.FAULTS]
+)
 def test_nobody_waits_twice_for_what_does_not_get_on(place, name, expected):
     scene = breakage.Scene(place, FUNCTIONS)
     with breakage.FAULTS[name](scene) as environment:

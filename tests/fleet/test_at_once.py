@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from nbtest import proc, programs, usage
 
-PROCESSES = 12
-SIGNATURES = 20
+SIGNATURES = 12
+SIZES = [8, pytest.param(16, marks=pytest.mark.long)]
 BOUND = 900  # [s] what hangs takes longer, on any machine
 
 
@@ -28,7 +28,7 @@ PATIENCE = {"NBCACHE_ON_MISS": "wait", "NBCACHE_WAIT_SECONDS": "600", "NBCACHE_W
 """On a crowded machine whoever builds may not be seen to get on, and by default nobody waits for such a one for long."""
 
 
-def start_all(main: Path, store: Path, count: int = PROCESSES, **extra: str) -> list[subprocess.Popen[str]]:
+def start_all(main: Path, store: Path, count: int, **extra: str) -> list[subprocess.Popen[str]]:
     """Start processes and let all of them go at the same moment, with Numba imported."""
     go = main.with_name("go")
     go.unlink(missing_ok=True)
@@ -57,27 +57,28 @@ def warm_builds(main: Path, store: Path) -> list[str]:
     return [after.functions[key] for key in after.builds]
 
 
-def test_each_signature_is_built_once(place: Path) -> None:
+@pytest.mark.parametrize("count", SIZES)
+def test_each_signature_is_built_once(place: Path, count: int) -> None:
     main, store = prepare(place), place / "store"
     expected = oracle(main)
-    outcomes = [proc.finish(process, BOUND) for process in start_all(main, store, **PATIENCE)]
-    assert [outcome.stdout for outcome in outcomes] == [expected] * PROCESSES
-    assert [outcome.stderr for outcome in outcomes] == [""] * PROCESSES
+    outcomes = [proc.finish(process, BOUND) for process in start_all(main, store, count, **PATIENCE)]
+    assert [outcome.stdout for outcome in outcomes] == [expected] * count
+    assert [outcome.stderr for outcome in outcomes] == [""] * count
     seen = usage.read(store)
-    assert seen.processes == PROCESSES
+    assert seen.processes == count
     assert set(seen.builds_in("work").values()) == {1}, seen.built_twice
     assert len(seen.builds_in("work")) == SIGNATURES
-    assert sum(seen.hits.values()) >= (PROCESSES - 1) * SIGNATURES
+    assert sum(seen.hits.values()) >= (count - 1) * SIGNATURES
     proc.verify(store)
 
 
-def killing_round(place: Path, seed: int) -> None:
+def killing_round(place: Path, seed: int, count: int) -> None:
     """Start all, kill most at random moments, look at who is left."""
     rng = random.Random(seed)
     main, store = prepare(place), place / f"store-{seed}"
     expected = oracle(main)
-    processes = start_all(main, store)
-    victims = rng.sample(processes, 8)
+    processes = start_all(main, store, count)
+    victims = rng.sample(processes, count * 5 // 8)
     for victim in victims:
         time.sleep(rng.uniform(0, 0.4))
         victim.send_signal(signal.SIGKILL)
@@ -92,14 +93,14 @@ def killing_round(place: Path, seed: int) -> None:
 
 
 def test_killed_processes_leave_nothing_behind(place: Path) -> None:
-    killing_round(place, 1)
+    killing_round(place, 1, 8)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(2, 8))
 def test_killed_processes_leave_nothing_behind_again_and_again(place: Path, seed: int) -> None:
-    killing_round(place, seed)
+    killing_round(place, seed, 16)
 
 
 def test_a_process_stopped_while_it_compiles_is_not_waited_for_forever(place: Path) -> None:

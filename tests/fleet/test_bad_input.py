@@ -262,6 +262,10 @@ DAMAGE = {
 }
 
 
+TWINS = {"flipped early", "flipped near the end", "flipped at the end", "enormous zeros", "emptied"}
+"""Those that the longer suite has beside their like."""
+
+
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):
     """A program and its store, to be copied and damaged."""
@@ -274,7 +278,9 @@ def filled(tmp_path_factory):
 class TestEntries:
     """Files in the store. The program says what it should, and the store heals."""
 
-    @pytest.mark.parametrize("name", DAMAGE)
+    @pytest.mark.parametrize(
+        "name", [pytest.param(name, marks=[pytest.mark.long] if name in TWINS else []) for name in DAMAGE]
+    )
     def test_damaged(self, place, filled, name):
         shutil.copytree(filled / "store", place / "store")
         main, store = shutil.copy(filled / "main.py", place), place / "store"

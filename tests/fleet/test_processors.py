@@ -242,3 +242,14 @@ def test_what_llvm_computes_with_the_c_library_is_what_it_would_be_here(place):
     for said, more in ((here, {}), (there, NO_FUSING), (here, {}), (there, NO_FUSING)):
         assert run(place, FOLDED, "x86-64-v2", **more)[0] == [said.rstrip("\n")]
     assert run(place, FOLDED, "x86-64-v2", **NO_FUSING)[1]["builds_count"] == 0
+
+
+@needs_v4
+def test_what_another_host_chose_is_no_choice_of_this_one(place):
+    """Batch systems pass the environment on, and with it what nbcache told Numba on a host that has more."""
+    level = {"NUMBA_CPU_NAME": "x86-64-v4", "NUMBA_CPU_FEATURES": ""}
+    tell = "import os\nprint(os.environ.get('NUMBA_CPU_NAME'))\n"
+    said, _, told = run(place, STRICT + tell, "v4", before=WITHOUT_AVX512, **level)
+    assert said == ["7.0", "None"]
+    assert "has no avx512" in told and "compiled for this host's processor" in told
+    assert run(place, STRICT + tell, "v4", **level)[0] == ["7.0", "x86-64-v4"]

@@ -41,7 +41,7 @@ class Fatal(unittest.TestCase):
         os._exit(3)
 
     def test_3_hang(self):
-        time.sleep(60)
+        time.sleep(3600)
 
     def test_4_after(self):
         pass

@@ -53,7 +53,8 @@ def test_a_stranger_s_is_none(root):
 @pytest.mark.parametrize(
     ("ago", "alive"), [(0, True), (DEAD_SECONDS - 3, True), (DEAD_SECONDS + 3, False), (-DEAD_SECONDS - 3, False)]
 )
-def test_alive(ago, alive):
+def test_alive(ago, alive, monkeypatch):
+    monkeypatch.setattr(heartbeats.time, "time", lambda now=time.time(): now)
     assert dataclasses.replace(SIGN, beat=time.time() - ago).alive is alive
 
 

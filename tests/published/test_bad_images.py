@@ -1,6 +1,7 @@
 """Images and object files as nodes may find them: damaged, gone, out of reach; and processes that load at once, or fork."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -46,10 +47,17 @@ print("libllvmlite" in mapped, "memfd:nbcache-" in mapped)
 """
 
 
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """A store that nobody changes."""
+    folder = tmp_path_factory.mktemp("original")
+    accumulator(folder / "store", PUBLISH, folder)
+    return folder / "store"
+
+
 @pytest.fixture
-def store(tmp_path):
-    accumulator(tmp_path / "store", PUBLISH, tmp_path)
-    return tmp_path / "store"
+def store(original, tmp_path):
+    return shutil.copytree(original, tmp_path / "store", symlinks=True)
 
 
 def manifest_of(store):

@@ -1,5 +1,6 @@
 """Threads that load at once, forks, several versions and several publications in one process, entries that are gone."""
 
+import shutil
 import textwrap
 
 import pytest
@@ -31,12 +32,25 @@ def third(n):
 """
 
 
+@pytest.fixture(scope="module")
+def originals():
+    """Folders with a store that nobody changes, by how nodes load."""
+    return {}
+
+
 @pytest.fixture
-def store(tmp_path):
-    write(tmp_path, 1)
-    publish = 'import shared\n[nbcache.publish(n, getattr(shared, n), s) for n, s in (("first", ["f8[:](f8[:])"]), ("second", ["f8[:](f8[:])"]), ("third", ["(i8,)"]))]'
-    accumulator(tmp_path / "store", publish, tmp_path)
+def store(way, originals, tmp_path, tmp_path_factory):
+    if way not in originals:
+        originals[way] = published_in(tmp_path_factory.mktemp("original"))
+    shutil.copytree(originals[way], tmp_path, symlinks=True, dirs_exist_ok=True)
     return tmp_path / "store"
+
+
+def published_in(folder):
+    write(folder, 1)
+    publish = 'import shared\n[nbcache.publish(n, getattr(shared, n), s) for n, s in (("first", ["f8[:](f8[:])"]), ("second", ["f8[:](f8[:])"]), ("third", ["(i8,)"]))]'
+    accumulator(folder / "store", publish, folder)
+    return folder
 
 
 def write(folder, step):

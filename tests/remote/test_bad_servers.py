@@ -19,7 +19,7 @@ from nbtest import daemons, proc, processes, remotes
 
 from nbcache.client.remote import LOOKUP_SECONDS, PROCESS_SECONDS
 
-FUNCTIONS = 40
+FUNCTIONS = 16
 SLACK = 0.5
 """What a process that was kept from running at the wrong moment may count beside [s], and what the machine lost."""
 UNHEARD = "its helper doesn't answer"

@@ -141,7 +141,8 @@ def test_another_umask_or_another_key_needs_another_helper(tmp_path):
 
 def test_settings_of_any_length_are_told_without_waiting(tmp_path, monkeypatch):
     """Also to somebody who never reads them."""
-    monkeypatch.setattr(helper.sys, "executable", "/bin/true")
+    (tmp_path / "python").symlink_to("/bin/true")
+    monkeypatch.setattr(helper.sys, "executable", str(tmp_path / "python"))
     settings = config.Settings(dir=str(tmp_path), remote=tuple(f"redis://{n}" for n in range(20000)))
     assert len(helper.written(settings)) > 1 << 17
     assert helper.start(settings, 60.0)
@@ -153,3 +154,46 @@ def test_a_helper_that_can_not_work_says_so(fleet, program):
     assert outcome.stdout == "2\n"
     assert "its helper doesn't answer" not in outcome.stderr and len(outcome.stderr.splitlines()) == 1, outcome
     assert list(Path(host["XDG_RUNTIME_DIR"]).glob("nbcache/*.sock"))
+
+
+def test_a_helper_that_hangs_is_told_from_none(fleet, tmp_path, program):
+    with remotes.redis(tmp_path) as (address, _):
+        host = fleet.host("host", address)
+        assert "no helper runs" in proc.run(["-m", "nbcache", "remote"], extra=host).stdout
+        proc.run([program], extra=host)
+        (pid,) = fleet.helpers()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            told = proc.run(["-m", "nbcache", "remote"], extra=host)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert told.status == 1 and "its helper doesn't answer" in told.stdout
+
+
+def test_a_helper_s_memory_is_bounded(fleet, tmp_path, program):
+    """Libraries hold what servers send as errors, and forbid no length."""
+    with remotes.redis(tmp_path) as (address, _):
+        proc.run([program], extra=fleet.host("host", address))
+        (pid,) = fleet.helpers()
+        (line,) = [line for line in Path(f"/proc/{pid}/limits").read_text().splitlines() if "Max data size" in line]
+        assert line.split()[3:5] == [str(remote_helper.MAX_MEMORY)] * 2
+
+
+def test_a_program_that_embeds_python_is_not_started_again(tmp_path, monkeypatch):
+    """To a server with Python in it, that server is `sys.executable`."""
+    started = tmp_path / "started"
+    server = tmp_path / "uwsgi"
+    server.write_text(f"#!/bin/sh\ntouch {started}\n")
+    server.chmod(0o755)
+    monkeypatch.setattr(helper.sys, "executable", str(server))
+    assert helper._python() == f"{sys.prefix}/bin/python3"
+    monkeypatch.setattr(helper.sys, "prefix", str(tmp_path))
+    assert not helper.start(config.Settings(dir=str(tmp_path)), 1.0)
+    assert not started.exists()
+
+
+def test_a_program_with_rights_of_its_own_starts_nobody(tmp_path, monkeypatch):
+    """Where its Python is, whoever started it may have said."""
+    monkeypatch.setattr(helper.os, "getuid", lambda: os.geteuid() + 1)
+    assert helper._python() == ""
+    assert not helper.start(config.Settings(dir=str(tmp_path)), 1.0)

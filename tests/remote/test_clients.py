@@ -12,7 +12,7 @@ from nbtest import daemons, proc, remotes
 from nbcache.config import Settings
 from nbcache.protocol import helper
 
-RUNS = 5
+RUNS = 2
 LONG_RUNS = 200
 HEAD = "import json, os, sys, threading, time\nfrom numba import njit\nimport nbcache\n" + "".join(
     f"@njit\ndef f{n}(x):\n    return x * {n} + 1\n" for n in range(12)

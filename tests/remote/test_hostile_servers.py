@@ -6,6 +6,7 @@ import socketserver
 import threading
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
@@ -139,3 +140,17 @@ def test_a_key_where_its_file_was_to_be_named_is_not_shown(tmp_path):
     settings = config.load({"NBCACHE_SIGNING_KEY": "nbcache-secret-key 1 ci:c2VjcmV0"})
     assert settings.signing_key is None
     assert "c2VjcmV0" not in settings.problems[0] and "not the key itself" in settings.problems[0]
+
+
+def test_what_breaks_inside_of_the_library_is_a_failure_like_any_other():
+    class PanicError(BaseException):
+        """As what Rust's panics are turned into."""
+
+    def panic(*_):
+        raise PanicError
+
+    made = storage.opened("redis://127.0.0.1:1")
+    made._get = made._put = SimpleNamespace(open=panic, write=panic)
+    for call in (lambda: made.get(NAME), lambda: made.put(NAME, b"")):
+        with pytest.raises(StorageError, match="PanicError"):
+            call()

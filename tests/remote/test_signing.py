@@ -160,6 +160,13 @@ def test_a_key_in_the_list_counts_until_its_date(monkeypatch):
     assert isinstance(admission.admit(data, key("a"), until), str)
 
 
+def test_of_a_key_that_is_listed_twice_the_earlier_end_counts():
+    data = signed("a", OURS)
+    for words in ([str(OURS.public), f"{OURS.public}:2020-01-01"], [f"{OURS.public}:2{n}20-01-01" for n in (9, 0)]):
+        for order in (words, words[::-1]):
+            assert admission.admit(data, key("a"), Keyring(order)) == admission.WRONG
+
+
 def test_keys_are_read_as_they_are_written():
     dated = signing.generate("x", "2031-12-31").public
     assert read_key(str(dated)) == dated

@@ -1,14 +1,17 @@
 """Writing behind: bounded, never in anybody's way, and nothing is uploaded that isn't signed."""
 
+import os
 import threading
+import time
 
 import pytest
 from storekit import SECTIONS, header, key, open_store
 
 from nbcache.keyring import Keyring
-from nbcache.remote import admission, signing, uploading
+from nbcache.remote import admission, archive, signing, uploading
 from nbcache.remote.tiers import Got
 from nbcache.remote.uploading import MAX_WAITING, UPLOADERS, Uploading
+from nbcache.store import quarantine
 
 KEY = signing.generate("ours")
 
@@ -108,3 +111,18 @@ def test_what_came_from_elsewhere_keeps_its_signatures_and_gets_no_other(tmp_pat
     Uploading(store, Keyring(trusted), [tier], KEY).upload(key("a"))
     (data,) = tier.objects.values()
     assert [each.name for each in admission.admit(data, key("a"), Keyring(trusted)).header.signed] == ["other"]
+
+
+def test_what_programs_crashed_with_goes_to_nobody(tmp_path, tier):
+    store = store_with(tmp_path, "a", "b")
+    (found,) = store.find(key("a"))
+    trials = tmp_path / "v1" / "trials" / str(os.getuid())
+    trials.mkdir()
+    for n in range(quarantine.CRASHES):
+        now = time.time()
+        (trials / f"{n}.keys").write_text(f"{found.digest} {key('a')} {now} mod:a\n")
+        (trials / f"{n}.crash").write_text("Fatal Python error: Segmentation fault")
+    made = make(store, tier)
+    assert made.upload(key("a")) == {} and made.upload(key("b")) == {"stored": 1}
+    assert len(list(archive.of_store(store, KEY, store.keyring))) == 1
+    assert not store.holds(key("a")) and store.holds(key("b"))

@@ -23,7 +23,7 @@ from typing import Literal
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 INJECT = HERE / "inject"
-TIMEOUT = 240.0  # [s] for one process; a hang is an outcome too
+TIMEOUT = 500.0  # [s] for one process; a hang is an outcome too
 
 Mode = Literal["oracle", "nbcache", "numba"]
 Rerun = Literal["hit", "same"]

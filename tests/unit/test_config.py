@@ -426,3 +426,14 @@ def test_layers_are_absolute_each_once_or_none():
     assert settings.layers == ("/a", os.path.abspath("b"))
     assert config.load({"NBCACHE_LAYERS": "None"}).layers is None
     assert config.load({}).layers == ()
+
+
+def test_an_exercise_takes_nothing_from_elsewhere_whatever_a_file_says(tmp_path, monkeypatch):
+    """What goes into a wheel was built then and there, and not fetched."""
+    folder = tmp_path / "nbcache"
+    folder.mkdir()
+    (folder / "nbcache.toml").write_text('remote = "redis://cache"\nreadonly = true\nrecache = true\ndisable = true\n')
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert config.load().remote == ("redis://cache",)
+    made = config.load(config.exercise_environment("/store", "/list", "host"))
+    assert (made.remote, made.layers, made.readonly, made.recache, made.disable) == ((), None, False, False, False)

@@ -79,8 +79,15 @@ def choose(cpu: str) -> str | None:
     """
     from nbcache import processors
 
-    if cpu == values.HOST or (cpu == config.CPU_NAME and config.CPU_FEATURES == ""):
+    if cpu == values.HOST:
         return None
+    inherited = cpu == config.CPU_NAME and config.CPU_FEATURES == ""
+    if inherited and platform.machine() in processors.MACHINES and not lacks(cpu):
+        return None
+    if inherited and "_toplevel_target_context" not in vars(cpu_target):
+        # A process on another host said so, which had what this one lacks: batch systems pass the environment on.
+        settings.tell_numba_nothing()
+        config.reload_config()
     if config.CPU_NAME is not None or config.CPU_FEATURES is not None:
         return "NUMBA_CPU_NAME or NUMBA_CPU_FEATURES says otherwise"
     if platform.machine() not in processors.MACHINES:

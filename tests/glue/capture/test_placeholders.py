@@ -131,7 +131,10 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(each, marks=[pytest.mark.long] if each in {"dictionary", "instance"} else []) for each in KINDS],
+)
 def test_closures_keep_their_own(place, kind):
     definitions, changed = KINDS[kind]
     same.everywhere(place, TWINS.format(definitions=definitions, **{**LISTS, **changed}))

@@ -72,13 +72,17 @@ def place(tmp_path):
     return Place(tmp_path)
 
 
+LONG = pytest.mark.long
+"""Of those that read the same thing in other words."""
 ENVIRONMENT = [
     'return os.environ["_".join(["WITNESS", "X"])]',
-    'return os.environ.get("witness_x".upper())',
+    pytest.param('return os.environ.get("witness_x".upper())', marks=LONG),
     'return os.getenv("-WITNESS_X"[1:])',
     'return os.environb[b"_".join([b"WITNESS", b"X"])]',
-    'return os.environ["_".join(["WITNESS", "X"])] if "_".join(["WITNESS", "X"]) in os.environ else 0',
-    "from os import environ\nreturn environ['_'.join(['WITNESS', 'X'])]",
+    pytest.param(
+        'return os.environ["_".join(["WITNESS", "X"])] if "_".join(["WITNESS", "X"]) in os.environ else 0', marks=LONG
+    ),
+    pytest.param("from os import environ\nreturn environ['_'.join(['WITNESS', 'X'])]", marks=LONG),
 ]
 
 
@@ -110,8 +114,8 @@ def test_all_variables_at_once_are_a_reason(place):
 
 FILES = [
     'return open("number").read()',
-    'return pathlib.Path("number").read_text()',
-    'return open(os.path.join(os.path.dirname(__file__), "number")).read()',
+    pytest.param('return pathlib.Path("number").read_text()', marks=LONG),
+    pytest.param('return open(os.path.join(os.path.dirname(__file__), "number")).read()', marks=LONG),
     'return os.read(os.open("number", os.O_RDONLY), 9)',
 ]
 

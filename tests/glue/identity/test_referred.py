@@ -10,7 +10,13 @@ HASHING = """
     """
 
 
-@pytest.mark.parametrize("value", ["4", "'text'", "(1, 2.5)", "np.datetime64(3, 'D')"])
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["4", pytest.param("'text'", marks=LONG), "(1, 2.5)", pytest.param("np.datetime64(3, 'D')", marks=LONG)],
+)
 def test_methods_that_are_passed_around_inside_numba(run, value):
     assert run(HASHING.format(name="first", number=30, value=value))[0] != "True []\n"
     assert run(HASHING.format(name="second", number=40, value=value))[0] == "True []\n"
@@ -106,7 +112,7 @@ REBOUND = """
     """
 
 
-@pytest.mark.parametrize("unused", ["", "+ 0 * cosine(x) + 0 * sine(x)"])
+@pytest.mark.parametrize("unused", [pytest.param("", marks=LONG), "+ 0 * cosine(x) + 0 * sine(x)"])
 def test_who_was_compiled_earlier_keeps_its_pointer(run, unused):
     early, late = (LIBRARY + REBOUND.format(early=early, unused=unused) for early in ("g(1.0)", ""))
     for _ in range(2):

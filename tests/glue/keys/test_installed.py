@@ -94,7 +94,12 @@ def test_what_would_change_a_hit_is_loaded(place):
 
 
 @pytest.mark.parametrize(
-    "init", ["print('loaded')", "import builtins; builtins.LOADED = 1", "import os; os.environ['LOADED'] = '1'"]
+    "init",
+    [
+        "print('loaded')",
+        pytest.param("import builtins; builtins.LOADED = 1", marks=pytest.mark.long),
+        "import os; os.environ['LOADED'] = '1'",
+    ],
 )
 def test_what_does_something_else_is_loaded_each_time(place, init):
     place.extend(init=init)

@@ -5,7 +5,7 @@ Arms nbcache as the wheel's .pth does (twice is harmless), and adds the instrume
 NBTEST_FAKE_NUMBA=V   Numba claims to be version V, to its importers and to importlib.metadata.
 NBTEST_EVENTS=FILE    one JSON line at exit: the functions whose Dispatcher started a compilation.
 NBTEST_STATS=FILE     one JSON line at exit: nbcache.stats().
-NBTEST_PATIENT=1      clients and helpers of remote caches wait for as long as a busy machine may take.
+NBTEST_PATIENT=1      nobody is given up who is only slow: a daemon, its interpreters, servers and helpers of remote caches.
 """
 
 import os
@@ -61,7 +61,13 @@ def _be_patient():
     import sys
 
     from nbcache.client import remote
+    from nbcache.protocol import heartbeats
 
+    heartbeats.DEAD_SECONDS = 600.0
+    if "serve" in sys.orig_argv:
+        from nbcache.daemon import supervisor
+
+        supervisor.FORK_SECONDS = 600.0
     remote.LOOKUP_SECONDS = remote.PROCESS_SECONDS = remote.NESTED_SECONDS = 300.0
     # Only who speaks to servers itself loads what does.
     if {"push", "pull"} & set(sys.orig_argv) or any("nbcache.remote.helper" in each for each in sys.orig_argv):

@@ -88,7 +88,7 @@ def fault(function: Callable[[Scene], Iterator[dict[str, str]]]) -> Callable[[Sc
 @contextmanager
 def serving(scene: Scene, *options: str) -> Iterator[daemons.Daemon]:
     """A daemon that has built something."""
-    with daemons.daemon(scene.store, *options) as daemon:
+    with daemons.daemon(scene.store, *options, extra={"NBTEST_PATIENT": ""}) as daemon:
         scene.use()
         daemons.wait_for(lambda: daemon.heartbeat().get("busy") == 0, lambda: daemon.log)
         yield daemon
