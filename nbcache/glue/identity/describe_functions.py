@@ -130,7 +130,7 @@ _OF_FRAMES = frozenset({"f_globals", "f_locals"})
 
 def _describe_globals(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
     scope = function.__globals__
-    builtin = _builtins if node.compiled else function.__builtins__
+    builtin = _builtins if node.compiled else function.__builtins__  # type: ignore[attr-defined,unused-ignore]
     for variable in plan.global_names:
         if not node.compiled and variable in _EVALUATORS and variable not in scope:
             msg = f"{name}, which may run while compiling, reads by {variable}() what its code doesn't name"
