@@ -12,6 +12,7 @@ An address that belongs to nothing the unit reaches stays what it is, and makes 
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -103,6 +104,15 @@ def owner_of_closure(value: int, closures: Iterable[Any], reach: Reach) -> tuple
             place = reach.place_of(code)
             return None if place is None else (("closure", (*place, *texts)), Address(value, dispatcher))
     return None
+
+
+def has_bare(module: str) -> bool:
+    """Whether a final *module*, as text, follows numbers as pointers that somebody's own lowering put there."""
+    return _BARE.search(module) is not None
+
+
+_BARE = re.compile(r"inttoptr \(i64 [0-9]{6,} to ")
+"""No object lies below the first hundred thousand bytes; small numbers stand for something else."""
 
 
 def locate(owner: Owner, reach: Callable[[], Reach]) -> Address:

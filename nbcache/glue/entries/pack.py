@@ -21,6 +21,7 @@ from numba.core.typed_passes import _reload_parfors
 
 from nbcache.glue import marks
 from nbcache.glue.capture import diagnostics, placeholders
+from nbcache.glue.capture.addresses import has_bare
 from nbcache.glue.capture.compilations import build_in
 from nbcache.glue.entries.externals import addresses
 from nbcache.glue.entries.meta import (
@@ -144,6 +145,10 @@ def _sections(
     past: str = "",
     asked: Asked | None = None,
 ) -> Packed:
+    module = str(library._final_module)
+    if has_bare(module):
+        msg = "it has a number built in that it takes for an address in this process"
+        raise Unstorable(msg)
     code = bytes(library._get_compiled_object())
     asked = asked or Asked(b"", {}, b"")
     definitions = definitions_in(code, data + asked.asks, unit)
@@ -152,7 +157,7 @@ def _sections(
     sections["bitcode"] = library._final_module.as_bitcode()
     marks.keep_meta(library, meta, definitions)
     guard = _guard(definitions, past, meta.consulted if isinstance(meta, Meta) else None)
-    return Packed(sections, guard, strict=targets.is_strict(library))
+    return Packed(sections, guard, strict=targets.is_strict(module))
 
 
 def encoded(

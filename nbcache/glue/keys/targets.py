@@ -11,7 +11,7 @@ import math
 import platform
 import re
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import llvmlite.binding as llvm
 from numba.core import codegen, config
@@ -156,12 +156,12 @@ def components(cpu: str) -> dict[str, str]:
     }
 
 
-def is_strict(library: Any) -> bool:
-    """Whether a library's results are the same bits for every processor, whatever it is given.
+def is_strict(module: str) -> bool:
+    """Whether the results of a library's final *module* are the same bits for every processor, whatever it is given.
 
-    Looks at its final module, in which everything is that was linked into it.
+    Everything is in it that was linked into the library.
     """
-    return not told.options and re.search("|".join(_LOOSE), str(library._final_module)) is None
+    return not told.options and re.search("|".join(_LOOSE), module) is None
 
 
 @functools.cache
