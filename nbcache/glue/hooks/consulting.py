@@ -194,8 +194,10 @@ def lowering(original: Any, session: Session) -> Any:
         if frame is not None and not isinstance(fn, types.Dispatcher):
             names = frame.consulted.at(session.maker.extensions.generation)
             key = fn.get_impl_key(sig) if isinstance(fn, types.Callable) else fn
-            names.add(consulted.called(key))
-            _note_types(names, sig.args)
+            asked = {consulted.called(key)}
+            _note_types(asked, sig.args)
+            names |= asked
+            session.maker.before(frame, asked)
         return original(self, fn, sig, *rest, **named)
 
     return get_function
@@ -225,7 +227,9 @@ def boxing(original: Any, session: Session) -> Any:
     def lookup(self: Any, typeclass: Any, default: Any = None) -> Any:
         frame = session.frames.top()
         if frame is not None:
-            frame.consulted.at(session.maker.extensions.generation).update(_names_of(typeclass))
+            asked = _names_of(typeclass)
+            frame.consulted.at(session.maker.extensions.generation).update(asked)
+            session.maker.before(frame, asked)
         return original(self, typeclass, default)
 
     return lookup

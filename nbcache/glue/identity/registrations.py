@@ -73,7 +73,7 @@ class ExtensionIndex:
         self._since: dict[bytes, int] = {}
         self._count = 0
         self._sizes: tuple[int, ...] = ()
-        self._conversions = 0
+        self._conversions = self._direct = 0
         self._tables = _tables()
         self._held: list[list[object]] = []
         """What the tables held: they are dictionaries, where one thing can take another's place."""
@@ -107,6 +107,7 @@ class ExtensionIndex:
                 self._read_tables()
                 self._read_annotations()
                 self._read_conversions()
+                self._read_direct()
             if self._count != before:
                 self.generation += 1
                 self._relevant.clear()
@@ -256,7 +257,7 @@ class ExtensionIndex:
                 len(registry.setattrs), len(registry.casts), len(registry.constants),
             )  # fmt: skip
         sizes += [len(classes) for classes in rewrite_registry.rewrites.values()]
-        sizes += (len(as_numba_type.functions), len(told.conversions))
+        sizes += (len(as_numba_type.functions), len(told.conversions), len(told.direct))
         sizes.append(abc.get_cache_token())  # type: ignore[arg-type]  # it says that it is an object
         return tuple(sizes)
 
@@ -380,6 +381,15 @@ class ExtensionIndex:
         for fromty, toty, relation in news:
             name = of_type((fromty, toty)) or EVERYTHING
             self._file(name, f"{relation} conversion to {toty} from", None, fromty, (fromty, toty), rank=relation)
+
+    def _read_direct(self) -> None:
+        news = told.direct[self._direct :]
+        self._direct += len(news)
+        for label, key, registered, signature in news:
+            if label == "template":
+                self._file_template(key, registered, 0, late=False)
+            else:
+                self._file(lowered_for(key, signature), label, key, registered, signature)
 
     def _file(
         self, name: bytes, label: str, key: object, registered: Any, signature: Iterable[Any] = (), rank: str = ""

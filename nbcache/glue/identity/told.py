@@ -6,17 +6,22 @@ What is told before anybody listens isn't heard: before Numba's import, or befor
 from __future__ import annotations
 
 import functools
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 from llvmlite.binding import ffi
+from numba.core.base import BaseContext
 from numba.core.typeconv.castgraph import TypeGraph
 from numba.core.typing.asnumbatype import AsNumbaTypeRegistry, as_numba_type
+from numba.core.typing.context import BaseContext as TypingContext
 
 options: list[tuple[bytes, ...]] = []
 """LLVM's command line, as ``llvmlite.binding.set_option`` extends it."""
 conversions: list[tuple[Any, Any, str]] = []
 """From which type to which one Numba may convert arguments, and how: promote, safe or unsafe."""
-
+direct: list[tuple[str, Any, Any, tuple[Any, ...]]] = []
+"""What was handed to a context of Numba's, past its registries: what it is, for what, the thing itself, a signature."""
 own_annotations: dict[Any, Any] = {}
 """The types that Numba itself has classes stand for."""
 
@@ -33,6 +38,9 @@ def listen(*, just_imported: bool = False) -> None:
     if not isinstance(command_line, _CommandLine):
         ffi.lib._fntab[_COMMAND_LINE] = _CommandLine(command_line._lock, command_line._cfn)
         TypeGraph.insert_rule = _heard(TypeGraph.insert_rule)
+        TypingContext.insert_user_function = _handed(TypingContext.insert_user_function, _template)
+        TypingContext.insert_function = _handed(TypingContext.insert_function, _template)
+        BaseContext.insert_func_defn = _handed(BaseContext.insert_func_defn, _lowering)
         # Making another registry takes as long as a tenth of a hit.
         own_annotations.update((as_numba_type if just_imported else AsNumbaTypeRegistry()).lookup)
 
@@ -55,3 +63,25 @@ def _heard(insert_rule: Any) -> Any:
         return insert_rule(self, fromty, toty, relation)
 
     return insert_and_note
+
+
+def _handed(insert: Any, registrations: Any) -> Any:
+    """*insert* of a context, which Numba calls with what is in its registries, and others with what is in none."""
+
+    @functools.wraps(insert)
+    def insert_and_note(self: Any, *args: Any) -> Any:
+        if not str(sys._getframe(1).f_globals.get("__name__")).startswith("numba."):
+            args = tuple(list(each) if isinstance(each, Iterator) else each for each in args)
+            direct.extend(registrations(*args))
+        return insert(self, *args)
+
+    return insert_and_note
+
+
+def _template(*args: Any) -> Any:
+    template = args[-1]  # beside the function that it is for, or alone
+    return [("template", template.key, template, ())]
+
+
+def _lowering(definitions: Any) -> Any:
+    return [("lowering", function, implementation, signature) for implementation, function, signature in definitions]

@@ -28,7 +28,7 @@ from nbcache.glue.keys.conditions import Conditions
 from nbcache.glue.keys.installed import InstalledExtensions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from nbcache.glue.identity.node import Node, Scope
@@ -104,6 +104,19 @@ class KeyMaker:
                 consulted.conflict = consulted.conflict or str(exc)
             current[name] = (index.since(name), digest)
         consulted.close(current, self._in_words)
+
+    def before(self, frame: Frame, names: Collection[bytes]) -> None:
+        """See what others have registered for *names*, before it runs: it may change what it reads."""
+        consulted = frame.consulted
+        if not names or self.extensions.empty:
+            return
+        for name in self.extensions.relevant_among(names):
+            if name not in consulted.snapshot and not consulted.conflict:
+                self.came_late(frame.modules)
+                try:
+                    consulted.snapshot[name] = self._registered(name)
+                except Unidentifiable as exc:
+                    consulted.conflict = str(exc)
 
     def _in_words(self, name: bytes) -> str:
         """What others have registered for a name, for people."""
