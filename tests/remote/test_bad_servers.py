@@ -150,7 +150,7 @@ def test_a_server_that_fails(fleet, program, command, answer, words, at_once):
         outcome, lost = run(program, host)
         judge(outcome, None if at_once else lost, words)
         assert server.asked > 0
-        told = remotes.status(host, command)
+        told = command(["remote", "status", "--json"], host)
         assert words in told["tiers"][0]["problem"] + told["tiers"][0]["alone"]
         fleet.close()
 

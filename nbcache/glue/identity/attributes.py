@@ -35,7 +35,7 @@ def describe_attributes(node: Node, obj: Any, *, but: frozenset[str] = USUAL_ATT
 
     def found(known: weakref.ref[Any]) -> list[object]:
         attributes = vars(known())
-        names = sorted(name for name in attributes.keys() - but if not name.startswith(marks.PREFIX))
+        names = [name for name in attributes if name not in but and not name.startswith(marks.PREFIX)]
         return [*names, *(attributes[name] for name in names)]
 
     node.snapshot(found, weakref.ref(obj))

@@ -43,7 +43,7 @@ from nbcache.glue.identity.ownership import (
     toolchain_name,
 )
 from nbcache.glue.identity.referred import refer
-from nbcache.glue.identity.state import tell
+from nbcache.glue.identity.state import describe_environment, name_of_teller, tell, tell_imported
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _describe_function(node: Node, function: FunctionType) -> None:
     defaults = function.__defaults__ or ()
     for parameter, default in zip(parameters[len(parameters) - len(defaults) :], defaults, strict=False):
         _describe_value(node, f"default {name}: {parameter}", default, plan)
-    for parameter, default in sorted((function.__kwdefaults__ or {}).items()):
+    for parameter, default in (function.__kwdefaults__ or {}).items():
         _describe_value(node, f"default {name}: {parameter}", default, plan)
     for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
         _describe_cell(node, f"closure {name}: {variable}", cell, plan, (CLOSURE, variable))
@@ -98,12 +98,7 @@ def _describe_function(node: Node, function: FunctionType) -> None:
     if has_toolchain_globals(function):
         return
     _describe_globals(node, name, function, plan)
-    for dotted, by_text in imported.imported_by(function, runs=not compiled).items():
-        module = imported.loaded(dotted)
-        node.watch_item(sys.modules, dotted, module)
-        if isinstance(module, ModuleType) and (not is_toolchain_module(dotted) or dotted in _ALWAYS_THERE):
-            reads = _HANDED_ON if by_text else _reads_of_import(plan, dotted)
-            _describe_what_is_read(node, f"import {name}: {dotted}", module, plan, reads)
+    _describe_imports(node, name, function, plan)
     _describe_looks_around(node, name, function, plan)
     if plan.asks_membership:
         for i, (_label, value) in enumerate(node.edges):
@@ -111,13 +106,26 @@ def _describe_function(node: Node, function: FunctionType) -> None:
             node.ways[i] &= not isinstance(value, np.ndarray | tuple)
 
 
+def _describe_imports(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
+    """What the body imports when it runs."""
+    for dotted, by_text in imported.imported_by(function, runs=not node.compiled).items():
+        module = imported.loaded(dotted)
+        node.watch_item(sys.modules, dotted, module)
+        if isinstance(module, ModuleType) and (not is_toolchain_module(dotted) or dotted in _ALWAYS_THERE):
+            reads = _HANDED_ON if by_text else _reads_of_import(plan, dotted)
+            _describe_what_is_read(node, f"import {name}: {dotted}", module, plan, reads)
+        elif not node.compiled and not by_text:
+            tell_imported(node, f"import {name}: {dotted}", dotted, _reads_of_import(plan, dotted))
+
+
 def _describe_looks_around(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
     """What running code finds out about the process without anything leading there."""
     if node.compiled:
         return
-    if not plan.attribute_names.isdisjoint(_OF_FRAMES):
-        msg = f"{name}, which runs while compiling and looks at the variables of frames"
-        raise Unidentifiable(msg)
+    for words, attributes in _LOOKS_AT.items():
+        if not plan.attribute_names.isdisjoint(attributes):
+            msg = f"{name}, which runs while compiling and looks at {words}"
+            raise Unidentifiable(msg)
     if "modules" in plan.attribute_names:  # of sys: whether one is loaded
         for text in sorted(imported.spelt(function)):
             module = sys.modules.get(text, MISSING)
@@ -125,12 +133,16 @@ def _describe_looks_around(node: Node, name: str, function: FunctionType, plan: 
             node.part(f"loaded {text}", b"no" if module is MISSING else b"yes", "no" if module is MISSING else "yes")
 
 
-_OF_FRAMES = frozenset({"f_globals", "f_locals"})
+_LOOKS_AT = {
+    "the variables of frames": frozenset({"f_globals", "f_locals"}),
+    "numbers of lines": frozenset({"co_firstlineno", "co_lines", "co_positions", "f_lineno", "tb_lineno"}),
+    "the subclasses of a class": frozenset({"__subclasses__"}),
+}
 
 
 def _describe_globals(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
     scope = function.__globals__
-    builtin = _builtins if node.compiled else function.__builtins__  # type: ignore[attr-defined,unused-ignore]
+    builtin = _builtins if node.compiled else function.__builtins__
     for variable in plan.global_names:
         if not node.compiled and variable in _EVALUATORS and variable not in scope:
             msg = f"{name}, which may run while compiling, reads by {variable}() what its code doesn't name"
@@ -175,8 +187,10 @@ def _describe_value(
 def _describe_what_is_read(node: Node, label: str, module: ModuleType, plan: CodePlan, reads: Iterable[Read]) -> None:
     wanted = _Wanted(plan.attribute_names, reads)
     if not node.compiled and edition_of(module) is None and _reads_what_it_computes(plan, wanted):
-        node.watch_size(vars(module))
-        wanted.names |= {each for each in vars(module) if not _is_dunder(each)}
+        names = [each for each in vars(module) if not _is_dunder(each)]
+        node.snapshot(list, vars(module))
+        node.part(f"{label} in order", " ".join(names).encode("utf-8", "surrogatepass"))
+        wanted.names |= set(names)
     _describe_module_attributes(node, label, module, wanted, set())
 
 
@@ -285,6 +299,10 @@ class _Wanted:
             else:
                 self.handed_on |= handed_on
 
+    def asks(self, attribute: str) -> bool:
+        """Whether more is read off *attribute* than what one writes to."""
+        return any(chain and chain[0] not in {"write", "flush"} for chain, _handed_on in self.reads.get(attribute, ()))
+
     def below(self, attribute: str, names: frozenset[str]) -> _Wanted:
         """What is wanted of a module that is found as *attribute* of this one."""
         return _Wanted(names, self.reads.get(attribute, ()), everywhere=self.everywhere)
@@ -305,7 +323,7 @@ def _describe_module_attributes(node: Node, label: str, module: ModuleType, want
     if wanted.handed_on:
         hand_on(node, module, edition)
     if module is os and not names.isdisjoint({"environ", "getenv"}):
-        _describe_environment(node, label, names)
+        describe_environment(node, label, names)
     node.part(label, f"{module_name(module.__name__) or ''}{edition or ''}".encode(), f"module {module.__name__}")
     scope = vars(module)
     if edition is None:
@@ -317,6 +335,8 @@ def _describe_module_attributes(node: Node, label: str, module: ModuleType, want
         inner = f"{label}.{attribute}"
         if not isinstance(value, ModuleType):
             _describe_attribute(node, inner, module, attribute, value, read=attribute in wanted.reads)
+            if module is sys and not node.compiled and wanted.asks(attribute):
+                tell(node, f"{inner} tells", f"sys:{attribute}", certainly=True)
         elif edition is None or edition_of(value) is None or wanted.everywhere:
             _describe_module_attributes(node, inner, value, wanted.below(attribute, wanted.names), seen)
         elif attribute in wanted.reads:
@@ -339,7 +359,7 @@ def _describe_attribute(node: Node, label: str, module: ModuleType, attribute: s
         own = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
         node.part(label, str(own).encode(), str(own))
         if not node.compiled:
-            tell(node, f"{label} tells", toolchain_name(value), certainly=read)
+            tell(node, f"{label} tells", name_of_teller(value), certainly=read)
     else:
         node.value(label, value)
 
@@ -388,17 +408,6 @@ def _describe_handed_on(node: Node, handed: HandedOn) -> None:
     wanted = _Wanted(handed.names, (), everywhere=True)
     for module in sorted(handed.modules, key=lambda module: module.__name__):
         _describe_module_attributes(node, f"handed on {module.__name__}", module, wanted, set())
-
-
-def _describe_environment(node: Node, label: str, names: frozenset[str]) -> None:
-    """Code that runs while compiling may read environment variables, of which it must know the names."""
-    store = os.environ._data  # type: ignore[attr-defined]
-    for name in sorted(names):
-        key = os.environ.encodekey(name)
-        value = store.get(key, MISSING)
-        node.watch_item(store, key, value)
-        if value is not MISSING:
-            node.value(f"{label}.environ[{name!r}]", os.environ[name])
 
 
 def _is_its_own(value: object, *, read: bool) -> bool:

@@ -81,8 +81,20 @@ def _describe_class(node: Node, cls: type) -> None:
     for member, value in node.watch_members(cls, ignored=ignored):
         if not isinstance(value, GetSetDescriptorType | MemberDescriptorType) and not _is_spent(member, value):
             node.value(f"member {name}: {member}", value)
+    _describe_what_is_said(node, cls)
     if isinstance(cls, ABCMeta):
         _describe_registered(node, cls)
+
+
+def _describe_what_is_said(node: Node, cls: type) -> None:
+    """The order of its members, which is that of fields to who declares them by a class; and its documentation."""
+    node.snapshot(list, vars(cls))
+    order = " ".join(name for name in vars(cls) if not name.startswith("__") and name not in IGNORED_MEMBERS)
+    node.part("order", order.encode("utf-8", "surrogatepass"), order[:100])
+    said = cls.__doc__
+    node.watch_attribute(cls, "__doc__", said)
+    # A dataclass documents its defaults, with their addresses.
+    node.value("documentation", ADDRESS.sub("", said) if isinstance(said, str) else said)
 
 
 _MADE_FOR_NAMED_TUPLES = frozenset(

@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.identity.node import MISSING, Unidentifiable
+from nbcache.glue.identity.ownership import toolchain_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from nbcache.glue.identity.node import Node
 
@@ -87,6 +88,20 @@ def _tracing() -> object:
     return [None if each is None else repr(type(each)) for each in tracers]
 
 
+def _streams() -> object:
+    return [
+        [*(repr(getattr(each, name, None)) for name in ("encoding", "errors", "line_buffering")), _is_terminal(each)]
+        for each in (sys.stdin, sys.stdout, sys.stderr)
+    ]
+
+
+def _is_terminal(stream: Any) -> bool:
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):  # there is none, or it is closed
+        return False
+
+
 def _diagnosing() -> object:
     faults, memory = sys.modules.get("faulthandler"), sys.modules.get("tracemalloc")
     return faults is not None and faults.is_enabled(), memory is not None and memory.is_tracing()
@@ -126,9 +141,13 @@ _TELLERS: dict[str, Callable[[], object]] = {
     },
     "platform:processor": platform.machine,  # which starts no process to find out
     **dict.fromkeys(("posix:uname", "platform:uname"), lambda: tuple(os.uname())),
+    **dict.fromkeys(("sys:stdin", "sys:stdout", "sys:stderr"), _streams),
     **dict.fromkeys(("faulthandler:is_enabled", "_tracemalloc:is_tracing"), _diagnosing),
 }  # fmt: skip
 """By `ownership.toolchain_name`: what is told.  Each is asked where whoever names it has imported its module."""
+_RANDOM = "a generator of random numbers"
+_WITH_RANDOM_NUMBERS = frozenset({"random", "numpy.random.mtrand"})
+"""Where the classes are whose hidden instances answer for all of a module."""
 _UNTOLD = {
     **dict.fromkeys(
         ("time:time", "time:time_ns", "time:localtime", "time:gmtime", "time:ctime", "time:asctime", "time:strftime"),
@@ -138,8 +157,30 @@ _UNTOLD = {
     **dict.fromkeys(("signal:getsignal", "resource:getrlimit", "resource:getrusage"), "how the process is set up"),
     **dict.fromkeys(("os:getloadavg", "posix:getloadavg", "posix:times"), "how busy the machine is"),
     "_contextvars:copy_context": "what context it runs in",
+    _RANDOM: "what number comes next",
 }
 """What can't be compared."""
+
+
+_SPELLINGS = frozenset(name.rpartition(":")[2] for name in (*_TELLERS, *_UNTOLD))
+_WITH_RANDOM_FUNCTIONS = frozenset({"random", "numpy.random"})
+
+
+def describe_environment(node: Node, label: str, names: frozenset[str]) -> None:
+    """Code that runs while compiling may read environment variables, of which it must know the names."""
+    store = os.environ._data  # type: ignore[attr-defined]
+    for name in sorted(names):
+        key = os.environ.encodekey(name)
+        value = store.get(key, MISSING)
+        node.watch_item(store, key, value)
+        if value is not MISSING:
+            node.value(f"{label}.environ[{name!r}]", os.environ[name])
+
+
+def name_of_teller(function: Any) -> str | None:
+    """By which name a function of the toolchain is looked for among the tellers."""
+    owner = type(getattr(function, "__self__", None))
+    return _RANDOM if owner.__module__ in _WITH_RANDOM_NUMBERS else toolchain_name(function)
 
 
 def tells(name: str | None) -> bool:
@@ -159,6 +200,17 @@ def tell(node: Node, label: str, name: str | None, *, certainly: bool) -> None:
     if name in _TELLERS:
         told = node.check(_told_by, name)
         node.part(label, told, f"{name} tells {told.decode()[:100]}")
+
+
+def tell_imported(node: Node, label: str, module: str, reads: Iterable[tuple[tuple[str, ...], bool]]) -> None:
+    """Add what tellers would tell that code reads off a *module* of the toolchain, which it imports when it runs."""
+    for chain, _handed_on in sorted(reads):
+        if chain and (chain[-1] in _SPELLINGS or module in _WITH_RANDOM_FUNCTIONS):
+            try:
+                teller = attrgetter(".".join(chain))(import_module(module))
+            except (ImportError, AttributeError):  # what isn't there tells nothing
+                continue
+            tell(node, f"{label}.{'.'.join(chain)} tells", name_of_teller(teller), certainly=True)
 
 
 def _told_by(name: str) -> bytes:

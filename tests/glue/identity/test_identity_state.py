@@ -4,8 +4,10 @@ import contextlib
 import contextvars
 import decimal
 import gc
+import io
 import logging
 import platform
+import random
 import sys
 import threading
 import time
@@ -122,12 +124,66 @@ def test_a_system_is_that_of_many_hosts(asks, counts, monkeypatch):
 
 
 now = time.time
-UNTOLD = [lambda: time.time(), lambda: now(), lambda: contextvars.copy_context(), lambda: time.strftime("%Y")]
+draw = random.random
+
+
+def imports_and_draws():
+    import random as r
+
+    return r.randint(1, 2)
+
+
+UNTOLD = [
+    lambda: time.time(), lambda: now(), lambda: contextvars.copy_context(), lambda: time.strftime("%Y"),
+    lambda: random.choice([1, 2]), lambda: draw(), lambda: np.random.rand(), imports_and_draws,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("function", UNTOLD)
 def test_what_cannot_be_compared_is_a_reason(function):
     with pytest.raises(Unidentifiable, match="while compiling asks"):
+        KeyMaker().engine.digest(Holder(function))
+
+
+def test_random_numbers_are_none_where_they_are_compiled():
+    assert KeyMaker().engine.digest(njit(lambda: random.random() + np.random.rand() + draw()))
+
+
+def imports_and_asks():
+    import gc as collector
+
+    return collector.isenabled()
+
+
+def test_what_the_body_imports_tells_as_well():
+    engine, holder = KeyMaker().engine, Holder(imports_and_asks)
+    digest = engine.digest(holder)
+    with _no_collector():
+        assert engine.digest(holder) != digest
+
+
+STREAMS = [
+    (lambda: sys.stdout.encoding, True),
+    (lambda: print("said", file=sys.stdout), False),
+    (lambda: sys.stdout.write("said"), False),
+]
+
+
+@pytest.mark.parametrize(("asks", "counts"), STREAMS)
+def test_a_stream_counts_for_who_asks_more_than_to_write(asks, counts, monkeypatch):
+    engine, holder = KeyMaker().engine, Holder(asks)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
+    digest = engine.digest(holder)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+    assert (engine.digest(holder) != digest) is counts
+
+
+LOOKS = [lambda cls: cls.__subclasses__(), lambda function: function.__code__.co_firstlineno]
+
+
+@pytest.mark.parametrize("function", LOOKS)
+def test_what_nothing_leads_to_is_a_reason(function):
+    with pytest.raises(Unidentifiable, match="which runs while compiling and looks at"):
         KeyMaker().engine.digest(Holder(function))
 
 
