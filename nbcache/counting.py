@@ -98,6 +98,11 @@ class Counters:
         return self._saved
 
     @property
+    def average_build(self) -> float:
+        """How long a compilation took on average so far [s]; 0 before the first one."""
+        return self._built / self._builds_count if self._builds_count else 0.0
+
+    @property
     def empty(self) -> bool:
         """Whether nothing was counted that is worth writing down."""
         return self._is_test or not (

@@ -175,7 +175,9 @@ class Lookup:
 
         section = look()
         if section is None and (remote := self.remote()) is not None:
-            section = look() if remote.fetch(key, nested=True).state == reasons.CAME else None
+            asked = remote.fetch(key, nested=True)
+            while asked.state == reasons.CAME and (section := look()) is None:
+                asked = remote.fetch(key, nested=True, slot=asked.slot + 1)
         return section
 
     def remote(self) -> Remote | None:
@@ -193,12 +195,15 @@ class Lookup:
         found = self._local(unit, take, waited=waited)
         if found.result is not None or waited or (remote := self.remote()) is None:
             return found
-        saved = self._counters.saved_seconds
-        asked = remote.fetch(unit.key, nested=len(self._frames) > 0)
-        if asked.state == reasons.CAME:
+        saved, nested = self._counters.saved_seconds, len(self._frames) > 0
+        asked = remote.fetch(unit.key, nested=nested)
+        while asked.state == reasons.CAME:
             found = self._local(unit, take)
             remote.saved(self._counters.saved_seconds - saved, asked)
-        elif asked.state == reasons.REMOTE_FAILED and found.reason == reasons.NEW:
+            if found.result is not None:
+                return found
+            asked = remote.fetch(unit.key, nested=nested, slot=asked.slot + 1)
+        if asked.state == reasons.REMOTE_FAILED and found.reason == reasons.NEW:
             found.reason = reasons.REMOTE_FAILED
         return found
 

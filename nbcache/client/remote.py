@@ -28,7 +28,11 @@ _log = logging.getLogger("nbcache")
 LOOKUP_SECONDS: Final = 1.0
 PROCESS_SECONDS: Final = 2.0
 NESTED_SECONDS: Final = 0.010
-"""What a compilation needs besides is only asked for while a fetch takes no longer than that on average [s]."""
+"""What a compilation needs besides is always asked for while a fetch takes no longer than that on average [s]."""
+NESTED_SHARE: Final = 0.1
+"""Else while it takes no longer than this part of what a compilation took on average."""
+NESTED_BUDGET: Final = PROCESS_SECONDS / 2
+"""And only until that was waited for in vain [s]: the rest is for what the program itself asks for."""
 STARTS: Final = 2
 """How often a process starts a helper, at most."""
 _POLL_SECONDS: Final = 0.005
@@ -41,6 +45,8 @@ class Asked(NamedTuple):
     """What the helper said, or :data:`~nbcache.store.reasons.REMOTE_FAILED`; "" if it wasn't asked."""
     seconds: float
     """How long was waited [s]."""
+    slot: int = 0
+    """Where it came from: there may be other variants behind it."""
 
 
 class Remote:
@@ -60,15 +66,15 @@ class Remote:
         self._starts = 0
         self._started = -LOOKUP_SECONDS
         self._average = 0.0
-        self._asked: set[str] = set()
+        self._asked: set[tuple[str, int]] = set()
 
-    def fetch(self, key: str, *, nested: bool) -> Asked:
-        """Ask for a key, once. What is *nested* in a compilation is only asked for while that is quick."""
+    def fetch(self, key: str, *, nested: bool, slot: int = 0) -> Asked:
+        """Ask for a key, from a slot on, once. What is *nested* in a compilation is only asked for while that pays."""
         if self._pid != os.getpid():
             self._restart()
-        if key in self._asked or (nested and self._average > NESTED_SECONDS):
+        if (key, slot) in self._asked or (nested and not self._pays):
             return Asked("", 0.0)
-        self._asked.add(key)
+        self._asked.add((key, slot))
         with self._lock:
             most = min(LOOKUP_SECONDS, PROCESS_SECONDS - self._spent)
             if most <= 0:
@@ -78,13 +84,19 @@ class Remote:
         began = time.monotonic()
         answer = None
         try:
-            answer = self._ask(key, began + most)
+            answer = self._ask(key, slot, began + most)
         finally:
             waited = time.monotonic() - began
             with self._lock:
                 self._spent += waited - most
             self._counters.waited(waited, came=answer is not None and answer.state == helper.CAME)
-        return Asked(self._told(answer), waited)
+        return Asked(self._told(answer), waited, 0 if answer is None else answer.slot)
+
+    @property
+    def _pays(self) -> bool:
+        """Whether what a compilation needs besides is asked for: most of it may not be there."""
+        likely = NESTED_SHARE * self._counters.average_build
+        return self._average <= max(NESTED_SECONDS, likely) and self._spent <= NESTED_BUDGET
 
     def saved(self, seconds: float, asked: Asked) -> None:
         """What came saved a compilation of so long [s]."""
@@ -114,13 +126,13 @@ class Remote:
             _log, logging.WARNING, "the remote cache can't be used; compiling what is not in the local store: %s", why
         )
 
-    def _ask(self, key: str, deadline: float) -> Answer | None:
+    def _ask(self, key: str, slot: int, deadline: float) -> Answer | None:
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
                 return None
             try:
-                return helper.read_answer(helper.ask(self._place, "fetch", key, left))
+                return helper.read_answer(helper.ask(self._place, "fetch", key, left, slot))
             except OSError as raised:  # none is there
                 let_pass(raised)
                 if not self._begin(left):

@@ -13,8 +13,8 @@ from nbcache.daemon.audit import Audit
 from nbcache.daemon.confinement import Uids
 from nbcache.daemon.pool import Confining, CrashError, ForkingPool, InterpreterError, JobError, Pools
 from nbcache.daemon.publisher import Publisher, Ticket
+from nbcache.daemon.remote import Remote
 from nbcache.daemon.sparing import Sparing
-from nbcache.daemon.uploads import Uploads
 from nbcache.errors import NbcacheError
 from nbcache.metrics import meter
 from nbcache.protocol import spool
@@ -48,8 +48,8 @@ class Building:
         self._pools = Pools(self._make_pool)
         self._uids = Uids(commons.options.uids)
         self._failures_said = Sparing(_log, MAX_FAILURES_SAID)
-        self._uploads = Uploads(lambda: commons.settings)
-        self._publisher = Publisher(lambda: commons.store, Audit(state), self._waited_for, self._uploads.offer)
+        self._remote = Remote(lambda: commons.settings)
+        self._publisher = Publisher(lambda: commons.store, Audit(state), self._waited_for, self._remote.offer)
         self.failures_grew = False
         """Whether failures were written that nobody has swept since."""
 
@@ -60,7 +60,7 @@ class Building:
     def close(self) -> None:
         """End all workers, and let others build what isn't built."""
         self._pools.kill()
-        self._uploads.close()
+        self._remote.close()
         for job in self._commons.jobs.values():
             job.let_go()
 
@@ -70,9 +70,19 @@ class Building:
         for job in turns.ordered(self._commons.jobs.waiting) if free > 0 else ():
             if free <= 0:
                 return
-            if job.future is None:
+            if job.future is None and not self._is_looked_for(job):
                 with self._commons.sparing.containing(job.request.function, partial(self._give_up, job)):
                     free -= self._start_job(job)
+
+    def _is_looked_for(self, job: Job) -> bool:
+        """Whether the remote tiers are being asked for what a job would build; they are asked once."""
+        if not job.looked:
+            job.looked = True
+            # A self-test is about building, and nobody else has its function.
+            job.look = None if job.request.function == SELF_TEST else self._remote.fetch(job.request.key)
+            if job.look is not None:
+                job.look.add_done_callback(lambda _look: self._wake())
+        return job.look is not None and not job.look.done()
 
     def _start_job(self, job: Job) -> bool:
         store, key = self._commons.store, job.request.key

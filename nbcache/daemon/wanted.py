@@ -29,6 +29,10 @@ class Job:
     pool: Executor | None = None
     """Where it runs, or ran."""
     started: float = 0.0
+    looked: bool = False
+    """Whether the remote tiers were asked for it."""
+    look: Future[None] | None = None
+    """Done when they have answered; None if there are none."""
 
     @property
     def worked(self) -> float | None:

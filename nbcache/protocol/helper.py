@@ -3,8 +3,11 @@
 One message each way over a ``SOCK_SEQPACKET`` socket, which is closed after that; JSON, at most :data:`MAX_MESSAGE`
 bytes::
 
-    question = {"v": 1, "ask": "fetch" | "offer" | "status" | "stop", "key": key}
-    answer   = {"v": 1, "state": state, "why": text, "seconds": average of a fetch, …}    ; none to an offer
+    question = {"v": 2, "ask": "fetch" | "offer" | "status" | "stop", "key": key, "slot": slot}
+    answer   = {"v": 2, "state": state, "why": text, "slot": slot, "seconds": average of a fetch, …}   ; none to offers
+
+Who fetches says from which slot on, and is told which one something came from: a key's next variant is only asked for
+by who can't use the first.
 
 A helper serves one uid and one set of settings. Its socket lies in a directory that only this uid can enter, both sides
 ask the kernel who the other is, and neither has to believe the other much: all that a client does with an answer is to
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 
     from nbcache.config import Settings
 
-VERSION: Final = 1
+VERSION: Final = 2
 MAX_MESSAGE: Final = 1 << 16
 CAME: Final = reasons.CAME
 """Something is in the store that wasn't there."""
@@ -88,6 +91,8 @@ class Answer(NamedTuple):
     why: str
     seconds: float
     """How long a fetch takes on average [s]."""
+    slot: int
+    """Where it came from."""
 
 
 def meeting(settings: Settings, release: str) -> Meeting:
@@ -178,7 +183,7 @@ def is_own(peer: socket.socket) -> bool:
     return bool(uid == os.geteuid() and uid != overflow_id("uid"))
 
 
-def ask(place: Meeting, question: str, key: str, seconds: float) -> dict[str, Any] | None:
+def ask(place: Meeting, question: str, key: str, seconds: float, slot: int = 0) -> dict[str, Any] | None:
     """Ask a helper; return its answer, None if there is none in time. Raises OSError where no helper is there."""
     import socket as sockets
 
@@ -189,7 +194,7 @@ def ask(place: Meeting, question: str, key: str, seconds: float) -> dict[str, An
         if not is_own(line):
             return None
         try:
-            line.send(json.dumps({"v": VERSION, "ask": question, "key": key}).encode())
+            line.send(json.dumps({"v": VERSION, "ask": question, "key": key, "slot": slot}).encode())
             return decode(line.recv(MAX_MESSAGE))
         except OSError as raised:  # it ended, or takes too long
             let_pass(raised)
@@ -273,5 +278,6 @@ def read_answer(found: dict[str, Any] | None) -> Answer | None:
     """Read the answer to a fetch; None for what is none."""
     if found is None or found.get("state") not in STATES:
         return None
-    seconds = found.get("seconds")
-    return Answer(found["state"], str(found.get("why", "")), seconds if type(seconds) is float else 0.0)
+    seconds, slot = found.get("seconds"), found.get("slot")
+    seconds = seconds if type(seconds) is float else 0.0
+    return Answer(found["state"], str(found.get("why", "")), seconds, slot if type(slot) is int else 0)

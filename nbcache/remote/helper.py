@@ -71,10 +71,10 @@ class Helper:
         self._store = store
         self._key = key
 
-    def fetch(self, key: str) -> dict[str, Any]:
+    def fetch(self, key: str, slot: int = 0) -> dict[str, Any]:
         """Answer a client that misses something."""
-        done = self.reading.fetch(key)
-        return {"state": done.state, "why": done.why, "seconds": self.seconds}
+        done = self.reading.fetch(key, slot)
+        return {"state": done.state, "why": done.why, "slot": done.slot, "seconds": self.seconds}
 
     @property
     def seconds(self) -> float:
@@ -103,9 +103,9 @@ class Broken:
         """Remember it."""
         self.why = why
 
-    def fetch(self, key: str) -> dict[str, Any]:  # noqa: ARG002  as a helper that works
+    def fetch(self, key: str, slot: int = 0) -> dict[str, Any]:  # noqa: ARG002  as a helper that works
         """Say it."""
-        return {"state": protocol.FAILED, "why": self.why, "seconds": 0.0}
+        return {"state": protocol.FAILED, "why": self.why, "slot": slot, "seconds": 0.0}
 
     def status(self) -> dict[str, Any]:
         """Say it."""
@@ -169,7 +169,8 @@ class Server:
         ask, key = question.get("ask"), str(question.get("key", ""))
         try:
             if ask == "fetch":
-                return self._helper.fetch(key)
+                slot = question.get("slot", 0)
+                return self._helper.fetch(key, slot if type(slot) is int and slot >= 0 else 0)
             if ask == "offer" and self._helper.uploading is not None:
                 self._helper.uploading.offer(key)
             elif ask == "status":

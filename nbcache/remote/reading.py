@@ -33,6 +33,8 @@ class Fetched(NamedTuple):
     state: str
     """One of `nbcache.protocol.helper.STATES`."""
     why: str = ""
+    slot: int = 0
+    """The slot that it came from, or the first that was empty."""
 
 
 class Reading:
@@ -50,45 +52,49 @@ class Reading:
         self._tiers = tiers
         self._copy_back = copy_back
         self._lock = threading.Lock()
-        self._running: dict[str, Future[Fetched]] = {}
+        self._running: dict[tuple[str, int], Future[Fetched]] = {}
         self.counts = dict.fromkeys(sorted(helper.STATES), 0)
         self.refused: dict[str, int] = {}
         """How often objects were refused, by the reason."""
 
-    def fetch(self, key: str, seconds: float = FETCH_SECONDS) -> Fetched:
-        """Bring all there is under a key into the store. Raises BadKeyError, nothing else."""
+    def fetch(self, key: str, slot: int = 0, seconds: float = FETCH_SECONDS) -> Fetched:
+        """Bring into the store what lies under a key in the first slot, from this one on, that the store lacks.
+
+        Nearly every key has one variant, so the next slots are only asked for by who can't use what came. Raises
+        BadKeyError, nothing else.
+        """
         layout.check_key(key)
+        asked = (key, slot)
         with self._lock:
-            running = self._running.get(key)
+            running = self._running.get(asked)
             mine: Future[Fetched] | None = None
             if running is None:
-                mine = self._running[key] = Future()
+                mine = self._running[asked] = Future()
         if mine is None:
             assert running is not None  # somebody else's
             return running.result()
         done = Fetched(helper.FAILED, "an internal error of nbcache")
         try:
-            done = self._fetch(key, time.monotonic() + seconds)
+            done = self._fetch(key, slot, time.monotonic() + seconds)
         finally:
             with self._lock:
-                del self._running[key]
+                del self._running[asked]
                 self.counts[done.state] += 1
             mine.set_result(done)
         return done
 
-    def _fetch(self, key: str, deadline: float) -> Fetched:
-        came, why, state = False, "", helper.MISSING
-        for slot in range(layout.MAX_SLOTS):
+    def _fetch(self, key: str, first: int, deadline: float) -> Fetched:
+        for slot in range(first, layout.MAX_SLOTS):
             found = self._slot(key, slot, deadline)
             if isinstance(found, Fetched):
-                state, why = found
-                break
+                return found._replace(slot=slot)
             stored = self._store.publish(found.header, found.sections, recache=False, durable=False)
             if not stored.ok:
-                state, why = helper.FAILED, f"what the remote cache has can't be stored here: {stored.reason}"
-                break
-            came = came or stored.reason == PUBLISHED
-        return Fetched(helper.CAME) if came else Fetched(state, why)
+                why = f"what the remote cache has can't be stored here: {stored.reason}"
+                return Fetched(helper.FAILED, why, slot)
+            if stored.reason == PUBLISHED:
+                return Fetched(helper.CAME, "", slot)
+        return Fetched(helper.MISSING, "", layout.MAX_SLOTS)
 
     def _slot(self, key: str, slot: int, deadline: float) -> Admitted | Fetched:
         """What lies in a slot, in the first tier that has it."""

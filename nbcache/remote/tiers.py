@@ -54,7 +54,7 @@ class Tier:
         self.readonly = remotes.READ_ONLY in urlsplit(address).query.split("&")
         self._address = address
         self._storage = storage.opened(address)
-        self._breaker = Breaker(self.label)
+        self._breaker = Breaker(self.label, time.monotonic)
         self._pool = ThreadPoolExecutor(_THREADS, "nbcache-tier")
         self._absent: dict[str, float] = {}
         self._denied = 0
@@ -77,27 +77,17 @@ class Tier:
         self._read_credentials()
         return True
 
-    def get(self, name: str, seconds: float) -> Got:
-        """Return an object; within *seconds* at most."""
-        if self._absent.get(name, 0.0) > time.monotonic():
+    def get(self, name: str, seconds: float, *, again: bool = False) -> Got:
+        """Return an object; within *seconds* at most. *again*: also where it wasn't there a moment ago."""
+        if not again and self._absent.get(name, 0.0) > time.monotonic():
             self._count("remembered")
             return Got(None)
-        if not self._breaker.allows():
-            self._count("left alone")
-            return Got(None, f"{self.label}: {self._breaker.why}")
-        began = time.monotonic()
-        probes = self._breaker.is_new
-        try:
-            data = self._within(min(seconds, ANSWER_SECONDS), lambda: self._asked(name, connect=probes))
-        except StorageError as error:
-            return Got(None, self._failed("get", error))
-        self._fine(time.monotonic() - began)
-        if data is None:
-            self._count("missing")
-            self._remember_absent(name)
-        else:
-            self._count("found")
-        return Got(data)
+        deadline = time.monotonic() + seconds
+        got, failure = self._get(name, deadline)
+        while failure not in {"", storage.DENIED} and deadline - time.monotonic() >= ANSWER_SECONDS:
+            # Compiling takes longer than asking again, and what was too much for a moment may be over.
+            got, failure = self._get(name, deadline)
+        return got
 
     def put(self, name: str, data: bytes) -> bool:
         """Store an object; return whether it is there now."""
@@ -128,6 +118,35 @@ class Tier:
             "milliseconds": round(1000 * self.seconds, 1),
             "counts": dict(self.counts),
         }
+
+    def _get(self, name: str, deadline: float) -> tuple[Got, str]:
+        """Ask once; return also how that failed, as one of the words in :mod:`~nbcache.remote.storage`."""
+        if not self._may_ask(deadline):
+            self._count("left alone")
+            return Got(None, f"{self.label}: {self._breaker.why}"), ""
+        began = time.monotonic()
+        probes = self._breaker.is_new
+        try:
+            data = self._within(min(deadline - began, ANSWER_SECONDS), lambda: self._asked(name, connect=probes))
+        except StorageError as error:
+            return Got(None, self._failed("get", error)), error.kind
+        self._fine(time.monotonic() - began)
+        if data is None:
+            self._count("missing")
+            self._remember_absent(name)
+        else:
+            self._count("found")
+        return Got(data), ""
+
+    def _may_ask(self, deadline: float) -> bool:
+        """Whether it may be asked now, or after a pause that ends in time; the pause is waited for."""
+        if self._breaker.allows():
+            return True
+        rest = self._breaker.rest
+        if time.monotonic() + rest >= deadline:
+            return False
+        time.sleep(rest)
+        return self._breaker.allows()
 
     def _asked(self, name: str, *, connect: bool) -> bytes | None:
         if connect and self._storage.server is not None:

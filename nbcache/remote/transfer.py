@@ -64,11 +64,14 @@ def pull(helper: Helper, keys: Iterable[str], step: Callable[[], None]) -> tuple
     wrong: set[str] = set()
 
     def fetch(key: str) -> str:
-        done = helper.reading.fetch(key, SECONDS)
+        done = helper.reading.fetch(key, seconds=SECONDS)
+        state = done.state
+        while done.state == protocol.CAME:
+            done = helper.reading.fetch(key, done.slot + 1, SECONDS)
         if done.why:
             wrong.add(done.why)
         step()
-        return done.state
+        return state
 
     counts = dict.fromkeys(sorted(protocol.STATES), 0)
     with ThreadPoolExecutor(UPLOADERS) as pool:

@@ -3,14 +3,19 @@
 The store is the queue: what waits here is a list of keys, and of objects that a faster tier lacks. It is bounded; what
 finds no room is counted as dropped and goes with the next ``nbcache push``. Nothing is signed but what was built by
 those who may write the store; what came from elsewhere keeps the signatures it has.
+
+Hosts that started at once build the same things at the same time. So each waits for a moment before it uploads, of a
+length by chance, and then asks whether somebody else has: of a thousand hosts a few upload, and all the sooner.
 """
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import logging
+import random
 import threading
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.errors import EntryError
@@ -33,11 +38,16 @@ MAX_WAITING: Final = 1000
 MAX_BYTES: Final = 256 << 20
 """How large they may be together [bytes]."""
 UPLOADERS: Final = 4
+SPREAD_SECONDS: Final = 0.5
+"""Up to how long an upload waits for others to be faster [s]; by chance."""
 DRAIN_SECONDS: Final = 8.0
 """How long uploads may go on when the helper ends [s]."""
 
 
 class _Waiting(NamedTuple):
+    due: float
+    """When it may go [s]."""
+    number: int
     size: int
     key: str
     tier: Tier | None = None
@@ -55,7 +65,10 @@ class Uploading:
         self._tiers = tiers
         self._key = key
         self._wake = threading.Condition()
-        self._queue: deque[_Waiting] = deque()
+        self._queue: list[_Waiting] = []
+        """A heap: what is due first comes first."""
+        self._numbers = itertools.count()
+        self._hurries = False
         self._known: set[tuple[str, str]] = set()
         self._bytes = 0
         self._busy = 0
@@ -79,33 +92,36 @@ class Uploading:
         if not self.signs:
             self.counts["unsigned"] += 1
             return
-        self._add(_Waiting(sum(_size(found) for found in self._store.find(key)), key))
+        self._add(sum(_size(found) for found in self._store.find(key)), key)
 
     def copy(self, tier: Tier, name: str, data: bytes) -> None:
         """Upload an object to a tier that lacks it, sometime."""
         if tier.writable:
-            self._add(_Waiting(len(data), name, tier, data))
+            self._add(len(data), name, tier, data)
 
     def drain(self, seconds: float = DRAIN_SECONDS) -> bool:
-        """Wait until nothing waits any more [s]; return whether that is so."""
+        """Wait until nothing waits any more [s]; return whether that is so. From now on nothing waits for others."""
         deadline = time.monotonic() + seconds
         with self._wake:
+            self._hurries = True
+            self._wake.notify_all()
             while self.waiting:
                 if not self._wake.wait(deadline - time.monotonic()) and time.monotonic() >= deadline:
                     return False
         return True
 
-    def _add(self, item: _Waiting) -> None:
-        mark = (item.key, item.tier.label if item.tier is not None else "")
+    def _add(self, size: int, key: str, tier: Tier | None = None, data: bytes = b"") -> None:
+        mark = (key, tier.label if tier is not None else "")
         with self._wake:
             if mark in self._known:
                 return
-            if len(self._queue) >= MAX_WAITING or self._bytes + item.size > MAX_BYTES:
+            if len(self._queue) >= MAX_WAITING or self._bytes + size > MAX_BYTES:
                 self.counts["dropped"] += 1
                 return
             self._known.add(mark)
-            self._queue.append(item)
-            self._bytes += item.size
+            due = time.monotonic() + random.uniform(0.0, SPREAD_SECONDS)  # noqa: S311
+            heapq.heappush(self._queue, _Waiting(due, next(self._numbers), size, key, tier, data))
+            self._bytes += size
             if len(self._threads) < UPLOADERS:
                 thread = threading.Thread(target=self._run, name="nbcache-upload", daemon=True)
                 self._threads.append(thread)
@@ -115,9 +131,9 @@ class Uploading:
     def _run(self) -> None:
         while True:
             with self._wake:
-                while not self._queue:
-                    self._wake.wait()
-                item = self._queue.popleft()
+                while (pause := self._pause()) is None or pause > 0:
+                    self._wake.wait(pause)
+                item = heapq.heappop(self._queue)
                 self._known.discard((item.key, item.tier.label if item.tier is not None else ""))
                 self._bytes -= item.size
                 self._busy += 1
@@ -133,6 +149,12 @@ class Uploading:
                 with self._wake:
                     self._busy -= 1
                     self._wake.notify_all()
+
+    def _pause(self) -> float | None:
+        """How long nothing may go yet [s]; None if nothing waits."""
+        if not self._queue:
+            return None
+        return 0.0 if self._hurries else self._queue[0].due - time.monotonic()
 
     def upload(self, key: str) -> dict[str, int]:
         """Upload now what the store has under a key; return how many of its entries went how."""
@@ -164,7 +186,8 @@ class Uploading:
         """Put an entry into the first slot of a tier that holds nothing, or nothing that may be used."""
         for slot in range(layout.MAX_SLOTS):
             name = admission.name_of(header.key, slot)
-            got = tier.get(name, seconds=1.0)
+            # When it was looked for before it was built it wasn't there; somebody else may have been faster since.
+            got = tier.get(name, seconds=1.0, again=True)
             if got.problem:
                 return "failed"
             there = admission.admit(got.data, header.key, self._keyring) if got.data is not None else ""

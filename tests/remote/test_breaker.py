@@ -3,7 +3,7 @@
 import pytest
 
 from nbcache import remotes
-from nbcache.remote.breaker import FIRST_SECONDS, LONGEST_SECONDS, Breaker
+from nbcache.remote.breaker import FIRST_PAUSE, FIRST_SECONDS, LONGEST_SECONDS, SPREAD, Breaker
 
 
 class Clock:
@@ -20,7 +20,7 @@ def clock():
 
 @pytest.fixture
 def breaker(clock):
-    return Breaker("redis://x", clock)
+    return Breaker("redis://x", clock, spread=0.0)
 
 
 def test_two_failures_in_a_row_open_it(breaker):
@@ -56,6 +56,20 @@ def test_it_is_tried_with_one_question_after_twice_as_long_each_time(breaker, cl
     ]
 
 
+def test_hosts_that_a_server_failed_at_once_come_back_one_after_another(clock):
+    breakers = [Breaker("redis://x", clock) for _ in range(100)]
+    for each in breakers:
+        each.failed("no")
+        each.failed("no")
+    clock.now += FIRST_SECONDS * (1 - SPREAD) - 0.01
+    assert not any(each.allows() for each in breakers)
+    clock.now += FIRST_SECONDS * SPREAD + 0.01
+    late = [each for each in breakers if not each.allows()]
+    assert 10 < len(late) < 90
+    clock.now += FIRST_SECONDS * SPREAD + 0.01
+    assert all(each.allows() for each in late)
+
+
 def test_a_probe_that_nobody_reports_about_is_lost(breaker, clock):
     breaker.failed("no")
     breaker.failed("no")
@@ -68,7 +82,8 @@ def test_a_probe_that_nobody_reports_about_is_lost(breaker, clock):
 def test_a_server_that_is_asked_too_often_is_left_alone_at_once_and_for_less(breaker, clock):
     breaker.limited("too often (429)")
     assert not breaker.allows()
-    clock.now += 1.1
+    assert breaker.rest == FIRST_PAUSE
+    clock.now += FIRST_PAUSE + 0.1
     assert breaker.allows()
     breaker.succeeded()
     assert breaker.allows()

@@ -1,4 +1,4 @@
-"""A daemon with a signing key uploads what its jobs built; programs that have no key read it."""
+"""A daemon with a signing key uploads what its jobs built; programs that have no key read it, and so do daemons."""
 
 import json
 
@@ -35,6 +35,47 @@ def test_what_jobs_of_a_daemon_built_goes_to_the_remote_cache(fleet, tmp_path, c
                 lambda: (command(["remote", "status", "--json"], host) or {}).get("uploads", {}).get("stored")
             )
         reader = fleet.host("reader", address, signs=False)
+        remotes.wake(reader)
         outcome = proc.run(["-c", MAIN], extra={**reader, "PYTHONPATH": client["PYTHONPATH"]}, cwd=tmp_path)
         assert outcome.stdout == "42\n"
+        assert json.loads(outcome.stderr.splitlines()[-1])["builds_count"] == 0, outcome
+
+
+def test_a_daemon_looks_into_the_remote_cache_before_it_builds(fleet, tmp_path, command):
+    (tmp_path / "lib.py").write_text(PROGRAM)
+    path = {"PYTHONPATH": f"{proc.search_path(proc.ROOT)}:{tmp_path}"}
+    with remotes.redis(tmp_path) as (address, _):
+        builder = fleet.host("builder", address)
+        remotes.wake(builder)
+        assert proc.run(["-c", MAIN], extra={**builder, **path}, cwd=tmp_path).stdout == "42\n"
+        remotes.settle(builder, command)
+        host = fleet.host("host", address, signs=False)
+        remotes.wake(host)
+        with daemons.daemon(tmp_path / "store-host", extra=host):
+            own = {name: host[name] for name in ("NBCACHE_DIR", "NBCACHE_TRUSTED_KEYS")}
+            client = {**own, **daemons.WAITING, **path}
+            outcome = proc.run(["-c", MAIN], extra=client, cwd=tmp_path)
+            assert outcome.stdout == "42\n", outcome
+            assert json.loads(outcome.stderr.splitlines()[-1])["builds_count"] == 0, outcome
+            assert command(["remote", "status", "--json"], host)["fetches"]["came"] >= 1
+        # It has no key: what comes from there was fetched, and not built.
+        entries = [
+            line for line in proc.run(["-m", "nbcache", "ls"], extra=host).stdout.splitlines() if "lib:f" in line
+        ]
+        assert len(entries) == 1
+        jobs = proc.run(["-m", "nbcache", "status", "--json"], extra=host).stdout
+        assert "lib:f" not in jobs
+
+
+def test_a_daemon_whose_remote_cache_is_down_builds(fleet, tmp_path):
+    (tmp_path / "lib.py").write_text(PROGRAM)
+    host = fleet.host("host", "redis://127.0.0.1:1", signs=False)
+    with daemons.daemon(tmp_path / "store-host", extra=host):
+        client = {
+            "NBCACHE_DIR": host["NBCACHE_DIR"],
+            **daemons.WAITING,
+            "PYTHONPATH": f"{proc.search_path(proc.ROOT)}:{tmp_path}",
+        }
+        outcome = proc.run(["-c", MAIN], extra=client, cwd=tmp_path)
+        assert outcome.stdout == "42\n", outcome
         assert json.loads(outcome.stderr.splitlines()[-1])["builds_count"] == 0, outcome

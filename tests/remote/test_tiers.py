@@ -42,6 +42,7 @@ def program(tmp_path):
     path.write_text(PROGRAM)
 
     def run(env):
+        remotes.wake(env)
         outcome = proc.run([path], extra=env)
         assert outcome.stdout == "100.0 55 285.0\n", outcome
         *said, counts = outcome.stderr.splitlines()

@@ -26,7 +26,7 @@ class Tier:
         self.open = threading.Event()
         self.open.set()
 
-    def get(self, name, seconds):
+    def get(self, name, seconds, *, again=False):
         return Got(self.objects.get(name))
 
     def put(self, name, data):
