@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 CONNECT_SECONDS: Final = 0.1
 ANSWER_SECONDS: Final = 0.55
 """How long an answer is waited for [s]; the library itself gives up a little earlier, and says more about it."""
+ATTEMPTS: Final = 3
+"""How often one look-up asks at most: compiling takes longer, and what was too much for a moment may be over."""
+LONGEST_REST: Final = 1.0
+"""The longest pause of a server with too much to do that a look-up waits for [s]."""
 UPLOAD_SECONDS: Final = 6.0
 REMEMBERED_SECONDS: Final = 30.0
 """How long it is remembered that something isn't there [s]."""
@@ -84,8 +88,9 @@ class Tier:
             return Got(None)
         deadline = time.monotonic() + seconds
         got, failure = self._get(name, deadline)
-        while failure not in {"", storage.DENIED} and deadline - time.monotonic() >= ANSWER_SECONDS:
-            # Compiling takes longer than asking again, and what was too much for a moment may be over.
+        for _ in range(ATTEMPTS - 1):
+            if failure in {"", storage.DENIED} or deadline - time.monotonic() < ANSWER_SECONDS:
+                break
             got, failure = self._get(name, deadline)
         return got
 
@@ -143,7 +148,7 @@ class Tier:
         if self._breaker.allows():
             return True
         rest = self._breaker.rest
-        if time.monotonic() + rest >= deadline:
+        if rest > LONGEST_REST or time.monotonic() + rest >= deadline:
             return False
         time.sleep(rest)
         return self._breaker.allows()

@@ -129,6 +129,7 @@ class Store:
     """A local store, in memory."""
 
     writable = True
+    trust = None
 
     def __init__(self, path: str, keyring: Keyring, contents: dict[str, Mapping[str, bytes]]) -> None:
         """*contents* are those of all entries: hosts share what is the same."""
@@ -282,7 +283,7 @@ class Fleet:
             reading: {"time": clock, "threading": threads, "Future": lambda: Future(clock)},
             tiers: {"time": clock, "ThreadPoolExecutor": lambda *_: Executor(clock)},
             storage: {"opened": self._storage},
-            uploading: {"time": clock, "threading": threads},
+            uploading: {"time": clock, "threading": threads, "quarantine": mock.Mock(sound=_sound)},
             remote_module: {"time": clock, "helper": Meeting(self)},
             helper_module: {"Store": self},
         }
@@ -359,6 +360,11 @@ class Meeting:
         if helper is not None:
             helper.uploading.offer(key)
         return helper is not None
+
+
+def _sound(entries: Iterator[Entry], *_: object) -> Iterator[Entry]:
+    """As `quarantine.sound`: no program crashed with any of them."""
+    return entries
 
 
 def fill(fleet: Fleet) -> None:
