@@ -84,7 +84,7 @@ def examine(args: argparse.Namespace) -> int:
 
         # Only a directory named here or in the environment is the command's too; others are for the commands alone.
         return watch.watch(argv, watch.environment(settings.dir if args.dir else None), as_json=args.json)
-    findings = [*check_versions(), *check_processor(settings), *check_settings(settings)]
+    findings = [*check_versions(), *check_cuda(), *check_processor(settings), *check_settings(settings)]
     findings += [*check_store(settings), *check_switch(settings)]
     wrong = sum(finding.level == WRONG for finding in findings)
     if args.json:
@@ -141,6 +141,32 @@ def check_seams() -> Finding:
     if problem is not None:
         return Finding(WRONG, what, problem, f"nbcache stays off; install a Numba from {releases.verified()}")
     return Finding(OK, what, f"as verified on {releases.verified()}")
+
+
+def check_cuda() -> Iterator[Finding]:
+    """Look at numba-cuda where it is installed: whether kernels are cached, what builds them, and for which device."""
+    if importlib.util.find_spec("numba_cuda") is None:
+        return
+    try:
+        from nbcache.glue.cuda import seams, toolkit
+
+        version, problem = importlib.metadata.version("numba-cuda"), seams.problem()
+    except Exception as error:  # noqa: BLE001 - as for the seams
+        yield Finding(REMARK, "numba-cuda", f"can't be examined: {type(error).__name__}: {error}")
+        return
+    if problem is not None:
+        yield Finding(REMARK, "numba-cuda", f"{version}: {problem}", "kernels aren't cached; functions are")
+        return
+    yield Finding(OK, "numba-cuda", version)
+    try:
+        yield from (Finding(OK, "cuda toolkit", f"{name}: {toolkit.library_path(name)}") for name in toolkit.LIBRARIES)
+    except Exception as error:  # noqa: BLE001
+        advice = "install numba-cuda[cu12] or [cu13], or the CUDA toolkit; until then kernels aren't cached"
+        yield Finding(REMARK, "cuda toolkit", f"not found: {error}", advice)
+    try:
+        yield Finding(OK, "cuda device", f"compute capability {toolkit.spelt(toolkit.capability())}")
+    except Exception as error:  # noqa: BLE001
+        yield Finding(OK, "cuda device", f"none that can be used here ({type(error).__name__})")
 
 
 def check_processor(settings: Settings) -> Iterator[Finding]:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 SHORT = 12
 """Digits of a key that a listing shows: enough to tell a million entries apart."""
+_OF_KERNELS = ("cc", "registers", "shared", "cubin")
+"""What an entry for a GPU says besides: compute capability, registers of a thread, static shared memory of a block
+[bytes], size of the cubin [bytes]."""
 _NO_HEADER = "(damaged or of another version)"
 
 
@@ -169,8 +172,9 @@ def _matches(text: str, info: EntryInfo, header: Header | None) -> bool:
 
 
 def processor_of(header: Header) -> str:
-    """Return the processor that an entry is for; "-" where it doesn't say."""
-    return str(header.extra.get("cpu", "-"))
+    """Return the processor, or the compute capability, that an entry is for; "-" where it doesn't say."""
+    cc = header.extra.get("cc")
+    return f"cc {cc}" if isinstance(cc, str) else str(header.extra.get("cpu", "-"))
 
 
 def signers_of(header: Header) -> str:
@@ -196,7 +200,8 @@ def _as_json(info: EntryInfo, header: Header | None, last: float) -> dict[str, A
     row: dict[str, Any] = {"key": info.key, "slot": info.slot, "path": info.path, "size": info.size, "last_use": last}
     for name in ("kind", "function", "signature", "toolchain", "compile_seconds", "created"):
         row[name] = getattr(header, name, None)
-    row["cpu"] = header and header.extra.get("cpu")
+    for name in ("cpu", *_OF_KERNELS):
+        row[name] = header and header.extra.get(name)
     return row
 
 

@@ -1,7 +1,7 @@
 """What ELF files say of themselves: a library's build id, and what a kernel of a cubin needs (no idea of CUDA's API).
 
-A cubin is an ELF file of 64 bits. Facts are from the generic ABI, and from what NVIDIA's nvdisasm prints: a kernel's
-registers are the upper byte of ``sh_info`` of its section ``.text.<kernel>``, its static shared memory is the size of
+A cubin is an ELF file of 64 bits. Facts are from the generic ABI, and from what NVIDIA's cuobjdump prints: registers
+are an attribute in the section ``.nv.info``, by symbol; a kernel's static shared memory is the size of
 ``.nv.shared.<kernel>``.
 """
 
@@ -59,20 +59,52 @@ def _notes(content: bytes) -> Iterator[tuple[bytes, int, bytes]]:
 
 def resources(cubin: bytes, kernel: str) -> Resources | None:
     """What *kernel* in a cubin needs; None if the file isn't one, or has no such kernel."""
-    registers, shared = None, 0
     try:
-        for name, size, info in _sections(cubin):
-            if name == f".text.{kernel}":
-                registers = info >> 24
-            elif name == f".nv.shared.{kernel}":
-                shared = size
-    except (struct.error, UnicodeDecodeError, ValueError):
+        sections = {section.name: section for section in _sections(cubin)}
+        symbols, names = sections[".symtab"].content, sections[".strtab"].content
+        count = len(symbols) // _SYMBOL
+        starts = [struct.unpack_from("<I", symbols, _SYMBOL * i)[0] for i in range(count)]
+        number = next(
+            i for i, start in enumerate(starts) if names[start : names.index(b"\0", start)].decode() == kernel
+        )
+        registers = dict(_register_counts(sections[".nv.info"].content))[number]
+    except (struct.error, UnicodeDecodeError, ValueError, KeyError, StopIteration):
         return None
-    return None if registers is None else Resources(registers, shared)
+    shared = sections.get(f".nv.shared.{kernel}")
+    return Resources(registers, 0 if shared is None else shared.size)
 
 
-def _sections(content: bytes) -> Iterator[tuple[str, int, int]]:
-    """(name, size, info) of each section."""
+_SYMBOL = 24
+"""Size of a symbol [bytes]."""
+_REGCOUNT = 0x2F
+"""The attribute of ``.nv.info`` that tells a function's registers."""
+_SIZED = 4
+"""The format of an attribute that is followed by its size; those of other formats have none to follow."""
+
+
+def _register_counts(info: bytes) -> Iterator[tuple[int, int]]:
+    """(number of a function's symbol, its registers)."""
+    at = 0
+    while at + 4 <= len(info):
+        form, attribute, size = struct.unpack_from("<BBH", info, at)
+        at += 4
+        if form == _SIZED:
+            if attribute == _REGCOUNT:
+                yield struct.unpack_from("<II", info, at)
+            at += size
+
+
+class _Section(NamedTuple):
+    name: str
+    size: int
+    content: bytes
+    """Empty for one that takes no place in the file."""
+
+
+_NOBITS = 8
+
+
+def _sections(content: bytes) -> Iterator[_Section]:
     if not content.startswith(_MAGIC):
         return
     (offset,) = struct.unpack_from("<Q", content, 40)
@@ -81,5 +113,6 @@ def _sections(content: bytes) -> Iterator[tuple[str, int, int]]:
     if not headers:
         return
     names = content[headers[names_at][4] : headers[names_at][4] + headers[names_at][5]]
-    for name, _kind, _flags, _address, _position, length, _link, info in headers:
-        yield names[name : names.index(b"\0", name)].decode(), length, info
+    for name, kind, _flags, _address, position, length, _link, _info in headers:
+        held = b"" if kind == _NOBITS else content[position : position + length]
+        yield _Section(names[name : names.index(b"\0", name)].decode(), length, held)
