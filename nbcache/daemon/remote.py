@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 START_SECONDS: Final = 5.0
 """How long a helper that was started is waited for [s]."""
 AGAIN_SECONDS: Final = 60.0
-"""How soon another one is started if that came to nothing [s]."""
+"""How soon another one is started if that came to nothing, and one that didn't answer is asked again [s]."""
 LOOK_SECONDS: Final = 1.0
 """How long an answer is waited for [s]."""
 _LOOKS: Final = 4
@@ -39,11 +39,14 @@ class Remote:
         self._offers = ThreadPoolExecutor(1, "nbcache-offers")
         self._looks = ThreadPoolExecutor(_LOOKS, "nbcache-looks")
         self._lock = threading.Lock()
-        self._started = -AGAIN_SECONDS
+        self._started = self._silent = -AGAIN_SECONDS
 
     def fetch(self, key: str) -> Future[None] | None:
-        """Have what the tiers have under a key put into the store, if there are any; None if there is none."""
-        return self._looks.submit(self._fetch, key) if self._settings().remote else None
+        """Have what the tiers have under a key put into the store, if there are any; None if nobody is asked."""
+        # A helper that hangs must not cost each key a second.
+        if not self._settings().remote or time.monotonic() - self._silent < AGAIN_SECONDS:
+            return None
+        return self._looks.submit(self._fetch, key)
 
     def offer(self, key: str) -> None:
         """Have an entry uploaded, if there are remote tiers."""
@@ -58,7 +61,8 @@ class Remote:
     def _fetch(self, key: str) -> None:
         def ask(place: helper.Meeting) -> bool:
             try:
-                helper.ask(place, "fetch", key, LOOK_SECONDS)
+                if helper.ask(place, "fetch", key, LOOK_SECONDS) is None:
+                    self._silent = time.monotonic()
             except OSError:  # none is there
                 return False
             return True

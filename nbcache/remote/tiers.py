@@ -89,7 +89,7 @@ class Tier:
         deadline = time.monotonic() + seconds
         got, failure = self._get(name, deadline)
         for _ in range(ATTEMPTS - 1):
-            if failure in {"", storage.DENIED} or deadline - time.monotonic() < ANSWER_SECONDS:
+            if failure not in {storage.UNREACHABLE, storage.LIMITED} or deadline - time.monotonic() < ANSWER_SECONDS:
                 break
             got, failure = self._get(name, deadline)
         return got

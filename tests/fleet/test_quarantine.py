@@ -222,7 +222,7 @@ def test_a_crash_long_after_blames_nothing(main, place):
     # Its crash is dated by the store, so a clock need not pass.
     main.write_text(
         f"import os\n{MAIN}import signal\nfrom nbcache.client import activation\n"
-        "trials = activation._active._lookup._trials\nos.utime(trials._stem + '.keys', (1, 1))\nos.kill(os.getpid(), signal.SIGSEGV)\n"
+        "trials = activation._active.lookup._trials\nos.utime(trials._stem + '.keys', (1, 1))\nos.kill(os.getpid(), signal.SIGSEGV)\n"
     )
     for _ in range(2):
         assert proc.run([main], store).status == -signal.SIGSEGV

@@ -1,8 +1,14 @@
 """A daemon with a signing key uploads what its jobs built; programs that have no key read it, and so do daemons."""
 
 import json
+import socket
 
 from nbtest import daemons, proc, remotes
+
+import nbcache
+from nbcache import config
+from nbcache.daemon import remote
+from nbcache.protocol import helper
 
 PROGRAM = """
 from numba import njit
@@ -79,3 +85,21 @@ def test_a_daemon_whose_remote_cache_is_down_builds(fleet, tmp_path):
         outcome = proc.run(["-c", MAIN], extra=client, cwd=tmp_path)
         assert outcome.stdout == "42\n", outcome
         assert json.loads(outcome.stderr.splitlines()[-1])["builds_count"] == 0, outcome
+
+
+def test_a_helper_that_hangs_costs_a_daemon_one_second_and_not_one_for_each_key(tmp_path, monkeypatch):
+    """Somebody listens, and never answers."""
+    run = tmp_path / "run"
+    run.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(run))
+    settings = config.Settings(dir=str(tmp_path / "store"), remote=("redis://127.0.0.1:1",))
+    place = helper.meeting(settings, nbcache.__version__)
+    assert helper.folder_problem(place.folder) is None
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
+        line.bind(place.socket)
+        line.listen()
+        asked = remote.Remote(lambda: settings)
+        first = asked.fetch("a" * 64)
+        assert first.result(600) is None
+        assert asked.fetch("b" * 64) is None
+        asked.close()
