@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import hashlib
 import importlib
 import importlib.util
@@ -96,7 +97,8 @@ def others_caller(frame: FrameType | None) -> FrameType | None:
     """The frame of others' code that *frame* works for, or None if the toolchain works for itself.
 
     A module's own code works for whoever imports it; Numba's modules, imported late, call others to set themselves up.
-    Who listens to Numba's events takes no part in a compilation.
+    Who listens to Numba's events takes no part in a compilation, nor does who is told of Python's collections: Dask
+    looks at each how much memory there is, in whatever thread that happens to be.
     """
     found = None
     while frame is not None:
@@ -105,6 +107,8 @@ def others_caller(frame: FrameType | None) -> FrameType | None:
         if who is _COMPILER:
             return None if code.co_name == "<module>" or code.co_filename == _EVENTS else found
         if who is OTHERS_CODE:
+            if any(getattr(told, "__code__", None) is code for told in gc.callbacks):
+                return None
             found = found or frame
         elif code.co_name == "exec_module":
             found = None

@@ -354,3 +354,20 @@ class Writing(event.Listener):
 event.register("numba:compile", Writing())
 event.register("numba:run_pass", Writing())
 """
+
+
+def test_who_is_told_of_collections_takes_no_part(place):
+    """Python collects in whatever thread allocates: Dask has its workers look at their memory then."""
+    place.lib("return 7")
+    told = """
+        import gc
+        seen = []
+        def look(phase, info):
+            with open("/proc/self/stat") as file:
+                seen.append(file.read())
+        gc.callbacks.append(look)
+    """
+    place.write("told.py", told)
+    main = "import told\n" + MAIN + "assert told.seen\n"
+    assert place.run(main=main) == [8, 1, []]
+    assert place.run(main=main) == [8, 0, []]
