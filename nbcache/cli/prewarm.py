@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from nbcache import config, processors
 from nbcache.cli.place import settings_of
-from nbcache.cli.serve import add_job_options, limits_of
+from nbcache.cli.serve import add_job_options, farm_of, limits_of
 from nbcache.cli.text import CommandError, Progress, UsageError, print_json, printable
 from nbcache.protocol import heartbeats
 from nbcache.store import Refusal, Store
@@ -56,6 +56,11 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
         metavar="CPU,...",
         help="build for these processors, such as x86-64-v3,x86-64-v4, whether or not this host is one",
     )
+    parser.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="build on the Dask cluster whose scheduler is there, such as tcp://HOST:8786 (needs nbcache[dask])",
+    )
     parser.add_argument("--daemon", action="store_true", help="let the daemons of the store build, and wait for them")
     add_job_options(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -69,7 +74,9 @@ def prewarm(args: argparse.Namespace) -> int:
 
     if not (args.list or args.module or args.from_store or args.run):
         raise UsageError("prewarm: name a warm list, or --module, --from-store, --run")
-    limits = limits_of(args)
+    limits, cluster = limits_of(args), farm_of(args.dask, "--dask")
+    if cluster and args.daemon:
+        raise UsageError("prewarm: --dask doesn't go with --daemon, which decides itself where it builds")
     settings = settings_of(args)
     store = _store_to_fill(settings, asking=args.daemon)
     cpus = processors_of(args.cpu)
@@ -80,6 +87,8 @@ def prewarm(args: argparse.Namespace) -> int:
     bar = Progress(len(wishes), "prewarm")
     if args.daemon:
         answers = prewarming.ask(store, wishes, limits.seconds * max(1, len(wishes)))
+    elif cluster:
+        answers = prewarming.farm(cluster, store, settings, wishes, limits=limits, path=[os.getcwd()])
     else:
         answers = prewarming.grant(store, settings, wishes, workers=args.workers, limits=limits, path=[os.getcwd()])
     failed: list[dict[str, str]] = []

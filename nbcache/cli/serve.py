@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from nbcache import config
 from nbcache.cli import metrics
 from nbcache.cli.place import open_store, settings_of
-from nbcache.cli.text import UsageError, age, duration, print_json, printable, table
+from nbcache.cli.text import CommandError, UsageError, age, duration, print_json, printable, table
 from nbcache.cli.upkeep import parse_size
 from nbcache.client import logs
 from nbcache.protocol import heartbeats, spool
@@ -48,6 +48,18 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
         default=None,
         metavar="FIRST-LAST",
         help="as which uids a daemon that is root runs its jobs (default: uids without an account, from 1900000000)",
+    )
+    parser.add_argument(
+        "--farm",
+        metavar="ADDRESS",
+        help="build on the Dask cluster whose scheduler is there, such as tcp://HOST:8786, and on this host only while "
+        "that is out of reach (needs nbcache[dask])",
+    )
+    parser.add_argument(
+        "--farm-away",
+        choices=("build", "wait"),
+        default="build",
+        help="while the cluster is out of reach, build on this host (default), or wait for it",
     )
     parser.add_argument(
         "--state",
@@ -109,6 +121,21 @@ def limits_of(args: argparse.Namespace) -> Limits:
     return Limits(args.job_seconds, parse_size(args.job_memory))
 
 
+def farm_of(address: str | None, option: str) -> str:
+    """Return the address of a scheduler that an *option* names; "" for none. Raises UsageError, CommandError."""
+    if not address:
+        return ""
+    from nbcache.daemon import farm
+
+    problem = farm.scheduler_problem(address)
+    if problem is not None:
+        raise UsageError(f"{option} {address}: {problem}")
+    problem = farm.missing()
+    if problem is not None:
+        raise CommandError(f"{option}: {problem}")
+    return address
+
+
 def serve(args: argparse.Namespace) -> int:
     """Run a daemon in the foreground."""
     # Imported here: no other command needs the watchdog, and most are gone before it would be imported.
@@ -117,6 +144,7 @@ def serve(args: argparse.Namespace) -> int:
     from nbcache.daemon.service import Service
 
     limits = limits_of(args)
+    farm = farm_of(args.farm, "--farm")
 
     def read_settings() -> Settings:
         settings = settings_of(args)
@@ -131,8 +159,11 @@ def serve(args: argparse.Namespace) -> int:
     given = config.inherited(("STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"))
     # systemd names all of a unit's directories, with colons.
     state = args.state or given.get("STATE_DIRECTORY", "").partition(":")[0] or STATE
+    waits = args.farm_away == "wait"
     service = Service(
-        settings, Options(args.name, args.workers, limits, os.path.abspath(state), args.job_uids), read_settings
+        settings,
+        Options(args.name, args.workers, limits, os.path.abspath(state), args.job_uids, farm, farm_waits=waits),
+        read_settings,
     )
     watched = metrics.of_daemon(args.metrics, lambda: service.settings, service.meter)
     service.handle_signals()

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from nbcache.daemon import blame, history, interpreters, jobs, turns
 from nbcache.daemon.audit import Audit
 from nbcache.daemon.confinement import Uids
+from nbcache.daemon.farm import Farm
 from nbcache.daemon.pool import Confining, CrashError, ForkingPool, InterpreterError, JobError, Pools
 from nbcache.daemon.publisher import Publisher, Ticket
 from nbcache.daemon.remote import Remote
+from nbcache.daemon.running import FarmError
 from nbcache.daemon.sparing import Sparing
 from nbcache.errors import NbcacheError
 from nbcache.metrics import meter
@@ -23,7 +25,7 @@ from nbcache.store.usage import SELF_TEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from concurrent.futures import Future
+    from concurrent.futures import Executor, Future
 
     from nbcache.daemon.commons import Commons
     from nbcache.daemon.confinement import Confinement
@@ -50,6 +52,8 @@ class Building:
         self._failures_said = Sparing(_log, MAX_FAILURES_SAID)
         self._remote = Remote(lambda: commons.settings)
         self._publisher = Publisher(lambda: commons.store, Audit(state), self._waited_for, self._remote.offer)
+        self._here = commons.workers
+        self._farm = self._make_farm(commons.options.farm) if commons.options.farm else None
         self.failures_grew = False
         """Whether failures were written that nobody has swept since."""
 
@@ -60,12 +64,16 @@ class Building:
     def close(self) -> None:
         """End all workers, and let others build what isn't built."""
         self._pools.kill()
+        if self._farm is not None:
+            self._farm.shutdown(wait=False)
         self._remote.close()
         for job in self._commons.jobs.values():
             job.let_go()
 
     def start(self) -> None:
         """Start as many jobs as there are workers free."""
+        if self._farm is not None:
+            self._commons.workers = self._room(self._farm)
         free = self._commons.workers - self._commons.jobs.busy
         for job in turns.ordered(self._commons.jobs.waiting) if free > 0 else ():
             if free <= 0:
@@ -100,16 +108,44 @@ class Building:
         job.started = time.monotonic()
         try:
             line = job.request.line().decode("ascii")
-            pool = self._pools.get(job.request.interpreter, job.request.settings)
-            job.pool = pool
+            job.pool = self._executor(job)
+            submit: Callable[..., Future[Any]] = job.pool.submit
             ticket = Ticket(key, asked=job.request.uid, what=job.request.function)
             tried = key in self._commons.suspects
-            job.future = pool.submit(jobs.build, line, store.path, sorted(store.trust.uids), True, tried, ticket=ticket)
+            uids = sorted(store.trust.uids)
+            job.future = submit(jobs.build, line, store.path, uids, True, tried, ticket=ticket)
         except (NbcacheError, OSError, RuntimeError) as error:
             self._finish(job, str(error), blame.of(error, blame.ENVIRONMENT))
             return False
         job.future.add_done_callback(lambda _future: self._wake())
         return True
+
+    def _make_farm(self, address: str) -> Farm:
+        commons = self._commons
+        farm = Farm(
+            address, lambda: commons.store, lambda: commons.settings, commons.options.limits, self._publisher,
+            confining=Confining(self._uids.give()), changed=self._wake,
+        )  # fmt: skip
+        farm.start()
+        return farm
+
+    def _room(self, farm: Farm) -> int:
+        """How many jobs may run at once: on the farm, or where that is out of reach and nobody waits for it, here."""
+        waits, problem = self._commons.options.farm_waits, farm.problem
+        meanwhile = "nothing is built until it can" if waits else "building on this host meanwhile"
+        self._commons.problems.report(
+            "farm", None if problem is None else f"the farm {farm.address} can't be used ({problem}); {meanwhile}"
+        )
+        if farm.slots:
+            self._presence.confined = f"on the farm {farm.address}"
+        return farm.slots or (0 if waits else self._here)
+
+    def _executor(self, job: Job) -> Executor:
+        """Where a job is to run. Raises what making a pool raises."""
+        interpreter, settings = job.request.interpreter, job.request.settings
+        if self._farm is not None and self._farm.slots and not job.stays:
+            return self._farm.executor(interpreter, settings)
+        return self._pools.get(interpreter, settings)
 
     def _make_pool(self, interpreter: str, numba_settings: Mapping[str, str]) -> ForkingPool:
         commons, trust = self._commons, self._commons.store.trust
@@ -119,7 +155,7 @@ class Building:
             raise NbcacheError(msg)
         environment = interpreters.environment(trust, commons.settings, numba_settings)
         return ForkingPool(
-            interpreter, commons.store.path, environment, commons.workers, commons.options.limits,
+            interpreter, commons.store.path, environment, self._here, commons.options.limits,
             trust=trust, publisher=self._publisher, confining=Confining(self._uids.give(), told=self._tell_confined),
         )  # fmt: skip
 
@@ -144,14 +180,20 @@ class Building:
     def _judge(self, job: Job, future: Future[Any]) -> None:
         request = job.request
         to_blame = blame.FUNCTION
+        farmed = self._farm is not None and not isinstance(job.pool, ForkingPool)
         try:
             to_blame, reason = blame.read(future.result())
             # A job that may not even read the store can't tell, and one that lies is no source.
             if reason in {None, jobs.UNPUBLISHED}:
                 held = self._commons.store.holds(request.key)
                 to_blame, reason = blame.RESOURCES, None if held else jobs.UNPUBLISHED
+        except FarmError as error:
+            _log.warning("%s %s: %s; it waits for another worker", request.function, request.signature, error)
+            job.attempts -= 1
+            job.let_go()
+            return
         except CrashError as error:
-            if job.attempts < ATTEMPTS:
+            if job.attempts < ATTEMPTS and not (farmed and isinstance(error, InterpreterError)):
                 self._commons.meter.job(meter.CRASHED, time.monotonic() - job.started)
                 _log.warning("%s %s: %s; trying once more", request.function, request.signature, error)
                 job.let_go()
@@ -166,6 +208,11 @@ class Building:
             to_blame = blame.of(error)
         if reason is not None and blame.tells_scarcity(reason):
             to_blame = blame.RESOURCES
+        if farmed and to_blame == blame.ENVIRONMENT and not self._commons.options.farm_waits:
+            _log.info("%s %s can't be built on the farm: %s", request.function, request.signature, reason)
+            job.stays = True
+            job.let_go()
+            return
         self._finish(job, reason, to_blame)
 
     def _finish(self, job: Job, reason: str | None, to_blame: str = blame.FUNCTION) -> None:

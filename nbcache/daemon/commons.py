@@ -32,6 +32,10 @@ class Options:
     """Where catalogue and history lie, on local disk: a folder for each store in it."""
     uids: range | None = None
     """As whom jobs may run, where this process may say that; None: as anybody without an account."""
+    farm: str = ""
+    """The address of the scheduler of a cluster that jobs run on; "" for jobs here."""
+    farm_waits: bool = False
+    """Whether jobs wait for the cluster while it is out of reach. If not, they run here."""
 
 
 @dataclass(slots=True)
@@ -42,7 +46,7 @@ class Commons:
     options: Options
     store: Store
     workers: int
-    """Jobs at once."""
+    """Jobs at once; on a farm, as many as it has room for at the moment."""
     jobs: Jobs
     suspects: set[str]
     """Keys of entries that programs crashed with: what is built for them is tried."""

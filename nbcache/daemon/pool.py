@@ -27,12 +27,12 @@ import nbcache
 from nbcache.daemon import boot
 from nbcache.daemon.confinement import Confinement
 from nbcache.daemon.publisher import Ticket
-from nbcache.daemon.running import Call, CrashError, InterpreterError, JobError
+from nbcache.daemon.running import NEVER, Call, CrashError, InterpreterError, JobError
 from nbcache.daemon.supervisor import Interpreter, Services
 from nbcache.store import reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from nbcache.daemon.publisher import Publisher
     from nbcache.trust import Trust
@@ -76,6 +76,9 @@ class ForkingPool(Executor):
     An interpreter that died is started again for the next job.
     """
 
+    _lost: type[CrashError] = InterpreterError
+    """What becomes of jobs that nobody runs."""
+
     def __init__(
         self,
         interpreter: str,
@@ -115,8 +118,13 @@ class ForkingPool(Executor):
         self, fn: Callable[..., Any], /, *args: Any, ticket: Ticket | None = None
     ) -> Future[Any]:
         """See the class. Raises RuntimeError after `shutdown`."""
-        ticket = ticket or Ticket()
-        order = {"call": f"{fn.__module__}:{fn.__qualname__}", "args": args, "bytes": self._limits.bytes}
+        return self.order(f"{fn.__module__}:{fn.__qualname__}", args, ticket=ticket or Ticket())
+
+    def order(self, call: str, args: Sequence[Any], *, ticket: Ticket) -> Future[Any]:
+        """Submit the function whose name is *call* (``module:function``)."""
+        return self._queue({"call": call, "args": args, "bytes": self._limits.bytes}, ticket)
+
+    def _queue(self, order: Mapping[str, Any], ticket: Ticket) -> Future[Any]:
         future: Future[Any] = Future()
         with self._lock:
             if self._closed:
@@ -125,12 +133,16 @@ class ForkingPool(Executor):
             number = next(self._numbers)
             what = ticket.what or f"call {number}"
             self._waiting.append(Call(number, future, json.dumps(order).encode(), ticket, what))
-            if self._thread is None:
-                self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-                self._thread = threading.Thread(target=self._supervise, name="nbcache pool", daemon=True)
-                self._thread.start()
+            self._begin()
             self._notify()
         return future
+
+    def _begin(self) -> None:
+        """Have the thread running. Whoever calls holds the lock."""
+        if self._thread is None:
+            self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+            self._thread = threading.Thread(target=self._supervise, name="nbcache pool", daemon=True)
+            self._thread.start()
 
     @property
     def closed(self) -> bool:
@@ -217,8 +229,7 @@ class ForkingPool(Executor):
         poll.register(self._wake[0], select.POLLIN)
         for fd in handlers:
             poll.register(fd, select.POLLIN)
-        soonest = min((each.next_event() for each in self._interpreters), default=float("inf"))
-        patience = max(0.0, min(60.0, soonest - time.monotonic())) + 0.001
+        patience = max(0.0, min(60.0, self._next_event() - time.monotonic())) + 0.001
         for fd, _event in poll.poll(patience * 1000):
             if fd == self._wake[0]:
                 with suppress(BlockingIOError):
@@ -230,6 +241,10 @@ class ForkingPool(Executor):
                     handlers[fd]()
         for each in self._interpreters:
             each.pass_time()
+
+    def _next_event(self) -> float:
+        """When something has to be done at the latest, by time.monotonic()."""
+        return min((each.next_event() for each in self._interpreters), default=NEVER)
 
     def _tidy(self) -> None:
         """Part with interpreters that died, hang, or aren't needed any more."""
@@ -258,7 +273,7 @@ class ForkingPool(Executor):
             interpreter = self._current()
             call.ticket.built = self._built
             if interpreter is None:
-                call.future.set_exception(InterpreterError(self._problem))
+                call.future.set_exception(self._lost(self._problem))
                 continue
             try:
                 taken = interpreter.run(call, self._limits.seconds)
@@ -318,7 +333,7 @@ class ForkingPool(Executor):
             self._waiting.clear()
         for call in lost:
             if call.future.running() or call.future.set_running_or_notify_cancel():
-                call.future.set_exception(InterpreterError(reason))
+                call.future.set_exception(self._lost(reason))
 
 
 class Pools:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+import threading
 import time
 from concurrent.futures import as_completed
 from dataclasses import dataclass
@@ -12,18 +13,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import config
 from nbcache.daemon import blame, interpreters, jobs
+from nbcache.daemon.farm import Farm
 from nbcache.daemon.pool import Confining, CrashError, ForkingPool, JobError, Limits, Pools
 from nbcache.daemon.publisher import Publisher, Ticket
+from nbcache.daemon.running import FarmError
 from nbcache.protocol import requests, spool
 from nbcache.protocol.requests import BadRequestError, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from concurrent.futures import Future
+    from concurrent.futures import Executor, Future
 
     from nbcache.config import Settings
     from nbcache.store.directory import Store
 
+FARM_SECONDS: Final = 120.0
+"""How long a cluster may take to show a worker that fits [s]: each has to import Numba first."""
 _POLL_SECONDS: Final = 0.1
 _NO_SUCH_INSTRUCTION: Final = "SIGILL"
 
@@ -103,8 +108,7 @@ def grant(
 
     *path*: where modules are looked for besides where each request says.
     """
-    root, uids = store.path, sorted(store.trust.uids)
-    publisher = Publisher(lambda: store)
+    root, publisher = store.path, Publisher(lambda: store)
 
     def make(interpreter: str, numba_settings: Mapping[str, str]) -> ForkingPool:
         environment = interpreters.environment(store.trust, settings, numba_settings)
@@ -115,20 +119,50 @@ def grant(
         )  # fmt: skip
 
     pools = Pools(make)
-    pending: dict[Future[str | None], Wish] = {}
     try:
-        for wish in wishes:
-            pool = pools.get(sys.executable, wish.settings)
-            if wish.request is None:
-                done = pool.submit(jobs.import_module, wish.module, path, uids, ticket=_ticket(wish))
-            else:
-                request = dataclasses.replace(wish.request, path=(*wish.request.path, *path), settings=wish.settings)
-                done = pool.submit(jobs.build, request.line().decode(), root, uids, False, ticket=_ticket(wish))
-            pending[done] = wish
-        for future in as_completed(pending):
-            yield Granted(pending[future], _reason(future.result, pending[future].cpu))
+        yield from _granted(store, wishes, path, lambda wish: pools.get(sys.executable, wish.settings))
     finally:
         pools.kill()
+
+
+def farm(
+    address: str, store: Store, settings: Settings, wishes: Iterable[Wish], *, limits: Limits, path: list[str]
+) -> Iterator[Granted]:
+    """Build everything on the Dask cluster whose scheduler is at *address*, as `grant` does here.
+
+    Raises FarmError where no worker there can be used within :data:`FARM_SECONDS`.
+    """
+    changed = threading.Event()
+    cluster = Farm(address, lambda: store, lambda: settings, limits, Publisher(lambda: store), changed=changed.set)
+    try:
+        cluster.start()
+        deadline = time.monotonic() + FARM_SECONDS
+        while not cluster.slots:
+            changed.clear()
+            if cluster.is_refused or time.monotonic() > deadline:
+                msg = f"the cluster {address} can't be used: {cluster.problem or 'no worker there has answered'}"
+                raise FarmError(msg)
+            changed.wait(_POLL_SECONDS)
+        yield from _granted(store, wishes, path, lambda wish: cluster.executor(sys.executable, wish.settings))
+    finally:
+        cluster.shutdown(wait=False)
+
+
+def _granted(
+    store: Store, wishes: Iterable[Wish], path: list[str], executor: Callable[[Wish], Executor]
+) -> Iterator[Granted]:
+    root, uids = store.path, sorted(store.trust.uids)
+    pending: dict[Future[str | None], Wish] = {}
+    for wish in wishes:
+        submit: Callable[..., Future[Any]] = executor(wish).submit
+        if wish.request is None:
+            done = submit(jobs.import_module, wish.module, path, uids, ticket=_ticket(wish))
+        else:
+            request = dataclasses.replace(wish.request, path=(*wish.request.path, *path), settings=wish.settings)
+            done = submit(jobs.build, request.line().decode(), root, uids, False, ticket=_ticket(wish))
+        pending[done] = wish
+    for future in as_completed(pending):
+        yield Granted(pending[future], _reason(future.result, pending[future].cpu))
 
 
 def ask(store: Store, wishes: Iterable[Wish], seconds: float) -> Iterator[Granted]:

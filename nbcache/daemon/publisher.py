@@ -62,7 +62,9 @@ class Ticket:
     asked: int = -1
     """The uid of whoever asked; -1 for the daemon itself."""
     built: int = -1
-    """The uid that the job runs as."""
+    """The uid that the job runs as; -1 where that is another host's business."""
+    host: str = ""
+    """Where it ran; "" for this host."""
     what: str = ""
     """For people."""
     count: int = 0
@@ -107,7 +109,12 @@ class Publisher:
                 return self._refuse(ticket, header.key, reason)
             if self._is_beside(ticket, header):
                 return Published(ok=False, reason=_BESIDE, path=None)
-            origin = {"asked": ticket.asked, "built": ticket.built, "host": atomic.host(), "for": ticket.key}
+            origin = {
+                "asked": ticket.asked,
+                "built": ticket.built,
+                "host": ticket.host or atomic.host(),
+                "for": ticket.key,
+            }
             # Nor is it signed by anybody: it was built here.
             marked = header._replace(extra={**header.extra, **origin}, signed=None)
             sections = {name: parsed.section(name) or b"" for name in parsed.section_sizes}
@@ -119,7 +126,7 @@ class Publisher:
         if done.ok and done.path is not None and self._audit is not None and done.reason == PUBLISHED:
             self._audit.record(
                 "published", key=header.key, function=header.function, signature=header.signature, wanted=ticket.key,
-                asked=ticket.asked, built=ticket.built, host=atomic.host(), build=header.build, bytes=len(data),
+                asked=ticket.asked, built=ticket.built, host=origin["host"], build=header.build, bytes=len(data),
                 nbcache=str(header.extra.get("nbcache", "")),
             )  # fmt: skip
         return done
@@ -159,7 +166,7 @@ class Publisher:
         if self._audit is not None:
             self._audit.record(
                 "refused", key=key, wanted=ticket.key, asked=ticket.asked, built=ticket.built,
-                host=os.uname().nodename, reason=reason,
+                host=ticket.host or os.uname().nodename, reason=reason,
             )  # fmt: skip
         return Published(ok=False, reason=reason, path=None)
 

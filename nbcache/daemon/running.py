@@ -36,6 +36,10 @@ class InterpreterError(CrashError):
     """The interpreter that was to run a job doesn't start, or ended; the job needn't be to blame."""
 
 
+class FarmError(CrashError):
+    """The farm that was to run a job is out of reach. The job isn't to blame, and can run elsewhere."""
+
+
 class JobError(NbcacheError):
     """A job raised. Its text is what."""
 

@@ -50,6 +50,10 @@ _AT_ONCE: Final = 64
 class Interpreter:
     """A process that forks jobs, with those that it runs."""
 
+    who = "an interpreter"
+    lost: type[CrashError] = InterpreterError
+    """What becomes of its jobs when it ends."""
+
     def __init__(self, start: Callable[[int, int, int], subprocess.Popen[bytes]], services: Services) -> None:
         """Start it, given the ends of two channels and where its standard error goes. Raises OSError."""
         self._services = services
@@ -70,7 +74,7 @@ class Interpreter:
         self._asking, asking = Channel.pair()
         reading, writing = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(reading, False)
-        self.errors = Errors("an interpreter", reading)
+        self.errors = Errors(self.who, reading)
         try:
             with orders, asking:
                 self.process = start(orders.fileno(), asking.fileno(), writing)
@@ -124,7 +128,7 @@ class Interpreter:
             self.process.kill()
         for job in list(self.running.values()):
             job.kill()
-            job.settle(InterpreterError(reason))
+            job.settle(self.lost(reason))
             self._forget(job)
         self._close()
 
@@ -193,10 +197,15 @@ class Interpreter:
                         return
                 elif "ended" in said:
                     self._ended(int(said["ended"]), int(said["status"]))
+                else:
+                    self._hear_else(said)
         except BlockingIOError:
             return
         except (OSError, BadMessageError, ValueError, TypeError, KeyError) as error:
             self.cancel(f"the interpreter said something that is no message: {error}")
+
+    def _hear_else(self, said: dict[str, Any]) -> None:
+        """What an interpreter has no word for."""
 
     def _be_asked(self) -> None:
         """The interpreter, about what it imports."""

@@ -28,6 +28,8 @@ class Job:
     future: Future[Any] | None = None
     pool: Executor | None = None
     """Where it runs, or ran."""
+    stays: bool = False
+    """Whether it is built on this host, because the farm's are no environment for it."""
     started: float = 0.0
     looked: bool = False
     """Whether the remote tiers were asked for it."""

@@ -97,6 +97,12 @@ def target_components() -> list[_Component]:
     ]  # fmt: skip
 
 
+def host_components() -> list[_Component]:
+    """What two hosts have in common if each may build for the other: toolchain, and what their processors can do."""
+    features = ",".join(sorted(targets.host_features()))
+    return [*toolchain_components(), ("host/cpu", targets.host_name()), ("host/features", features)]
+
+
 def config_components() -> list[_Component]:
     """Every setting that could matter, as it is now."""
     return [(f"config/NUMBA_{name}", repr(getattr(config, name))) for name in _relevant_settings()]

@@ -1,0 +1,290 @@
+"""A farm: the hosts of a cluster as one more executor of a daemon's.
+
+The daemon speaks to the cluster through one process, the *bridge* (:mod:`nbcache.dask.bridge`), because whatever comes
+from a cluster arrives as pickles, and this process runs nothing of what builders bring. The bridge is to it what an
+interpreter is: it takes orders over a channel, answers each over the job's own, and hands in entries, which are checked
+like everybody's (:mod:`nbcache.daemon.publisher`). It has words of its own::
+
+    about itself    {"slots": how many jobs the cluster can run at once}    {"refused": "which worker, and why"}
+                    {"problem": why it is about to end}
+    about a job     {"worked": how much processor time was spent on it so far [s]}    {"host": where it ran}
+                    {"crash": text, "to blame": "farm" | "environment"}
+
+A farm is never in the way: while there is no bridge, no scheduler or no worker that fits, `slots` is 0 and `problem`
+says why. Another bridge is started after :data:`FIRST_PAUSE`, then less and less often.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import subprocess
+import sys
+import time
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any, Final
+
+from nbcache import config
+from nbcache.daemon.pool import MODULES, ForkingPool, Limits
+from nbcache.daemon.publisher import Ticket
+from nbcache.daemon.running import NEVER, CrashError, FarmError, InterpreterError, JobError
+from nbcache.daemon.supervisor import Interpreter, Services
+from nbcache.plain import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from concurrent.futures import Future
+
+    from nbcache.config import Settings
+    from nbcache.daemon.pool import Confining
+    from nbcache.daemon.publisher import Publisher
+    from nbcache.daemon.running import Running
+    from nbcache.store.directory import Store
+
+_log = logging.getLogger("nbcache")
+FIRST_PAUSE: Final = 2.0
+"""How soon another bridge is started after one ended [s]; twice as long after each that came to nothing."""
+LONGEST_PAUSE: Final = 60.0
+"""How long that becomes [s]."""
+SLACK_SECONDS: Final = 120.0
+"""How much longer than a job may take it is waited for [s]: its host counts the job's own time, and may begin late."""
+MAX_REFUSED: Final = 1000
+"""How many lines one bridge may have logged about workers that don't fit."""
+_BEGIN: Final = f"import sys; sys.path.append({MODULES!r}); from nbcache.dask.bridge import main; main()"
+
+
+class Bridge(Interpreter):
+    """The process between this one and a cluster, with the jobs that it carries."""
+
+    who = "the bridge to the farm"
+    lost = FarmError
+
+    def __init__(
+        self, start: Callable[[int, int, int], subprocess.Popen[bytes]], services: Services, changed: Callable[[], None]
+    ) -> None:
+        """Start it; *changed* is called when `slots` is another number."""
+        self.slots = 0
+        self._changed = changed
+        self._refused = 0
+        self._worked: dict[int, float] = {}
+        super().__init__(start, services)
+
+    def worked(self, number: int) -> float | None:
+        """See Interpreter: what its host told last."""
+        return self._worked.get(number)
+
+    def _hear_else(self, said: dict[str, Any]) -> None:
+        if "slots" in said:
+            self.slots = int(said["slots"])
+            self._changed()
+        elif "refused" in said and self._refused < MAX_REFUSED:
+            self._refused += 1
+            _log.warning("the farm does without %s", one_line(str(said["refused"])[:1000]))
+        elif "problem" in said:
+            self.problem = one_line(str(said["problem"])[:300])
+
+    def _understand(self, job: Running, said: dict[str, Any], fds: list[int]) -> None:
+        if "host" in said:
+            job.call.ticket.host = one_line(str(said["host"])[:100])
+        elif isinstance(said.get("worked"), float):
+            self._worked[job.call.number] = said["worked"]
+        else:
+            super()._understand(job, said, fds)
+
+    def _forget(self, job: Running) -> None:
+        self._worked.pop(job.call.number, None)
+        super()._forget(job)
+
+    def _identify(self, job: Running, pid: int) -> None:  # noqa: ARG002
+        """Its process is on another host, and the bridge is asked to have it ended."""
+        job.begun = True
+        if job.call.future.done():
+            self._end(job)
+
+    @staticmethod
+    def _settle_said(job: Running, said: dict[str, Any]) -> None:
+        kind = {"farm": FarmError, "environment": InterpreterError}.get(str(said.get("to blame")), CrashError)
+        if "crash" in said:
+            job.settle(kind(str(said["crash"])))
+        elif "error" in said:
+            job.settle(JobError(str(said["error"])))
+        else:
+            job.settle(result=said["result"])
+
+
+class Farm(ForkingPool):
+    """Carries jobs to the cluster whose scheduler is at *address*; see the module.
+
+    The future raises FarmError for a job that the cluster was given and can't run any more.
+    """
+
+    _lost = FarmError
+
+    def __init__(
+        self,
+        address: str,
+        store: Callable[[], Store],
+        settings: Callable[[], Settings],
+        limits: Limits,
+        publisher: Publisher,
+        *,
+        confining: Confining | None = None,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Start nothing yet. *changed* is called, in another thread, when `slots` or `problem` did."""
+        patient = Limits(2 * limits.seconds + SLACK_SECONDS, limits.bytes)
+        super().__init__(
+            sys.executable, store().path, {}, 0, patient, trust=store().trust, publisher=publisher, confining=confining
+        )
+        self.address = address
+        self.slots = 0
+        """How many jobs the cluster can run at once."""
+        self.problem: str | None = None
+        """Why it runs none; None if it does, or was not reached yet."""
+        self.is_refused = False
+        """Whether a connection was tried, in vain."""
+        self._store = store
+        self._settings = settings
+        self._own_limits = limits
+        self._changed = changed
+        self._session = secrets.token_hex(8)
+        self._again = 0.0
+        self._pause = FIRST_PAUSE
+
+    def start(self) -> None:
+        """Connect, in another thread, and stay connected until `shutdown`."""
+        with self._lock:
+            self._begin()
+
+    def executor(self, interpreter: str, settings: Mapping[str, str]) -> Executor:
+        """Return what runs jobs under Numba's *settings* in this interpreter, or in their own where hosts lack it."""
+        return _Bound(self, interpreter, settings)
+
+    def carry(self, call: str, args: tuple[Any, ...], ticket: Ticket, interpreter: str, settings: Any) -> Future[Any]:
+        """Have the function at *call* run on the cluster; see :class:`ForkingPool`."""
+        store, ours = self._store(), self._settings()
+        order = {
+            "call": call, "args": args, "bytes": self._own_limits.bytes, "seconds": self._own_limits.seconds,
+            "interpreter": interpreter, "settings": dict(settings), "uids": sorted(store.trust.uids),
+            "keys": list(ours.trusted_keys), "log": ours.log,
+            "session": self._session, "root": store.path, "key": ticket.key, "asked": ticket.asked, "what": ticket.what,
+        }  # fmt: skip
+        return self._queue(order, ticket)
+
+    @property
+    def _built(self) -> int:
+        return -1
+
+    # -- in the thread ---------------------------------------------------------------------------
+
+    def _bridge(self) -> Bridge | None:
+        found = (each for each in self._interpreters if isinstance(each, Bridge) and not each.dead)
+        return next(found, None)
+
+    def _tidy(self) -> None:
+        ended = [f"{each.problem or each.dead}" for each in self._interpreters if each.dead]
+        super()._tidy()
+        now = time.monotonic()
+        if ended:
+            self.is_refused = True
+            self._again = now + self._pause
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+            self._now(0, ended[-1])
+        if self._bridge() is None and now >= self._again and not self._closed:
+            self._again = now + self._pause
+            try:
+                self._start()
+            except OSError as error:
+                if self._uid is None:
+                    self._now(0, f"its bridge can't be started: {error.strerror or error}")
+                    return
+                # As for jobs: it lies in somebody's home, perhaps.
+                _log.warning(
+                    "uid %d can't execute %s (%s), so the bridge to the farm runs as root, and whoever can send tasks "
+                    "to the cluster may become root here", self._uid, self.interpreter, error.strerror,
+                )  # fmt: skip
+                self._uid, self._again = None, now
+
+    def _next_event(self) -> float:
+        return min(super()._next_event(), self._again if self._bridge() is None else NEVER)
+
+    def _current(self) -> Interpreter | None:
+        self._problem = self.problem or ""
+        return self._bridge()
+
+    def _start(self) -> Interpreter:
+        uid = self._uid
+        plain = {name: value for name, value in config.for_children().items() if not name.startswith(config.PREFIX)}
+        if uid is not None:
+            # Dask has a directory of settings in everybody's home.
+            plain["HOME"] = self._scratch
+            os.chown(self._scratch, uid, uid)
+
+        def start(orders: int, _asking: int, errors: int) -> subprocess.Popen[bytes]:
+            return subprocess.Popen(  # noqa: S603  this interpreter
+                [self.interpreter, "-c", _BEGIN, str(orders), self.address],
+                env={**plain, "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}, cwd="/",
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, pass_fds=[orders],
+                user=uid, group=uid, extra_groups=None if uid is None else [],
+            )  # fmt: skip
+
+        bridge = Bridge(start, Services(self._trust, self._publisher, -1, lambda _each: None), self._counted)
+        self._interpreters.append(bridge)
+        return bridge
+
+    def _counted(self) -> None:
+        bridge = self._bridge()
+        slots = 0 if bridge is None else bridge.slots
+        if slots:
+            self._pause = FIRST_PAUSE
+        self._now(slots, None if slots else "no worker there fits")
+
+    def _now(self, slots: int, problem: str | None) -> None:
+        before = self.slots, self.problem
+        # How many jobs it is given at once as well.
+        self.slots = self._workers = slots
+        self.problem = problem
+        if before[0] and not slots:
+            self._fail(str(problem))
+        elif slots and before[0] != slots:
+            _log.info("the farm %s can run %d jobs at once", self.address, slots)
+        if before != (slots, problem):
+            self._changed()
+
+
+class _Bound(Executor):
+    """A farm for one interpreter and set of Numba's settings."""
+
+    def __init__(self, farm: Farm, interpreter: str, settings: Mapping[str, str]) -> None:
+        self._farm = farm
+        self._interpreter = interpreter
+        self._settings = settings
+
+    def submit(  # type: ignore[override]  # no other keyword arguments
+        self, fn: Callable[..., Any], /, *args: Any, ticket: Ticket | None = None
+    ) -> Future[Any]:
+        """See ForkingPool."""
+        call = f"{fn.__module__}:{fn.__qualname__}"
+        return self._farm.carry(call, args, ticket or Ticket(), self._interpreter, self._settings)
+
+    def worked(self, future: Future[Any]) -> float | None:
+        """See ForkingPool."""
+        return self._farm.worked(future)
+
+
+def scheduler_problem(address: str) -> str | None:
+    """Say why this is no address of a scheduler's; None if it may be one."""
+    scheme, _, rest = address.partition("://")
+    if scheme not in {"tcp", "tls", "ws", "wss", "ucx"} or not rest.partition(":")[0]:
+        return "an address such as tcp://HOST:8786 or tls://HOST:8786 is wanted"
+    return None
+
+
+def missing() -> str | None:
+    """Say what has to be installed for a farm; None if it is."""
+    import importlib.util
+
+    if importlib.util.find_spec("distributed") is None:
+        return "the package distributed is missing: pip install 'nbcache[dask]'"
+    return None

@@ -1,0 +1,73 @@
+"""Switching the cache on in all workers of a Dask cluster, those that come later included."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from distributed import WorkerPlugin
+
+from nbcache import config
+from nbcache.client import hook, logs
+from nbcache.values import READERS
+
+if TYPE_CHECKING:
+    from distributed import Worker
+
+_log = logging.getLogger("nbcache")
+_SOURCE: Final = "nbcache.dask.CachePlugin"
+
+
+class CachePlugin(WorkerPlugin):  # type: ignore[misc]  # distributed has no types for it
+    """Has each worker use the cache in a directory::
+
+        client.register_plugin(CachePlugin("/shared/nbcache"))
+
+    It holds for the workers that are there and for those that come: also after ``client.restart()``, and with or
+    without a nanny. A worker that has compiled already caches what it compiles from then on.
+
+    In a worker that doesn't have the directory, Numba works as without nbcache, and the log says so in one line. It
+    isn't made there: where it isn't mounted, it would be one of that host alone.
+    """
+
+    name = "nbcache"
+    idempotent = False
+    """Registered again, it counts with the settings that it has then."""
+
+    def __init__(self, dir: str | os.PathLike[str], **settings: object) -> None:  # noqa: A002  the setting's own name
+        """Use the cache in *dir*, absolute, with other *settings* as a file of settings has them: ``on_miss="wait"``.
+
+        What isn't named, each worker reads as usual from its environment and files. Raises ValueError for what is no
+        setting, or no value of it.
+        """
+        path = os.fspath(dir)
+        if not os.path.isabs(path):
+            msg = f"CachePlugin: {path!r} is relative; workers have working directories of their own"
+            raise ValueError(msg)
+        given = {**settings, "dir": path}
+        self._settings: dict[str, Any] = {name: _read(name, value) for name, value in given.items()}
+
+    def setup(self, worker: Worker) -> None:  # noqa: ARG002  Dask's signature
+        """Switch the cache on in the process of a worker. Never raises for what the filesystem does."""
+        path = self._settings["dir"]
+        settings = config.load()
+        sources = {**settings.sources, **dict.fromkeys(self._settings, _SOURCE)}
+        settings = settings._replace(**self._settings, sources=sources)
+        if not os.path.isdir(path):
+            logs.once(_log, logging.WARNING, "nbcache stays off in this Dask worker: there is no directory %s", path)
+            return
+        hook.arm(settings)
+
+
+def _read(name: str, value: object) -> object:
+    if name not in READERS:
+        msg = f"CachePlugin: {name!r} is not a setting; known are {', '.join(config.NAMES)}"
+        raise ValueError(msg)
+    reader, accepted = READERS[name]
+    try:
+        # A tuple is what Python has for a list.
+        return reader(list(value) if isinstance(value, (tuple, set, frozenset)) else value)
+    except (ValueError, TypeError, OverflowError, OSError) as error:
+        msg = f"CachePlugin: {name}={value!r:.100} is not understood: {accepted} is accepted"
+        raise ValueError(msg) from error

@@ -1,0 +1,137 @@
+"""The plugin that switches the cache on in Dask workers, with functions that arrive pickled."""
+
+import json
+
+import pytest
+from nbtest import clusters, proc
+
+clusters.needed()
+
+# Functions of every kind that comes as a pickle: from __main__, closures, lambdas, with callees and without.
+PROGRAM = """
+import json, sys
+import numpy as np
+from numba import njit, vectorize
+from distributed import Client, LocalCluster
+from nbcache.dask import CachePlugin
+
+K = 3
+
+@njit
+def callee(x):
+    return x * K
+
+@njit
+def main_function(a):
+    s = 0.0
+    for x in a:
+        s += callee(x)
+    return s
+
+def make(k):
+    @njit
+    def closure(a):
+        return callee(a.sum()) + k
+    return closure
+
+FUNCTIONS = [main_function, make(1), make(2), njit(lambda a: a.max() + K), vectorize(["float64(float64)"])(lambda x: x + K)]
+
+def use(functions):
+    import nbcache
+    results = [np.asarray(function(np.arange(5.0))).tolist() for function in functions]
+    return results, nbcache.stats()["misses"], len(nbcache.stats()["hits"])
+
+def forbid():
+    from numba.core import compiler
+    def refuse(*args, **kwargs):
+        raise AssertionError("the compiler was asked")
+    compiler.compile_extra = compiler.compile_internal = compiler.compile_ir = refuse
+
+if __name__ == "__main__":
+    import logging
+    store, workers, forbidden = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "forbidden"
+    more = {"processes": False} if workers == 1 else {}
+    with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, **more) as cluster:
+        with Client(cluster) as client:
+            client.register_plugin(CachePlugin(store, log="info"))
+            if forbidden:
+                client.run(forbid)
+            said = []
+            for worker in sorted(client.run(int)):
+                said.append(client.submit(use, FUNCTIONS, workers=[worker], pure=False).result())
+                # All that come after the first.
+                client.run(forbid)
+            if "restart" in sys.argv:
+                client.restart()
+                client.run(forbid)
+                said.append(client.submit(use, FUNCTIONS, pure=False).result())
+            print(json.dumps(said))
+"""
+EXPECTED = [30.0, 31.0, 32.0, 7.0, [3.0, 4.0, 5.0, 6.0, 7.0]]
+
+
+@pytest.fixture
+def cluster(place):
+    """Runs the program; returns what each worker said in turn, and what was written to standard error."""
+    (place / "main.py").write_text(PROGRAM)
+
+    def run(store, workers, *options, status=0):
+        extra = {"DASK_TEMPORARY_DIRECTORY": str(place)}
+        outcome = proc.run([place / "main.py", store, str(workers), *options], None, extra, cwd=place)
+        assert outcome.status == status, outcome.stderr
+        return json.loads(outcome.stdout) if status == 0 else None, outcome.stderr
+
+    return run
+
+
+@pytest.mark.long
+def test_the_second_worker_and_the_second_cluster_compile_nothing(cluster, place):
+    (place / "store").mkdir()
+    said, _ = cluster(place / "store", 4, "allowed", "restart")
+    assert [results for results, _, _ in said] == [EXPECTED] * 5
+    first, *others = said
+    assert first[1]
+    # No compiler was there for these, nor for the one after the restart.
+    assert [misses for _, misses, _ in others] == [{}] * 4
+    said, _ = cluster(place / "store", 4, "forbidden")
+    assert [(results, misses) for results, misses, _ in said] == [(EXPECTED, {})] * 4
+    assert all(hits >= len(EXPECTED) for _, _, hits in said)
+
+
+def test_a_worker_without_nanny(cluster, place):
+    """In one process with the client and the scheduler: the least that there is."""
+    (place / "store").mkdir()
+    assert cluster(place / "store", 1, "allowed")[0][0][0] == EXPECTED
+    ((results, misses, hits),), _ = cluster(place / "store", 1, "forbidden")
+    assert (results, misses) == (EXPECTED, {})
+    assert hits >= len(EXPECTED)
+
+
+def test_a_directory_that_is_not_there_is_one_line(cluster, place):
+    ((results, misses, hits),), stderr = cluster(place / "nowhere", 1, "allowed")
+    assert (results, misses, hits) == (EXPECTED, {}, 0)
+    assert stderr.count("nbcache") == 2  # in the path of the test as well
+    assert f"nbcache stays off in this Dask worker: there is no directory {place}/nowhere" in stderr
+    assert not (place / "nowhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("CachePlugin('cache')", "CachePlugin: 'cache' is relative; workers have working directories of their own"),
+        ("CachePlugin('/c', cache=1)", "CachePlugin: 'cache' is not a setting; known are dir, disable, readonly,"),
+        ("CachePlugin('/c', on_miss='now')", "on_miss='now' is not understood: auto, wait or compile is accepted"),
+    ],
+)
+def test_what_can_not_be_is_said_where_it_was_written(call, said):
+    outcome = proc.run(["-c", f"from nbcache.dask import CachePlugin\n{call}"])
+    assert outcome.status == 1
+    assert said in outcome.stderr.strip().splitlines()[-1]
+
+
+def test_nothing_of_dask_is_imported_by_a_plain_client(tmp_path):
+    text = (
+        "import sys, numba\n@numba.njit\ndef f(x): return x\nf(1)\n"
+        "print([name for name in ('dask', 'distributed', 'nbcache.dask') if name in sys.modules])"
+    )
+    assert proc.run(["-c", text], tmp_path / "store").stdout == "[]\n"
