@@ -50,7 +50,7 @@ def forbid():
 if __name__ == "__main__":
     import logging
     store, workers, forbidden = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "forbidden"
-    more = {"processes": False} if workers == 1 else {}
+    more = {"processes": False} if workers == 1 and "restart" not in sys.argv else {}
     with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, **more) as cluster:
         with Client(cluster) as client:
             client.register_plugin(CachePlugin(store, log="info"))
@@ -63,8 +63,11 @@ if __name__ == "__main__":
                 client.run(forbid)
             if "restart" in sys.argv:
                 client.restart()
-                client.run(forbid)
-                said.append(client.submit(use, FUNCTIONS, pure=False).result())
+                try:
+                    said.append(client.submit(use, FUNCTIONS, pure=False).result(120))
+                except TimeoutError:
+                    # Dask loses workers for good that take longer than four seconds to end, with and without nbcache.
+                    sys.exit(75)
             print(json.dumps(said))
 """
 EXPECTED = [30.0, 31.0, 32.0, 7.0, [3.0, 4.0, 5.0, 6.0, 7.0]]
@@ -87,15 +90,30 @@ def cluster(place):
 @pytest.mark.long
 def test_the_second_worker_and_the_second_cluster_compile_nothing(cluster, place):
     (place / "store").mkdir()
-    said, _ = cluster(place / "store", 4, "allowed", "restart")
-    assert [results for results, _, _ in said] == [EXPECTED] * 5
+    said, _ = cluster(place / "store", 4, "allowed")
+    assert [results for results, _, _ in said] == [EXPECTED] * 4
     first, *others = said
     assert first[1]
-    # No compiler was there for these, nor for the one after the restart.
-    assert [misses for _, misses, _ in others] == [{}] * 4
+    # No compiler was there for these.
+    assert [misses for _, misses, _ in others] == [{}] * 3
     said, _ = cluster(place / "store", 4, "forbidden")
     assert [(results, misses) for results, misses, _ in said] == [(EXPECTED, {})] * 4
     assert all(hits >= len(EXPECTED) for _, _, hits in said)
+
+
+@pytest.mark.long
+def test_a_worker_after_a_restart_compiles_nothing(place):
+    (place / "main.py").write_text(PROGRAM)
+    (place / "store").mkdir()
+    extra = {"DASK_TEMPORARY_DIRECTORY": str(place)}
+    for _ in range(5):
+        outcome = proc.run([place / "main.py", place / "store", "1", "allowed", "restart"], None, extra, cwd=place)
+        if outcome.status != 75:
+            break
+    assert outcome.status == 0, outcome.stderr
+    *_, (results, misses, hits) = json.loads(outcome.stdout)
+    assert (results, misses) == (EXPECTED, {})
+    assert hits >= len(EXPECTED)
 
 
 def test_a_worker_without_nanny(cluster, place):
