@@ -63,7 +63,7 @@ def test_a_daemon_looks_into_the_remote_cache_before_it_builds(fleet, tmp_path, 
             outcome = proc.run(["-c", MAIN], extra=client, cwd=tmp_path)
             assert outcome.stdout == "42\n", outcome
             assert json.loads(outcome.stderr.splitlines()[-1])["builds_count"] == 0, outcome
-            assert command(["remote", "status", "--json"], host)["fetches"]["came"] >= 1
+            assert remotes.status(host, command)["fetches"]["came"] >= 1
         # It has no key: what comes from there was fetched, and not built.
         entries = [
             line for line in proc.run(["-m", "nbcache", "ls"], extra=host).stdout.splitlines() if "lib:f" in line

@@ -70,7 +70,7 @@ def dripping():
 def test_an_object_without_end_is_read_no_farther_than_an_object_can_be(tmp_path):
     with sending(endless) as (server, address):
         data = storage.opened(address).get(NAME)
-        assert server.ended.wait(60)
+        assert server.ended.wait(600)
         assert admission.MAX_OBJECT < len(data) < admission.MAX_OBJECT + len(PIECE)
         # What is on its way besides fits into the buffers of the kernel and the library.
         assert server.sent < 2 * admission.MAX_OBJECT
@@ -81,7 +81,7 @@ def test_an_object_that_drips_is_given_up_and_nothing_goes_on_waiting_for_it():
     with sending(dripping) as (server, address):
         with pytest.raises(StorageError, match="in time"):
             storage.opened(address).get(NAME)
-        assert server.ended.wait(60)
+        assert server.ended.wait(600)
 
 
 def test_what_is_too_large_to_come_in_time_is_no_reason_to_leave_the_server_alone(monkeypatch):
