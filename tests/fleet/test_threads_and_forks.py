@@ -30,18 +30,18 @@ warnings.simplefilter('ignore')
 from work import ALL
 
 def load():
-    for function in ALL[:60]:
+    for function in ALL[:24]:
         function(3)
 
 thread = threading.Thread(target=load)
 thread.start()
 children = []
 for number in range(6):
-    ALL[60 + number](2.5)
+    ALL[24 + number](2.5)
     pid = os.fork()
     if pid == 0:
         signal.alarm(600)
-        right = all(abs(function(3) - function.py_func(3)) < 1e-9 for function in ALL[number:70])
+        right = all(abs(function(3) - function.py_func(3)) < 1e-9 for function in ALL[number:30])
         os._exit(0 if right else 3)
     children.append(pid)
 thread.join()
@@ -50,7 +50,7 @@ print([repr(function(3)) for function in ALL])
 """
 
 
-def prepare(place: Path, text: str, functions: int = 24) -> Path:
+def prepare(place: Path, text: str, functions: int = 12) -> Path:
     """Write the program; return its main file."""
     (place / "work.py").write_text(programs.functions(functions))
     main = place / "main.py"
@@ -83,11 +83,11 @@ def test_eight_threads_call_different_functions_first(place: Path) -> None:
 
 
 def test_forks_while_a_thread_loads(place: Path) -> None:
-    main, store = prepare(place, FORKS, 70), place / "store"
+    main, store = prepare(place, FORKS, 30), place / "store"
     filler = place / "fill.py"
     filler.write_text("from work import ALL\n[function(3) for function in ALL]\n[function(2.5) for function in ALL]\n")
     assert proc.run([filler], store).status == 0
-    for _ in range(5):
+    for _ in range(3):
         outcome = proc.run([main], store)
         assert outcome.status == 0, outcome.stderr
         assert outcome.stdout.startswith("[0, 0, 0, 0, 0, 0]\n"), outcome.stdout + outcome.stderr

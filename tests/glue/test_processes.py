@@ -277,7 +277,7 @@ def get(protocol):
 """
 
 
-@pytest.mark.parametrize("protocol", [False, True])
+@pytest.mark.parametrize("protocol", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_function_of_a_cython_module_is_known_by_its_name(run, protocol):
     body = f"""{CYTHON}
 function = get({protocol})
@@ -393,14 +393,18 @@ def lower_target(context, builder, sig, args):
 """
 
 
-@pytest.mark.parametrize("early", [True, False], ids=["before Numba is imported", "after Numba is imported"])
+OPTION = ('llvm.set_option("app", "-force-vector-width=1")', "x")
+RULE = ("rules.default_casting_rules.promote(types.float64, types.int8)", "target(x)")
+
+
 @pytest.mark.parametrize(
-    ("told", "value"),
+    ("early", "told", "value"),
     [
-        ('llvm.set_option("app", "-force-vector-width=1")', "x"),
-        ("rules.default_casting_rules.promote(types.float64, types.int8)", "target(x)"),
+        pytest.param(True, *OPTION, id="an option of LLVM, before Numba is imported"),
+        pytest.param(False, *OPTION, id="an option of LLVM, after", marks=pytest.mark.long),
+        pytest.param(True, *RULE, id="a rule of conversion, before", marks=pytest.mark.long),
+        pytest.param(False, *RULE, id="a rule of conversion, after Numba is imported"),
     ],
-    ids=["an option of LLVM", "a rule of conversion"],
 )
 def test_what_is_told_once_the_cache_is_on(tmp_path, early, told, value):
     """Neither can be read from anywhere."""

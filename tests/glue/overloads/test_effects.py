@@ -4,7 +4,7 @@ import pytest
 from nbtest import same
 
 
-@pytest.mark.parametrize("options", [(), ("-O",)])
+@pytest.mark.parametrize("options", [pytest.param((), marks=pytest.mark.long), ("-O",)], ids=["", "-O"])
 def test_compiling_is_disabled_after_a_hit(place, options):
     text = """
     from numba import njit
