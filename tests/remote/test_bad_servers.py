@@ -146,11 +146,11 @@ def judge(outcome, lost=None, words="", lines=1):
 def test_a_server_that_fails(fleet, program, command, answer, words, at_once):
     with faulty(answer) as (server, address):
         host = fleet.host("host", address, patient=at_once)
-        fleet.start_helper(host, command)
+        remotes.wake(host)
         outcome, lost = run(program, host)
         judge(outcome, None if at_once else lost, words)
         assert server.asked > 0
-        told = command(["remote", "status", "--json"], host)
+        told = remotes.status(host, command)
         assert words in told["tiers"][0]["problem"] + told["tiers"][0]["alone"]
         fleet.close()
 
@@ -160,14 +160,14 @@ def test_a_server_that_fails(fleet, program, command, answer, words, at_once):
     ["redis://127.0.0.1:1", "http://127.0.0.1:1/x", "http://no.invalid"],
     ids=["redis stopped", "http stopped", "no such host"],
 )
-def test_nobody_there(fleet, program, command, address):
+def test_nobody_there(fleet, program, address):
     host = fleet.host("host", address, patient=False)
-    fleet.start_helper(host, command)
+    remotes.wake(host)
     judge(*run(program, host))
 
 
 @pytest.mark.parametrize("scheme", ["redis", "http"])
-def test_a_black_hole(fleet, program, command, scheme):
+def test_a_black_hole(fleet, program, scheme):
     with socket.socket() as hole:
         hole.bind(("127.0.0.1", 0))
         hole.listen(0)
@@ -178,7 +178,7 @@ def test_a_black_hole(fleet, program, command, scheme):
             line.connect_ex(hole.getsockname())
         address = f"{scheme}://127.0.0.1:{hole.getsockname()[1]}"
         host = fleet.host("host", address, patient=False)
-        fleet.start_helper(host, command)
+        remotes.wake(host)
         judge(*run(program, host), "in time")
         for line in waiting:
             line.close()
@@ -209,7 +209,7 @@ def test_a_server_that_is_stopped_while_a_program_runs(fleet, program, tmp_path,
         remotes.settle(filled, command)
         server.send_signal(signal.SIGSTOP)
         host = fleet.host("host", address, patient=False)
-        fleet.start_helper(host, command)
+        remotes.wake(host)
         judge(*run(program, host))
         fleet.close()
 
@@ -245,7 +245,7 @@ def test_uploads_that_are_refused_end_and_reads_go_on(fleet, program, command):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
-def test_a_helper_that_dies_or_hangs(fleet, tmp_path, command, number):
+def test_a_helper_that_dies_or_hangs(fleet, tmp_path, number):
     gate, path = tmp_path / "gate", tmp_path / "program.py"
     held = (
         f"print('half', flush=True)\nimport os, time\nwhile not os.path.exists({str(gate)!r}):\n    time.sleep(0.01)\n"
@@ -254,7 +254,7 @@ def test_a_helper_that_dies_or_hangs(fleet, tmp_path, command, number):
     path.write_text(PROGRAM[:half] + held + PROGRAM[half:])
     with remotes.redis(tmp_path) as (address, _), processes.lost() as lost:
         host = fleet.host("host", address, patient=False)
-        fleet.start_helper(host, command)
+        remotes.wake(host)
         running = proc.start([path], extra=host)
         assert running.stdout.readline() == "half\n"
         (helper,) = fleet.helpers()

@@ -130,7 +130,7 @@ def test_many_processes_at_once_have_one_helper(fleet, tmp_path, command):
         started = [proc.start([path], extra=host) for _ in range(8)]
         assert [process.communicate()[0] for process in started] == ["done\n"] * 8
         assert len(fleet.helpers()) == 1
-        assert command(["remote", "status", "--json"], host)["pid"] == fleet.helpers()[0]
+        assert remotes.status(host, command)["pid"] == fleet.helpers()[0]
 
 
 def test_a_helper_of_other_settings_is_another_one(fleet, tmp_path):

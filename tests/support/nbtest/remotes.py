@@ -144,12 +144,6 @@ class Fleet:
         }
         return {**env, "NBCACHE_SIGNING_KEY": str(self.key)} if signs else env
 
-    def start_helper(self, env, run):
-        """Have a host's helper there before anybody asks it; *run* runs a command of nbcache."""
-        start = "from nbcache import config; from nbcache.protocol import helper; helper.start(config.load(), 600.0)"
-        assert proc.run(["-c", start], extra=env).status == 0
-        return daemons.wait_for(lambda: run(["remote", "status", "--json"], env))
-
     def helpers(self):
         """The pids of the helpers that run for this fleet."""
         found = []
@@ -198,6 +192,19 @@ def wake(env):
     assert outcome.status == 0, outcome
 
 
+def status(env, run):
+    """Wait until a host's helper says how it is; *run* runs a command of nbcache there and returns JSON.
+
+    One that is busy is said not to answer.
+    """
+
+    def said():
+        found = run(["remote", "status", "--json"], env)
+        return found if found and "waiting" in found else None
+
+    return daemons.wait_for(said)
+
+
 def settle(env, run, least=None):
     """Wait until a host's helper has uploaded all that waits; return its status.
 
@@ -208,7 +215,7 @@ def settle(env, run, least=None):
         least = len(list(Path(env["NBCACHE_DIR"]).glob("v1/objects/*/*.nbo")))
 
     def uploaded():
-        status = run(["remote", "status", "--json"], env)
-        return status and not status["waiting"] and sum(status["uploads"].values()) >= least and status
+        found = status(env, run)
+        return not found["waiting"] and sum(found["uploads"].values()) >= least and found
 
-    return daemons.wait_for(uploaded, lambda: f"no {least} uploads: {run(['remote', 'status', '--json'], env)}")
+    return daemons.wait_for(uploaded, lambda: f"no {least} uploads: {status(env, run)}")
