@@ -23,7 +23,6 @@ from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
     is_toolchain_module,
 )
-from nbcache.glue.identity.state import name_of_teller, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,8 +63,6 @@ def _describe_builtin(node: Node, function: Any) -> None:
     home = type(owner).__module__
     if is_toolchain_module(home) and vars(sys.modules[home]).get(function.__name__) is function:
         # e.g. np.random.random or random.random, methods of generators that are hidden in these modules
-        if not node.compiled:
-            tell(node, "tells", name_of_teller(function), certainly=True)
         node.title = f"method {home}.{name}"
         return
     if owner is not None and not isinstance(owner, ModuleType):

@@ -43,7 +43,7 @@ from nbcache.glue.identity.ownership import (
     toolchain_name,
 )
 from nbcache.glue.identity.referred import refer
-from nbcache.glue.identity.state import describe_environment, name_of_teller, tell, tell_imported
+from nbcache.glue.identity.state import describe_environment, tell, tell_imported
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
@@ -359,7 +359,7 @@ def _describe_attribute(node: Node, label: str, module: ModuleType, attribute: s
         own = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
         node.part(label, str(own).encode(), str(own))
         if not node.compiled:
-            tell(node, f"{label} tells", name_of_teller(value), certainly=read)
+            tell(node, f"{label} tells", toolchain_name(value), certainly=read)
     else:
         node.value(label, value)
 

@@ -145,9 +145,6 @@ _TELLERS: dict[str, Callable[[], object]] = {
     **dict.fromkeys(("faulthandler:is_enabled", "_tracemalloc:is_tracing"), _diagnosing),
 }  # fmt: skip
 """By `ownership.toolchain_name`: what is told.  Each is asked where whoever names it has imported its module."""
-_RANDOM = "a generator of random numbers"
-_WITH_RANDOM_NUMBERS = frozenset({"random", "numpy.random.mtrand"})
-"""Where the classes are whose hidden instances answer for all of a module."""
 _UNTOLD = {
     **dict.fromkeys(
         ("time:time", "time:time_ns", "time:localtime", "time:gmtime", "time:ctime", "time:asctime", "time:strftime"),
@@ -157,13 +154,11 @@ _UNTOLD = {
     **dict.fromkeys(("signal:getsignal", "resource:getrlimit", "resource:getrusage"), "how the process is set up"),
     **dict.fromkeys(("os:getloadavg", "posix:getloadavg", "posix:times"), "how busy the machine is"),
     "_contextvars:copy_context": "what context it runs in",
-    _RANDOM: "what number comes next",
 }
 """What can't be compared."""
 
 
 _SPELLINGS = frozenset(name.rpartition(":")[2] for name in (*_TELLERS, *_UNTOLD))
-_WITH_RANDOM_FUNCTIONS = frozenset({"random", "numpy.random"})
 
 
 def describe_environment(node: Node, label: str, names: frozenset[str]) -> None:
@@ -175,12 +170,6 @@ def describe_environment(node: Node, label: str, names: frozenset[str]) -> None:
         node.watch_item(store, key, value)
         if value is not MISSING:
             node.value(f"{label}.environ[{name!r}]", os.environ[name])
-
-
-def name_of_teller(function: Any) -> str | None:
-    """By which name a function of the toolchain is looked for among the tellers."""
-    owner = type(getattr(function, "__self__", None))
-    return _RANDOM if owner.__module__ in _WITH_RANDOM_NUMBERS else toolchain_name(function)
 
 
 def tells(name: str | None) -> bool:
@@ -205,12 +194,12 @@ def tell(node: Node, label: str, name: str | None, *, certainly: bool) -> None:
 def tell_imported(node: Node, label: str, module: str, reads: Iterable[tuple[tuple[str, ...], bool]]) -> None:
     """Add what tellers would tell that code reads off a *module* of the toolchain, which it imports when it runs."""
     for chain, _handed_on in sorted(reads):
-        if chain and (chain[-1] in _SPELLINGS or module in _WITH_RANDOM_FUNCTIONS):
+        if chain and chain[-1] in _SPELLINGS:
             try:
                 teller = attrgetter(".".join(chain))(import_module(module))
             except (ImportError, AttributeError):  # what isn't there tells nothing
                 continue
-            tell(node, f"{label}.{'.'.join(chain)} tells", name_of_teller(teller), certainly=True)
+            tell(node, f"{label}.{'.'.join(chain)} tells", toolchain_name(teller), certainly=True)
 
 
 def _told_by(name: str) -> bytes:
