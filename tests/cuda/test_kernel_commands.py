@@ -84,3 +84,24 @@ def test_a_kernel_that_arrives_pickled_is_found(tmp_path):
     assert same["launched"] == sent["programs"]["sending"]["launched"]
     other = run(receiving, tmp_path / "tree", store=tmp_path / "store", cc="8.0")["programs"]["receiving"]
     assert other["runs"]["nvJitLink"] == 1
+
+
+PUT_OFF = HEAD + (
+    "import nbcache\n"
+    "@cuda.jit('float32(float32)', device=True)\ndef eager(v):\n    return v + 1\n"
+    "{between}\n"
+    "@cuda.jit\ndef kernel(x):\n    x[0] = eager(x[1]) * {factor}\n"
+    "kernel[1, 1](a)\n"
+)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("between", ["", "nbcache.disable()", "eager.inspect_llvm()"])
+def test_a_device_function_that_a_hit_put_off_is_there_when_it_is_called(between, tmp_path):
+    first = PUT_OFF.format(between="", factor=2)
+    second = PUT_OFF.format(between=between, factor=3)
+    run({"put-off": first}, tmp_path / "tree", store=tmp_path / "store")
+    plain = run({"put-off": second.replace("nbcache.disable()", "")}, tmp_path / "tree")["programs"]["put-off"]
+    found = run({"put-off": second}, tmp_path / "tree", store=tmp_path / "store")["programs"]["put-off"]
+    assert not found["failure"], found["failure"]
+    assert found["launched"] == plain["launched"]

@@ -197,6 +197,17 @@ def devices(original: Any, known: CudaCompilations) -> Any:
     return compile_device
 
 
+def delivered(original: Any, known: CudaCompilations) -> Any:
+    """`compiler.compile_cuda`: what is compiled by who calls it himself may call what was put off."""
+
+    @functools.wraps(original)
+    def compile_cuda(*args: Any, **options: Any) -> Any:
+        known.deliver()
+        return original(*args, **options)
+
+    return compile_cuda
+
+
 def code(original: Any, known: CudaCompilations) -> Any:
     """`compiler._compile_pyfunc_with_fixup`: what ``cuda.compile`` and its like return."""
 

@@ -6,6 +6,8 @@ with numba-cuda and the toolkit. CUDA C++ may include files, of which only the t
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
 import re
 import sys
@@ -134,16 +136,26 @@ def _is_header_of_toolkit(name: str) -> bool:
 
 def headers() -> str:
     """What identifies the toolkit's headers: the versions that they tell, and the names and sizes of the outermost."""
-    from nbcache.glue.cuda.toolkit import digest_of
-
     cccl = pathfinder.locate_nvidia_header_directory("cccl")
     found = []
     for root in (cuda_paths.get_cuda_paths()["include_dir"].info, None if cccl is None else cccl.abs_path):
         if root is not None:
             with os.scandir(root) as entries:
                 found += [f"{each.name} {each.stat().st_size}" for each in entries if each.is_file()]
-            found += [digest_of(os.path.join(root, *each)) for each in _VERSIONS]
+            found += [_head_of(os.path.join(root, *each)) for each in _VERSIONS]
     return repr(sorted(found))
 
 
 _VERSIONS = (("cuda.h",), ("cuda", "std", "__cccl", "version.h"), ("cuda", "version"))
+"""Headers that say near their beginnings which version they are of."""
+_HEAD = 1 << 16
+
+
+@functools.cache
+def _head_of(path: str) -> str:
+    """Digest of the beginning of a header; "" if there is none."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.blake2b(file.read(_HEAD), digest_size=16).hexdigest()
+    except OSError:
+        return ""

@@ -12,6 +12,7 @@ from nbcache.glue.capture import readings
 from nbcache.glue.cuda import linked
 from nbcache.glue.cuda.library import StoredCodeLibrary
 from nbcache.glue.cuda.meta import CUDA_META_VERSION, DeviceMeta, KernelMeta
+from nbcache.glue.cuda.toolkit import cudadevrt
 from nbcache.glue.entries.load import open_entry
 from nbcache.glue.entries.verdicts import Unloadable
 
@@ -79,13 +80,18 @@ def _open(unit: CudaUnit, read: Read, births: Births, kind: Any) -> tuple[bytes,
         raise Unloadable(msg)
     meta = kind._make(fields)
     reason = births.objection(unit) or readings.objection(meta.readings)
-    headers: str = meta.headers if kind is KernelMeta else ""
-    if reason is None and headers and headers != linked.headers():
-        reason = "the toolkit's headers are others"
+    if reason is None and kind is KernelMeta and not _is_same_toolkit(meta):
+        reason = "the toolkit's headers or libraries are others"
     if reason is not None:
         raise Unloadable(reason)
     readings.load_modules(meta.readings)
     return opened.code, meta
+
+
+def _is_same_toolkit(meta: KernelMeta) -> bool:
+    """Whether what only some kernels are made of is what it was."""
+    same_headers = not meta.headers or meta.headers == linked.headers()
+    return same_headers and (not meta.cudadevrt or meta.cudadevrt == cudadevrt())
 
 
 def _library(unit: CudaUnit, meta: KernelMeta, cubin: bytes | None, read: Read) -> StoredCodeLibrary:

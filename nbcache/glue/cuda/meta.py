@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-CUDA_META_VERSION = 1
+CUDA_META_VERSION = 2
 
 Exceptions = tuple[tuple[int, Any, Any, Any], ...]
 """Code, class, arguments and place of each exception that a kernel may report (under ``debug=True``)."""
@@ -29,6 +29,8 @@ class KernelMeta(NamedTuple):
     exceptions: Exceptions
     headers: str
     """What identified the toolkit's headers; "" if no CUDA C++ was compiled for it."""
+    cudadevrt: str
+    """Digest of the toolkit's library for cooperative kernels; "" if that wasn't linked."""
     caveats: list[tuple[Any, ...]]
     readings: list[tuple[str, str, str]]
 

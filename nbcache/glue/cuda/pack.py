@@ -10,7 +10,7 @@ from nbcache.glue.cuda import linked
 from nbcache.glue.cuda.elf import resources
 from nbcache.glue.cuda.library import packed_texts
 from nbcache.glue.cuda.meta import CUDA_META_VERSION, DeviceMeta, Exceptions, KernelMeta
-from nbcache.glue.cuda.toolkit import spelt
+from nbcache.glue.cuda.toolkit import cudadevrt, spelt
 from nbcache.glue.entries.meta import Asked, Packed
 from nbcache.glue.entries.pack import definitions_in, encoded, look_again
 from nbcache.glue.entries.pickling import dumps
@@ -94,6 +94,7 @@ def _meta_of(
         linker_info=library._linkerinfo_cache.get(unit.cc, ""),
         exceptions=exceptions,
         headers=linked.headers() if linked.verify(unit, library) else "",
+        cudadevrt=cudadevrt() if library.needs_cudadevrt else "",
         caveats=diagnostics.pack(frame),
         readings=_readings(frame),
     )
@@ -142,7 +143,9 @@ def _packed(
 
 def guard_of(definitions: dict[str, Any], meta: KernelMeta | DeviceMeta) -> str:
     """The same for two builds that may stand in for one another wherever one of them may be used."""
-    told = [*sorted(map(repr, definitions.values())), *map(repr, meta.readings), getattr(meta, "headers", "")]
+    told = [*sorted(map(repr, definitions.values())), *map(repr, meta.readings)]
+    if isinstance(meta, KernelMeta):
+        told += [meta.headers, meta.cudadevrt]
     if not any(told):
         return ""
     return hashlib.blake2b("\n".join(told).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from numba.core import imputils as host_imputils
 from numba.core.datamodel import default_manager
-from numba.core.types.abstract import Type
 from numba.core.typing import templates as host_templates
 from numba.cuda.core import imputils
 from numba.cuda.core.rewrites import rewrite_registry
@@ -30,7 +29,7 @@ from numba.cuda.typing import templates
 from numba.cuda.typing.typeof import typeof_impl
 
 from nbcache.glue.identity.consulted import spelling_of
-from nbcache.glue.identity.ownership import cell_values, is_compilers, module_edition, resolve
+from nbcache.glue.identity.ownership import cell_values, is_compilers, is_numba_type, module_edition, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,16 +170,19 @@ def _tables() -> tuple[tuple[str, dict[Any, Any]], ...]:
 
 def _is_foreign(part: object) -> bool:
     """Whether somebody else's code, class or type is in a registration, or is what it is for."""
-    if isinstance(part, tuple | list):
-        return any(map(_is_foreign, part))
-    if isinstance(part, Type):
-        return not _is_known_class(type(part))
-    if isinstance(part, type):
-        if not _is_known_class(part):
+    kind = type(part)
+    if kind is tuple or kind is list:
+        return any(map(_is_foreign, part))  # type: ignore[call-overload]
+    if kind in _WITHOUT_CODE:
+        return False
+    if is_numba_type(part):
+        return not _is_known_class(kind)
+    if issubclass(kind, type):
+        if not _is_known_class(part):  # type: ignore[arg-type]
             return True
-        if resolve(part.__module__, part.__qualname__) is part:
+        if resolve(part.__module__, part.__qualname__) is part:  # type: ignore[attr-defined]
             return False
-    return any(not _is_harmless(function) for function in _functions_in(part, _DEPTH))
+    return not all(map(_is_harmless, _functions_in(part, _DEPTH)))
 
 
 def _is_harmless(function: FunctionType) -> bool:

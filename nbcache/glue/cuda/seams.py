@@ -18,6 +18,7 @@ from numba.cuda.dispatcher import CUDADispatcher
 from nbcache.glue.capture import readings
 from nbcache.glue.cuda import compiling
 from nbcache.glue.cuda.compiling import CudaCompilations
+from nbcache.passing import suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +69,12 @@ def table() -> list[Seam]:
              "forceinline", "launch_bounds", "lto"),
         ),
         Seam(
+            compiler, "compile_cuda", "whoever compiles without a dispatcher may call what a hit put off",
+            compiling.delivered,
+            ("pyfunc", "return_type", "args", "debug", "lineinfo", "forceinline", "inline", "fastmath",
+             "nvvm_options", "cc", "max_registers", "lto", "abi", "abi_info"),
+        ),
+        Seam(
             decorators, "declare_device_function", "what a declared function is linked with",
             compiling.declarations, ("name", "restype", "argtypes", "link", "use_cooperative", "abi"),
         ),
@@ -83,6 +90,7 @@ def problem() -> str | None:
 
 
 _installed: list[tuple[Seam, Any]] = []
+_known: list[CudaCompilations] = []
 
 
 def install(session: KernelSession) -> str | None:
@@ -94,6 +102,7 @@ def install(session: KernelSession) -> str | None:
         return reason
     readings.belongs_to_compiler(os.path.dirname(numba_cuda.__file__), *_toolkit())
     known = CudaCompilations(session)
+    _known.append(known)
     for seam in table():
         original = inspect.getattr_static(seam.owner, seam.name)
         _installed.append((seam, original))
@@ -108,7 +117,10 @@ def _toolkit() -> list[str]:
 
 
 def remove() -> None:
-    """Put every original back."""
+    """Put every original back, once all that hits put off was compiled: later nobody would."""
+    while _known:
+        with suppressed(Exception):
+            _known.pop().deliver()
     while _installed:
         seam, original = _installed.pop()
         setattr(seam.owner, seam.name, original)

@@ -108,6 +108,11 @@ def _identity_of_numba_cuda() -> str:
     return f"{numba_cuda.__version__} {hashlib.blake2b(files.encode(), digest_size=16).hexdigest()}"
 
 
+def cudadevrt() -> str:
+    """Digest of the library that cooperative kernels are linked with, the only ones: it is in no key but in entries."""
+    return digest_of(get_cudalib("cudadevrt", static=True))
+
+
 @functools.cache
 def toolchain_components() -> list[_Component]:
     """Versions of everything that turns Python into a cubin.  Raises Unidentifiable."""
@@ -128,7 +133,6 @@ def toolchain_components() -> list[_Component]:
         ]
         found += [(f"toolkit/{name}", _identity_of_library(name)) for name in LIBRARIES]
         found.append(("toolkit/libdevice", digest_of(cuda_paths.get_cuda_paths()["libdevice"].info)))
-        found.append(("toolkit/cudadevrt", digest_of(get_cudalib("cudadevrt", static=True))))
     except (OSError, KeyError, AttributeError) as exc:
         msg = f"the CUDA toolkit, of which not all is found ({type(exc).__name__}: {exc})"
         raise Unidentifiable(msg) from exc
