@@ -30,12 +30,15 @@ Values
 - addresses, keys: with spaces between them (keys also with commas), in a file also as a list
 """
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 import _nbcache
+from nbcache.records import Record
 from nbcache.values import HOST, READERS, SECRET
 
 PREFIX: Final = "NBCACHE_"
@@ -49,7 +52,7 @@ _CREDENTIALS: Final = ("AWS_", "AZURE_", "AZBLOB_", "GOOGLE_", "GCS_")
 OnMiss = Literal["auto", "wait", "compile"]
 
 
-class Settings(NamedTuple):
+class Settings(Record):
     """All settings of one process. Made by :func:`load`; the defaults are those of an empty environment."""
 
     dir: str | None = None

@@ -20,7 +20,9 @@ from __future__ import annotations
 import re
 import time
 from binascii import a2b_base64, b2a_base64
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,7 +36,7 @@ _NAME: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{MAX_NAME}}}", re.ASCII)
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
-class Signature(NamedTuple):
+class Signature(Record):
     """One signature of an entry."""
 
     name: str
@@ -47,7 +49,7 @@ class Signature(NamedTuple):
     """The signature, base64."""
 
 
-class TrustedKey(NamedTuple):
+class TrustedKey(Record):
     """A public key."""
 
     name: str

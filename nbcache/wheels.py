@@ -21,10 +21,11 @@ import re
 import subprocess
 import sys
 import tempfile
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from nbcache.errors import PublicationError
 from nbcache.protocol import manifests
+from nbcache.records import Record
 from nbcache.store import atomic
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class ForThisPlatform(BuildHookInterface):
 """
 
 
-class _Wheel(NamedTuple):
+class _Wheel(Record):
     """What is to be built."""
 
     package: str

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import sys
 import weakref
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nbcache.client import logs
@@ -18,7 +17,7 @@ from nbcache.passing import let_pass
 from nbcache.store import reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from nbcache.client.remote import Remote
     from nbcache.client.trials import Trials
@@ -38,18 +37,22 @@ if TYPE_CHECKING:
 _log = logging.getLogger("nbcache")
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Found:
     """What a look-up gave."""
 
-    result: Any | None = None
-    """None if there is nothing that may be used."""
-    reason: str = reasons.NEW
-    """Why there isn't."""
-    is_usable: bool = False
-    """Whether there is something all the same that others could use."""
-    caveats: list[tuple[Any, ...]] = field(default_factory=list)
-    """What the compilation of what was found warned of."""
+    __slots__ = ("caveats", "is_usable", "reason", "result")
+
+    def __init__(
+        self, result: Any | None = None, *, reason: str = reasons.NEW, caveats: Sequence[tuple[Any, ...]] = ()
+    ) -> None:
+        self.result = result
+        """None if there is nothing that may be used."""
+        self.reason = reason
+        """Why there isn't."""
+        self.is_usable = False
+        """Whether there is something all the same that others could use."""
+        self.caveats = caveats
+        """What the compilation of what was found warned of."""
 
 
 class Lookup:

@@ -11,12 +11,13 @@ import logging
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from nbcache import __version__
 from nbcache.client import logs
 from nbcache.passing import let_pass
 from nbcache.protocol import helper
+from nbcache.records import Record
 from nbcache.store import reasons
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ STARTS: Final = 2
 _POLL_SECONDS: Final = 0.005
 
 
-class Asked(NamedTuple):
+class Asked(Record):
     """What asking for a key came to."""
 
     state: str

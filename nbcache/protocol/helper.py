@@ -28,11 +28,12 @@ import stat
 import struct
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import _nbcache
 from nbcache import config
 from nbcache.passing import let_pass
+from nbcache.records import Record
 from nbcache.store import reasons
 from nbcache.trust import overflow_id
 
@@ -75,7 +76,7 @@ Else the lock of ``flock FILE python …`` or the end of somebody's pipe would b
 """
 
 
-class Meeting(NamedTuple):
+class Meeting(Record):
     """Where a helper is met, by whoever has the same settings."""
 
     folder: str
@@ -84,7 +85,7 @@ class Meeting(NamedTuple):
     """Held by the helper as long as it runs."""
 
 
-class Answer(NamedTuple):
+class Answer(Record):
     """What a helper said."""
 
     state: str

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Final
 
 from nbcache.errors import ImageError
-from nbcache.protocol.records import Record
+from nbcache.records import Record
 
 ANCHOR: Final = "nbcache_image_"
 """What every anchor begins with; 32 hex digits follow."""
@@ -45,7 +45,7 @@ class ImageFacts(Record):
 
 def parse(said: object) -> ImageFacts:
     """Return what a manifest says of an image, every field checked. Raises ImageError for what can't be that."""
-    if not isinstance(said, dict) or said.keys() != set(ImageFacts.fields):
+    if not isinstance(said, dict) or said.keys() != set(ImageFacts._fields):
         raise ImageError("the manifest's part on its image is damaged: it has other fields")
     size, anchor, symbols = said["size"], said["anchor"], said["symbols"]
     if not (_is_count(size) and isinstance(symbols, dict) and isinstance(said["slots"], list)):

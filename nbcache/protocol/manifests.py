@@ -35,7 +35,7 @@ from typing import Any, Final
 from nbcache.errors import ImageError, ManifestError
 from nbcache.protocol import images
 from nbcache.protocol.images import ImageFacts
-from nbcache.protocol.records import Record
+from nbcache.records import Record
 
 VERSION: Final = 2
 """Raised whenever the meaning of a field changes, or a field comes or goes."""
@@ -198,7 +198,7 @@ def encode(manifest: Manifest) -> bytes:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Record):
-        return {name: _plain(each) for name, each in vars(value).items()}
+        return {name: _plain(each) for name, each in value._asdict().items()}
     if isinstance(value, Mapping):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, tuple | list):

@@ -33,12 +33,13 @@ import re
 import time
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from nbcache.errors import PASSING
 from nbcache.passing import let_pass, suppressed
 from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError
+from nbcache.records import Record
 from nbcache.store import atomic, bounded, drops, folders, layout
 from nbcache.store.folders import Folder
 from nbcache.trust import OPEN_FLAGS
@@ -62,7 +63,7 @@ _MAX_REASON: Final = 2000
 _WHEN: Final = re.compile(r"[0-9a-f]{12}", re.ASCII)
 
 
-class Waiting(NamedTuple):
+class Waiting(Record):
     """A file in the spool, not looked into yet."""
 
     path: str

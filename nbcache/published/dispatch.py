@@ -8,10 +8,11 @@ nothing is called before every argument's type is known to be right.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.published import argtypes
 from nbcache.published.environments import constant
+from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ _MAX_KNOWN: Final = 1024
 """How many argument lists are remembered with what they fit."""
 
 
-class Overload(NamedTuple):
+class Overload(Record):
     """One compiled version: its arguments' types, and what calls it."""
 
     types: tuple[argtypes.Type, ...]

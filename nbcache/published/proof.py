@@ -141,7 +141,7 @@ def _facts(data: bytes, where: str, uids: frozenset[int]) -> Iterator[dict[str, 
         manifest = manifests.decode(data)
         # Of a function that needs Numba there is nothing to prove.
         without = {name: each for name, each in manifest.functions.items() if each.what != "numba"}
-        manifest = manifest.replaced(functions=without)
+        manifest = manifest._replace(functions=without)
         store = load.opened(Settings(dir=where, readonly=True, trusted_uids=uids))
         loaded = load.realize(manifest, store)
     except NbcacheError as exc:

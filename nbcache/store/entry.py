@@ -42,10 +42,11 @@ import os
 import stat
 from struct import Struct
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from nbcache.errors import EntryError
 from nbcache.passing import let_pass
+from nbcache.records import Record
 from nbcache.store.content import blake2b
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ _NUMBER_FIELDS: Final = ("compile_seconds", "created")
 _TABLE_ROW: Final = 3
 
 
-class Header(NamedTuple):
+class Header(Record):
     """What is known about an entry without reading its sections."""
 
     key: str

@@ -7,10 +7,11 @@ others.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from nbcache.errors import PublicationError
 from nbcache.passing import let_pass
+from nbcache.records import Record
 from nbcache.store import pins, tree
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _ATTEMPTS: Final = 3
 
 
-class Fetched(NamedTuple):
+class Fetched(Record):
     """What was copied."""
 
     publication: Publication

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass, suppressed
+from nbcache.records import Record
 from nbcache.store import entry as entry_format
 from nbcache.store import layout
 from nbcache.store.folders import Folder
@@ -23,7 +24,7 @@ STALE_SECONDS: Final = 3600.0
 _HEADER_READ: Final = 4096
 
 
-class BadEntry(NamedTuple):
+class BadEntry(Record):
     """An entry that :meth:`~nbcache.store.directory.Store.verify` found wanting."""
 
     path: str

@@ -20,10 +20,11 @@ import os
 import time
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from nbcache.errors import PublicationError
 from nbcache.passing import let_pass, suppressed
+from nbcache.records import Record
 from nbcache.store import bounded, files, layout, listing, publication
 from nbcache.store.folders import Folder
 from nbcache.trust import OPEN_FLAGS
@@ -51,7 +52,7 @@ _NO_FILE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ELOOP, errno.ENXI
 """What opening an older version that was just dropped is answered with, or a link, or a socket."""
 
 
-class Pins(NamedTuple):
+class Pins(Record):
     """What published names refer to."""
 
     entries: frozenset[str] = frozenset()

@@ -26,8 +26,9 @@ The digest notices damage. It is no proof of origin: see :mod:`nbcache.trust`.
 
 import json
 import re
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from nbcache.records import Record
 from nbcache.store.content import blake2b
 from nbcache.store.layout import is_key
 
@@ -45,7 +46,7 @@ _MANIFEST: Final = b'"manifest":'
 _END: Final = b"}\n"
 
 
-class Publication(NamedTuple):
+class Publication(Record):
     """What is published under a name."""
 
     name: str

@@ -22,9 +22,10 @@ import stat
 import time
 from collections import defaultdict
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import suppressed
+from nbcache.records import Record
 from nbcache.store import atomic, bounded, drops, layout
 from nbcache.store.entry import DIGEST_OFFSET, DIGEST_SIZE
 from nbcache.trust import OPEN_FLAGS
@@ -55,7 +56,7 @@ MAX_KEYS: Final = 1 << 20
 """How much of a file is read [bytes]."""
 
 
-class Suspect(NamedTuple):
+class Suspect(Record):
     """An entry that processes crashed with."""
 
     digest: str

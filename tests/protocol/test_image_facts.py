@@ -14,7 +14,7 @@ FACTS = ImageFacts("ab" * 32, 4096, ANCHOR, SLOTS, (0, 4096), {ANCHOR: 100, "cal
 
 
 def said():
-    return json.loads(json.dumps(vars(FACTS)))
+    return json.loads(json.dumps(FACTS._asdict()))
 
 
 def test_what_was_written_is_read():
@@ -33,8 +33,8 @@ def changed(field, value):
         None,
         [],
         {},
-        {**vars(FACTS), "more": 1},
-        {name: value for name, value in vars(FACTS).items() if name != "slots"},
+        {**FACTS._asdict(), "more": 1},
+        {name: value for name, value in FACTS._asdict().items() if name != "slots"},
         *(changed("digest", value) for value in (None, 5, "ab" * 31, "AB" * 32, "../" * 21 + "a")),
         *(changed("size", value) for value in (None, -1, True, 1.5, 1 << 40, "4096")),
         *(changed("anchor", value) for value in (None, "printf", ANCHOR + "0", "nbcache_image_" + "1" * 32)),

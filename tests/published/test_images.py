@@ -335,4 +335,4 @@ def test_debuggers_and_profilers_find_the_names(tmp_path, scaled):
 
 def test_facts_survive_the_manifest(scaled):
     facts = scaled[0].facts
-    assert parse(json.loads(json.dumps(vars(facts)))) == facts
+    assert parse(json.loads(json.dumps(facts._asdict()))) == facts

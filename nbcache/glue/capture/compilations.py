@@ -18,8 +18,9 @@ import threading
 import time
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.reach import Reach
 
 
-class Effect(NamedTuple):
+class Effect(Record):
     """What a compilation used, and so made: an overload or a loop.
 
     ``kind``: "dispatcher" or "ufunc"; ``obj``: who has it, or the id of a use out of an entry.  Or
@@ -45,7 +46,7 @@ class Effect(NamedTuple):
     fresh: bool
 
 
-class Caveat(NamedTuple):
+class Caveat(Record):
     """One warning.
 
     ``text``: the message, or that of a Numba warning without the place; ``place``: (filename, line,
@@ -107,7 +108,6 @@ class PausedListener(Listener, Protocol):
     """By how many it was asked to."""
 
 
-@dataclass(eq=False, repr=False)
 class Frame:
     """One compilation.
 
@@ -116,35 +116,36 @@ class Frame:
     compiles without a dispatcher, and its code may become part of the caller's entry.
     """
 
-    unit: OpenUnit | None
-    build: str
-    reason: str = ""
-    consulted: Consulted = None  # type: ignore[assignment]
-    """What was asked for so far; from when the frame is opened."""
-    outer: Frame | None = None
-    started: float = field(default_factory=time.perf_counter)
-    nested: float = 0.0
-    """What the compilations inside this one took [s]."""
-    blocks: Iterator[int] = field(default_factory=itertools.count)
-    """Numbers for the blocks that are lifted out of the function."""
-    ordinals: Iterator[int] = field(default_factory=itertools.count)
-    taint: str = ""
-    release: Callable[[], None] | None = None
-    held: list[object] = field(default_factory=list)
-    """What the code compiled here refers to and must not outlive."""
-    closures: list[Any] = field(default_factory=list)
-    """Dispatchers that Numba made of closures in this function."""
-    addresses: dict[int, str] = field(default_factory=dict)
-    locations: dict[tuple[str, str, int], object] = field(default_factory=dict)
-    effects: dict[tuple[str, Any, tuple[Any, ...]], Effect] = field(default_factory=dict)
-    """The first use counts: later ones are its consequences."""
-    caveats: list[Caveat] = field(default_factory=list)
-    modules: int = field(default_factory=lambda: len(sys.modules))
-    """How many modules were loaded when the frame was opened."""
-    filters: object = field(default_factory=lambda: warnings.filters)
-    """The filters of warnings when the frame was opened."""
-    away: int = 0
-    """Whether what was read was not noted when the frame was opened (witness.py)."""
+    def __init__(self, unit: OpenUnit | None, build: str, reason: str = "") -> None:
+        self.unit = unit
+        self.build = build
+        self.reason = reason
+        self.consulted: Consulted = None  # type: ignore[assignment]
+        """What was asked for so far; from when the frame is opened."""
+        self.outer: Frame | None = None
+        self.started = time.perf_counter()
+        self.nested = 0.0
+        """What the compilations inside this one took [s]."""
+        self.blocks: Iterator[int] = itertools.count()
+        """Numbers for the blocks that are lifted out of the function."""
+        self.ordinals: Iterator[int] = itertools.count()
+        self.taint = ""
+        self.release: Callable[[], None] | None = None
+        self.held: list[object] = []
+        """What the code compiled here refers to and must not outlive."""
+        self.closures: list[Any] = []
+        """Dispatchers that Numba made of closures in this function."""
+        self.addresses: dict[int, str] = {}
+        self.locations: dict[tuple[str, str, int], object] = {}
+        self.effects: dict[tuple[str, Any, tuple[Any, ...]], Effect] = {}
+        """The first use counts: later ones are its consequences."""
+        self.caveats: list[Caveat] = []
+        self.modules = len(sys.modules)
+        """How many modules were loaded when the frame was opened."""
+        self.filters: object = warnings.filters
+        """The filters of warnings when the frame was opened."""
+        self.away = 0
+        """Whether what was read was not noted when the frame was opened (witness.py)."""
 
     @property
     def reach(self) -> Reach | None:

@@ -119,7 +119,7 @@ def _numba_warning(category: type[NumbaWarning], text: str, loc: Loc | None) -> 
     return warning
 
 
-def repeat(packed: list[tuple[Any, ...]]) -> None:
+def repeat(packed: Sequence[tuple[Any, ...]]) -> None:
     """Warn of what an entry lists.  Raises what the warnings' filters say has to be raised."""
     if packed:
         # Compiling changes filters on its way, and whenever these change, Python forgets what it has shown.

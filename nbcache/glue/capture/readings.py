@@ -11,13 +11,14 @@ import linecache
 import os
 import stat
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy as np
 from numba.core import event
 
 from nbcache.passing import let_pass
+from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,7 +34,7 @@ LINES, LINES_BESIDE = "the lines of", "the lines beside"
 _UNREADABLE = "unreadable"
 
 
-class Reading(NamedTuple):
+class Reading(Record):
     """One thing that was read.
 
     ``kind``: one of those in `CURRENT`, or "refused": then ``name`` is the reason. ``value``: a digest, "" for what

@@ -6,7 +6,7 @@ import importlib
 import pickle
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from numba.core import compiler, funcdesc, typing
 from numba.core.environment import Environment, lookup_environment
@@ -24,6 +24,7 @@ from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.reach import Unresolvable
 from nbcache.glue.keys.units import Unit
 from nbcache.glue.marks import belongs_to, hold
+from nbcache.records import Record
 
 if TYPE_CHECKING:
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     LibraryUnit = RuntimeUnit | WrapperUnit
 
 
-class Opened(NamedTuple):
+class Opened(Record):
     """An entry whose placeholders are bound, and what it holds."""
 
     fields: tuple[Any, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from numba.core.errors import ForceLiteralArg
 
@@ -11,6 +11,7 @@ from nbcache.glue.entries.pickling import dumps
 from nbcache.glue.identity.consulted import Consulted
 from nbcache.glue.keys.units import Unit
 from nbcache.glue.overloads.uses import Uses
+from nbcache.records import Record
 
 if TYPE_CHECKING:
     from numba.core.dispatcher import LiftedLoop
@@ -27,7 +28,7 @@ Environments = list[tuple[str, str, list[Any]]]
 """Name, module and constants of each."""
 
 
-class LiteralsRequested(NamedTuple):
+class LiteralsRequested(Record):
     """A compilation that came to nothing but a request: the arguments at these *positions* as literals, please."""
 
     positions: tuple[int, ...]
@@ -41,7 +42,7 @@ class LiteralsRequested(NamedTuple):
         return ForceLiteralArg(self.positions, folded)
 
 
-class Symbols(NamedTuple):
+class Symbols(Record):
     """The symbols of an entry's object."""
 
     functions: tuple[str, ...]
@@ -52,7 +53,7 @@ class Symbols(NamedTuple):
     """Where it looks up functions that were still being compiled: the other halves of recursions."""
 
 
-class LibraryMeta(NamedTuple):
+class LibraryMeta(Record):
     """A library, of which one function is wanted."""
 
     name: str
@@ -70,7 +71,7 @@ class LibraryMeta(NamedTuple):
         return cls(name, Symbols._make(symbols), function)
 
 
-class LiteralsMeta(NamedTuple):
+class LiteralsMeta(Record):
     """A request for literals, as the result of a compilation."""
 
     request: LiteralsRequested
@@ -89,7 +90,7 @@ class LiteralsMeta(NamedTuple):
         return cls(LiteralsRequested(positions), Uses.unpacked(uses), caveats, consulted)
 
 
-class Meta(NamedTuple):
+class Meta(Record):
     """A compile result without its code."""
 
     name: str
@@ -152,7 +153,7 @@ class Packed:
         """What its header says of what it is for; None for code for a processor."""
 
 
-class Asked(NamedTuple):
+class Asked(Record):
     """What an entry says of Numba's registries, ahead of everything that can only be read where it is right.
 
     ``names`` and ``snapshot`` as in `Consulted`; ``asks``: pickled, b"" if nobody's chooser was asked.

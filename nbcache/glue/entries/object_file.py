@@ -8,7 +8,8 @@ Source: System V ABI, chapter 4; little-endian ELF64, which is what LLVM emits f
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+
+from nbcache.records import Record
 
 _HEADER = struct.Struct("<4sBB58x")
 _SECTION_TABLE = struct.Struct("<Q10xHH")
@@ -22,7 +23,7 @@ _FUNCTION = 2
 _LINKERS_OWN = frozenset({"", "_GLOBAL_OFFSET_TABLE_"})
 
 
-class Symbols(NamedTuple):
+class Symbols(Record):
     """Names that an object file leaves ``undefined``; ``functions`` and ``variables`` that it gives to others."""
 
     undefined: tuple[str, ...]

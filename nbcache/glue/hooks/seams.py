@@ -13,7 +13,7 @@ import importlib
 import inspect
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from numba.core import (
     bytecode,
@@ -42,6 +42,7 @@ from numba.np.ufunc.gufunc import GUFunc, GUFuncLowerer
 from nbcache.glue import releases
 from nbcache.glue.hooks import compiling, consulting, deferring, emission, observing
 from nbcache.glue.hooks.policy import Session
+from nbcache.records import Record
 
 if TYPE_CHECKING:
     pass
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("nbcache")
 
 
-class Seam(NamedTuple):
+class Seam(Record):
     """One attribute of Numba: *owner*.*name*, replaced by what *replace* makes of the original."""
 
     owner: Any

@@ -11,9 +11,10 @@ import hashlib
 import sys
 import weakref
 from types import CodeType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from nbcache.glue.identity.exact import encode_constant
+from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +70,7 @@ _CALLS = frozenset({"CALL", "CALL_METHOD", "CALL_FUNCTION"})
 _SILENT = frozenset({"CACHE", "EXTENDED_ARG", "NOP", "PRECALL", "PUSH_NULL"})
 
 
-class CodePlan(NamedTuple):
+class CodePlan(Record):
     """The identity of one code object, nested code included.
 
     ``digest``: covers bytecode, constants (type-exact), names, flags, exception table.

@@ -10,12 +10,13 @@ entry carries the names, a few bytes each.  A hit compares what others have regi
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from numba.core.types.abstract import Type
 
 from nbcache.glue.identity.ownership import is_numba_type, module_name
 from nbcache.passing import let_pass
+from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ _NAME_BYTES = 8
 _CHANGED = "what is registered with Numba for something that it asked for changed meanwhile"
 
 
-class Ask(NamedTuple):
+class Ask(Record):
     """One question to somebody's chooser, and its answer.
 
     ``name`` and ``position``: who was asked, the how many-th of those registered for that name; ``args``

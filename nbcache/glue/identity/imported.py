@@ -11,11 +11,12 @@ import sys
 import weakref
 from contextlib import contextmanager
 from types import CodeType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from nbcache.glue.identity.bytecode import nested_codes, plan_of
 from nbcache.glue.identity.node import MISSING
 from nbcache.glue.identity.ownership import cell_values, is_toolchain_module
+from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,7 +26,7 @@ _BY_NAME = frozenset({"import_module", "__import__", "modules", "find_spec"})
 """How code gets modules that it names by text."""
 
 
-class Import(NamedTuple):
+class Import(Record):
     """One import statement; ``level`` counts the dots before ``module``."""
 
     level: int
@@ -33,7 +34,7 @@ class Import(NamedTuple):
     names: tuple[str, ...]
 
 
-class Plan(NamedTuple):
+class Plan(Record):
     """What one code object imports, nested code included.
 
     ``texts``: what it spells that may name a module; ``by_name``: whether it names a way to import by text.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from nbcache.glue import marks
+from nbcache.records import Record
 
 if TYPE_CHECKING:
     from nbcache.glue.identity.consulted import Consulted
@@ -14,7 +15,7 @@ Given = tuple[tuple[str, Any], ...]
 """(name, value) of what an overload would not have, were it compiled here and now from Python."""
 
 
-class Question(NamedTuple):
+class Question(Record):
     """What the chooser of an overload's *template* was asked."""
 
     template: Any
@@ -22,7 +23,7 @@ class Question(NamedTuple):
     kws: tuple[tuple[str, Any], ...]
 
 
-class Promise(NamedTuple):
+class Promise(Record):
     """An overload that this process would have, if a hit had not saved it the compilation.
 
     ``content``: what it would have been made from; ``key``: that of the overload's entry, "" if it has

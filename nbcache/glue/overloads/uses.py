@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from numba.core import types
 
@@ -11,6 +10,7 @@ from nbcache.glue import marks
 from nbcache.glue.capture.compilations import Effect
 from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
 from nbcache.glue.identity.reach import Unresolvable
+from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ID_BYTES: Final = 16
 
 
-class OverloadUse(NamedTuple):
+class OverloadUse(Record):
     """An overload, a loop or a neighborhood of an object that the unit reaches: users look at it too."""
 
     kind: str
@@ -34,7 +34,7 @@ class OverloadUse(NamedTuple):
     """Of the unit that it is; "" if there is none."""
 
 
-class HiddenUse(NamedTuple):
+class HiddenUse(Record):
     """An overload of one of Numba's own functions, with something that it was given or that is not fresh."""
 
     use_id: bytes
@@ -42,7 +42,7 @@ class HiddenUse(NamedTuple):
     fresh: bool
 
 
-class ChoiceUse(NamedTuple):
+class ChoiceUse(Record):
     """The implementation that somebody's chooser gave: where the chooser is registered, what for, and its key."""
 
     place: tuple[bytes, int]
@@ -51,17 +51,26 @@ class ChoiceUse(NamedTuple):
     fresh: bool
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Uses:
     """All of one compilation."""
 
-    overloads: list[OverloadUse] = field(default_factory=list)
-    internal: bytes = b""
-    """The ids of overloads of Numba's own functions of which there is nothing more to say."""
-    hidden: list[HiddenUse] = field(default_factory=list)
-    choices: list[ChoiceUse] = field(default_factory=list)
-    readings: list[tuple[str, str, str]] = field(default_factory=list)
-    """What was read from outside the process (readings.py)."""
+    __slots__ = ("choices", "hidden", "internal", "overloads", "readings")
+
+    def __init__(
+        self,
+        overloads: Iterable[OverloadUse] = (),
+        internal: bytes = b"",
+        hidden: Iterable[HiddenUse] = (),
+        choices: Iterable[ChoiceUse] = (),
+        readings: Iterable[tuple[str, str, str]] = (),
+    ) -> None:
+        self.overloads = list(overloads)
+        self.internal = internal
+        """The ids of overloads of Numba's own functions of which there is nothing more to say."""
+        self.hidden = list(hidden)
+        self.choices = list(choices)
+        self.readings = list(readings)
+        """What was read from outside the process (readings.py)."""
 
     def __bool__(self) -> bool:
         """Whether there are any."""
@@ -78,10 +87,10 @@ class Uses:
         """The same out of an entry."""
         overloads, internal, hidden, choices, readings = packed
         return cls(
-            [OverloadUse._make(each) for each in overloads],
+            map(OverloadUse._make, overloads),
             internal,
-            [HiddenUse._make(each) for each in hidden],
-            [ChoiceUse._make(each) for each in choices],
+            map(HiddenUse._make, hidden),
+            map(ChoiceUse._make, choices),
             readings,
         )
 

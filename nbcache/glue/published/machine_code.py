@@ -51,7 +51,7 @@ def made(name: str, functions: Mapping[str, manifests.Function], codes: Codes) -
         _log.info("%s is published without type checks in machine code: %s", name, error)
         return MachineCode(functions, None, None, None, ())
     checked = {
-        attribute: each.replaced(check=texts[attribute][0]) if attribute in texts else each
+        attribute: each._replace(check=texts[attribute][0]) if attribute in texts else each
         for attribute, each in functions.items()
     }
     files: list[bytes] = []
