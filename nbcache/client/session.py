@@ -6,6 +6,7 @@ nothing is waited for longer than `nbcache.client.patience` allows.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import time
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from nbcache.client import logs
 from nbcache.client.lookup import Lookup
-from nbcache.client.publishing import Publishing
 from nbcache.counting import Counters
 from nbcache.passing import let_pass
 from nbcache.store import reasons
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from nbcache.client.lookup import Found
     from nbcache.client.others import Others
+    from nbcache.client.publishing import Publishing
     from nbcache.client.remote import Remote
     from nbcache.config import Settings
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
@@ -58,14 +59,21 @@ class ClientSession:
             settings=settings,
             remote=self._reach_out if settings.remote and store.writable else None,
         )
-        self.publishing = Publishing(
-            store, self.maker, self.history, self.frames, counters=self.counters, lookup=self.lookup
-        )
-        self.maker.installed.recall = self.publishing.remembered
-        self.maker.installed.remember = self.publishing.remember
+        # Asked for where packages extend Numba, which is where publishing begins to be needed.
+        self.maker.installed.recall = lambda key: self.publishing.remembered(key)  # noqa: PLW0108
+        self.maker.installed.remember = lambda *what: self.publishing.remember(*what)  # noqa: PLW0108
         self._others: Others | None = None
         self._told = 0
         self._recorded: set[str] = set()
+
+    @functools.cached_property
+    def publishing(self) -> Publishing:
+        """What this process adds to the store."""
+        from nbcache.client.publishing import Publishing  # a process that only hits publishes nothing
+
+        return Publishing(
+            self.store, self.maker, self.history, self.frames, counters=self.counters, lookup=self.lookup
+        )
 
     def _reach_out(self) -> Remote:
         from nbcache.client.remote import Remote  # a process that only hits never needs it

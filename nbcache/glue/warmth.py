@@ -11,6 +11,11 @@ def warm() -> None:
     from numba.core import entrypoints
     from numba.core.registry import cpu_target
 
+    # A process that hits never loads these.
+    from nbcache.glue.capture import diagnostics, witness  # noqa: F401
+    from nbcache.glue.entries import pack  # noqa: F401
+    from nbcache.glue.identity import kinds  # noqa: F401
+
     entrypoints.init_all()
     cpu_target.typing_context.refresh()
     cpu_target.target_context.refresh()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nbcache.glue.identity import describe
+from nbcache.glue.identity import kinds
 from nbcache.glue.identity.instances import describe_instance
 from nbcache.glue.identity.node import Node
 
@@ -45,7 +45,7 @@ TESTS = re.findall(r"def (test_\w+)\(ratio\)", "".join(blocks()))
 def test_the_example_passes_its_tests(example, monkeypatch, name):
     table, tests, names = example
     for kind, describer in table.items():
-        monkeypatch.setitem(describe._DESCRIBERS_BY_NAME, kind, describer)
+        monkeypatch.setitem(kinds.BY_NAME, kind, describer)
     tests[name](names["class_of"](names["RATIO"]))
 
 
@@ -68,6 +68,6 @@ def test_each_line_that_could_be_forgotten_is_asked_for(example, monkeypatch, li
     assert line in describer
     forgetful = {"Any": Any, "Node": Node, "describe_instance": describe_instance}
     exec(describer.replace(line, "        pass\n" if "return" in line else ""), forgetful)
-    monkeypatch.setitem(describe._DESCRIBERS_BY_NAME, KIND, forgetful["_describe_ratio"])
+    monkeypatch.setitem(kinds.BY_NAME, KIND, forgetful["_describe_ratio"])
     with pytest.raises(AssertionError):
         tests[name](names["class_of"](names["RATIO"]))

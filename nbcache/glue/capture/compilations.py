@@ -18,13 +18,14 @@ import threading
 import time
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from nbcache.glue.capture.roles import Listener, OpenUnit, PausedListener, Registrar
     from nbcache.glue.identity.consulted import Consulted
     from nbcache.glue.identity.past import Given
     from nbcache.glue.identity.reach import Reach
@@ -60,52 +61,6 @@ class Caveat(Record):
     filename: str
     line: int
     module: str | None
-
-
-class OpenUnit(Protocol):
-    """What a compilation needs to know of the unit that is compiled."""
-
-    @property
-    def key(self) -> str:
-        """Its key."""
-
-    @property
-    def args(self) -> tuple[Any, ...]:
-        """The types of its arguments."""
-
-    @property
-    def owner(self) -> Any:
-        """Whose identity counts."""
-
-    def reaching(self, names: set[bytes]) -> Reach:
-        """What the unit reaches, with what others have registered for *names*."""
-
-
-class Registrar(Protocol):
-    """Who knows what is registered."""
-
-    def new_consulted(self) -> Consulted:
-        """What a compilation that begins has asked for: nothing."""
-
-    def close(self, frame: Frame) -> None:
-        """A compilation is over: see what was registered for what it asked for."""
-
-
-class Listener(Protocol):
-    """Who notes something while a compilation is open in the thread."""
-
-    def start(self) -> None:
-        """The first compilation opens."""
-
-    def stop(self) -> None:
-        """The last one has closed."""
-
-
-class PausedListener(Listener, Protocol):
-    """One that may look away for a while."""
-
-    paused: int
-    """By how many it was asked to."""
 
 
 class Frame:
@@ -189,7 +144,8 @@ class FrameStack(threading.local):
         self._floor = 0
         self._pending: Callable[[], None] | None = None
         self._anonymous = _anonymous_names()
-        self._watch = watch(self._frames)
+        self._new_watch = watch
+        self._watch: Listener | None = None
         self._new_witness = witness
         self._witness: PausedListener | None = None
 
@@ -210,9 +166,9 @@ class FrameStack(threading.local):
         frame.outer = self.top()
         frame.consulted = self._maker.new_consulted()
         if frame.outer is None:
+            if self._watch is None or self._witness is None:
+                self._watch, self._witness = self._new_watch(self._frames), self._new_witness(self.note)
             self._watch.start()
-            if self._witness is None:
-                self._witness = self._new_witness(self.note)
             self._witness.start()
             _watching[threading.get_ident()] = (self._watch, self._witness)
         # What is compiled while somebody looks away is an entry of its own, and what it reads counts.
@@ -303,12 +259,12 @@ _watching: dict[int, tuple[Listener, ...]] = {}
 
 _BUILD_DIGITS = 29
 """Decimal digits of a build id."""
-_BUILD_IN_NAME = re.compile(rf"v1([0-9]{{{_BUILD_DIGITS}}})[0-9]{{6,}}")
+_BUILD_IN_NAME = rf"v1([0-9]{{{_BUILD_DIGITS}}})[0-9]{{6,}}"
 
 
 def build_in(symbol: str) -> str | None:
     """The build that a symbol belongs to, if its name says so."""
-    match = _BUILD_IN_NAME.search(symbol)
+    match = re.search(_BUILD_IN_NAME, symbol)
     return None if match is None else f"{int(match[1]):024x}"
 
 

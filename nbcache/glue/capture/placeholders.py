@@ -30,9 +30,10 @@ from typing import TYPE_CHECKING, Any
 from nbcache.glue.capture import addresses
 from nbcache.glue.identity.bytecode import plan_of
 from nbcache.glue.identity.files import file_digest
+from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.identity.ownership import is_toolchain_definition
 from nbcache.glue.identity.ownership import resolve as resolve_name
-from nbcache.glue.identity.reach import LiveValue, Reach, Unresolvable, qualname_of
+from nbcache.glue.identity.reach import LiveValue, Reach, qualname_of
 from nbcache.passing import suppressed
 
 if TYPE_CHECKING:

@@ -13,20 +13,20 @@ from numba.core.environment import Environment, lookup_environment
 from numba.core.generators import GeneratorDescriptor
 
 from nbcache.glue import marks
-from nbcache.glue.capture import placeholders
 from nbcache.glue.entries.externals import provide
 from nbcache.glue.entries.inspection import Annotation, Inspection, LoadedDescriptor, Metadata
 from nbcache.glue.entries.library import StoredLibrary, abort_unresolved
 from nbcache.glue.entries.meta import META_VERSION, Asked, Environments, LibraryMeta, LiteralsMeta, Meta, Read
 from nbcache.glue.entries.verdicts import InUse, Unloadable
 from nbcache.glue.identity.consulted import Consulted
+from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.identity.ownership import is_toolchain_module
-from nbcache.glue.identity.reach import Unresolvable
 from nbcache.glue.keys.units import Unit
 from nbcache.glue.marks import belongs_to, hold
 from nbcache.records import Record
 
 if TYPE_CHECKING:
+    from nbcache.glue.capture.placeholders import Definition
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.glue.overloads.history import History
 
@@ -38,7 +38,7 @@ class Opened(Record):
 
     fields: tuple[Any, ...]
     """Packed metadata, of the kind that belongs to the unit."""
-    definitions: dict[str, placeholders.Definition]
+    definitions: dict[str, Definition]
     code: bytes
     """Empty if the result of the compilation was no code."""
     held: list[object]
@@ -150,12 +150,7 @@ def open_entry(unit: Unit | LibraryUnit, read: Read) -> Opened:
     asked = Asked(*rest)
     if isinstance(unit, Unit):
         _meet(unit, asked)
-    try:
-        held = placeholders.bind(definitions, unit.reach)
-    except placeholders.Taken as exc:
-        raise InUse(str(exc)) from exc
-    except Unresolvable as exc:
-        raise Unloadable(str(exc)) from exc
+    held = _bind(definitions, unit)
     consulted = None
     if isinstance(unit, Unit):
         consulted = asked.consulted(pickle.loads(asked.asks) if asked.asks else (), unit)  # noqa: S301
@@ -163,6 +158,20 @@ def open_entry(unit: Unit | LibraryUnit, read: Read) -> Opened:
             _agree(unit, consulted)
     fields = pickle.loads(data[8 + size :])  # noqa: S301
     return Opened(fields, definitions, code, held, consulted)
+
+
+def _bind(definitions: dict[str, Definition], unit: Unit | LibraryUnit) -> list[object]:
+    """Find what the code names of this process; return what must live as long as the code.  Raises Unloadable."""
+    if not definitions:
+        return []
+    from nbcache.glue.capture import placeholders
+
+    try:
+        return placeholders.bind(definitions, unit.reach)
+    except placeholders.Taken as exc:
+        raise InUse(str(exc)) from exc
+    except Unresolvable as exc:
+        raise Unloadable(str(exc)) from exc
 
 
 def _meet(unit: Unit, asked: Asked) -> None:
@@ -193,8 +202,8 @@ def share(unit: Unit, target_context: Any, history: History, library: Any) -> tu
     if history.objection(unit, meta.uses) is not None or unit.maker.objection(meta.consulted) is not None:
         return None
     try:
-        hold(library, placeholders.bind(definitions, unit.reach))
-    except Unresolvable:
+        hold(library, _bind(definitions, unit))
+    except Unloadable:
         return None
     return _assemble(unit, target_context, meta, library), meta
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from numba.core.errors import ForceLiteralArg
 
-from nbcache.glue.entries.pickling import dumps
 from nbcache.glue.identity.consulted import Consulted
 from nbcache.glue.keys.units import Unit
 from nbcache.glue.overloads.uses import Uses
@@ -167,7 +166,10 @@ class Asked(Record):
     def of(cls, frame: Frame) -> Asked:
         """What *frame*'s compilation asked for."""
         consulted = frame.consulted
-        return cls(consulted.packed, consulted.snapshot, dumps(tuple(consulted.asks), frame) if consulted.asks else b"")
+        from nbcache.glue.entries.pickling import dumps
+
+        asks = dumps(tuple(consulted.asks), frame) if consulted.asks else b""
+        return cls(consulted.packed, consulted.snapshot, asks)
 
     def consulted(self, asks: tuple[Ask, ...], unit: Unit) -> Consulted:
         """The same as a compilation in this process would have it."""

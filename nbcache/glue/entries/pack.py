@@ -39,7 +39,7 @@ from nbcache.glue.entries.object_file import symbols_of
 from nbcache.glue.entries.pickling import constants, dumps
 from nbcache.glue.entries.verdicts import Unstorable
 from nbcache.glue.identity.consulted import Consulted
-from nbcache.glue.identity.reach import Unresolvable
+from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.keys import targets
 from nbcache.glue.keys.units import StencilUnit, Unit
 from nbcache.glue.marks import taint_of

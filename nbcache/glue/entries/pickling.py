@@ -6,6 +6,7 @@ import copyreg
 import enum
 import io
 import pickle
+import re
 import sys
 from collections.abc import Callable
 from types import CodeType, FunctionType, ModuleType
@@ -63,7 +64,7 @@ class TokenPickler(NumbaPickler):
             return self._method(obj)
         elif isinstance(obj, types.Function):
             return self._function(obj)
-        elif isinstance(obj, Type) and ADDRESS.search(obj.name):
+        elif isinstance(obj, Type) and re.search(ADDRESS, obj.name):
             return self._addressed_type(obj)
         elif isinstance(obj, _HOLDERS) and not _is_value(obj.value):
             # Code lifted out of a function is compiled when it is entered, with the objects that the function had.
@@ -88,7 +89,7 @@ class TokenPickler(NumbaPickler):
         if all(toolchain_name(template) is not None for template in obj.templates):
             return super().reducer_override(obj)
         if _registered_for(obj.typing_key) != obj:
-            msg = f"the type {ADDRESS.sub('', obj.name)} has something that is not registered with Numba"
+            msg = f"the type {re.sub(ADDRESS, '', obj.name)} has something that is not registered with Numba"
             raise pickle.PicklingError(msg)
         return _function_of, (obj.typing_key,)
 
@@ -108,8 +109,8 @@ class TokenPickler(NumbaPickler):
         name = obj.name
         for i, part in enumerate(parts):
             name = name.replace(part.name, f"\0{i}\0")
-        if ADDRESS.search(name):
-            msg = f"the type {ADDRESS.sub('', obj.name)} is named by an address"
+        if re.search(ADDRESS, name):
+            msg = f"the type {re.sub(ADDRESS, '', obj.name)} is named by an address"
             raise pickle.PicklingError(msg)
         return _type_of_parts, (type(obj), state, name, parts)
 
@@ -153,7 +154,7 @@ def _addressed_in(values: Iterable[Any]) -> list[Type]:
     """The types among *values*, and in tuples of them, that are named by an address; the longest name first."""
     found: dict[str, Type] = {}
     for value in values:
-        if isinstance(value, Type) and ADDRESS.search(value.name):
+        if isinstance(value, Type) and re.search(ADDRESS, value.name):
             found[value.name] = value
         elif isinstance(value, tuple):
             found.update((typ.name, typ) for typ in _addressed_in(value))

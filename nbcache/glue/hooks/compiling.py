@@ -20,13 +20,11 @@ from numba.core.typing.typeof import typeof
 from numba.np import numpy_support
 
 from nbcache.glue.entries import meta
-from nbcache.glue.entries.wrappers import build_runtime
-from nbcache.glue.hooks.policy import Session
 from nbcache.glue.identity.past import past_of
 from nbcache.glue.overloads import effects
 
 if TYPE_CHECKING:
-    pass
+    from nbcache.glue.hooks.policy import Session
 
 
 class SessionCache(_Cache):
@@ -236,6 +234,8 @@ def runtime(original: Any, session: Session) -> Any:
 
     @functools.wraps(original)
     def compile_nrt_functions(ctx: Any) -> Any:
+        from nbcache.glue.entries.wrappers import build_runtime
+
         return session.runtime(ctx, lambda: build_runtime(ctx))
 
     return compile_nrt_functions

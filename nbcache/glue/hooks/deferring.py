@@ -14,11 +14,10 @@ from numba.core import (
 
 from nbcache.glue import marks
 from nbcache.glue.hooks import shortcuts
-from nbcache.glue.hooks.policy import Session
 from nbcache.glue.identity.declared import declares_extensions
 
 if TYPE_CHECKING:
-    pass
+    from nbcache.glue.hooks.policy import Session
 
 
 def typing_after_hits(original: Any, session: Session) -> Any:

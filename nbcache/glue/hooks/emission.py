@@ -14,14 +14,12 @@ from numba.core import (
 from numba.core.dispatcher import Dispatcher
 
 from nbcache.glue import marks
-from nbcache.glue.capture import placeholders
 from nbcache.glue.capture.compilations import FrameStack, UniqueIds
-from nbcache.glue.entries import externals, pickling
-from nbcache.glue.hooks.policy import Session
+from nbcache.glue.entries import externals
 from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:
-    pass
+    from nbcache.glue.hooks.policy import Session
 
 
 def generator_names(original: Any, _session: Session) -> Any:
@@ -64,6 +62,8 @@ class _Pickles:
         frame = self._frames.top()
         if frame is None or not frame.portable:
             return self._original.dumps(obj)
+        from nbcache.glue.entries import pickling
+
         try:
             return pickling.dumps(obj, frame)
         except Exception as exc:  # noqa: BLE001  what plain Numba can pickle must go on compiling
@@ -77,6 +77,8 @@ class _Pickles:
             return True
         frame = self._frames.top()
         if frame is not None and frame.portable:
+            from nbcache.glue.entries import pickling
+
             with suppressed(Exception):
                 pickling.dumps(obj, frame)
                 return True
@@ -96,6 +98,8 @@ def excinfo(original: Any, session: Session) -> Any:
         exc, exc_args, location = original(self, exc, exc_args, loc, func_name)
         frame = session.frames.top()
         if location is not None and frame is not None and frame.portable:
+            from nbcache.glue.capture import placeholders
+
             location = placeholders.live_location(frame, location)
         return exc, exc_args, location
 
@@ -108,9 +112,13 @@ def dynamic_addresses(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def add_dynamic_addr(self: Any, builder: Any, intaddr: int, info: Any) -> Any:
         frame = session.frames.top()
-        symbol = placeholders.live_address(frame, intaddr) if frame is not None and frame.portable else None
+        symbol = None
+        if frame is not None and frame.portable:
+            from nbcache.glue.capture import placeholders
+
+            symbol = placeholders.live_address(frame, intaddr)
         if symbol is None:
-            externals.note_address(intaddr, _ADDRESS.sub("", str(info)))
+            externals.note_address(intaddr, re.sub(_ADDRESS, "", str(info)))
             return original(self, builder, intaddr, info)
         variable = builder.module.globals.get(symbol)
         if variable is None:
@@ -150,7 +158,7 @@ def known_closures(original: Any, session: Session) -> Any:
     return run_pass
 
 
-_ADDRESS = re.compile(r"\s*(at )?0x[0-9a-fA-F]+")
+_ADDRESS = r"\s*(at )?0x[0-9a-fA-F]+"
 
 
 def cfunc_class() -> Any:

@@ -10,14 +10,12 @@ from numba.np.ufunc.dufunc import DUFunc
 
 from nbcache.glue import marks
 from nbcache.glue.capture.compilations import Effect
-from nbcache.glue.hooks.policy import Session
 from nbcache.glue.identity.past import Question, past_of
 from nbcache.glue.overloads import effects
 from nbcache.glue.overloads.inherited import inherited
-from nbcache.glue.requests.faces import show_as
 
 if TYPE_CHECKING:
-    pass
+    from nbcache.glue.hooks.policy import Session
 
 
 def noting_loops(dispatcher_of: Callable[[Any], Any]) -> Callable[[Any, Session], Any]:
@@ -26,6 +24,8 @@ def noting_loops(dispatcher_of: Callable[[Any], Any]) -> Callable[[Any, Session]
     def replace(original: Any, session: Session) -> Any:
         @functools.wraps(original)
         def compile_for_argtys(self: Any, argtys: Any, return_type: Any = None) -> Any:
+            from nbcache.glue.requests.faces import show_as
+
             dispatcher, args = dispatcher_of(self), tuple(argtys)
             show_as(self, dispatcher)
             given = inherited(dispatcher.targetdescr, dispatcher.targetoptions)
@@ -46,6 +46,8 @@ def known_kernels(original: Any, _session: Session) -> Any:
 
     @functools.wraps(original)
     def add(self: Any, fty: Any) -> Any:
+        from nbcache.glue.requests.faces import show_as
+
         show_as(self, self.gufunc_builder.nb_func)
         return original(self, fty)
 

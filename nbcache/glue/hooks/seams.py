@@ -41,11 +41,10 @@ from numba.np.ufunc.gufunc import GUFunc, GUFuncLowerer
 
 from nbcache.glue import releases
 from nbcache.glue.hooks import compiling, consulting, deferring, emission, observing
-from nbcache.glue.hooks.policy import Session
 from nbcache.records import Record
 
 if TYPE_CHECKING:
-    pass
+    from nbcache.glue.hooks.policy import Session
 
 _log = logging.getLogger("nbcache")
 

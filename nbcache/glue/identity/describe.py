@@ -1,7 +1,7 @@
 """Descriptions of the objects a compilation can reach, one describer per kind.
 
-The table at the bottom maps types to describers; a class not listed is looked up along its MRO.
-What no describer knows is described as an instance of its class (instances.py).
+Functions, dispatchers and Numba's types, which every compilation reaches, are described without the modules for all
+other kinds being loaded (kinds.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import (
     FunctionType,
     ModuleType,
 )
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numba.core import types
@@ -27,24 +27,14 @@ from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
-from nbcache.glue.identity import (
-    describe_cuda,
-    describe_foreign,
-    describe_functions,
-    describe_numba,
-    describe_numpy,
-    describe_python,
-)
-from nbcache.glue.identity.describe_numba import describe_other_dispatcher
-from nbcache.glue.identity.foreign import CFuncPtr
-from nbcache.glue.identity.instances import add_state, describe_instance, dictionary_of
+from nbcache.glue.identity import describe_functions, describe_numba
 from nbcache.glue.identity.node import HandedOn, Node
 from nbcache.glue.identity.ownership import (
     is_numba_type,
     is_toolchain_module,
     toolchain_name,
 )
-from nbcache.glue.identity.referred import Referred, describe_referred
+from nbcache.glue.identity.referred import Referred
 from nbcache.glue.identity.state import tell, tells
 
 if TYPE_CHECKING:
@@ -94,6 +84,8 @@ class Describers:
             node.part("among namesakes", repr(ordinal).encode(), str(ordinal))
         node.compiled = False
         if base is not type(obj) and base is not object and base not in _WITH_THEIR_STATE:
+            from nbcache.glue.identity.instances import add_state
+
             if toolchain_name(type(obj)) is None:
                 node.edge("class", type(obj))
             else:
@@ -105,12 +97,15 @@ class Describers:
 def _describer_for(cls: type) -> tuple[type, Describer]:
     """The describer of a class, and which of its bases that is for; ``object`` if it describes all of an instance."""
     for base in cls.__mro__:
-        if base in _DESCRIBERS:
-            return base, _DESCRIBERS[base]
-        describer = _DESCRIBERS_BY_NAME.get(f"{base.__module__}:{base.__qualname__}")
-        if describer is not None:
-            return object, describer
-    return object, _describe_instance
+        if base in _COMMON:
+            return base, _COMMON[base]
+        # What other tables have is from elsewhere.
+        module = str(base.__module__)
+        if not module.startswith("numba.core.") or f"{module}:{base.__qualname__}" in describe_numba.BY_NAME:
+            break
+    from nbcache.glue.identity import kinds
+
+    return kinds.describer_for(cls)
 
 
 def _is_individual(cls: type) -> bool:
@@ -122,34 +117,12 @@ def _is_individual(cls: type) -> bool:
     return not is_toolchain_module(cls.__module__)
 
 
-def _describe_instance(node: Node, obj: Any) -> None:
-    state = dictionary_of(obj) or {}
-    if isinstance(state.get("py_func"), FunctionType) and isinstance(state.get("targetoptions"), dict):
-        describe_other_dispatcher(node, obj)
-    else:
-        describe_instance(node, obj)
-
-
-_DESCRIBERS: dict[type, Describer] = {
-    **describe_functions.DESCRIBERS,
-    **describe_numba.DESCRIBERS,
-    **describe_numpy.DESCRIBERS,
-    **describe_python.DESCRIBERS,
-    **describe_foreign.DESCRIBERS,
-    Referred: describe_referred,
-}
-# Kinds whose modules a process may never import are recognised by name.
-_DESCRIBERS_BY_NAME: dict[str, Describer] = {
-    **describe_cuda.BY_NAME,
-    **describe_numba.BY_NAME,
-    **describe_python.BY_NAME,
-    **describe_foreign.BY_NAME,
-}
+_COMMON: dict[type, Describer] = {**describe_functions.DESCRIBERS, **describe_numba.DESCRIBERS}
 _WITH_THEIR_STATE: frozenset[type] = frozenset(
     {FunctionType, Dispatcher, LiftedCode, UFuncDispatcher, DUFunc, GUFunc, _Intrinsic, types.Type, np.ufunc, type,
      FunctionTemplate, AttributeTemplate,
      enum.Enum, ModuleType, ctypes._SimpleCData, ctypes._Pointer, types.WrapperAddressProtocol,
-     CFuncPtr,
+     ctypes._CFuncPtr,  # type: ignore[attr-defined]
      dict, list, set, frozenset, np.dtype}
 )  # fmt: skip
 """Whose describers describe all of a subclass's instance as well."""
@@ -182,7 +155,7 @@ _COMPILABLE: frozenset[type] = frozenset(
         types.Type,
         tuple,
         np.ndarray,
-        CFuncPtr,
+        ctypes._CFuncPtr,  # type: ignore[attr-defined]
         BuiltinFunctionType,
     }
 )

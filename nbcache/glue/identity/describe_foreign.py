@@ -12,8 +12,6 @@ from types import (
 )
 from typing import TYPE_CHECKING, Any
 
-from numba.core import types
-
 from nbcache.glue.identity.attributes import IGNORED_MEMBERS
 from nbcache.glue.identity.cython import exported_as
 from nbcache.glue.identity.files import file_digest
@@ -95,7 +93,7 @@ def _describe_ctypes_function(node: Node, function: Any) -> None:
     node.part("flags", b"%d" % function._flags_, str(function._flags_))
 
 
-def _describe_wrapper_address(node: Node, obj: Any) -> None:
+def describe_wrapper_address(node: Node, obj: Any) -> None:
     """An object that tells Numba where a function is; where isn't its identity if the address has a name."""
     if not _add_export(node, obj, _called_by_protocol):
         describe_instance(node, obj)
@@ -136,7 +134,6 @@ DESCRIBERS: dict[type, Describer] = {
     ctypes._SimpleCData: _refuse_pointer,
     ctypes._Pointer: _refuse_pointer,
     CFuncPtr: _describe_ctypes_function,
-    types.WrapperAddressProtocol: _describe_wrapper_address,
 }
 BY_NAME: dict[str, Describer] = {
     "_cffi_backend:_CDataBase": _describe_cffi_object,

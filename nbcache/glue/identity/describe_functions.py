@@ -30,7 +30,6 @@ from numba.np.ufunc import parallel
 from numba.np.ufunc.dufunc import DUFunc
 
 from nbcache.glue.identity import imported
-from nbcache.glue.identity.attributes import describe_attributes
 from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED, plan_of
 from nbcache.glue.identity.exact import encode_atom
 from nbcache.glue.identity.node import MISSING, HandedOn, Node, Unidentifiable
@@ -88,6 +87,8 @@ def _describe_function(node: Node, function: FunctionType) -> None:
             node.watch_attribute(function, attribute, function.__dict__[attribute])
             node.value(f"{attribute} {name}", function.__dict__[attribute])
     if not compiled:
+        from nbcache.glue.identity.attributes import describe_attributes
+
         describe_attributes(node, function)
         node.watch_attribute(function, "__annotations__", function.__annotations__)
         node.value("annotations", function.__annotations__, owned=True)

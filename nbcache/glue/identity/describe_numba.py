@@ -26,7 +26,6 @@ from numba.np.ufunc.gufunc import GUFunc
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue import marks
-from nbcache.glue.identity.attributes import attributes_of_any, describe_attributes
 from nbcache.glue.identity.describe_functions import function_name
 from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
@@ -41,7 +40,8 @@ if TYPE_CHECKING:
 
     from nbcache.glue.identity.node import Describer
 
-ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}|#[0-9a-fA-F]{4,}")
+ADDRESS = r"0x[0-9a-fA-F]{4,}|#[0-9a-fA-F]{4,}"
+"""What in the name of a type may be an address."""
 
 
 # -- Numba's own kinds of function -------------------------------------------------------------
@@ -63,6 +63,8 @@ def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
     node.edge("pipeline", pipeline)
     _describe_class_of(node, dispatcher)
     if not compiled:
+        from nbcache.glue.identity.attributes import attributes_of_any, describe_attributes
+
         describe_attributes(node, dispatcher, but=attributes_of_any(type(dispatcher)))  # type: ignore[arg-type]
     can_compile = dispatcher._can_compile
     node.watch_attribute(weakly, "_can_compile", can_compile)
@@ -372,12 +374,15 @@ def _describe_data_models(node: Node, manager: Any) -> None:
 
 def has_address(typ: Any) -> bool:
     """Whether the name of a Numba type contains what could be an address of this process."""
-    return any(map(_could_be_address, ADDRESS.findall(typ.name)))
+    name = typ.name
+    return ("0x" in name or "#" in name) and any(map(_could_be_address, re.findall(ADDRESS, name)))
 
 
 def nameless(typ: Any) -> str:
     """The name of a Numba type without addresses of this process."""
-    return ADDRESS.sub(lambda match: "" if _could_be_address(match[0]) else match[0], typ.name)
+    if not has_address(typ):
+        return str(typ.name)
+    return re.sub(ADDRESS, lambda match: "" if _could_be_address(match[0]) else match[0], typ.name)
 
 
 def _could_be_address(text: str) -> bool:
@@ -411,6 +416,12 @@ def _describe_signature(node: Node, sig: Signature) -> None:
         node.value("parameters", tuple((p.name, int(p.kind), p.default) for p in sig.pysig.parameters.values()))
 
 
+def _describe_wrapper_address(node: Node, obj: Any) -> None:
+    from nbcache.glue.identity.describe_foreign import describe_wrapper_address
+
+    describe_wrapper_address(node, obj)
+
+
 DESCRIBERS: dict[type, Describer] = {
     Dispatcher: _describe_dispatcher,
     LiftedCode: _refuse_lifted,
@@ -422,6 +433,7 @@ DESCRIBERS: dict[type, Describer] = {
     Signature: _describe_signature,
     FunctionTemplate: _describe_template,
     AttributeTemplate: _describe_template,
+    types.WrapperAddressProtocol: _describe_wrapper_address,
 }
 BY_NAME: dict[str, Describer] = {
     "numba.core.base:BaseContext": _describe_context,

@@ -31,9 +31,10 @@ from nbcache.glue.identity.bytecode import plan_of
 from nbcache.glue.identity.describe_functions import hand_on
 from nbcache.glue.identity.describe_numba import ADDRESS
 from nbcache.glue.identity.files import file_digest
-from nbcache.glue.identity.instances import HEAP_TYPE, describe_instance, dictionary_of
+from nbcache.glue.identity.instances import describe_instance, dictionary_of
 from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
+    HEAP_TYPE,
     edition_of,
     is_toolchain_module,
     module_name,
@@ -50,7 +51,7 @@ def _describe_class(node: Node, cls: type) -> None:
     name = f"{module_name(cls.__module__)}:{cls.__qualname__}"
     # Not issubclass(), which asks each of the thousands of other templates when it sees a class for the first time.
     if not {FunctionTemplate, AttributeTemplate}.isdisjoint(cls.__mro__):
-        name = ADDRESS.sub("", name)  # made for a type, and called by its name
+        name = re.sub(ADDRESS, "", name)  # made for a type, and called by its name
     node.title = f"class {name}"
     compiled = node.compiled
     if toolchain_name(cls) is not None or (is_toolchain_module(cls.__module__) and not cls.__flags__ & HEAP_TYPE):

@@ -27,13 +27,12 @@ from llvmlite import ir
 
 from nbcache.glue import marks
 from nbcache.glue.identity.node import MISSING, Node, Unidentifiable
-from nbcache.glue.identity.ownership import is_toolchain_module
+from nbcache.glue.identity.ownership import HEAP_TYPE, is_toolchain_module
 from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-HEAP_TYPE = 1 << 9  # CPython's Py_TPFLAGS_HEAPTYPE
 _PROXIES = (weakref.ProxyType, weakref.CallableProxyType)
 _REDUCERS = ("__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__")
 

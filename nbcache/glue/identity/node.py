@@ -28,6 +28,10 @@ class Unidentifiable(Exception):  # noqa: N818  a verdict, not a malfunction
     """No identity can be established; ``str()`` is the reason, fit for ``nbcache stats``."""
 
 
+class Unresolvable(Exception):  # noqa: N818  a verdict, not a malfunction
+    """A definition means nothing, or two things, in this process."""
+
+
 class Node:
     """One object's description.  ``parts``: (label, bytes, words); ``edges``: (label, object)."""
 

@@ -46,6 +46,7 @@ from nbcache.passing import let_pass
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+HEAP_TYPE = 1 << 9  # CPython's Py_TPFLAGS_HEAPTYPE
 _PACKAGES = {"numba": numba, "llvmlite": llvmlite, "numpy": np, "nbcache": sys.modules["nbcache"]}
 _BUILTINS = vars(builtins)
 _INSIDE_PYTHON: tuple[object, ...] = (importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImporter)

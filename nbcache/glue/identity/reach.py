@@ -9,6 +9,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from nbcache.glue.identity.bytecode import nested_codes, plan_of
+from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.identity.referred import Referred
 from nbcache.passing import suppressed
 
@@ -16,10 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from nbcache.glue.identity.node import Node
-
-
-class Unresolvable(Exception):  # noqa: N818  a verdict, not a malfunction
-    """A definition means nothing, or two things, in this process."""
 
 
 class LiveValue:

@@ -14,8 +14,8 @@ from numba.core.typing import templates
 
 from nbcache.glue.identity import consulted
 from nbcache.glue.identity.consulted import is_type_class
-from nbcache.glue.identity.instances import HEAP_TYPE
 from nbcache.glue.identity.ownership import (
+    HEAP_TYPE,
     are_toolchain_definitions,
     cell_values,
     is_numba_type,

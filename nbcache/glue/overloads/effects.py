@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from numba.core import compiler_lock
 
 from nbcache.glue import marks
+from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.identity.past import past_of
-from nbcache.glue.identity.reach import Unresolvable
 from nbcache.glue.overloads.inherited import giving
 from nbcache.passing import let_pass
 

@@ -32,10 +32,9 @@ from numba.core.targetconfig import ConfigStack
 
 from nbcache.glue import marks
 from nbcache.glue.capture.compilations import Effect
-from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.identity.node import Unidentifiable, Unresolvable
 from nbcache.glue.identity.ownership import toolchain_name
 from nbcache.glue.identity.past import Promise, past_of
-from nbcache.glue.identity.reach import Unresolvable
 from nbcache.glue.keys.flags import flag_components
 from nbcache.glue.overloads.inherited import giving, in_plain_context, inherited
 from nbcache.glue.overloads.uses import ID_BYTES, key_of, uses_of

@@ -8,8 +8,8 @@ from numba.core import types
 
 from nbcache.glue import marks
 from nbcache.glue.capture.compilations import Effect
+from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
-from nbcache.glue.identity.reach import Unresolvable
 from nbcache.records import Record
 
 if TYPE_CHECKING:

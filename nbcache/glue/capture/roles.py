@@ -1,0 +1,55 @@
+"""What the compilations of a process ask of others, for type checkers: a running process never imports this."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from nbcache.glue.identity.consulted import Consulted
+    from nbcache.glue.identity.reach import Reach
+
+
+class OpenUnit(Protocol):
+    """What a compilation needs to know of the unit that is compiled."""
+
+    @property
+    def key(self) -> str:
+        """Its key."""
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """The types of its arguments."""
+
+    @property
+    def owner(self) -> Any:
+        """Whose identity counts."""
+
+    def reaching(self, names: set[bytes]) -> Reach:
+        """What the unit reaches, with what others have registered for *names*."""
+
+
+class Registrar(Protocol):
+    """Who knows what is registered."""
+
+    def new_consulted(self) -> Consulted:
+        """What a compilation that begins has asked for: nothing."""
+
+    def close(self, frame: Any) -> None:
+        """A compilation (`compilations.Frame`) is over: see what was registered for what it asked for."""
+
+
+class Listener(Protocol):
+    """Who notes something while a compilation is open in the thread."""
+
+    def start(self) -> None:
+        """The first compilation opens."""
+
+    def stop(self) -> None:
+        """The last one has closed."""
+
+
+class PausedListener(Listener, Protocol):
+    """One that may look away for a while."""
+
+    paused: int
+    """By how many it was asked to."""
