@@ -1,5 +1,6 @@
 """What a hit may cost, in calls: times depend on the machine, these don't."""
 
+import importlib.util
 import json
 import sys
 
@@ -83,3 +84,57 @@ def metadata_files():
     from importlib.metadata import distributions
 
     return len(list(distributions()))
+
+
+SIMPLE = f"""
+import json, sys
+sys.path.insert(0, {str(proc.ROOT / "tests/support")!r})
+import numba
+before = set(sys.modules)
+from nbtest import costs
+
+counts = costs.watch()
+from numba import njit
+
+@njit
+def f(x):
+    return x + 1.5
+
+assert f(1.0) == 2.5
+print(json.dumps([counts, sorted(sys.modules.keys() - before)]))
+"""
+ONLY_FOR_MISSES = {
+    *("client." + name for name in ("asking", "gate", "others", "patience", "publishing", "remote", "trials")),
+    *("glue.capture." + name for name in ("addresses", "diagnostics", "placeholders", "readings", "roles", "witness")),
+    *("glue.entries." + name for name in ("object_file", "pack", "pickling")),
+    *("glue.identity." + name for name in ("attributes", "instances", "kinds", "reach")),
+    *("glue.identity.describe_" + name for name in ("foreign", "numpy", "python")),
+    *("glue.keys." + name for name in ("choices", "scene", "targets")),
+    *("glue.hooks.policy", "glue.published", "glue.requests", "metrics", "protocol"),
+    *("store." + name for name in ("listing", "locks", "publish")),
+}
+SLOW = {
+    "asyncio", "concurrent", "diskcache", "email", "filelock", "http", "multiprocessing", "nacl", "opendal", "scipy",
+    "prometheus_client", "socket", "sqlite3", "subprocess", "tempfile", "tomllib", "urllib", "watchdog",
+}  # fmt: skip
+"""Of what a process that only imports Numba has not loaded."""
+MOST_MODULES = 78
+"""What a process loads of nbcache until its first hit is over. Each takes a tenth of a millisecond."""
+
+
+def test_until_its_first_hit_a_process_loads_nothing_that_only_misses_need(tmp_path):
+    (tmp_path / "main.py").write_text(SIMPLE)
+    outcomes = [proc.run([tmp_path / "main.py"], tmp_path / "store", cwd=tmp_path) for _ in range(3)]
+    assert [outcome.stderr for outcome in outcomes] == [""] * 3
+    (cold, loaded_by_miss), (warm, loaded) = (json.loads(outcomes[at].stdout) for at in (0, 2))
+    assert cold["patterns compiled"] > 0  # the instruments work
+    assert cold["texts compiled"] > 0
+    unknown = {name for name in ONLY_FOR_MISSES if importlib.util.find_spec(f"nbcache.{name}") is None}
+    assert not unknown
+    ours = [name for name in loaded if name.partition(".")[0] == "nbcache"]
+    assert {"nbcache.glue.entries.pack", "nbcache.client.publishing"} <= set(loaded_by_miss)
+    assert not {name.removeprefix("nbcache.") for name in ours} & ONLY_FOR_MISSES
+    assert len(ours) <= MOST_MODULES, ours
+    assert not {name.partition(".")[0] for name in loaded} & SLOW
+    # No named tuples of `typing`, no dataclasses, no patterns that a hit doesn't look for.
+    assert not {"texts compiled", "patterns compiled"} & warm.keys(), warm

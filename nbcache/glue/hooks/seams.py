@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger("nbcache")
 
 
+_ABSENT = object()
+
+
 class Seam(Record):
     """One attribute of Numba: *owner*.*name*, replaced by what *replace* makes of the original."""
 
@@ -60,11 +63,18 @@ class Seam(Record):
     optional: bool = False
     """Not on the class, but on its instances."""
 
+    def original(self) -> Any:
+        """What the class or module holds, as `inspect.getattr_static` finds it, which takes ten times as long."""
+        for holder in self.owner.__mro__ if isinstance(self.owner, type) else (self.owner,):
+            if self.name in vars(holder):
+                return vars(holder)[self.name]
+        return _ABSENT
+
     def problem(self) -> str | None:
         """What is wrong with this seam on the Numba at hand, or None."""
-        original = inspect.getattr_static(self.owner, self.name, None)
+        original = self.original()
         where = f"{getattr(self.owner, '__name__', self.owner)}.{self.name}"
-        if original is None:
+        if original is _ABSENT:
             return None if self.optional else f"{where} does not exist"
         if self.parameters is None:
             return None
@@ -319,11 +329,13 @@ def _registries() -> list[Seam]:
 
 def problem() -> str | None:
     """Why nbcache stays off with this Numba, in one line; None when all is well."""
-    reason = releases.problem()
-    return reason or next((text for seam in table() if (text := seam.problem()) is not None), None)
+    return releases.problem() or _problem_of(table())
 
 
-_ABSENT = object()
+def _problem_of(seams: list[Seam]) -> str | None:
+    return next((text for seam in seams if (text := seam.problem()) is not None), None)
+
+
 _installed: list[tuple[Seam, Any]] = []
 
 
@@ -331,11 +343,14 @@ def install(session: Session) -> str | None:
     """Replace every seam, or none: the return value says why not."""
     if _installed:
         return None
-    reason = problem()
+    reason = releases.problem()
+    if reason is None:
+        seams = table()
+        reason = _problem_of(seams)
     if reason is not None:
         return reason
-    for seam in table():
-        original = inspect.getattr_static(seam.owner, seam.name, _ABSENT)
+    for seam in seams:
+        original = seam.original()
         _installed.append((seam, original))
         setattr(seam.owner, seam.name, seam.replace(original, session))
     return None

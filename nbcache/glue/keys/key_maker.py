@@ -23,7 +23,6 @@ from nbcache.glue.identity.graph import IdentityEngine
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.registrations import ExtensionIndex
-from nbcache.glue.keys.choices import Choices
 from nbcache.glue.keys.conditions import Conditions
 from nbcache.glue.keys.installed import InstalledExtensions
 
@@ -32,11 +31,13 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from nbcache.glue.identity.node import Node, Scope
+    from nbcache.glue.keys.choices import Choices
 
 MOST_BEYOND = 5_000
 """How many objects a registration may reach for what compiled code refers to to be looked for among them."""
 MOST_BEYOND_IN_ALL = 15_000
 """The same for all registrations of a process, however often: the rest is compiled as if there were no cache."""
+_CHOICES = "nbcache.glue.keys.choices"
 _MEMO_KEEPERS = (Dispatcher, UFuncDispatcher, CFunc)
 
 
@@ -48,7 +49,8 @@ class KeyMaker:
         self.extensions = ExtensionIndex()
         describers = Describers(self.extensions)
         self.engine = IdentityEngine(describers.describe, self._generation, _keeps_memo, is_compilable)
-        self.choices = Choices(self)
+        if _CHOICES in sys.modules:  # the cache was switched off, and its answers stand in for choosers: no longer
+            self.choices  # noqa: B018
         self.installed = InstalledExtensions(self.extensions)
         self.lower: tuple[str, ...] = ()
         """The lower processors whose entries this process may take."""
@@ -59,6 +61,17 @@ class KeyMaker:
         self._refused_types: weakref.WeakKeyDictionary[Any, tuple[int, str]] = weakref.WeakKeyDictionary()
         self._types_that_hand_on: WeakSet[Type] = WeakSet()
         self._open_types: WeakKeyDictionary[Type, tuple[int, bytes, Scope] | None] = WeakKeyDictionary()
+
+    @property
+    def choices(self) -> Choices:
+        """What others' choosers answered."""
+        choices: Choices | None = vars(self).get("_choices")
+        if choices is None:
+            from nbcache.glue.keys.choices import Choices  # few hits were built with what somebody else's chooser chose
+
+            # Of two threads that come here at once, both get what the first one makes.
+            choices = vars(self).setdefault("_choices", Choices(self))
+        return choices
 
     def _generation(self) -> object:
         return imported.generation, self.extensions.ambiguities

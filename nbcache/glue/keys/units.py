@@ -26,7 +26,6 @@ from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.changes import changed
 from nbcache.glue.identity.describe_functions import function_name
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.glue.identity.reach import Reach
 from nbcache.glue.keys.flags import Parts, flag_components, flag_parts, flags_of, framed, pipeline_of
 from nbcache.glue.keys.key_maker import KeyMaker
 
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
     from nbcache.glue.identity.consulted import Ask
     from nbcache.glue.identity.node import Node, Scope
+    from nbcache.glue.identity.reach import Reach
 
 KEY_VERSION = 4
 
@@ -194,6 +194,8 @@ class Unit:
     def reach(self) -> Reach:
         """The index over all that this unit reaches; walked when first asked for."""
         if self._reach is None:
+            from nbcache.glue.identity.reach import Reach
+
             nodes = {id(node.obj): node for node in self._own_nodes()}
             for typ in self._open_types():
                 nodes.update((id(node.obj), node) for node in self._type_nodes(typ))
