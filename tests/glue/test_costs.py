@@ -107,7 +107,7 @@ ONLY_FOR_MISSES = {
     *("client." + name for name in ("asking", "gate", "others", "patience", "publishing", "remote", "trials")),
     *("glue.capture." + name for name in ("addresses", "diagnostics", "placeholders", "readings", "roles", "witness")),
     *("glue.entries." + name for name in ("object_file", "pack", "pickling")),
-    *("glue.identity." + name for name in ("attributes", "instances", "kinds", "reach")),
+    *("glue.identity." + name for name in ("attributes", "changes", "instances", "kinds", "reach")),
     *("glue.identity.describe_" + name for name in ("foreign", "numpy", "python")),
     *("glue.keys." + name for name in ("choices", "scene", "targets")),
     *("glue.hooks.policy", "glue.published", "glue.requests", "metrics", "protocol"),

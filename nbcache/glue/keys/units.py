@@ -23,7 +23,6 @@ from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 from nbcache.glue.capture.compilations import Frame, FrameStack
 from nbcache.glue.identity import imported
 from nbcache.glue.identity.bytecode import nested_codes
-from nbcache.glue.identity.changes import changed
 from nbcache.glue.identity.describe_functions import function_name
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.keys.flags import Parts, flag_components, flag_parts, flags_of, framed, pipeline_of
@@ -166,6 +165,8 @@ class Unit:
 
     def change(self, late: Iterable[str]) -> str:
         """How the identity differs from what the key was made of, "" if it doesn't; *late* modules are left out."""
+        from nbcache.glue.identity.changes import changed
+
         before = self._scope
         try:
             if self._content() == self.content:
