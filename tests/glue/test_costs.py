@@ -109,7 +109,7 @@ ONLY_FOR_MISSES = {
     *("glue.entries." + name for name in ("object_file", "pack", "pickling")),
     *("glue.identity." + name for name in ("attributes", "changes", "instances", "kinds", "reach")),
     *("glue.identity.describe_" + name for name in ("foreign", "numpy", "python")),
-    *("glue.keys." + name for name in ("choices", "scene", "targets")),
+    *("glue.keys." + name for name in ("choices", "scene")),
     *("glue.hooks.policy", "glue.published", "glue.requests", "metrics", "protocol"),
     *("store." + name for name in ("listing", "locks", "publish")),
 }

@@ -18,6 +18,7 @@ from numba.core import config
 from numba.core.registry import cpu_target
 
 from nbcache.glue.identity import told
+from nbcache.glue.keys import targets
 from nbcache.passing import suppressed
 
 if TYPE_CHECKING:
@@ -165,8 +166,6 @@ class Conditions:
         """The digest of a process that differs from this one in nothing but that it compiles for *cpu*."""
         known = self.digest(), cpu
         if known not in self._under:
-            from nbcache.glue.keys import targets
-
             other = targets.components(cpu)
             self._under[known] = _digest([(label, other.get(label, words)) for label, words in self._components])
         return self._under[known]
@@ -174,8 +173,6 @@ class Conditions:
     def summary(self) -> str:
         """One line for people: versions, and the processor that is compiled for."""
         if not self._summary:
-            from nbcache.glue.keys import targets
-
             self._summary = f"numba {numba.__version__} python {platform.python_version()} {targets.name()}"
         return self._summary
 
