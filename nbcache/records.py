@@ -41,12 +41,14 @@ else:
 
             Raises TypeError for too few, too many, or others.
             """
+            if len(values) < len(cls._fields):
+                defaults, missing = cls._field_defaults, cls._fields[len(values) :]
+                try:
+                    values += tuple([named.pop(each) if each in named else defaults[each] for each in missing])
+                except KeyError as exc:
+                    raise TypeError(f"a {cls.__name__} without {exc}") from None
             if named or len(values) != len(cls._fields):
-                placed = dict(zip(cls._fields, values, strict=False))
-                given = {**cls._field_defaults, **placed, **named}
-                if len(values) > len(placed) or placed.keys() & named or given.keys() != set(cls._fields):
-                    raise TypeError(f"a {cls.__name__} has the fields {', '.join(cls._fields)}")
-                values = tuple(given[field] for field in cls._fields)
+                raise TypeError(f"a {cls.__name__} has the fields {', '.join(cls._fields)}")
             return tuple.__new__(cls, values)
 
         @classmethod
