@@ -71,9 +71,7 @@ class ClientSession:
         """What this process adds to the store."""
         from nbcache.client.publishing import Publishing  # a process that only hits publishes nothing
 
-        return Publishing(
-            self.store, self.maker, self.history, self.frames, counters=self.counters, lookup=self.lookup
-        )
+        return Publishing(self.store, self.maker, self.history, self.frames, counters=self.counters, lookup=self.lookup)
 
     def _reach_out(self) -> Remote:
         from nbcache.client.remote import Remote  # a process that only hits never needs it
