@@ -5,7 +5,9 @@ All begin with `PREFIX`, by which a description of an object leaves them out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +51,7 @@ _WRAPPERS: Final = PREFIX + "wrappers"
 _ENVIRONMENTS: Final = PREFIX + "environments"
 
 
-class Birth(NamedTuple):
+class Birth(Record):
     """What a device function's overload was made under.
 
     ``conditions``: digest of the toolkit, the compute capability and the settings; ``content``: what identified the
@@ -61,7 +63,7 @@ class Birth(NamedTuple):
     declared: str
 
 
-class Declaration(NamedTuple):
+class Declaration(Record):
     """What a declared device function was declared with, besides its signature."""
 
     link: tuple[Any, ...]
