@@ -95,7 +95,7 @@ def _describe_what_is_said(node: Node, cls: type) -> None:
     said = cls.__doc__
     node.watch_attribute(cls, "__doc__", said)
     # A dataclass documents its defaults, with their addresses.
-    node.value("documentation", ADDRESS.sub("", said) if isinstance(said, str) else said)
+    node.value("documentation", re.sub(ADDRESS, "", said) if isinstance(said, str) else said)
 
 
 _MADE_FOR_NAMED_TUPLES = frozenset(
