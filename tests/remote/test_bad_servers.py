@@ -7,15 +7,12 @@ import json
 import os
 import signal
 import socket
-import socketserver
 import subprocess
 import sys
-import threading
-import time
-from contextlib import contextmanager
 
 import pytest
 from nbtest import daemons, proc, processes, remotes
+from nbtest.badservers import Handler, drip, faulty, half, late, never, status
 
 from nbcache.client.remote import LOOKUP_SECONDS, PROCESS_SECONDS
 
@@ -30,65 +27,6 @@ PROGRAM = (
     + "print(total)\nprint(json.dumps(nbcache.stats()), file=sys.stderr)\n"
 )
 RIGHT = f"{sum(3 * n + 1 for n in range(FUNCTIONS))}\n"
-
-
-class Faulty(socketserver.ThreadingTCPServer):
-    """An HTTP server that does one thing wrong."""
-
-    daemon_threads = True
-    request_queue_size = 128
-
-    def __init__(self, answer):
-        self.answer = answer
-        self.asked = 0
-        super().__init__(("127.0.0.1", 0), Handler)
-
-
-class Handler(socketserver.BaseRequestHandler):
-    def handle(self):
-        if self.request.recv(1 << 16):
-            self.server.asked += 1
-            self.server.answer(self.request)
-
-
-def status(code):
-    def answer(line):
-        line.sendall(f"HTTP/1.1 {code} Because\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
-
-    return answer
-
-
-def late(line):
-    time.sleep(5)
-    status(404)(line)
-
-
-def never(line):
-    # Until the other side is tired of it.
-    line.recv(1)
-
-
-def half(line):
-    line.sendall(b"HTTP/1.1 200 Fine\r\nContent-Length: 20000\r\n\r\n" + b"x" * 1000)
-
-
-def drip(line):
-    line.sendall(b"HTTP/1.1 200 Fine\r\nContent-Length: 20000\r\n\r\n")
-    for _ in range(100):
-        line.sendall(b"x")
-        time.sleep(0.1)
-
-
-@contextmanager
-def faulty(answer):
-    with Faulty(answer) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield server, f"http://127.0.0.1:{server.server_address[1]}/cache"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 @pytest.fixture

@@ -1,0 +1,28 @@
+"""A helper that nobody asks ends, and leaves room for the next one."""
+
+import fcntl
+import os
+import threading
+
+from nbcache.protocol import helper as protocol
+from nbcache.remote import helper
+
+
+def test_a_helper_that_nobody_asks_ends(tmp_path):
+    place = protocol.Meeting(str(tmp_path), str(tmp_path / "x.sock"), str(tmp_path / "x.lock"))
+    tmp_path.chmod(0o700)
+    lock = os.open(place.lock, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    server = helper.Server(place, lock, helper.Broken("for this test"), idle=0.5)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    assert protocol.ask(place, "status", "", 60)["broken"] == "for this test"
+    thread.join()
+    assert not os.path.exists(place.socket)
+    again = os.open(place.lock, os.O_RDWR)
+    fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(again)
+
+
+def test_ten_minutes_are_what_is_promised():
+    assert helper.IDLE_SECONDS == 600.0
