@@ -9,7 +9,7 @@ clusters.needed()
 
 # Functions of every kind that comes as a pickle: from __main__, closures, lambdas, with callees and without.
 PROGRAM = """
-import json, sys
+import asyncio, json, sys
 import numpy as np
 from numba import njit, vectorize
 from distributed import Client, LocalCluster
@@ -65,7 +65,7 @@ if __name__ == "__main__":
                 client.restart()
                 try:
                     said.append(client.submit(use, FUNCTIONS, pure=False).result(120))
-                except TimeoutError:
+                except (TimeoutError, asyncio.TimeoutError):  # two, before Python 3.11
                     # Dask loses workers for good that take longer than four seconds to end, with and without nbcache.
                     sys.exit(75)
             print(json.dumps(said))
