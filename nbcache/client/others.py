@@ -56,7 +56,7 @@ class Others:
             asks = settings.on_miss != "compile" and not settings.recache and not is_there
             if asks and wait.left > 0 and self._daemons.worth_asking() and self._daemons.build(unit, wait):
                 found = self._came(load, wait)
-            return self._wait_for_lease(unit, load, keep, wait) if found is None else found
+            return self._wait_for_lease(unit, load, keep, wait, is_there=is_there) if found is None else found
 
     def _came(self, load: Callable[[], Any | None], wait: Wait) -> Any | None:
         before = self._counters.saved_seconds
@@ -66,12 +66,18 @@ class Others:
         return found
 
     def _wait_for_lease(
-        self, unit: Unit, load: Callable[[], Any | None], keep: Callable[[Callable[[], None]], None], wait: Wait
+        self,
+        unit: Unit,
+        load: Callable[[], Any | None],
+        keep: Callable[[Callable[[], None]], None],
+        wait: Wait,
+        *,
+        is_there: bool,
     ) -> Any | None:
         """Single flight: whoever compiles first holds a lease, the others wait for the entry."""
         if not self._store.writable:
             return None
-        before = self._store.stamp(unit.key)
+        before = self._store.stamp(unit.key) if is_there else None
         lease = self._store.lease(unit.key)
         waited = lease is None
         if lease is None:

@@ -164,7 +164,7 @@ class Publishing:
         twins = self._lookup.twins
         made_for = packed.extra
         if made_for is None:
-            made_for = {"cpu": targets.name(), "strict": packed.strict}
+            made_for = {"cpu": targets.name(), **({} if packed.strict is None else {"strict": packed.strict})}
         header = Header(
             key=unit.key,
             kind=unit.kind,

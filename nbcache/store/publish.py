@@ -11,8 +11,7 @@ from __future__ import annotations
 import errno
 import math
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.errors import EntryError
 from nbcache.passing import let_pass
@@ -48,8 +47,7 @@ _UNKNOWN: Final = (True, False, math.inf)
 """What can't be looked at now may be whole: it is taken for another variant, and makes room for none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(NamedTuple):
     """What became of an entry that was to be published."""
 
     ok: bool
@@ -83,20 +81,25 @@ def publish(
         data = entry.encode(header, sections)
     except (EntryError, ValueError, TypeError) as error:
         return Published(ok=False, reason=str(error), path=None)
+    # The first of its shard; to find that out by failing would cost ten more system calls.
+    missing = not os.path.isdir(os.path.dirname(layout.stem(root, header.key)))
     for _ in range(_ATTEMPTS):
+        try:
+            if missing:
+                repair(header.key)
+                missing = False
+        except OSError as error:
+            let_pass(error)
+            return _failed(error)
         try:
             done = _attempt(root, (trust, admits), header, data, recache=recache, durable=durable, keep=keep)
         except OSError as error:
             let_pass(error)
             failure = _failed(error)
-            if error.errno not in {errno.ENOENT, errno.ENOTDIR}:
+            # Or the store was deleted while this process ran.
+            missing = error.errno in {errno.ENOENT, errno.ENOTDIR}
+            if not missing:
                 return failure
-            # The first of its shard, or the store was deleted while this process ran.
-            try:
-                repair(header.key)
-            except OSError as worse:
-                let_pass(worse)
-                return _failed(worse)
             continue
         if done is not None:
             return done
@@ -133,8 +136,7 @@ def _is_pinned(root: str, trust: Trust, key: str) -> bool:
     return key in pinned.entries or pinned.problem is not None
 
 
-@dataclass(frozen=True, slots=True)
-class _Slot:
+class _Slot(NamedTuple):
     path: str
     empty: bool = False
     same: bool = False

@@ -71,6 +71,8 @@ class Witness:
         self.paused = 0
         """How many answers are being waited for that will be asked for again."""
         self._replaced: list[tuple[Any, str, Any, Any]] = []
+        self._made: dict[tuple[Any, str], tuple[Any, Any]] = {}
+        """What took the place of what, last time."""
 
     def start(self) -> None:
         """Watch what this thread reads."""
@@ -78,7 +80,10 @@ class Witness:
         self._thread, self.paused = threading.get_ident(), 0
         for owner, name, make in _SEAMS:
             original = getattr(owner, name)
-            replacement = make(self, original)
+            known, replacement = self._made.get((owner, name), (None, None))
+            if known is not original:
+                replacement = make(self, original)
+                self._made[owner, name] = original, replacement
             self._replaced.append((owner, name, original, replacement))
             setattr(owner, name, replacement)
         if not _hooked:
@@ -155,9 +160,8 @@ def _reads_all(witness: Witness, original: Any) -> Any:
 def _stat(witness: Witness, original: Any) -> Any:
     @functools.wraps(original)
     def status(path: Any, *args: Any, **kwargs: Any) -> Any:
-        frame = sys._getframe(1)
-        if witness.listens() and (reader := others_caller(frame)) is not None:
-            _note_path(witness, EXISTENCE if _only_asks(frame, reader) else "the status of", path)
+        if witness.listens() and (reader := others_caller(sys._getframe(1))) is not None:
+            _note_path(witness, EXISTENCE if _only_asks(sys._getframe(1), reader) else "the status of", path)
         return original(path, *args, **kwargs)
 
     return status

@@ -142,12 +142,12 @@ class Packed:
     """Sections for an entry, and what tells its variants apart."""
 
     def __init__(
-        self, sections: dict[str, bytes], guard: str, *, strict: bool, extra: dict[str, object] | None = None
+        self, sections: dict[str, bytes], guard: str, *, strict: bool | None, extra: dict[str, object] | None = None
     ) -> None:
         self.sections = sections
         self.guard = guard
         self.strict = strict
-        """Whether its results are the same bits, whatever processor it is built for."""
+        """Whether its results are the same bits, whatever processor it is built for; None where nobody asks."""
         self.extra = extra
         """What its header says of what it is for; None for code for a processor."""
 

@@ -95,11 +95,12 @@ def data_models(original: Any, session: Session) -> Any:
 
 def answering(original: Any, session: Session) -> Any:
     """`apply` of a kind of template."""
+    # It is called for every template that might answer: hundreds of times for a function.
+    asks_for_types = session.maker.extensions.asks_for_types
 
     @functools.wraps(original)
     def apply(self: Any, args: Any, kws: Any) -> Any:
-        frame = session.frames.top()
-        if frame is not None and session.maker.extensions.asks_for_types(type(self)):
+        if asks_for_types(type(self)) and (frame := session.frames.top()) is not None:
             sig = session.maker.choices.signature(original, self, args, kws, frame)
         else:
             sig = original(self, args, kws)
@@ -174,7 +175,7 @@ def attributes(type_at: int, name_at: int) -> Callable[[Any, Session], Any]:
                 names = frame.consulted.at(session.maker.extensions.generation)
                 names.add(consulted.attribute(args[name_at]))
                 owner = args[type_at]
-                owners = (owner,) if isinstance(owner, types.Type) else owner.args
+                owners = (owner,) if is_numba_type(owner) else owner.args
                 _note_types(names, owners)
                 for cls in {type(each) for each in owners if _names_of(type(each))}:
                     names.update(consulted.attribute_of(base, args[name_at]) for base in _foreign_bases(cls))

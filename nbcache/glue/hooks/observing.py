@@ -146,3 +146,19 @@ def noting_neighborhoods(original: Any, session: Session) -> Any:
         return compiled
 
     return _stencil_wrapper
+
+
+def reading_settings(original: Any, session: Session) -> Any:
+    """`config.reload_config`, which reads all of the environment for each compilation, and for Numba alone."""
+
+    @functools.wraps(original)
+    def reload_config() -> None:
+        if not len(session.frames):
+            original()
+            return
+        from nbcache.glue.capture.witness import looking_away  # a process that only hits has none
+
+        with looking_away():
+            original()
+
+    return reload_config

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from numba.core import (
     bytecode,
     callconv,
+    config,
     entrypoints,
     ir_utils,
     pythonapi,
@@ -232,6 +233,10 @@ def table() -> list[Seam]:
             GUFunc, "_type_me", "the same", observing.with_loops,
         ),
         *_registries(),
+        Seam(
+            config, "reload_config", "Numba reads all variables: who does needn't be found out for each",
+            observing.reading_settings, (),
+        ),
         Seam(
             GeneratorDescriptor, "from_generator_fndesc", "a generator's next function has no unique id in its name",
             emission.generator_names, ("cls", "func_ir", "fndesc", "gentype", "mangler"),

@@ -29,7 +29,7 @@ def components(first: Node, visit: Callable[[object, bool], Node]) -> Iterator[l
     """Tarjan's algorithm, without recursion: a chain of callees may be longer than Python's stack."""
     counter = itertools.count()
     stack: list[Node] = []
-    on_stack: set[int] = set()
+    on_stack: set[Node] = set()
     work = [first]
     while work:
         node = work[-1]
@@ -39,25 +39,25 @@ def components(first: Node, visit: Callable[[object, bool], Node]) -> Iterator[l
         if node.index < 0:
             node.index = node.lowlink = next(counter)
             stack.append(node)
-            on_stack.add(id(node))
+            on_stack.add(node)
         if len(node.children) < len(node.edges):
             position = len(node.children)
             child = visit(node.edges[position][1], node.ways[position])
             if child.index < 0 and child.digest is None:
                 work.append(child)
-            elif id(child) in on_stack:
+            elif child in on_stack:
                 node.lowlink = min(node.lowlink, child.index)
             node.children.append(child)
             continue
         work.pop()
         for child in node.children:
-            if id(child) in on_stack:
+            if child in on_stack:
                 node.lowlink = min(node.lowlink, child.lowlink)
         if node.lowlink == node.index:
             component: list[Node] = []
             while not component or component[-1] is not node:
                 component.append(stack.pop())
-                on_stack.discard(id(component[-1]))
+                on_stack.discard(component[-1])
             yield component
 
 
@@ -71,37 +71,37 @@ def digest_component(component: list[Node]) -> None:
     """
     if len(component) == 1:  # one round tells all there is
         (node,) = component
-        colours = {id(node): node.local_digest()}
-        node.digest = _refined(node, colours, _edge_bytes(node, {id(node)}))
+        colours = {node: node.local_digest()}
+        node.digest = _refined(node, colours, _edge_bytes(node, {node}))
         return
-    inside = {id(member) for member in component}
-    colours = {id(member): member.local_digest() for member in component}
-    edges = {id(member): _edge_bytes(member, inside) for member in component}
+    inside = set(component)
+    colours = {member: member.local_digest() for member in component}
+    edges = {member: _edge_bytes(member, inside) for member in component}
     distinct = 0
     while len(set(colours.values())) > distinct:
         distinct = len(set(colours.values()))
-        colours = {id(member): _refined(member, colours, edges[id(member)]) for member in component}
+        colours = {member: _refined(member, colours, edges[member]) for member in component}
     table = hashlib.blake2b(digest_size=32)
-    for row in sorted(_refined(member, colours, edges[id(member)]) for member in component):
+    for row in sorted(_refined(member, colours, edges[member]) for member in component):
         table.update(row)
     for member in component:
-        member.digest = hashlib.blake2b(colours[id(member)] + table.digest(), digest_size=32).digest()
+        member.digest = hashlib.blake2b(colours[member] + table.digest(), digest_size=32).digest()
 
 
-def _edge_bytes(node: Node, inside: set[int]) -> list[tuple[bytes, Node | None]]:
+def _edge_bytes(node: Node, inside: set[Node]) -> list[tuple[bytes, Node | None]]:
     """For each edge its label and, unless the child is in the same component, the child's digest."""
     found: list[tuple[bytes, Node | None]] = []
     for (label, _obj), child in zip(node.edges, node.children, strict=True):
         name = label.encode("utf-8", "surrogatepass")
         prefix = b"%d:%s" % (len(name), name)
-        found.append((prefix, child) if id(child) in inside else (prefix + child.digest, None))  # type: ignore[operator]
+        found.append((prefix, child) if child in inside else (prefix + child.digest, None))  # type: ignore[operator]
     return found
 
 
-def _refined(node: Node, colours: dict[int, bytes], edges: list[tuple[bytes, Node | None]]) -> bytes:
-    hasher = hashlib.blake2b(colours[id(node)], digest_size=32, person=b"nbcache edge")
+def _refined(node: Node, colours: dict[Node, bytes], edges: list[tuple[bytes, Node | None]]) -> bytes:
+    hasher = hashlib.blake2b(colours[node], digest_size=32, person=b"nbcache edge")
     for prefix, child in edges:
         hasher.update(prefix)
         if child is not None:
-            hasher.update(colours[id(child)])
+            hasher.update(colours[child])
     return hasher.digest()

@@ -168,13 +168,18 @@ class IdentityEngine:
         self._refused: dict[tuple[int, bool], tuple[weakref.ref[Any], object, str]] = {}
         self._common = _Common()
 
-    def scoped(self, root: object, limit: int | None = None) -> tuple[bytes, Scope]:
-        """The digest of *root*, and the scope it holds in.  Raises Unidentifiable beyond *limit* objects."""
+    def scoped(self, root: object, limit: int | None = None, walked: list[Node] | None = None) -> tuple[bytes, Scope]:
+        """The digest of *root*, and the scope it holds in.  Raises Unidentifiable beyond *limit* objects.
+
+        *walked* is given what `nodes` returns, if it takes a walk that describes all of it to know the digest.
+        """
         generation = self._generation()
         memo = self._memo_of(root, compiled=self._compilable(root))
         if memo is None or limit is not None or not memo.holds(root, generation):
-            first = self._walk([root], generation, use_memos=True, limit=limit)[0]
-            digest, scope = first.digest, first.scope
+            nodes = self._walk([root], generation, use_memos=True, limit=limit)
+            digest, scope = nodes[0].digest, nodes[0].scope
+            if walked is not None and not scope.hands_on and all(node.title for node in nodes):  # type: ignore[union-attr]
+                walked += nodes
             memo = self._memo_of(root, compiled=self._compilable(root))
         else:
             digest, scope = memo.digest, memo.scope
@@ -240,6 +245,11 @@ class IdentityEngine:
     def nodes(self, root: object) -> list[Node]:
         """Every node reached from *root*, the root first, in a stable order."""
         return self._nodes((root,))
+
+    def still(self, root: object, scope: Scope) -> bool:
+        """Whether *scope* is the one that *root* carries, and all that was read for it is what it was."""
+        memo = self._memo_of(root, compiled=self._compilable(root))
+        return memo is not None and memo.scope is scope and memo.holds(root, self._generation())
 
     def nodes_of(self, roots: Iterable[object], limit: int, limit_in_all: int) -> Iterator[Node]:
         """Every node reached from *roots*, root by root, in a stable order.
@@ -399,12 +409,12 @@ class IdentityEngine:
     def _finish(self, component: list[Node], generation: object, *, compiled: bool) -> None:
         digest_component(component)
         scope = Scope(component)
-        inside = {id(member) for member in component}
-        seen: set[int] = set()
+        inside = set(component)
+        seen: set[Scope] = set()
         for member in component:
             for child in member.children:
-                if id(child) not in inside and child.scope is not None and id(child.scope) not in seen:
-                    seen.add(id(child.scope))
+                if child not in inside and child.scope is not None and child.scope not in seen:
+                    seen.add(child.scope)
                     scope.children.append(child.scope)
                     scope.hands_on |= child.scope.hands_on
                     scope.volatile |= child.scope.volatile

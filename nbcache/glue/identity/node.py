@@ -290,14 +290,14 @@ class Scope:
 
     def all(self) -> list[Scope]:
         """This one and those below."""
-        found: dict[int, Scope] = {}
+        found: dict[Scope, None] = {}
         pending = [self]
         while pending:
             scope = pending.pop()
-            if id(scope) not in found:
-                found[id(scope)] = scope
+            if scope not in found:
+                found[scope] = None
                 pending += scope.children
-        return list(found.values())
+        return list(found)
 
 
 class Watched:

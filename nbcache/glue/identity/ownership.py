@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 HEAP_TYPE = 1 << 9  # CPython's Py_TPFLAGS_HEAPTYPE
+address = object.__hash__
+"""Tells objects apart as ``id`` does, of which Python tells each audit hook: a compilation has one (witness.py)."""
+
 _PACKAGES = {"numba": numba, "llvmlite": llvmlite, "numpy": np, "nbcache": sys.modules["nbcache"]}
 _BUILTINS = vars(builtins)
 _INSIDE_PYTHON: tuple[object, ...] = (importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImporter)
@@ -104,7 +107,7 @@ def _edition_of_file(path: str) -> str | None:
     if path.startswith("<"):
         frozen = path.startswith("<frozen ") and path[8:].rstrip(">").partition(".")[0] in sys.stdlib_module_names
         return "" if frozen else None
-    for resolve_path in (str, os.path.realpath):  # it looks at each folder on the way
+    for resolve_path in (str, _real_path):
         candidate = resolve_path(path)
         if _is_below_package(candidate) or _is_standard(candidate):
             return ""
@@ -301,16 +304,19 @@ def _is_made_by_toolchain(cls: type) -> bool:
 
 def _functions_in(classes: list[type]) -> list[FunctionType]:
     """The functions among the members of classes, and those that members are made around."""
-    # The first hit of a process asks this about hundreds of classes: hence no function call for each member.
-    members = [member for cls in classes for member in vars(cls).values() if type(member) not in _WITHOUT_CODE]
-    functions = [member for member in members if type(member) is FunctionType]
-    around: list[Any] = [member.__func__ for member in members if type(member) is staticmethod]
-    around += [
-        part
-        for member in members
-        if type(member) not in _PLAIN_FUNCTIONS
-        for part in (member, getattr(member, "__func__", None), getattr(member, "fget", None))
-    ]
+    # The first hit of a process asks this about hundreds of classes, the first compilation about thousands: hence one
+    # pass, without a function call for each member.
+    functions: list[FunctionType] = []
+    around: list[Any] = []
+    for cls in classes:
+        for member in vars(cls).values():
+            kind = type(member)
+            if kind is FunctionType:
+                functions.append(member)
+            elif kind is staticmethod:
+                around.append(member.__func__)
+            elif kind not in _WITHOUT_CODE:
+                around += (member, getattr(member, "__func__", None), getattr(member, "fget", None))
     return functions + [part for part in around if isinstance(part, FunctionType)]
 
 
@@ -319,7 +325,6 @@ _WITHOUT_CODE = frozenset(
      BuiltinFunctionType, type(vars(Type)["_abc_impl"])}
 )  # fmt: skip
 """What kinds of members have no code."""
-_PLAIN_FUNCTIONS = frozenset({FunctionType, staticmethod})
 _classes: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 
 
@@ -351,7 +356,8 @@ def are_toolchain_definitions(objs: list[Any]) -> bool:
 
     One look at hundreds of them, where as many calls would take a third of the first hit of a process.
     """
-    objs = [*{id(obj): obj for obj in objs}.values()]  # templates are registered twice, data models many times
+    # Templates are registered twice, data models many times.
+    objs = [*dict(zip(map(address, objs), objs, strict=True)).values()]
     classes = [obj for obj in objs if issubclass(type(obj), type)]
     functions = [obj for obj in objs if type(obj) is FunctionType]
     if len(classes) + len(functions) < len(objs):

@@ -16,6 +16,7 @@ from nbcache.glue.identity import consulted
 from nbcache.glue.identity.consulted import is_type_class
 from nbcache.glue.identity.ownership import (
     HEAP_TYPE,
+    address,
     are_toolchain_definitions,
     cell_values,
     is_numba_type,
@@ -196,7 +197,8 @@ def are_numbas(registered: list[Any], keys: list[Any]) -> bool:
 
     May say no where it is so; then `is_others` tells for each.
     """
-    kinds = {id(type(key)): type(key) for key in keys}.values()  # others' metaclasses say what is equal
+    # Others' metaclasses say what is equal.
+    kinds = dict(zip(map(address, map(type, keys)), map(type, keys), strict=True)).values()
     classes = [kind for kind in kinds if Type in kind.__mro__] + [key for key in keys if issubclass(type(key), type)]
     functions = [key for key in keys if type(key) is FunctionType]
     return are_toolchain_definitions([*registered, *functions, *(cls for cls in classes if cls.__flags__ & HEAP_TYPE)])

@@ -20,6 +20,8 @@ import functools
 import hashlib
 import sys
 from collections import Counter
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from numba.core import imputils, pythonapi
@@ -72,10 +74,12 @@ class ExtensionIndex:
         self._filed: dict[bytes, list[Registration]] = {}
         self._since: dict[bytes, int] = {}
         self._count = 0
-        self._sizes: tuple[int, ...] = ()
+        self._sizes: list[int] = []
+        self._registries: list[Any] = []
+        self._token: object = None
         self._conversions = self._direct = 0
         self._tables = _tables()
-        self._held: list[list[object]] = []
+        self._held: list[list[object]] = [[] for _table in (*self._tables, as_numba_type)]
         """What the tables held: they are dictionaries, where one thing can take another's place."""
         self._seen: dict[str, dict[Any, Any]] = {}
         self._relevant: dict[bytes, tuple[bytes, ...]] = {}
@@ -93,18 +97,25 @@ class ExtensionIndex:
 
     def refresh(self) -> int:
         """Read what has been registered since the last call; return a number that grows with news."""
-        tables = [*(table for _label, table in self._tables), as_numba_type.lookup]
-        sizes, held = self._current_sizes(), [[*table.values()] for table in tables]
-        if sizes != self._sizes or not all(map(are_same, held, self._held)):
-            self._sizes, self._held = sizes, held
+        typing, lowering = self._typing_registries(), self._lowering_registries()
+        registries, sizes, token = [*typing, *lowering], _sizes(typing, lowering), abc.get_cache_token()
+        held = [[*table.values()] for table in (*self._tables.values(), as_numba_type.lookup)]
+        same = [*map(are_same, held, self._held)]
+        asked_again = token != self._token
+        if sizes != self._sizes or asked_again or not all(same) or not are_same(registries, self._registries):
+            self._sizes, self._token, self._held, self._registries = sizes, token, held, registries
             before = self._count
             with judging_once():
-                for registry in self._typing_registries():
+                for registry in typing:
                     self._read_typing(registry)
-                for registry in self._lowering_registries():
+                for registry in lowering:
                     self._read_lowering(registry)
                 self._read_rewrites()
-                self._read_tables()
+                changed = [label for label, is_same in zip(self._tables, same, strict=False) if not is_same]
+                # Which classes speak for others may have changed; where all are Numba's, that says nothing.
+                if asked_again and "typeof" in self._seen and "typeof" not in changed:
+                    changed.append("typeof")
+                self._read_tables(changed)
                 self._read_annotations()
                 self._read_conversions()
                 self._read_direct()
@@ -247,20 +258,6 @@ class ExtensionIndex:
         context = cpu_target.target_context
         return [imputils.builtin_registry, *(r for r in context._registries if r is not imputils.builtin_registry)]
 
-    def _current_sizes(self) -> tuple[int, ...]:
-        sizes: list[int] = []
-        for registry in self._typing_registries():
-            sizes += (id(registry), len(registry.functions), len(registry.attributes), len(registry.globals))
-        for registry in self._lowering_registries():
-            sizes += (
-                id(registry), len(registry.functions), len(registry.getattrs),
-                len(registry.setattrs), len(registry.casts), len(registry.constants),
-            )  # fmt: skip
-        sizes += [len(classes) for classes in rewrite_registry.rewrites.values()]
-        sizes += (len(as_numba_type.functions), len(told.conversions), len(told.direct))
-        sizes.append(abc.get_cache_token())  # type: ignore[arg-type]  # it says that it is an object
-        return tuple(sizes)
-
     def _news(self, registry: Any, field: str) -> list[Any]:
         """What was added to a list of a registry since it was read last."""
         items = getattr(registry, field)
@@ -272,6 +269,8 @@ class ExtensionIndex:
         late = registry is templates.builtin_registry
         functions, attributes = self._news(registry, "functions"), self._news(registry, "attributes")
         values = self._news(registry, "globals")
+        if not functions and not attributes and not values:
+            return
         asked = [(value, template) for value, typ in values for template in getattr(typ, "templates", ())]
         keys = [*(template.key for template in (*functions, *attributes)), *(value for value, _typ in values)]
         counts = self._namesakes.setdefault((id(registry), "functions"), Counter())
@@ -326,6 +325,8 @@ class ExtensionIndex:
             for field in ("casts", "constants")
             for implementation, signature in self._news(registry, field)
         ]
+        if not functions and not members:
+            return
         keys = [key for _implementation, function, signature in functions for key in (function, *(signature or ()))]
         keys += [formal for *_rest, signature in members for formal in signature or ()]
         if are_numbas([*(each[0] for each in functions), *(each[1] for each in members)], keys):
@@ -345,12 +346,13 @@ class ExtensionIndex:
             for cls in filter(is_others, classes[start:]):
                 self._file(EVERYTHING, f"rewrite {kind}", None, cls)
 
-    def _read_tables(self) -> None:
-        unseen = [table for label, table in self._tables if label not in self._seen]
+    def _read_tables(self, changed: list[str]) -> None:
+        unseen = [self._tables[label] for label in changed if label not in self._seen]
         registered = [each for table in unseen for each in table.values()]
-        if len(unseen) == len(self._tables) and are_numbas(registered, [key for table in unseen for key in table]):
+        if len(unseen) == len(changed) and are_numbas(registered, [key for table in unseen for key in table]):
             return
-        for label, table in self._tables:
+        for label in changed:
+            table = self._tables[label]
             if label not in self._seen and are_numbas([*table.values()], [*table]):
                 continue
             seen = self._seen.setdefault(label, {})
@@ -413,12 +415,25 @@ class ExtensionIndex:
         self._since[name] = self.generation + 1
 
 
-def _tables() -> list[tuple[str, Any]]:
+_LISTS_OF_TYPING = attrgetter("functions", "attributes", "globals")
+_LISTS_OF_LOWERING = attrgetter("functions", "getattrs", "setattrs", "casts", "constants")
+
+
+def _sizes(typing: list[Any], lowering: list[Any]) -> list[int]:
+    """How long each list is that registering something makes longer."""
+    lists = (
+        *chain.from_iterable(map(_LISTS_OF_TYPING, typing)), *chain.from_iterable(map(_LISTS_OF_LOWERING, lowering)),
+        *rewrite_registry.rewrites.values(), as_numba_type.functions, told.conversions, told.direct,
+    )  # fmt: skip
+    return [*map(len, lists)]
+
+
+def _tables() -> dict[str, Any]:
     """Numba's registries that hold one thing for each class."""
-    return [
-        ("data model", default_manager._handlers),
-        ("boxing", pythonapi._boxers.functions),
-        ("unboxing", pythonapi._unboxers.functions),
-        ("reflection", pythonapi._reflectors.functions),
-        ("typeof", typeof_impl.registry),
-    ]
+    return {
+        "data model": default_manager._handlers,
+        "boxing": pythonapi._boxers.functions,
+        "unboxing": pythonapi._unboxers.functions,
+        "reflection": pythonapi._reflectors.functions,
+        "typeof": typeof_impl.registry,
+    }

@@ -85,6 +85,8 @@ class Unit:
         self.asks: tuple[Ask, ...] = ()
         """What it asked other people's choosers, once it is compiled."""
         self._nodes: list[Node] | None = None
+        self._walked: tuple[Scope, list[Node]] | None = None
+        """What it took to know the owner's identity, where that was all that it reaches."""
         self._nodes_of_types: dict[Any, list[Node]] = {}
         self._reach: Reach | None = None
 
@@ -178,7 +180,10 @@ class Unit:
 
     def _content(self) -> bytes:
         """What identifies what is compiled.  Raises Unidentifiable."""
-        content, self._scope = self.maker.engine.scoped(self.owner)
+        walked: list[Node] = []
+        content, self._scope = self.maker.engine.scoped(self.owner, walked=walked)
+        if walked:
+            self._walked = self._scope, walked
         self._hands_on = self._scope.hands_on
         return content
 
@@ -224,12 +229,15 @@ class Unit:
 
     def forget(self) -> None:
         """Let go of what the unit reaches; it is walked again when somebody asks."""
-        self._nodes = self._reach = self._scope = None
+        self._nodes = self._reach = self._scope = self._walked = None
         self._nodes_of_types.clear()
 
     def _own_nodes(self) -> list[Node]:
         if self._nodes is None:
-            self._nodes = self.maker.engine.nodes(self.owner)
+            scope, nodes = self._walked or (None, [])
+            if scope is None or not self.maker.engine.still(self.owner, scope):
+                nodes = self.maker.engine.nodes(self.owner)
+            self._nodes, self._walked = nodes, None
         return self._nodes
 
     def _type_nodes(self, typ: Any) -> list[Node]:

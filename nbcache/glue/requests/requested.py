@@ -99,7 +99,7 @@ def request_for(unit: Unit, *, explain: bool = True, by_value: bool = True) -> R
         source=source,
         value=value,
         modules=tuple(unit.maker.extensions.modules())[:MAX_ITEMS],
-        path=tuple(os.path.abspath(entry) for entry in sys.path)[:MAX_ITEMS],
+        path=tuple(map(_absolute, sys.path))[:MAX_ITEMS],
         interpreter=sys.executable or "",
         settings=config.numba_settings(),
         toolchain=unit.maker.conditions.summary(),
@@ -108,6 +108,14 @@ def request_for(unit: Unit, *, explain: bool = True, by_value: bool = True) -> R
         host=os.uname().nodename,
         pid=os.getpid(),
     )
+
+
+def _absolute(path: str) -> str:
+    """A path from wherever this process is."""
+    return _normal(path) if type(path) is str and path.startswith(os.sep) else os.path.abspath(path)
+
+
+_normal = functools.lru_cache(maxsize=1024)(os.path.normpath)
 
 
 def _is_found(public: Any, module: str, qualname: str) -> bool:

@@ -111,6 +111,25 @@ def test_a_memo_copied_to_another_object_is_not_its_identity(engine):
     assert engine.digest(other) == engine.digest(Thing("b"))
 
 
+def test_a_walk_that_describes_everything_is_the_one_that_is_asked_for(engine):
+    leaf = Thing("c")
+    root = Thing("a", Thing("b", leaf), leaf)
+    walked = []
+    _digest, scope = engine.scoped(root, walked=walked)
+    assert engine.still(root, scope)
+    assert [node.obj for node in walked] == [node.obj for node in engine.nodes(root)]
+    assert not engine.still(root, scope)  # it carries what the last walk found
+
+    _digest, scope = engine.scoped(root)
+    leaf.name = "d"
+    assert not engine.still(root, scope)
+
+    around, walked = Thing("e", root), []
+    engine.scoped(root)
+    engine.scoped(around, walked=walked)
+    assert not walked  # what carries its digest wasn't looked into
+
+
 def test_what_cannot_be_identified_makes_everything_above_it_unidentifiable(engine):
     bad = Thing(None)
     with pytest.raises(Unidentifiable, match="no name"):

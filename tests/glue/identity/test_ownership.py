@@ -316,7 +316,30 @@ def test_nobody_extends_numba():
         assert len(context._functions) > 50
         for registry in index._typing_registries():
             index._read_typing(registry)
-        index._read_tables()
+        index._read_tables([*index._tables])
         assert index._namesakes and not looked, looked
+        """
+    subprocess.run([sys.executable, "-c", "import numba\n" + textwrap.dedent(code)], check=True)
+
+
+def test_who_speaks_for_others_is_found_out_again_when_somebody_joins():
+    code = """
+        import abc
+        from numba.core import types
+        from numba.core.typing.typeof import typeof_impl
+        from nbcache.glue.identity import registrations
+        from nbcache.glue.identity.consulted import EVERYTHING
+
+        class Shape(abc.ABC):
+            pass
+
+        typeof_impl.register(Shape)(lambda value, context: types.int64)
+        index = registrations.ExtensionIndex()
+        index.refresh()
+        assert index.registered(EVERYTHING) == []
+        generation = index.refresh()
+        Shape.register(type("Round", (), {}))
+        assert index.refresh() > generation
+        assert [each.key for each in index.registered(EVERYTHING)] == [Shape]
         """
     subprocess.run([sys.executable, "-c", "import numba\n" + textwrap.dedent(code)], check=True)
