@@ -30,6 +30,7 @@ from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 from nbcache.glue.identity import describe_functions, describe_numba
 from nbcache.glue.identity.node import HandedOn, Node
 from nbcache.glue.identity.ownership import (
+    drawing_name,
     is_numba_type,
     is_toolchain_module,
     toolchain_name,
@@ -55,6 +56,8 @@ class Describers:
     def describe(self, obj: object, compiled: bool = False) -> Node:
         """The node of *obj*, which is no atom: as what is *compiled*, or what may run.  Raises Unidentifiable."""
         name = None if is_numba_type(obj) or isinstance(obj, np.ndarray) else toolchain_name(obj)
+        if name is None and compiled:
+            name = drawing_name(obj)
         if not compiled and tells(name):
             node = Node(obj, f"toolchain {name}")
             tell(node, "tells", name, certainly=True)
@@ -134,7 +137,11 @@ _NO_INDIVIDUALS: frozenset[type] = frozenset({types.Type, Signature, tuple, np.d
 
 def is_compilable(obj: object) -> bool:
     """Whether *obj* is reached by what is compiled as something to compile, and not as something that may run."""
-    return _is_compilable_kind(type(obj)) or (isinstance(obj, type) and issubclass(obj, BaseException))  # type: ignore[arg-type]
+    return (
+        _is_compilable_kind(type(obj))  # type: ignore[arg-type]
+        or (isinstance(obj, type) and issubclass(obj, BaseException))
+        or drawing_name(obj) is not None
+    )
 
 
 @functools.lru_cache(maxsize=4096)

@@ -21,6 +21,7 @@ import gc
 import importlib.machinery
 import importlib.util
 import os
+import random
 import sys
 import sysconfig
 import weakref
@@ -32,6 +33,7 @@ from types import (
     FunctionType,
     GetSetDescriptorType,
     MemberDescriptorType,
+    MethodType,
     ModuleType,
 )
 from typing import TYPE_CHECKING, Any
@@ -243,6 +245,26 @@ def toolchain_name(obj: object) -> str | None:
         let_pass(raised)
         return None
     return None
+
+
+def drawing_name(obj: object) -> str | None:
+    """``module:name`` when *obj* is a method of the generator that Python's library or NumPy keep for everybody.
+
+    ``random.gauss`` is one. Numba compiles it by what it is, to code with a generator of its own: the state of that one
+    says nothing.
+    """
+    if type(obj) not in (MethodType, BuiltinFunctionType):
+        return None
+    owner = obj.__self__  # type: ignore[attr-defined]
+    module: ModuleType
+    if type(owner) is random.Random:
+        module = random
+    elif type(owner) is np.random.RandomState:
+        module = np.random
+    else:
+        return None
+    name: str = obj.__name__  # type: ignore[attr-defined]
+    return f"{module.__name__}:{name}" if getattr(module, name, None) is obj else None
 
 
 def _is_genuine(obj: object) -> bool:
