@@ -151,14 +151,6 @@ def devices(original: Any, known: CudaCompilations) -> Any:
         known.births.note(self, args, birth, return_type)
         return cres
 
-    def compile_deferred(args: Any, return_type: Any) -> Callable[[Any], Any]:
-        def compile_now(dispatcher: Any) -> Any:
-            with known.alone(), known.session.frames.apart():
-                dispatcher.overloads.pop(args, None)
-                return compile_noted(dispatcher, args, return_type)
-
-        return compile_now
-
     def on_its_own(self: Any, args: Any, return_type: Any) -> Any:
         """A look-up, since nobody compiles a kernel around it."""
 
@@ -171,7 +163,8 @@ def devices(original: Any, known: CudaCompilations) -> Any:
         birth = known.births.now(self, return_type)
         signature = known.session.find_kernel(identify, unpack)
         if signature is not None:
-            overload = DeferredOverload(self, args, signature, compile_deferred(args, return_type))
+            compile_now = _deferred(compile_noted, known, args, return_type)
+            overload = DeferredOverload(self, args, signature, compile_now)
             self.overloads[args] = overload
             marks.keep_birth(self, args, birth)
             known.births.defer(overload)
@@ -195,6 +188,19 @@ def devices(original: Any, known: CudaCompilations) -> Any:
             return cres
 
     return compile_device
+
+
+def _deferred(
+    compile_noted: Callable[..., Any], known: CudaCompilations, args: Any, return_type: Any
+) -> Callable[[Any], Any]:
+    """What compiles an overload that was put off, when a kernel needs its code."""
+
+    def compile_now(dispatcher: Any) -> Any:
+        with known.alone(), known.session.frames.apart():
+            dispatcher.overloads.pop(args, None)
+            return compile_noted(dispatcher, args, return_type)
+
+    return compile_now
 
 
 def delivered(original: Any, known: CudaCompilations) -> Any:

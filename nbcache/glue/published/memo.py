@@ -37,14 +37,12 @@ def unpickle_ir(symbol: str) -> str:
     module = ir.Module(name=symbol)
     convention = ir.FunctionType(_POINTER, [_POINTER, _I32, _POINTER])
     function = ir.Function(module, convention, symbol)
-    ask = ir.Function(module, convention, UNPICKLE)
     keep = ir.Function(module, ir.FunctionType(ir.VoidType(), [_POINTER]), "Py_IncRef")
-    tuple_type = ir.GlobalVariable(module, _I8, "PyTuple_Type")
     table = ir.GlobalVariable(module, ir.ArrayType(_PLACE, SLOTS), f"{symbol}_table")
     table.initializer, table.linkage = ir.Constant(table.value_type, None), "internal"
 
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    zero, null = ir.Constant(_I32, 0), ir.Constant(_POINTER, None)
+    zero = ir.Constant(_I32, 0)
     address = builder.ptrtoint(function.args[0], _I64)
     # Pickles lie some hundred bytes apart, at any alignment.
     first = builder.xor(builder.lshr(address, ir.Constant(_I64, 4)), builder.lshr(address, ir.Constant(_I64, 11)))
@@ -72,13 +70,7 @@ def unpickle_ir(symbol: str) -> str:
 
     builder.position_at_end(unknown)
     # The last place that was looked at; it is free, or somebody else's.
-    made = builder.call(ask, function.args)
-    with builder.if_then(builder.icmp_unsigned("==", made, null), likely=False):
-        builder.ret(made)
-    offset = builder.gep(made, [ir.Constant(_I64, _TYPE)])
-    kind = builder.load(builder.bitcast(offset, _POINTER.as_pointer()))
-    with builder.if_then(builder.icmp_unsigned("==", kind, tuple_type), likely=False):
-        builder.ret(made)
+    made = _asked(builder, module, function)
     # Looked at only now: unpickling runs Python, and another thread may have taken the place.
     with builder.if_then(builder.icmp_unsigned("==", builder.load(key), ir.Constant(_I64, 0))):
         builder.call(keep, [made])
@@ -86,3 +78,16 @@ def unpickle_ir(symbol: str) -> str:
         builder.store(address, key)
     builder.ret(made)
     return str(module)
+
+
+def _asked(builder: ir.IRBuilder, module: ir.Module, function: ir.Function) -> ir.Value:
+    """Ask the function of Python, and return to the caller what isn't to be remembered; what goes on has the rest."""
+    made = builder.call(ir.Function(module, function.function_type, UNPICKLE), function.args)
+    with builder.if_then(builder.icmp_unsigned("==", made, ir.Constant(_POINTER, None)), likely=False):
+        builder.ret(made)
+    offset = builder.gep(made, [ir.Constant(_I64, _TYPE)])
+    kind = builder.load(builder.bitcast(offset, _POINTER.as_pointer()))
+    tuple_type = ir.GlobalVariable(module, _I8, "PyTuple_Type")
+    with builder.if_then(builder.icmp_unsigned("==", kind, tuple_type), likely=False):
+        builder.ret(made)
+    return made
