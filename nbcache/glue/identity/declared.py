@@ -56,7 +56,7 @@ _noted: list[tuple[list[str], list[tuple[str, str]]]] = []
 def _read() -> tuple[list[tuple[str, str]], list[tuple[str, str]]] | None:
     """What declares extensions, and the layers; None if that can't be told."""
     finders = [finder for finder in sys.meta_path if hasattr(finder, "find_distributions")]
-    if finders != [importlib.machinery.PathFinder] or not _is_original(importlib.metadata.entry_points):
+    if len(finders) != 1 or not _looks_at_paths(finders[0]) or not _is_original(importlib.metadata.entry_points):
         return None
     extensions: list[tuple[str, str]] = []
     found: list[tuple[str, str]] = []
@@ -71,6 +71,14 @@ def _read() -> tuple[list[tuple[str, str]], list[tuple[str, str]]] | None:
                 found += _layers_in(path, text.decode("utf-8", "replace"))
     _noted[:] = [(list(sys.path), found)]
     return extensions, found
+
+
+def _looks_at_paths(finder: object) -> bool:
+    """Whether a finder is Python's, or that of importlib_metadata, which takes its place where somebody imports it."""
+    if finder is importlib.machinery.PathFinder:
+        return True
+    backport = getattr(sys.modules.get("importlib_metadata"), "MetadataPathFinder", None)
+    return backport is not None and type(finder) is backport
 
 
 def _is_original(function: Any) -> bool:
