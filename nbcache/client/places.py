@@ -77,15 +77,15 @@ class Places:
         """Find the layers, once; and which lower processors' code is of use."""
         from nbcache import processors
         from nbcache.glue.identity import declared
-        from nbcache.store.layers import Place
+        from nbcache.store.layers import Place, open_under
 
         self._layers = []
         if self._settings.layers is not None:
-            for path in self._settings.layers:
-                self._open(Place(path, path), logging.WARNING)
+            named = [Place(path, path) for path in self._settings.layers]
+            self._layers += open_under(self._store, named, _refusal(logging.WARNING))
             # A package that somebody installed for other reasons is nothing to warn of.
-            for name, path in declared.layers():
-                self._open(Place(name, path), logging.INFO)
+            brought = [Place(name, path) for name, path in declared.layers()]
+            self._layers += open_under(self._store, brought, _refusal(logging.INFO))
         wanted = dict.fromkeys((*self._settings.cpu_ladder, *(processors.LEVELS if self._layers else ())))
         if wanted:
             from nbcache.glue.keys import targets
@@ -93,16 +93,10 @@ class Places:
             self._maker.lower = targets.lower(wanted)
         return self._layers
 
-    def _open(self, place: Place, level: int) -> None:
-        from nbcache.store.directory import Refusal
-        from nbcache.store.layers import open_layer
 
-        assert self._layers is not None
-        layer = open_layer(place, self._store.trust, self._store.keyring)
-        if isinstance(layer, Refusal):
-            logs.once(_log, level, "the layer %s is not used: %s", place.name, layer.reason)
-        elif layer.path != self._store.path:
-            self._layers.append(layer)
+def _refusal(level: int) -> Callable[[Place, str], None]:
+    """What says, once, that a layer isn't used."""
+    return lambda place, reason: logs.once(_log, level, "the layer %s is not used: %s", place.name, reason)
 
 
 def _is_strict(header: Header) -> bool:

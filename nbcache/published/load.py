@@ -29,10 +29,11 @@ from nbcache.published.runtime import HELPERS
 from nbcache.store.directory import Refusal, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from nbcache.config import Settings
     from nbcache.protocol.manifests import Function, Manifest
+    from nbcache.store.layers import Place
     from nbcache.store.publication import Publication
 
 WithNumba = Literal["forbid", "allow"]
@@ -132,21 +133,17 @@ def searched(settings: Settings) -> list[Store]:
     key = (store.path, settings.layers)
     found = _process.layers.get(key)
     if found is None:
-        found = _process.layers[key] = list(_layers(store, settings.layers))
+        from nbcache.store.layers import Place, open_under
+
+        places = [Place(path, path) for path in settings.layers]
+        found = _process.layers[key] = list(open_under(store, places, _say_refused))
     return [store, *found]
 
 
-def _layers(store: Store, paths: Sequence[str]) -> Iterator[Store]:
-    from nbcache.store.layers import Place, open_layer
+def _say_refused(place: Place, reason: str) -> None:
+    import logging
 
-    for path in paths:
-        layer = open_layer(Place(path, path), store.trust, store.keyring)
-        if isinstance(layer, Refusal):
-            import logging
-
-            logging.getLogger("nbcache").warning("the layer %s is not used: %s", path, layer.reason)
-        elif layer.path != store.path:
-            yield layer
+    logging.getLogger("nbcache").warning("the layer %s is not used: %s", place.name, reason)
 
 
 def opened(settings: Settings) -> Store:

@@ -29,7 +29,7 @@ from nbcache.store.directory import Refusal, Store
 from nbcache.store.entry import SECTION_ORDER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from nbcache.keyring import Keyring
     from nbcache.store.entry import Header
@@ -97,6 +97,16 @@ def open_layer(place: Place, trust: Trust, keyring: Keyring | None = None) -> St
     if problem is not None:
         return Refusal(f"{place.path} {problem}")
     return Store(path, trust, writable=False, layer=place.name, keyring=keyring)
+
+
+def open_under(store: Store, places: Iterable[Place], refused: Callable[[Place, str], None]) -> Iterator[Store]:
+    """Yield the layers that may be used under a store, which is none itself; ``refused`` is told of others, and why."""
+    for place in places:
+        layer = open_layer(place, store.trust, store.keyring)
+        if isinstance(layer, Refusal):
+            refused(place, layer.reason)
+        elif layer.path != store.path:
+            yield layer
 
 
 def write_manifest(root: str, cpus: Iterable[str], made: float) -> bool:
