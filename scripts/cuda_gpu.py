@@ -1,12 +1,17 @@
 """What `scripts/cuda-gpu` runs: each program in processes of its own, without a cache and with each of two.
 
+    python scripts/cuda_gpu.py [--repeat 1] [PROGRAM...]
+
 A program prints its results; they have to be the same in every process. The time is that from before the first kernel
 is decorated to after the last launch has ended [s], within the process, so that neither Python's start nor the import
-of Numba counts.
+of Numba counts; a cell has the median, and behind it that of the processor's time. In the processes with a full cache
+numba-cuda's front end, NVVM, NVRTC and nvJitLink are impossible, but for programs in `COMPILES`.
 """
 
+import argparse
 import importlib.util
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -25,12 +30,20 @@ a = np.linspace(0.1, 1, 4096, dtype=np.float32)
 def show(*arrays):
     for each in arrays:
         print(hashlib.blake2b(np.ascontiguousarray(each).tobytes(), digest_size=8).hexdigest())
-started = time.perf_counter()
+if "--no-compiler" in sys.argv:
+    from numba.cuda import compiler
+    from numba.cuda.cudadrv import driver, nvrtc, nvvm
+    def impossible(*_args, **_options):
+        raise SystemError("something was compiled")
+    compiler.compile_extra = compiler.compile_internal = impossible
+    nvvm.compile_ir = nvrtc.compile = driver._Linker.complete = impossible
+started, began = time.perf_counter(), time.process_time()
 """
 TAIL = """
 cuda.synchronize()
-print("seconds", time.perf_counter() - started, file=sys.stderr)
+print("seconds", time.perf_counter() - started, time.process_time() - began, file=sys.stderr)
 """
+COMPILES = {"runtime": "the module of numba-cuda's runtime is compiled by each process that needs it"}
 _EIGHT = "\n".join(
     f"@cuda.jit(**CACHE)\ndef k{n}(x):\n    i = cuda.grid(1)\n    if i < x.size:\n"
     f"        x[i] = math.sin(x[i]) * {n} + scaled(x[i])\nk{n}[32, 128](a)"
@@ -147,10 +160,11 @@ PROGRAMS = {
 
 
 class Answer(NamedTuple):
-    """What a process printed, how long its kernels took [s], and how it ended."""
+    """What a process printed, how long its kernels took [s], with the processor's time, and how it ended."""
 
     stdout: str
     seconds: float
+    processor: float
     problem: str
 
 
@@ -163,36 +177,49 @@ def run(path: Path, store: Path | None = None, *arguments: str) -> Answer:
         [sys.executable, str(path), *arguments], env=settings, capture_output=True, text=True, check=False, timeout=600
     )
     lines = process.stderr.splitlines()
-    seconds = next((float(line.split()[1]) for line in lines if line.startswith("seconds ")), float("nan"))
-    return Answer(process.stdout, seconds, "" if process.returncode == 0 else lines[-1] if lines else "it died")
+    told = next((line.split()[1:] for line in lines if line.startswith("seconds ")), ["nan", "nan"])
+    problem = "" if process.returncode == 0 else lines[-1] if lines else "it died"
+    return Answer(process.stdout, *map(float, told), problem)
 
 
-def row(name: str, place: Path) -> bool:
+def row(name: str, place: Path, repeat: int) -> bool:
     """Run one program in all its ways and print its row; whether all went well."""
     path = place / f"program_{name.replace(' ', '_')}.py"
     path.write_text(HEAD + textwrap.dedent(PROGRAMS[name]).strip("\n") + TAIL)
-    store = place / "store" / path.stem
-    store.mkdir(parents=True, mode=0o755)
+    warm = () if name in COMPILES else ("--no-compiler",)
     run(path, None, "--own-cache")
-    answers = {
-        "plain": run(path),
-        "own cache": run(path, None, "--own-cache"),
-        "cold": run(path, store),
-        "warm": run(path, store),
-    }
+    answers: dict[str, list[Answer]] = {"plain": [], "own cache": [], "cold": [], "warm": []}
+    for turn in range(repeat):
+        store = place / "store" / f"{path.stem}_{turn}"
+        store.mkdir(parents=True, mode=0o755)
+        answers["plain"].append(run(path))
+        answers["own cache"].append(run(path, None, "--own-cache"))
+        answers["cold"].append(run(path, store))
+        answers["warm"].append(run(path, store, *warm))
     with ThreadPoolExecutor(4) as pool:  # several processes at once, on one GPU and one store
-        together = [*pool.map(lambda _each: run(path, store), range(4))]
-    problems = [f"{kind}: {answer.problem}" for kind, answer in answers.items() if answer.problem]
-    expected = answers["plain"].stdout
-    problems += [f"{kind}: other results" for kind, each in answers.items() if each.stdout != expected]
-    problems += ["four at once: other results" for each in together if each.stdout != expected or each.problem]
-    times = " | ".join(f"{answers[kind].seconds:.3f}" for kind in answers)
-    print(f"| {name} | {times} | {'; '.join(problems) or 'the same'} |", flush=True)
+        answers["four at once"] = [*pool.map(lambda _each: run(path, store, *warm), range(4))]
+    expected = answers["plain"][0].stdout
+    problems = [f"{kind}: {each.problem}" for kind, those in answers.items() for each in those if each.problem]
+    problems += [
+        f"{kind}: other results" for kind, those in answers.items() for each in those if each.stdout != expected
+    ]
+    times = " | ".join(_cell(answers[kind]) for kind in ("plain", "own cache", "cold", "warm"))
+    note = f"the same; {COMPILES[name]}" if name in COMPILES else "the same"
+    print(f"| {name} | {times} | {'; '.join(problems) or note} |", flush=True)
     return not problems
+
+
+def _cell(answers: list[Answer]) -> str:
+    seconds = statistics.median(each.seconds for each in answers)
+    return f"{seconds:.3f} ({statistics.median(each.processor for each in answers):.3f})"
 
 
 def main() -> int:
     """Print the table; the status is 1 if anything differs, and 2 without a GPU."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--repeat", type=int, default=1, help="processes of each kind")
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", choices=[*PROGRAMS, []], default=[])
+    options = parser.parse_args()
     if importlib.util.find_spec("numba_cuda") is None:
         print("numba-cuda isn't installed: pip install 'numba-cuda[cu13]' into .venv", file=sys.stderr)
         return 2
@@ -202,12 +229,13 @@ def main() -> int:
         print("no GPU that can be used here: `nbcache doctor` says what is missing", file=sys.stderr)
         return 2
     device = cuda.get_current_device()
-    print(f"{device.name.decode()}, compute capability {'.'.join(map(str, device.compute_capability))}\n")
+    name = device.name.decode() if isinstance(device.name, bytes) else device.name
+    print(f"{name}, compute capability {'.'.join(map(str, device.compute_capability))}\n")
     print("| program | plain [s] | own cache, warm [s] | nbcache, cold [s] | nbcache, warm [s] | results |")
     print("|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o755)
-        good = [row(name, Path(place)) for name in sys.argv[1:] or PROGRAMS]
+        good = [row(name, Path(place), options.repeat) for name in options.programs or PROGRAMS]
     return 0 if all(good) else 1
 
 

@@ -29,6 +29,8 @@ def check(programs, folder, cc):
             found = report["programs"][name]
             if found["failure"] or found["launched"] != expected["launched"]:
                 problems.append(f"{name}, {kind}: {found['failure'] or 'other code'}")
+            elif found["arrays"] != expected["arrays"]:
+                problems.append(f"{name}, {kind}: other results")
         if name not in UNCACHEABLE and warm["programs"][name]["runs"]:
             problems.append(f"{name} ran {warm['programs'][name]['runs']}")
     refused = cold["stats"]["uncacheable"]

@@ -25,7 +25,7 @@ def check(names, folder):
             problems.append(f"{name} fails: {old['failure'] or expected['failure']}")
         if old["launched"] == expected["launched"]:
             problems.append(f"{name} doesn't differ")
-        if found["failure"] or found["launched"] != expected["launched"]:
+        if found["failure"] or found["launched"] != expected["launched"] or found["arrays"] != expected["arrays"]:
             problems.append(f"{name} is stale: {found['failure']}")
     assert not problems, "\n".join(problems)
 

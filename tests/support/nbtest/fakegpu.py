@@ -3,9 +3,10 @@
     python -m nbtest.fakegpu CC REPORT PROGRAM...
 
 runs programs in this process, one after the other, with such a device and writes what happened as JSON: for each, how
-often numba-cuda's front end, NVVM, NVRTC and nvJitLink ran, what each launch would have executed, and the exception
-that ended it. NVIDIA's compilers and linker are the real
-ones, which need no driver; look-ups of a device or context get the one made here.
+often numba-cuda's front end, NVVM, NVRTC and nvJitLink ran, what each launch executed or would have, what the
+program's arrays hold in the end, and the exception that ended it. NVIDIA's compilers and linker are the real
+ones, which need no driver; look-ups of a device or context get the one made here. With `REAL` in the place of a
+compute capability there is no such device: kernels run on the GPU of this host.
 """
 
 import hashlib
@@ -18,6 +19,7 @@ from collections import Counter
 
 from nbtest import cubins
 
+REAL = "gpu"
 runs = Counter()
 launched = []
 loaded = []
@@ -90,12 +92,29 @@ def install(cc):
     return context
 
 
+def use_real():
+    """Note what the GPU of this host is given to execute, and let it do so."""
+    from numba.cuda import dispatcher
+
+    launch = dispatcher._Kernel.launch
+
+    def noted(kernel, *args, **kwargs):
+        _note(kernel, kernel._codelibrary.get_cufunc().name, kernel._codelibrary.get_cubin())
+        return launch(kernel, *args, **kwargs)
+
+    dispatcher._Kernel.launch = noted
+
+
 def _launch(kernel, args, griddim, blockdim, stream=0, sharedmem=0):
     function = kernel._codelibrary.get_cufunc()
+    _note(kernel, function.name, function.module.cubin)
+
+
+def _note(kernel, name, cubin):
     launched.append(
         {
-            "kernel": cubins.plain_name(function.name.encode()).decode(),
-            "code": code_digest(function.module.cubin.code),
+            "kernel": cubins.plain_name(name.encode()).decode(),
+            "code": code_digest(cubin.code),
             "cooperative": bool(kernel.cooperative),
             "debug": bool(kernel.debug),
             "arguments": [str(each) for each in kernel.argument_types],
@@ -138,21 +157,31 @@ def run(program):
     launched.clear()
     # What earlier programs compiled, under other options, would otherwise become part of what this one compiles.
     cuda_target.target_context.cached_internal_func.clear()
-    started, failure = time.process_time(), ""
+    started, failure, left = time.process_time(), "", {}
     sys.argv = [program]
     try:
-        runpy.run_path(program, run_name="__main__")
+        left = runpy.run_path(program, run_name="__main__")
     except Exception:  # whatever it is, it is part of what the program did
         failure = traceback.format_exc()
     seconds = time.process_time() - started
-    return {"runs": dict(runs), "launched": list(launched), "seconds": seconds, "failure": failure}
+    return {
+        "runs": dict(runs), "launched": list(launched), "seconds": seconds, "failure": failure,
+        "arrays": {name: _digest(each) for name, each in left.items() if hasattr(each, "__array_interface__")},
+    }  # fmt: skip
+
+
+def _digest(array):
+    return hashlib.blake2b(f"{array.dtype}{array.shape}".encode() + array.tobytes(), digest_size=12).hexdigest()
 
 
 def main():
     cc, report, *programs = sys.argv[1:]
     from numba.cuda import dispatcher  # noqa: F401
 
-    install(parse(cc))
+    if cc == REAL:
+        use_real()
+    else:
+        install(parse(cc))
     count()
     found = {"programs": {program: run(program) for program in programs}, "stats": {}}
     if "nbcache" in sys.modules:

@@ -1,4 +1,7 @@
-"""Runs programs that use numba-cuda in processes of their own, on a GPU that isn't there (`nbtest.fakegpu`)."""
+"""Runs programs that use numba-cuda in processes of their own, on a GPU that isn't there (`nbtest.fakegpu`).
+
+With NBTEST_GPU=1 they run on the GPU of this host instead, whatever compute capability a test names.
+"""
 
 import importlib.util
 import json
@@ -8,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from nbtest import fakegpu
 
 SUPPORT = Path(__file__).resolve().parents[1]
 
@@ -32,7 +37,8 @@ def run(programs, folder, *, cc="9.0", store=None, env=None):
         settings["NBCACHE_DIR"] = str(store)
     report = folder / "report.json"
     report.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "nbtest.fakegpu", cc, str(report), *map(str, paths.values())]
+    where = fakegpu.REAL if os.environ.get("NBTEST_GPU") else cc
+    command = [sys.executable, "-m", "nbtest.fakegpu", where, str(report), *map(str, paths.values())]
     process = subprocess.run(command, env=settings, capture_output=True, text=True, cwd=folder, check=False)
     assert report.exists(), process.stderr
     found = json.loads(report.read_text())
