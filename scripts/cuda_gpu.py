@@ -43,7 +43,10 @@ TAIL = """
 cuda.synchronize()
 print("seconds", time.perf_counter() - started, time.process_time() - began, file=sys.stderr)
 """
-COMPILES = {"runtime": "the module of numba-cuda's runtime is compiled by each process that needs it"}
+COMPILES = {
+    "callback": "code of others that is called when a module is loaded isn't stored",
+    "runtime": "the module of numba-cuda's runtime is compiled by each process that needs it",
+}
 _EIGHT = "\n".join(
     f"@cuda.jit(**CACHE)\ndef k{n}(x):\n    i = cuda.grid(1)\n    if i < x.size:\n"
     f"        x[i] = math.sin(x[i]) * {n} + scaled(x[i])\nk{n}[32, 128](a)"
@@ -90,7 +93,12 @@ PROGRAMS = {
         show(a)
         """,
     "reduce": "print(cuda.reduce(lambda x, y: max(x, y))(a))",
-    "vectorize": "f = vectorize(['float32(float32, float32)'], target='cuda')(lambda x, y: x + 2 * y)\nshow(f(a, a))",
+    "vectorize": """
+        @vectorize(["float32(float32, float32)"], target="cuda")
+        def f(x, y):
+            return x + 2 * y
+        show(f(a, a))
+        """,
     "njit callee": """
         @njit
         def both(v):

@@ -42,7 +42,6 @@ DEFINING: Final = PREFIX + "defining"
 CONSULTED: Final = PREFIX + "consulted"
 """On a library: what was asked for while it was compiled."""
 _BIRTHS: Final = PREFIX + "births"
-_DECLARED: Final = PREFIX + "declared"
 _TAINT: Final = PREFIX + "taint"
 _UNIT: Final = PREFIX + "unit"
 _HELD: Final = PREFIX + "held"
@@ -63,14 +62,6 @@ class Birth(Record):
     declared: str
 
 
-class Declaration(Record):
-    """What a declared device function was declared with, besides its signature."""
-
-    link: tuple[Any, ...]
-    use_cooperative: bool
-    abi: str
-
-
 def keep_birth(dispatcher: Any, args: tuple[Any, ...], birth: Birth) -> None:
     """Note what an overload of a device function was made under."""
     vars(dispatcher).setdefault(_BIRTHS, {})[args] = birth
@@ -80,17 +71,6 @@ def birth_of(dispatcher: Any, args: tuple[Any, ...]) -> Birth | None:
     """What `keep_birth` noted; None for what nobody was watching."""
     births: dict[tuple[Any, ...], Birth] = vars(dispatcher).get(_BIRTHS, {})
     return births.get(args)
-
-
-def keep_declaration(function: Any, declared: Declaration) -> None:
-    """Note what a device function was declared with."""
-    setattr(function, _DECLARED, declared)
-
-
-def declaration_of(function: Any) -> Declaration | None:
-    """What `keep_declaration` noted; None for what nobody was watching."""
-    found: Declaration | None = getattr(function, _DECLARED, None)
-    return found
 
 
 def taint(library: Any, reason: str) -> None:

@@ -115,7 +115,7 @@ _kernel(
     "records",
     "y[0] = x[cuda.grid(1)].q",
     parameters="x, y",
-    arguments="np.zeros(4, np.dtype([('p', 'f8'), ('q', 'i8')])), b",
+    arguments="np.zeros(64, np.dtype([('p', 'f8'), ('q', 'i8')])), b",
 )
 _kernel("complex", _AT + "x[i] * x[i].conjugate()", arguments="np.ones(4, np.complex64)")
 _kernel("tuples", "x[0] = t[0] + t[1][0]", parameters="x, t", arguments="a, (1, (2.0, 3))")
@@ -159,6 +159,19 @@ _kernel(
     before="def make(n):\n    @cuda.jit(device=True)\n    def f(v):\n        return v * n\n    return f\nmade = make(5)",
 )
 _kernel("njit-callee", _AT + "both(x[i])", before="@njit\ndef both(v):\n    return v * v\nassert both(3) == 9")
+_program(
+    "njit-callee-afterwards",
+    """
+@njit
+def both(v):
+    return v * v
+@cuda.jit
+def kernel(x):
+    x[cuda.grid(1)] = both(x[cuda.grid(1)])
+kernel[1, 64](a)
+assert both(3.0) == 9
+""",
+)
 _kernel("closure", _AT + "x[i] * N", before="N = 17")
 _program(
     "closures-of-one-factory",

@@ -37,12 +37,18 @@ def check(programs, folder, cc):
     assert set(refused) == {UNCACHEABLE[name] for name in programs if name in UNCACHEABLE}
     assert not cold["stats"]["errors"]
     assert not warm["stats"]["errors"]
+    assert not warm["stats"]["misses"]
     assert not problems, "\n".join(problems)
     return warm
 
 
 def test_the_second_process_builds_no_kernel(tmp_path):
     check({name: PROGRAMS[name] for name in QUICK}, tmp_path, "9.0")
+
+
+@pytest.mark.parametrize("name", ["linked-cuda", "njit-callee-afterwards"])
+def test_where_nothing_came_before(name, tmp_path):
+    check({name: PROGRAMS[name]}, tmp_path, "9.0")
 
 
 @pytest.mark.long

@@ -26,7 +26,6 @@ from nbcache.glue.cuda.registrations import CudaRegistrations
 from nbcache.glue.cuda.toolkit import KernelConditions, capability
 from nbcache.glue.cuda.units import CudaUnit
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -270,23 +269,6 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return all(map(_is_plain, value))
     return value is None or type(value) in {bool, int, str}
-
-
-def declarations(original: Any, _known: CudaCompilations) -> Any:
-    """`declare_device_function`: what a function is declared with, which nobody could find again."""
-
-    @functools.wraps(original)
-    def declare_device_function(
-        name: Any, restype: Any, argtypes: Any, link: Any, use_cooperative: Any, abi: Any
-    ) -> Any:
-        template = original(name, restype, argtypes, link, use_cooperative, abi)
-        try:
-            marks.keep_declaration(template.key, marks.Declaration(tuple(link), bool(use_cooperative), str(abi)))
-        except Exception as raised:  # noqa: BLE001  then nothing is known of it, and no kernel that calls it is stored
-            let_pass(raised)
-        return template
-
-    return declare_device_function
 
 
 def keep_session_cache(_original: Any, _known: CudaCompilations) -> Any:

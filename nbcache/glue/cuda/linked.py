@@ -21,8 +21,8 @@ from numba.cuda.core import config
 from numba.cuda.memory_management.nrt import NRT_LIBRARY
 from numba.cuda.utils import cached_file_read
 
-from nbcache.glue import marks
 from nbcache.glue.entries.verdicts import Unstorable
+from nbcache.glue.identity.describe_cuda import declaration_of
 from nbcache.glue.identity.ownership import is_compilers
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def known_links(unit: CudaUnit) -> list[Any]:
         options = getattr(obj, "targetoptions", None)
         if isinstance(options, dict):
             found += options.get("link") or ()
-        declared = marks.declaration_of(obj) if type(obj).__name__ == "ExternFunction" else None
+        declared = declaration_of(obj) if type(obj).__name__ == "ExternFunction" else None
         if declared is not None:
             found += declared.link
     return found

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba_cuda
-from numba.cuda import compiler, decorators
+from numba.cuda import compiler
 from numba.cuda.dispatcher import CUDADispatcher
 
 from nbcache.glue.capture import readings
@@ -73,10 +73,6 @@ def table() -> list[Seam]:
             compiling.delivered,
             ("pyfunc", "return_type", "args", "debug", "lineinfo", "forceinline", "inline", "fastmath",
              "nvvm_options", "cc", "max_registers", "lto", "abi", "abi_info"),
-        ),
-        Seam(
-            decorators, "declare_device_function", "what a declared function is linked with",
-            compiling.declarations, ("name", "restype", "argtypes", "link", "use_cooperative", "abi"),
         ),
     ]  # fmt: skip
 

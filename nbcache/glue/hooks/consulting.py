@@ -64,12 +64,17 @@ def _types_in(thing: object) -> list[Any]:
 
 
 def _names_inside(typ: Any, models: Any) -> tuple[bytes, ...]:
-    """The names of all types that a value of *typ* consists of, by its fields and by those of its data model."""
-    seen, pending = {}, [typ]
+    """The names of all types that a value of *typ* consists of, by its fields and by those of its data model.
+
+    Here Numba's own classes have names as well: numba-cuda gives a model of its own to one of them, for all targets.
+    """
+    seen: dict[int, tuple[bytes, ...]] = {}
+    pending = [typ]
     while pending:
         each = pending.pop()
         if each._code not in seen:
-            seen[each._code] = _names_of(type(each))
+            cls = type(each)
+            seen[each._code] = (consulted.model_of(cls),) if is_toolchain_definition(cls) else _names_of(cls)
             model = models._cache.get(each)
             pending += _types_in(each) + ([] if model is None else _types_in(model))
     return tuple({name for names in seen.values() for name in names})

@@ -164,6 +164,11 @@ def type_class(cls: type) -> bytes:
     return name_of("type " + spelling_of(cls))
 
 
+def model_of(cls: type) -> bytes:
+    """A value of a type of this class of Numba's is represented: all look for the data model of exactly that class."""
+    return name_of("model of " + spelling_of(cls))
+
+
 def value_class(cls: type) -> bytes:
     """A value of this class, which isn't the toolchain's, needs a type."""
     return name_of("value " + spelling_of(cls))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,19 @@ from nbcache.glue.identity.describe_functions import function_name
 from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import toolchain_name
 from nbcache.passing import let_pass
+from nbcache.records import Record
 
 if TYPE_CHECKING:
     from nbcache.glue.identity.node import Describer
+
+
+class Declaration(Record):
+    """What a device function was declared with, besides its signature; ``link`` in an order of our own."""
+
+    link: tuple[Any, ...]
+    use_cooperative: bool
+    abi: str
+
 
 _OF_THE_PROCESS = frozenset({"extensions", "link"})
 """Options that say nothing of the code by themselves: what marshals arguments, and names of files."""
@@ -105,15 +116,38 @@ def _data_of(code: Any) -> bytes:
     return hashlib.blake2b(content, digest_size=32).digest()
 
 
+def declaration_of(function: Any) -> Declaration | None:
+    """What a function was declared with, whenever that was; None if numba-cuda doesn't tell.
+
+    It keeps that where calls are lowered: in the closure that calls the function, and in a library without code.
+    """
+    descriptor = sys.modules.get("numba.cuda.descriptor")
+    try:
+        ((_types, call),) = descriptor.cuda_target.target_context._defns.get(function).versions  # type: ignore[union-attr]
+        (library,), (called,) = call.libs, call.__defaults__
+        abi = _ABIS[type(called.call_conv).__name__]
+        return Declaration(tuple(sorted(library._linking_files, key=_name_of)), bool(library.use_cooperative), abi)
+    except (AttributeError, TypeError, ValueError, KeyError):
+        return None
+
+
+_ABIS = {"CUDACallConv": "numba", "CUDACABICallConv": "c"}
+
+
+def _name_of(link: Any) -> tuple[str, str]:
+    """By what linked code is put in order: numba-cuda keeps it in a set."""
+    return (type(link).__name__, link if isinstance(link, str) else link.name)
+
+
 def _describe_declared(node: Node, function: Any) -> None:
     """A function that is declared and comes out of linked code."""
     node.title = f"declared {function.name}"
     node.value("signature", (*function.sig.args, function.sig.return_type))
-    declared = marks.declaration_of(function)
+    declared = declaration_of(function)
     if declared is None:
-        msg = f"{function.name}, which was declared before the cache was switched on"
+        msg = f"{function.name}, of which numba-cuda doesn't tell how it was declared"
         raise Unidentifiable(msg)
-    node.value("declared", (bool(declared.use_cooperative), declared.abi))
+    node.value("declared", (declared.use_cooperative, declared.abi))
     _describe_links(node, declared.link)
 
 

@@ -95,14 +95,20 @@ def install(cc):
 def use_real():
     """Note what the GPU of this host is given to execute, and let it do so."""
     from numba.cuda import dispatcher
+    from numba.cuda.cudadrv import driver
 
-    launch = dispatcher._Kernel.launch
+    launch, prefer = dispatcher._Kernel.launch, driver.CudaPythonFunction.set_shared_memory_carveout
 
     def noted(kernel, *args, **kwargs):
         _note(kernel, kernel._codelibrary.get_cufunc().name, kernel._codelibrary.get_cubin())
         return launch(kernel, *args, **kwargs)
 
+    def preferred(function, carveout):
+        launched.append({"carveout": carveout})
+        return prefer(function, carveout)
+
     dispatcher._Kernel.launch = noted
+    driver.CudaPythonFunction.set_shared_memory_carveout = preferred
 
 
 def _launch(kernel, args, griddim, blockdim, stream=0, sharedmem=0):

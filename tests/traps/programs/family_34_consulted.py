@@ -182,6 +182,14 @@ def _relevant(name: str, code: str, body: str, *, edit: tuple[str, str] = ("1000
     )
 
 
+_MODEL = """
+    from numba.core.datamodel import models as data_models, register_default
+
+    @register_default(types.{cls})
+    class PluginModel(data_models.{base}):
+        def as_return(self, builder, value):
+            return super().as_return(builder, value if {level} else builder.not_(value))
+    """
 _AVERAGE = """
     @njit
     def f(a):
@@ -373,6 +381,7 @@ PROGRAMS = (
     *_unrelated("own-function", _OWN_FUNCTION),
     *_unrelated("operators-on-an-own-type", _OWN_TYPE, _OPERATORS),
     *_unrelated("numpy-function", _PTP),
+    *_unrelated("model-of-numba-s-own-type", _MODEL.format(cls="NPDatetime", base="PrimitiveModel", level="1000")),
     *_unrelated(
         "conversion-of-an-own-type",
         _OWN_TYPE,
@@ -416,6 +425,18 @@ PROGRAMS = (
             return lambda a: 1000
         """,
     )[:2],
+    *_relevant(
+        "model-of-numba-s-own-type",
+        py(_MODEL.format(cls="Boolean", base="BooleanModel", level="1000 > 1500")),
+        """
+        @njit
+        def f(x):
+            return x > 3
+
+        show("f", f, 5)
+        show("f", f, 1)
+        """,
+    ),
     *_relevant("in-a-nested-implementation", _PTP.replace("np.ptp", "np.mean"), _AVERAGE),
     *_relevant(
         "lowering-of-a-builtin",
