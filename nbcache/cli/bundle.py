@@ -114,7 +114,9 @@ def _build_elsewhere(args: argparse.Namespace, store: Store, record: str, cpus: 
     if not os.path.exists(record):
         return []
     with open(record, "rb") as file:
-        wishes = [wish for wish in prewarming.from_list(file) if not isinstance(wish, str)]
+        recorded = [wish for wish in prewarming.from_list(file) if not isinstance(wish, str)]
+    # Kernels are for no processor, and no layer holds them.
+    wishes = [wish for wish in recorded if not wish.is_for_gpu]
     granted = prewarming.grant(
         store, settings_of(args), prewarming.for_processors(wishes, cpus),
         workers=0, limits=limits_of(args), path=[os.getcwd()],

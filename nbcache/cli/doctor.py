@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import nbcache
-from nbcache import config, processors, remotes, values
+from nbcache import capabilities, config, processors, remotes, values
 from nbcache.cli import quarantine, remote
 from nbcache.cli.place import layer_places, settings_of
 from nbcache.cli.text import print_json, printable, size
@@ -160,11 +160,13 @@ def check_cuda() -> Iterator[Finding]:
     yield Finding(OK, "numba-cuda", version)
     try:
         yield from (Finding(OK, "cuda toolkit", f"{name}: {toolkit.library_path(name)}") for name in toolkit.LIBRARIES)
+        known = ", ".join(capabilities.spelt(capabilities.of_device(*each)) for each in toolkit.supported())
+        yield Finding(OK, "cuda toolkit", f"daemons and prewarm build kernels here for {known}")
     except Exception as error:  # noqa: BLE001
         advice = "install numba-cuda[cu12] or [cu13], or the CUDA toolkit; until then kernels aren't cached"
         yield Finding(REMARK, "cuda toolkit", f"not found: {error}", advice)
     try:
-        yield Finding(OK, "cuda device", f"compute capability {toolkit.spelt(toolkit.capability())}")
+        yield Finding(OK, "cuda device", f"compute capability {capabilities.spelt(toolkit.capability())}")
     except Exception as error:  # noqa: BLE001
         yield Finding(OK, "cuda device", f"none that can be used here ({type(error).__name__})")
 

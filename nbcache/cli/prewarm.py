@@ -8,7 +8,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-from nbcache import config, processors
+from nbcache import capabilities, config, processors
 from nbcache.cli.place import settings_of
 from nbcache.cli.serve import add_job_options, farm_of, limits_of
 from nbcache.cli.text import CommandError, Progress, UsageError, print_json, printable
@@ -57,6 +57,11 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
         help="build for these processors, such as x86-64-v3,x86-64-v4, whether or not this host is one",
     )
     parser.add_argument(
+        "--cc",
+        metavar="CC,...",
+        help="build kernels for these compute capabilities, such as 8.0,9.0a, with or without a GPU",
+    )
+    parser.add_argument(
         "--dask",
         metavar="ADDRESS",
         help="build on the Dask cluster whose scheduler is there, such as tcp://HOST:8786 (needs nbcache[dask])",
@@ -82,8 +87,12 @@ def prewarm(args: argparse.Namespace) -> int:
     cpus = processors_of(args.cpu)
     if cpus and args.daemon:
         raise UsageError("prewarm: --cpu doesn't go with --daemon, which builds for the daemon's own target")
+    ccs = capabilities_of(args.cc, elsewhere=bool(cluster))
+    if ccs and args.daemon:
+        raise UsageError("prewarm: --cc doesn't go with --daemon, which builds what clients with such devices ask for")
     wishes, complaints, status = _wishes(args, store)
     wishes = prewarming.for_processors(wishes, cpus) if cpus else wishes
+    wishes = prewarming.for_capabilities(wishes, ccs) if ccs else wishes
     bar = Progress(len(wishes), "prewarm")
     if args.daemon:
         answers = prewarming.ask(store, wishes, limits.seconds * max(1, len(wishes)))
@@ -111,6 +120,45 @@ def processors_of(text: str | None) -> list[str]:
     except ValueError as error:
         known = ", ".join(processors.FEATURES)
         raise UsageError(f"--cpu: {error} is not a processor that is known here; known are {known}") from error
+
+
+def capabilities_of(text: str | None, *, elsewhere: bool = False) -> list[str]:
+    """Return the compute capabilities that an option names; raise UsageError, CommandError.
+
+    Those that the toolkit here can't build for are refused, unless it is *elsewhere* that they are built.
+    """
+    if not text:
+        return []
+    try:
+        named = list(dict.fromkeys(map(capabilities.named, text.split(","))))
+    except ValueError as error:
+        raise UsageError(f"--cc: {error}") from error
+    if not elsewhere:
+        known = _buildable()
+        for cc in named:
+            if cc[:2] not in known:
+                shown = ", ".join(capabilities.spelt(capabilities.of_device(*each)) for each in known)
+                raise UsageError(f"--cc: the CUDA toolkit can't build for {capabilities.spelt(cc)}; it can for {shown}")
+    return list(map(capabilities.spelt, named))
+
+
+def _buildable() -> list[tuple[int, int]]:
+    """The compute capabilities that can be built for here, without a device. Raises CommandError."""
+    from nbcache.client import hook
+
+    # Looking imports Numba. With NBCACHE_DIR set that would make this very process a client of the store.
+    hook.disarm()
+    from nbcache.glue import warmth
+
+    problem = warmth.kernels_problem()
+    if problem is not None:
+        raise CommandError(f"--cc: {problem}")
+    from nbcache.glue.cuda import toolkit
+
+    try:
+        return toolkit.supported()
+    except Exception as error:
+        raise CommandError(f"--cc: the CUDA toolkit can't be used ({type(error).__name__}: {error})") from error
 
 
 def _wishes(args: argparse.Namespace, store: Store) -> tuple[list[Wish], list[str], int]:

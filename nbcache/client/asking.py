@@ -59,7 +59,8 @@ class Daemons:
 
         Returns when there is nothing left of *wait* at the latest, and as soon as it is known that nothing will come.
         """
-        from nbcache.glue.requests.requested import UnaskableError, request_for
+        from nbcache.client.wording import request_for
+        from nbcache.glue.requests.requested import UnaskableError
 
         try:
             request = request_for(unit)

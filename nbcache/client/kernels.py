@@ -5,6 +5,7 @@ As `nbcache.client.session` does for functions: whatever goes wrong in here is a
 
 from __future__ import annotations
 
+import functools
 import logging
 from typing import TYPE_CHECKING, Any, cast
 
@@ -60,8 +61,12 @@ class Kernels:
                 return None
             found = session.lookup.kernel(unit, unpack)
             if found.result is None:
-                session.counters.miss(found.reason)
+                look_up = functools.partial(session.lookup.kernel, unit, unpack, waited=True)
+                found = session.from_others(unit, look_up, found)
+            if found.result is None:
                 session.open_frame(unit)
+            elif not len(self.frames):
+                session.record(unit)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             session.fault("looking up", unit)
@@ -80,7 +85,9 @@ class Kernels:
             return
         unit = cast("CudaUnit", frame.unit)
         try:
-            session.publishing.kernel(frame, unit, lambda: pack(unit, frame))
+            stored = session.publishing.kernel(frame, unit, lambda: pack(unit, frame))
+            if stored and len(self.frames) == 1:
+                session.record(unit)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             session.fault("publishing", unit)

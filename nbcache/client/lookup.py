@@ -142,8 +142,8 @@ class Lookup:
             self._counters.miss(found.reason)
         return found
 
-    def kernel(self, unit: CudaUnit, unpack: Unpack) -> Found:
-        """What *unpack* makes of the first variant that can be used here, for a unit for a GPU."""
+    def kernel(self, unit: CudaUnit, unpack: Unpack, *, waited: bool = False) -> Found:
+        """What *unpack* makes of the first variant that can be used here, for a unit for a GPU; *waited* as above."""
         caveats: list[tuple[Any, ...]] = []
 
         def take(entry: FoundEntry) -> Any:
@@ -154,7 +154,7 @@ class Lookup:
             _log.debug("hit: %s %s", unit.name, unit.signature_text)
             return result
 
-        found = self._first(unit, take)
+        found = self._first(unit, take, waited=waited)
         found.caveats = caveats
         return found
 

@@ -66,6 +66,8 @@ class Publishing:
         readings.settle(frame)
         packed = self._pack(unit, None, own, pack)
         if packed is not None:
+            if len(self._frames) == 1:
+                self._keep_request(unit, packed)
             self._publish(unit, frame.build, seconds, packed)
         return packed is not None
 

@@ -20,7 +20,8 @@ _MODE = 0o644
 
 def requested(unit: Unit, *, by_value: bool = True) -> Request | None:
     """A unit as a request, or None and a line in the log."""
-    from nbcache.glue.requests.requested import UnaskableError, request_for
+    from nbcache.client.wording import request_for
+    from nbcache.glue.requests.requested import UnaskableError
 
     try:
         return request_for(unit, explain=False, by_value=by_value)

@@ -116,11 +116,12 @@ class ClientSession:
                 self.open_frame(None, reason="what it was made from changed")
                 return None
             if found.result is None:
-                found = self._from_others(unit, target_context, found)
+                look_up = functools.partial(self.lookup.overload, unit, target_context, waited=True)
+                found = self.from_others(unit, look_up, found)
             if found.result is None:
                 self.open_frame(unit)
             elif not len(self.frames):
-                self._record(unit)
+                self.record(unit)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             self.fault("looking up", unit)
@@ -128,8 +129,8 @@ class ClientSession:
             return None
         return _warned(found)
 
-    def _from_others(self, unit: Unit, target_context: Any, missed: Found) -> Found:
-        """What a daemon builds, or another process is building.
+    def from_others(self, unit: Unit, look_up: Callable[[], Found], missed: Found) -> Found:
+        """What a daemon builds, or another process is building; *look_up* finds it then.
 
         Only the outermost compilation takes part, so there is no cycle of waiting.
         """
@@ -141,11 +142,11 @@ class ClientSession:
 
             self._others = Others(self.settings, self.store, self.counters)
 
-        def look_up() -> Found | None:
-            found = self.lookup.overload(unit, target_context, waited=True)
+        def load() -> Found | None:
+            found = look_up()
             return None if found.result is None else found
 
-        return self._others.find(unit, look_up, self.frames.on_close, is_there=missed.is_usable) or missed
+        return self._others.find(unit, load, self.frames.on_close, is_there=missed.is_usable) or missed
 
     def open_frame(self, unit: Unit | None, *, reason: str = "") -> None:
         """Open a frame for the compilation that follows; of what has no identity, *reason* says why."""
@@ -234,7 +235,7 @@ class ClientSession:
             else:
                 stored = self.publishing.result(frame, unit, cres)
                 if stored and len(self.frames) == 1:
-                    self._record(unit)
+                    self.record(unit)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             marks.taint(cres.library, reasons.INTERNAL)
@@ -331,7 +332,7 @@ class ClientSession:
                 unit.stands_for(owed)
         return unit
 
-    def _record(self, unit: Unit) -> None:
+    def record(self, unit: Unit) -> None:
         """Add what the program itself asked for to the warm list, if there is one."""
         if self.settings.record is not None and unit.key not in self._recorded:
             from nbcache.client import recording

@@ -142,18 +142,18 @@ class Building:
 
     def _executor(self, job: Job) -> Executor:
         """Where a job is to run. Raises what making a pool raises."""
-        interpreter, settings = job.request.interpreter, job.request.settings
+        interpreter, settings, kernels = job.request.interpreter, job.request.settings, job.request.cc != ""
         if self._farm is not None and self._farm.slots and not job.stays:
-            return self._farm.executor(interpreter, settings)
-        return self._pools.get(interpreter, settings)
+            return self._farm.executor(interpreter, settings, kernels)
+        return self._pools.get(interpreter, settings, kernels)
 
-    def _make_pool(self, interpreter: str, numba_settings: Mapping[str, str]) -> ForkingPool:
+    def _make_pool(self, interpreter: str, numba_settings: Mapping[str, str], kernels: bool) -> ForkingPool:
         commons, trust = self._commons, self._commons.store.trust
         problem = interpreters.problem(interpreter, trust)
         if problem is not None:
             msg = f"the interpreter {interpreter} {problem}"
             raise NbcacheError(msg)
-        environment = interpreters.environment(trust, commons.settings, numba_settings)
+        environment = interpreters.environment(trust, commons.settings, numba_settings, kernels=kernels)
         return ForkingPool(
             interpreter, commons.store.path, environment, self._here, commons.options.limits,
             trust=trust, publisher=self._publisher, confining=Confining(self._uids.give(), told=self._tell_confined),
@@ -188,14 +188,14 @@ class Building:
                 held = self._commons.store.holds(request.key)
                 to_blame, reason = blame.RESOURCES, None if held else jobs.UNPUBLISHED
         except FarmError as error:
-            _log.warning("%s %s: %s; it waits for another worker", request.function, request.signature, error)
+            _log.warning("%s: %s; it waits for another worker", request.what, error)
             job.attempts -= 1
             job.let_go()
             return
         except CrashError as error:
             if job.attempts < ATTEMPTS and not (farmed and isinstance(error, InterpreterError)):
                 self._commons.meter.job(meter.CRASHED, time.monotonic() - job.started)
-                _log.warning("%s %s: %s; trying once more", request.function, request.signature, error)
+                _log.warning("%s: %s; trying once more", request.what, error)
                 job.let_go()
                 return
             reason = str(error)
@@ -209,7 +209,7 @@ class Building:
         if reason is not None and blame.tells_scarcity(reason):
             to_blame = blame.RESOURCES
         if farmed and to_blame == blame.ENVIRONMENT and not self._commons.options.farm_waits:
-            _log.info("%s %s can't be built on the farm: %s", request.function, request.signature, reason)
+            _log.info("%s can't be built on the farm: %s", request.what, reason)
             job.stays = True
             job.let_go()
             return
@@ -221,7 +221,7 @@ class Building:
         if request.function == SELF_TEST:
             self._finish_test(job, reason)
             return
-        what = f"{request.function} {request.signature}"
+        what = request.what
         if reason is None:
             _log.info("built %s for %s", what, request.host)
             spool.forget_failure(commons.store.path, request.key, request.scope)

@@ -157,17 +157,16 @@ class Farm(ForkingPool):
         with self._lock:
             self._begin()
 
-    def executor(self, interpreter: str, settings: Mapping[str, str]) -> Executor:
+    def executor(self, interpreter: str, settings: Mapping[str, str], kernels: bool = False) -> Executor:
         """Return what runs jobs under Numba's *settings* in this interpreter, or in their own where hosts lack it."""
-        return _Bound(self, interpreter, settings)
+        return _Bound(self, {"interpreter": interpreter, "settings": dict(settings), "kernels": kernels})
 
-    def carry(self, call: str, args: tuple[Any, ...], ticket: Ticket, interpreter: str, settings: Any) -> Future[Any]:
-        """Have the function at *call* run on the cluster; see :class:`ForkingPool`."""
+    def carry(self, call: str, args: tuple[Any, ...], ticket: Ticket, where: Mapping[str, Any]) -> Future[Any]:
+        """Have the function at *call* run on the cluster; see :class:`ForkingPool`. *where*: in which interpreters."""
         store, ours = self._store(), self._settings()
         order = {
             "call": call, "args": args, "bytes": self._own_limits.bytes, "seconds": self._own_limits.seconds,
-            "interpreter": interpreter, "settings": dict(settings), "uids": sorted(store.trust.uids),
-            "keys": list(ours.trusted_keys), "log": ours.log,
+            **where, "uids": sorted(store.trust.uids), "keys": list(ours.trusted_keys), "log": ours.log,
             "session": self._session, "root": store.path, "key": ticket.key, "asked": ticket.asked, "what": ticket.what,
         }  # fmt: skip
         return self._queue(order, ticket)
@@ -254,19 +253,18 @@ class Farm(ForkingPool):
 
 
 class _Bound(Executor):
-    """A farm for one interpreter and set of Numba's settings."""
+    """A farm for one interpreter and set of Numba's settings, for kernels or not."""
 
-    def __init__(self, farm: Farm, interpreter: str, settings: Mapping[str, str]) -> None:
+    def __init__(self, farm: Farm, where: Mapping[str, Any]) -> None:
         self._farm = farm
-        self._interpreter = interpreter
-        self._settings = settings
+        self._where = where
 
     def submit(  # type: ignore[override]  # no other keyword arguments
         self, fn: Callable[..., Any], /, *args: Any, ticket: Ticket | None = None
     ) -> Future[Any]:
         """See ForkingPool."""
         call = f"{fn.__module__}:{fn.__qualname__}"
-        return self._farm.carry(call, args, ticket or Ticket(), self._interpreter, self._settings)
+        return self._farm.carry(call, args, ticket or Ticket(), self._where)
 
     def worked(self, future: Future[Any]) -> float | None:
         """See ForkingPool."""

@@ -8,7 +8,7 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from nbcache import config
-from nbcache.daemon import boot
+from nbcache.daemon import boot, worker
 from nbcache.importing import Paths
 
 if TYPE_CHECKING:
@@ -21,7 +21,10 @@ _EARLY: Final = ("encodings", "collections", "ctypes", "importlib", "json", "log
 """The packages of Python's library that are imported before its files are judged one by one."""
 _PACKAGES: Final = ("site-packages", "dist-packages")
 _MAX_SETTINGS: Final = 1 << 16
-_PASSED_ON: Final = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR", "HOME", "TZ")
+_PASSED_ON: Final = (
+    "PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR", "HOME", "TZ",
+    "CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX",  # where there may be a CUDA toolkit
+)  # fmt: skip
 
 
 def problem(interpreter: str, trust: Trust) -> str | None:
@@ -120,11 +123,14 @@ def _insist(what: str, problem: str | None) -> None:
         raise ValueError(f"{what} {problem}".strip())
 
 
-def environment(trust: Trust, settings: Settings, numba_settings: Mapping[str, str]) -> dict[str, str]:
+def environment(
+    trust: Trust, settings: Settings, numba_settings: Mapping[str, str], *, kernels: bool = False
+) -> dict[str, str]:
     """Return the environment that a daemon's interpreters get: whom and which keys it trusts, and little
     else.
 
-    *numba_settings* are the client's: Numba reads some of them once, before anything is compiled.
+    *numba_settings* are the client's: Numba reads some of them once, before anything is compiled. *kernels*: whether
+    those are what is to be built.
     """
     passed = config.inherited(_PASSED_ON)
     return {
@@ -134,6 +140,7 @@ def environment(trust: Trust, settings: Settings, numba_settings: Mapping[str, s
         **({boot.HIDDEN_VARIABLE: os.path.realpath(settings.signing_key)} if settings.signing_key else {}),
         **({"NBCACHE_TRUSTED_KEYS": " ".join(settings.trusted_keys)} if settings.trusted_keys else {}),
         "NBCACHE_LOG": settings.log,
+        **({worker.KERNELS_VARIABLE: "1"} if kernels else {}),
         **numba_settings,
         "PYTHONSAFEPATH": "1",
         "PYTHONDONTWRITEBYTECODE": "1",

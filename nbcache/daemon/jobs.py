@@ -5,12 +5,15 @@ Each is for a process of its own that has the hook switched on over the store, a
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import nbcache
 from nbcache.daemon import blame, worker
 from nbcache.protocol import requests
 from nbcache.store.directory import Store
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 UNPUBLISHED: Final = "it was compiled and could not be published"
 """The reason when it is the store's fault: a disk that is full, say."""
@@ -22,7 +25,7 @@ def build(line: str, root: str, trusted_uids: list[int], insist: bool = True, tr
     Else what is to blame (:mod:`nbcache.daemon.blame`), and why not.
 
     Without *insist*, whatever it is by now: from a newer source, under another toolchain. What is to be *tried* is
-    called first, where arguments can be made up, and not handed in if its process dies of that.
+    called first, where arguments can be made up, and not handed in if its process dies of that; a kernel can't be.
     """
     from nbcache.glue import foreign
     from nbcache.glue.requests import requested
@@ -32,6 +35,11 @@ def build(line: str, root: str, trusted_uids: list[int], insist: bool = True, tr
     store = Store(root, trust, writable=False, keyring=worker.keyring())
     try:
         request = requests.read(line.encode())
+        if request.is_for_gpu:
+            key = _kernels().carry_out(request, trust, store.holds, insist=insist)
+            return None if key is None or store.holds(key) else _why_not()
+        if request.cc:
+            _kernels().become_device(request.cc)
         if tried:
             worker.hold_back()
         key = requested.carry_out(request, trust, store.holds, insist=insist)
@@ -49,17 +57,36 @@ def build(line: str, root: str, trusted_uids: list[int], insist: bool = True, tr
     return None if key is None or store.holds(key) else _why_not()
 
 
-def import_module(name: str, path: list[str], trusted_uids: list[int]) -> str | None:
-    """Import a module, and so compile everything in it that has a signature of its own; return why not."""
+def import_module(name: str, path: list[str], trusted_uids: list[int], cc: str = "") -> str | None:
+    """Import a module, and so compile everything in it that has a signature of its own; return why not.
+
+    With a compute capability *cc*, that is what its kernels are compiled for.
+    """
     from nbcache.glue import foreign
     from nbcache.glue.requests import requested
 
     foreign.forbid_calls()
     try:
-        requested.import_trusted(name, path, worker.rule(trusted_uids))
+        if cc:
+            _kernels().import_trusted(name, cc, path, worker.rule(trusted_uids))
+        else:
+            requested.import_trusted(name, path, worker.rule(trusted_uids))
     except requested.RefusedError as error:
         return str(error)
     return None
+
+
+def _kernels() -> ModuleType:
+    """What carries out requests for a GPU. Raises EnvironmentRefusedError where numba-cuda can't be used."""
+    from nbcache.glue import warmth
+    from nbcache.glue.requests import requested
+
+    problem = warmth.kernels_problem()
+    if problem is not None:
+        raise requested.EnvironmentRefusedError(problem)
+    from nbcache.glue.cuda import requested as kernels
+
+    return kernels
 
 
 def _why_not() -> list[str]:

@@ -337,20 +337,23 @@ class ForkingPool(Executor):
 
 
 class Pools:
-    """A pool for each interpreter and set of Numba's settings, the few that were used last."""
+    """A pool for each interpreter and set of Numba's settings, the few that were used last.
 
-    def __init__(self, make: Callable[[str, Mapping[str, str]], ForkingPool], most: int = 8) -> None:
-        """*make* gives a pool for an interpreter and settings; not more than *most* are kept."""
+    Those for kernels are others: what makes an interpreter ready for these is nothing to functions for the CPU.
+    """
+
+    def __init__(self, make: Callable[[str, Mapping[str, str], bool], ForkingPool], most: int = 8) -> None:
+        """*make* gives a pool for an interpreter and settings, for kernels or not; not more than *most* are kept."""
         self._make = make
         self._most = most
-        self._pools: dict[tuple[str, tuple[tuple[str, str], ...]], ForkingPool] = {}
+        self._pools: dict[tuple[str, tuple[tuple[str, str], ...], bool], ForkingPool] = {}
 
-    def get(self, interpreter: str, settings: Mapping[str, str]) -> ForkingPool:
+    def get(self, interpreter: str, settings: Mapping[str, str], kernels: bool = False) -> ForkingPool:
         """The pool for these. Raises what making one raises."""
-        key = (interpreter, tuple(sorted(settings.items())))
+        key = (interpreter, tuple(sorted(settings.items())), kernels)
         pool = self._pools.pop(key, None)
         if pool is None or pool.closed:
-            pool = self._make(interpreter, settings)
+            pool = self._make(interpreter, settings, kernels)
         self._pools[key] = pool
         while len(self._pools) > self._most:
             self._retire(self._pools.pop(next(iter(self._pools))))

@@ -42,12 +42,24 @@ class Wish:
     module: str = ""
     cpu: str = ""
     """The processor that it is to be built for; "" for what Numba's settings say."""
+    cc: str = ""
+    """The compute capability that it is to be built for; "" for none, or for that of the request."""
 
     @property
     def settings(self) -> dict[str, str]:
         """Numba's settings that it is to be built under."""
         settings = config.numba_settings() if self.request is None else dict(self.request.settings)
         return {**settings, **(config.processor_settings(self.cpu) if self.cpu else {})}
+
+    @property
+    def is_for_gpu(self) -> bool:
+        """Whether it is compiled for a GPU, all of it."""
+        return self.request is not None and self.request.is_for_gpu
+
+    @property
+    def has_device(self) -> bool:
+        """Whether kernels may be compiled for it."""
+        return self.cc != "" or (self.request is not None and self.request.cc != "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +97,8 @@ def from_store(store: Store) -> Iterator[Wish]:
                 request = None if line is None else requests.read(line)
             except BadRequestError:
                 continue
-            if request is not None and (request.function, repr(request.types)) not in seen:
-                seen.add((request.function, repr(request.types)))
+            if request is not None and (request.what, repr(request.types)) not in seen:
+                seen.add((request.what, repr(request.types)))
                 yield _wish(dataclasses.replace(request, settings=settings))
 
 
@@ -96,9 +108,37 @@ def from_module(name: str) -> Wish:
 
 
 def for_processors(wishes: Iterable[Wish], cpus: Iterable[str]) -> list[Wish]:
-    """Each wish once for each of these processors (:mod:`nbcache.processors`)."""
+    """Each wish once for each of these processors (:mod:`nbcache.processors`); what is for a GPU, once."""
     wishes = list(wishes)
-    return [dataclasses.replace(wish, name=f"{wish.name} for {cpu}", cpu=cpu) for cpu in cpus for wish in wishes]
+    kernels = [wish for wish in wishes if wish.is_for_gpu]
+    others = [wish for wish in wishes if not wish.is_for_gpu]
+    return [
+        *(dataclasses.replace(wish, name=f"{wish.name} for {cpu}", cpu=cpu) for cpu in cpus for wish in others),
+        *kernels,
+    ]
+
+
+def for_capabilities(wishes: Iterable[Wish], ccs: Iterable[str]) -> list[Wish]:
+    """What is for a GPU once for each of these compute capabilities, likewise each module; all else as it is."""
+    found: list[Wish] = []
+    ccs = list(ccs)
+    for wish in wishes:
+        if wish.request is None:
+            found += [dataclasses.replace(wish, name=f"{wish.name} for {cc}", cc=cc) for cc in ccs]
+        elif wish.is_for_gpu:
+            found += [_wish(dataclasses.replace(wish.request, cc=cc)) for cc in ccs]
+        else:
+            found.append(wish)
+    # A list that was recorded on several devices has some of them more than once.
+    return list({(wish.name, _identity(wish)): wish for wish in found}.values())
+
+
+def _identity(wish: Wish) -> str:
+    """What tells apart what is to be built; compute capabilities are in the key, which is another one then."""
+    request = wish.request
+    if request is None or not request.is_for_gpu:
+        return "" if request is None else request.key
+    return repr((request.types, request.value, request.modules, request.path, sorted(request.settings.items())))
 
 
 def grant(
@@ -110,8 +150,8 @@ def grant(
     """
     root, publisher = store.path, Publisher(lambda: store)
 
-    def make(interpreter: str, numba_settings: Mapping[str, str]) -> ForkingPool:
-        environment = interpreters.environment(store.trust, settings, numba_settings)
+    def make(interpreter: str, numba_settings: Mapping[str, str], kernels: bool) -> ForkingPool:
+        environment = interpreters.environment(store.trust, settings, numba_settings, kernels=kernels)
         # Whoever prewarms has their own modules imported, with their own rights.
         return ForkingPool(
             interpreter, root, environment, workers or os.cpu_count() or 1, limits,
@@ -120,7 +160,7 @@ def grant(
 
     pools = Pools(make)
     try:
-        yield from _granted(store, wishes, path, lambda wish: pools.get(sys.executable, wish.settings))
+        yield from _granted(store, wishes, path, lambda wish: pools.get(sys.executable, wish.settings, wish.has_device))
     finally:
         pools.kill()
 
@@ -143,7 +183,9 @@ def farm(
                 msg = f"the cluster {address} can't be used: {cluster.problem or 'no worker there has answered'}"
                 raise FarmError(msg)
             changed.wait(_POLL_SECONDS)
-        yield from _granted(store, wishes, path, lambda wish: cluster.executor(sys.executable, wish.settings))
+        yield from _granted(
+            store, wishes, path, lambda wish: cluster.executor(sys.executable, wish.settings, wish.has_device)
+        )
     finally:
         cluster.shutdown(wait=False)
 
@@ -156,7 +198,7 @@ def _granted(
     for wish in wishes:
         submit: Callable[..., Future[Any]] = executor(wish).submit
         if wish.request is None:
-            done = submit(jobs.import_module, wish.module, path, uids, ticket=_ticket(wish))
+            done = submit(jobs.import_module, wish.module, path, uids, wish.cc, ticket=_ticket(wish))
         else:
             request = dataclasses.replace(wish.request, path=(*wish.request.path, *path), settings=wish.settings)
             done = submit(jobs.build, request.line().decode(), root, uids, False, ticket=_ticket(wish))
@@ -210,4 +252,4 @@ def _ticket(wish: Wish) -> Ticket:
 
 
 def _wish(request: Request) -> Wish:
-    return Wish(f"{request.function} {request.signature}", request)
+    return Wish(request.what, request)

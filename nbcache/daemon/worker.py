@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from nbcache.store.locks import Lease
     from nbcache.store.publish import Published
 
+KERNELS_VARIABLE: Final = "NBCACHE_JOB_KERNELS"
+"""Set where jobs build kernels, for which their interpreter is made ready."""
 _GONE: Final = "the daemon is gone"
 
 

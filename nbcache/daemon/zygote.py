@@ -174,7 +174,7 @@ def _limit(size: int) -> None:
 
 def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool) -> None:
     """Warm Numba up and take orders. Everything is imported as the rule of trust allows it."""
-    given = config.inherited(("NBCACHE_TRUSTED_UIDS", "NBCACHE_LOG"))
+    given = config.inherited(("NBCACHE_TRUSTED_UIDS", "NBCACHE_LOG", worker.KERNELS_VARIABLE))
     uids = worker.uids(given["NBCACHE_TRUSTED_UIDS"])
     link = worker.connect(Channel.of(asking))
     trust = worker.rule(uids)
@@ -198,5 +198,8 @@ def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool)
 
     activation.activate(settings, worker.HandingStore(root, trust, writable=True, keyring=worker.keyring()))
     warmth.warm()
+    if worker.KERNELS_VARIABLE in given:
+        warmth.warm_for_kernels()
+        activation.attend_kernels()
     Zygote(Channel.of(orders), link, scratch, namespaces=namespaces).serve()
     sys.exit(0)

@@ -134,7 +134,7 @@ class _UserStore:
         interpreter = asked["interpreter"] if os.path.exists(asked["interpreter"]) else sys.executable
         with self._lock:
             limits = Limits(asked["seconds"], asked["bytes"])
-            pool = self._pools_for(asked, limits).get(interpreter, asked["settings"])
+            pool = self._pools_for(asked, limits).get(interpreter, asked["settings"], asked["kernels"])
             done = pool.order(asked["call"], args, ticket=ticket)
         while not concurrent.futures.wait([done], TELL_SECONDS).done:
             worked = pool.worked(done)
@@ -153,14 +153,15 @@ class _UserStore:
         store = self._store
         settings = Settings(trusted_keys=tuple(asked["keys"]), log=asked["log"])
 
-        def make(interpreter: str, numba_settings: Mapping[str, str]) -> ForkingPool:
+        def make(interpreter: str, numba_settings: Mapping[str, str], kernels: bool) -> ForkingPool:
             problem = interpreters.problem(interpreter, store.trust)
             if problem is not None:
                 msg = f"the interpreter {interpreter} on {os.uname().nodename} {problem}"
                 raise NbcacheError(msg)
             # As whoever this worker runs: any task of the cluster may do as much.
+            environment = interpreters.environment(store.trust, settings, numba_settings, kernels=kernels)
             return ForkingPool(
-                interpreter, store.path, interpreters.environment(store.trust, settings, numba_settings),
+                interpreter, store.path, environment,
                 self._threads, limits, trust=store.trust, publisher=self._publisher, confining=Confining(),
             )  # fmt: skip
 

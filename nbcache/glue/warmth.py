@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+
 
 def warm() -> None:
     """Import Numba and fill its registries, as the first compilation of a process would.
@@ -19,3 +22,35 @@ def warm() -> None:
     entrypoints.init_all()
     cpu_target.typing_context.refresh()
     cpu_target.target_context.refresh()
+
+
+def warm_for_kernels() -> None:
+    """The same for what compiles kernels, without a device; nothing where numba-cuda isn't installed.
+
+    Raises what importing numba-cuda raises.
+    """
+    if not _has_numba_cuda():
+        return
+    from numba.cuda.descriptor import cuda_target
+
+    from nbcache.glue.cuda import pack, requested, toolkit  # noqa: F401
+    from nbcache.passing import suppressed
+
+    cuda_target.typing_context.refresh()
+    cuda_target.target_context.refresh()
+    with suppressed(Exception):  # a job says what is missing
+        toolkit.toolchain_components()
+
+
+def kernels_problem() -> str | None:
+    """Why this process can build no kernels, in one line; None if it can."""
+    if not _has_numba_cuda():
+        return f"numba-cuda isn't installed for {sys.executable}"
+    from nbcache.glue.cuda import seams
+
+    # Where they are installed there was none.
+    return seams.problem() if seams.known() is None else None
+
+
+def _has_numba_cuda() -> bool:
+    return importlib.util.find_spec("numba_cuda") is not None

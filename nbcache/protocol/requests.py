@@ -4,9 +4,10 @@
 
     request = JSON object on one line, UTF-8, at most MAX_REQUEST bytes
         nbcache      = "request"
-        version      = REQUEST_VERSION
+        version      = 1 | 2                ; 2 from a process that compiles for a GPU
         key          = 64 hex digits        ; what the client looked for; whoever builds it computes it anew
-        kind         = text                 ; "dispatcher", "ufunc", "cfunc"
+        kind         = text                 ; "dispatcher", "ufunc", "cfunc"; for a GPU: "cuda kernel",
+                                            ; "cuda device function"
         function     = "module:qualname"
         signature    = text                 ; for people
         types        = {"version", "args": [type...], "returns": type}   ; `nbcache.glue.requests.types`
@@ -19,13 +20,17 @@
         components   = [[label, text]...]   ; the key in words, to say what differs
         created      = Unix time [s]
         client       = {"host", "pid"}
+        cuda         = {"cc": text, "toolkit": {label: text...}}         ; in version 2 alone
 
 `by` says where the function comes from: by reference, found as `function` in a module whose source file has that
-digest (blake2b, 16 bytes); or by value.
+digest (blake2b, 16 bytes); or by value. `cc` is the compute capability of the client's device (`9.0a`): a function for
+the CPU has one where its module may compile kernels when it is imported. `toolkit` is what identifies the libraries
+that compile a kernel: whoever has others builds something else.
 
 Version log:
 
 1. First version.
+2. `cuda`, and kinds that have it. What has none is written in version 1 still, which older daemons understand.
 
 What is guaranteed
 ------------------
@@ -45,16 +50,19 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from nbcache import capabilities
 from nbcache.errors import NbcacheError
 from nbcache.store import layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-REQUEST_VERSION: Final = 1
+REQUEST_VERSION: Final = 2
+"""The newest version that is understood."""
+_WITHOUT_CUDA: Final = 1
 MAX_REQUEST: Final = 16 << 20
 """The longest request [bytes]. A pickled function holds the arrays it reads."""
 SECTION: Final = "request"
@@ -62,6 +70,7 @@ SECTION: Final = "request"
 MAX_TEXT: Final = 4096
 MAX_ITEMS: Final = 1000
 KINDS: Final = ("dispatcher", "ufunc", "cfunc")
+CUDA_KINDS: Final = ("cuda kernel", "cuda device function")
 _MODULE: Final = re.compile(r"\w+(\.\w+)*")
 _DIGEST: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _SETTING: Final = re.compile(r"NUMBA_[A-Z0-9_]+", re.ASCII)
@@ -96,6 +105,10 @@ class Request:
     pid: int
     uid: int = -1
     """Who asked, as the owner of the file says; not in the file. -1 for what was in none."""
+    cc: str = ""
+    """The compute capability of the client's device, such as ``9.0a``; "" where it is known to have none."""
+    toolkit: Mapping[str, str] = field(default_factory=dict)
+    """What identifies the client's CUDA toolkit, by label."""
 
     @property
     def module(self) -> str:
@@ -108,9 +121,28 @@ class Request:
         return self.function.partition(":")[2]
 
     @property
+    def is_for_gpu(self) -> bool:
+        """Whether it is compiled for that device, and not for the CPU."""
+        return self.kind in CUDA_KINDS
+
+    @property
+    def call(self) -> str:
+        """The signature, and the compute capability that it is for, for people."""
+        return f"{self.signature} for {self.cc}" if self.is_for_gpu else self.signature
+
+    @property
+    def what(self) -> str:
+        """What is to be built, for people."""
+        return f"{self.function} {self.call}"
+
+    @property
     def scope(self) -> str:
         """What tells the environment that it was asked from (interpreter, path, settings, source): 16 hex digits."""
-        of = (self.interpreter, self.path, sorted(self.settings.items()), self.modules, self.source, self.value)
+        of: tuple[object, ...] = (
+            self.interpreter, self.path, sorted(self.settings.items()), self.modules, self.source, self.value,
+        )  # fmt: skip
+        # What kernels need is in their keys.
+        of += (self.cc,) if self.cc else ()
         return hashlib.blake2b(repr(of).encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
 
     def line(self) -> bytes:
@@ -118,7 +150,7 @@ class Request:
         by = {"source": self.source} if self.value is None else {"pickle": base64.b64encode(self.value).decode("ascii")}
         said = {
             "nbcache": "request",
-            "version": REQUEST_VERSION,
+            "version": REQUEST_VERSION if self.cc else _WITHOUT_CUDA,
             "key": self.key,
             "kind": self.kind,
             "function": self.function,
@@ -133,6 +165,7 @@ class Request:
             "components": self.components,
             "created": self.created,
             "client": {"host": self.host, "pid": self.pid},
+            **({"cuda": {"cc": self.cc, "toolkit": self.toolkit}} if self.cc else {}),
         }
         line = json.dumps(said, separators=(",", ":"), ensure_ascii=True).encode("ascii")
         if len(line) > MAX_REQUEST:
@@ -154,14 +187,17 @@ def read(line: bytes) -> Request:
     if not isinstance(said, dict) or said.get("nbcache") != "request":
         msg = "it is not a request"
         raise BadRequestError(msg)
-    if said.get("version") != REQUEST_VERSION or isinstance(said["version"], bool):
-        msg = f"it is a request of version {_shown(said.get('version'), 40)}; {REQUEST_VERSION} is understood"
+    version = said.get("version")
+    if type(version) is not int or version not in {_WITHOUT_CUDA, REQUEST_VERSION}:
+        known = f"{_WITHOUT_CUDA} and {REQUEST_VERSION} are understood"
+        msg = f"it is a request of version {_shown(version, 40)}; {known}"
         raise BadRequestError(msg)
     by, client = _field(said, "by", _mapping), _field(said, "client", _mapping)
+    cuda = _field(said, "cuda", _mapping) if version == REQUEST_VERSION else None
     value = _field(by, "pickle", _bytes) if "pickle" in by else None
     return Request(
         key=_field(said, "key", _key),
-        kind=_field(said, "kind", _kind),
+        kind=_field(said, "kind", _kind if cuda is None else _any_kind),
         function=_field(said, "function", _function if value is None else _text),
         signature=_field(said, "signature", _text),
         types=_field(said, "types", _mapping),
@@ -176,6 +212,8 @@ def read(line: bytes) -> Request:
         created=_field(said, "created", _number),
         host=_field(client, "host", _text),
         pid=int(_field(client, "pid", _number)),
+        cc="" if cuda is None else _field(cuda, "cc", _capability),
+        toolkit={} if cuda is None else _field(cuda, "toolkit", _texts),
     )
 
 
@@ -239,6 +277,21 @@ def _key(value: Any) -> str:
 def _kind(value: Any) -> str:
     _require(value in KINDS)
     return str(value)
+
+
+def _any_kind(value: Any) -> str:
+    _require(value in KINDS or value in CUDA_KINDS)
+    return str(value)
+
+
+def _capability(value: Any) -> str:
+    return capabilities.spelt(capabilities.named(_text(value)))
+
+
+def _texts(value: Any) -> dict[str, str]:
+    found = _mapping(value)
+    _require(len(found) <= MAX_ITEMS)
+    return {_text(name): _text(text) for name, text in found.items()}
 
 
 def _module(value: Any) -> str:

@@ -256,7 +256,7 @@ def _answer_to(path: str) -> str:
 def failed(root: str, request: Request, reason: str, attempts: int = 1, *, scope: str = "") -> None:
     """Leave word that a request can't be satisfied; with a ``scope``, only from the environment of that."""
     failure = Failure(
-        request.key, request.function, request.signature, reason[:_MAX_REASON], attempts, atomic.host(), time.time()
+        request.key, request.function, request.call, reason[:_MAX_REASON], attempts, atomic.host(), time.time()
     )
     _write_failure(root, request.key + (f".{scope}" if scope else ""), failure)
 

@@ -95,6 +95,14 @@ PUT_OFF = HEAD + (
 )
 
 
+def test_a_kernel_that_calls_what_a_hit_put_off_is_stored(tmp_path):
+    texts = [PUT_OFF.format(between="", factor=factor) for factor in (2, 3)]
+    run({"put-off": texts[0]}, tmp_path / "tree", store=tmp_path / "store")
+    second = run({"put-off": texts[1]}, tmp_path / "tree", store=tmp_path / "store")
+    assert not second["stats"]["uncacheable"]
+    assert not run({"put-off": texts[1]}, tmp_path / "tree", store=tmp_path / "store")["programs"]["put-off"]["runs"]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("between", ["", "nbcache.disable()", "eager.inspect_llvm()"])
 def test_a_device_function_that_a_hit_put_off_is_there_when_it_is_called(between, tmp_path):

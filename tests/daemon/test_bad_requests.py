@@ -220,7 +220,7 @@ def test_a_fault_over_a_request_ends_that_request_alone(tmp_path, caplog, monkey
     class Odd(Exception):
         pass
 
-    def make_pool(_self, _interpreter, _settings):
+    def make_pool(_self, _interpreter, _settings, _kernels):
         raise Odd("no\x1b[31m pool\n2026 forged")
 
     monkeypatch.setattr(building.Building, "_make_pool", make_pool)

@@ -91,7 +91,7 @@ def test_a_pool_that_is_ended(pool):
         waiting.result(0)
     with pytest.raises(RuntimeError):
         used.submit(math.sqrt, 4.0)
-    pools = Pools(lambda _interpreter, _settings: pool())
+    pools = Pools(lambda _interpreter, _settings, _kernels: pool())
     first = pools.get("python", {})
     assert pools.get("python", {}) is first
     first.shutdown()

@@ -8,13 +8,20 @@ import pytest
 from nbtest import fuzzing
 from nbtest.samples import BY_REFERENCE
 
+from nbcache import capabilities
 from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError
 
 BY_VALUE = dataclasses.replace(BY_REFERENCE, function="<dynamic>:<lambda>", source=None, value=b"\x80\x04\x00\xff")
 
 
-@pytest.mark.parametrize("request_", [BY_REFERENCE, BY_VALUE], ids=["reference", "value"])
+KERNEL = dataclasses.replace(BY_REFERENCE, kind="cuda kernel", cc="9.0a", toolkit={"toolkit/nvvm": "0123"})
+WITH_DEVICE = dataclasses.replace(BY_VALUE, cc="8.0")
+
+
+@pytest.mark.parametrize(
+    "request_", [BY_REFERENCE, BY_VALUE, KERNEL, WITH_DEVICE], ids=["reference", "value", "kernel", "device"]
+)
 def test_what_is_written_is_read_again(request_):
     line = request_.line()
     assert b"\n" not in line
@@ -41,7 +48,16 @@ def changed(**fields):
         (b"[" * 100_000, "not JSON"),
         (b"[]", "not a request"),
         (b'{"nbcache": "failure"}', "not a request"),
-        (changed(version=2), "version 2"),
+        (changed(version=2), "'cuda' is missing"),
+        (changed(version=3), "version 3; 1 and 2 are understood"),
+        (changed(version=[2]), "version [2]"),
+        (changed(kind="cuda kernel"), "'kind'"),
+        (changed(version=2, cuda="9.0"), "'cuda'"),
+        (changed(version=2, cuda={"cc": "9.0"}), "'toolkit' is missing"),
+        (changed(version=2, cuda={"cc": "8.0a", "toolkit": {}}), "'cc'"),
+        (changed(version=2, cuda={"cc": "9.0; rm", "toolkit": {}}), "'cc'"),
+        (changed(version=2, cuda={"cc": 9.0, "toolkit": {}}), "'cc'"),
+        (changed(version=2, cuda={"cc": "9.0", "toolkit": {"nvvm": 3}}), "'toolkit'"),
         (changed(version=True), "version True"),
         (changed(key="../../etc/passwd"), "'key'"),
         (changed(key=None), "'key' is missing"),
@@ -74,6 +90,30 @@ def test_what_is_no_request_is_told_in_one_line(line, complaint):
     assert "\n" not in str(caught.value)
 
 
+def test_older_daemons_understand_what_has_no_device():
+    """And refuse the rest by its version."""
+    assert [json.loads(each.line())["version"] for each in (BY_REFERENCE, BY_VALUE, KERNEL, WITH_DEVICE)] == [
+        1,
+        1,
+        2,
+        2,
+    ]
+    assert "cuda" not in json.loads(BY_REFERENCE.line())
+
+
+def test_what_is_for_a_device_says_so_to_people():
+    assert KERNEL.what == f"{BY_REFERENCE.what} for 9.0a"
+    assert WITH_DEVICE.what == BY_VALUE.what
+    # A function that can't be built for want of a device may be asked for by who has one.
+    assert WITH_DEVICE.scope != BY_VALUE.scope
+
+
+@pytest.mark.parametrize(("text", "cc"), [("8.0", (8, 0, "")), ("9.0", (9, 0, "a")), (" 12.0a ", (12, 0, "a"))])
+def test_compute_capabilities_as_people_write_them(text, cc):
+    assert capabilities.named(text) == cc
+    assert capabilities.named(capabilities.spelt(cc)) == cc
+
+
 def test_a_request_that_is_too_long_is_not_written():
     with pytest.raises(BadRequestError, match="longer than"):
         _ = dataclasses.replace(BY_VALUE, value=b"x" * requests.MAX_REQUEST).line()
@@ -82,7 +122,7 @@ def test_a_request_that_is_too_long_is_not_written():
 def test_10000_mutated_requests():
     """Each is read as a request or refused; nothing else is raised."""
     rng = random.Random(7)
-    lines = [BY_REFERENCE.line(), BY_VALUE.line()]
+    lines = [BY_REFERENCE.line(), BY_VALUE.line(), KERNEL.line()]
     read, complaints = 0, set()
     for _ in range(10_000):
         try:

@@ -19,6 +19,7 @@ from numba.cuda.cudadrv import nvrtc
 from numba.cuda.descriptor import cuda_target
 from numba.cuda.dispatcher import CUDADispatcher
 
+from nbcache.capabilities import spelt
 from nbcache.glue import marks
 from nbcache.glue.cuda import load, pack
 from nbcache.glue.cuda.births import Births, DeferredOverload
@@ -30,8 +31,8 @@ from nbcache.glue.identity.node import Unidentifiable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from nbcache.capabilities import Capability
     from nbcache.glue.cuda.policy import KernelSession
-    from nbcache.glue.cuda.toolkit import Capability
 
 
 class CudaCompilations:
@@ -42,6 +43,8 @@ class CudaCompilations:
         self.conditions = KernelConditions(session.maker.conditions)
         self.registrations = CudaRegistrations(session.maker.engine)
         self.births = Births(session.maker, session.frames, lambda: self.conditions.digest(capability()))
+        self.cc = ""
+        """The compute capability of the device that something was compiled for last; "" if nothing was yet."""
         self._depth = 0
 
     @property
@@ -73,6 +76,8 @@ class CudaCompilations:
         options: tuple[tuple[str, str], ...] = (),
     ) -> CudaUnit:  # fmt: skip
         """One thing to compile.  Raises Unidentifiable."""
+        if kind != "cuda code":
+            self.cc = spelt(cc)
         return CudaUnit(
             self.session.maker, self.session.frames, kind, owner, args, return_type,
             cc=cc, conditions=self.conditions, registrations=self.registrations, options=options,
@@ -195,9 +200,18 @@ def _deferred(
     """What compiles an overload that was put off, when a kernel needs its code."""
 
     def compile_now(dispatcher: Any) -> Any:
+        overloads, can_compile = dispatcher.overloads, dispatcher._can_compile
+        order = list(overloads)
         with known.alone(), known.session.frames.apart():
-            dispatcher.overloads.pop(args, None)
-            return compile_noted(dispatcher, args, return_type)
+            overloads.pop(args, None)
+            # As when it was decorated, or it would be known as another one than where it was compiled at once.
+            dispatcher._can_compile = True
+            try:
+                return compile_noted(dispatcher, args, return_type)
+            finally:
+                dispatcher._can_compile = can_compile
+                there = {each: overloads.pop(each) for each in order if each in overloads}
+                overloads.update(there)
 
     return compile_now
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
+from nbcache.capabilities import spelt
 from nbcache.glue.capture import diagnostics
 from nbcache.glue.cuda import linked
 from nbcache.glue.cuda.elf import resources
 from nbcache.glue.cuda.library import packed_texts
 from nbcache.glue.cuda.meta import CUDA_META_VERSION, DeviceMeta, Exceptions, KernelMeta
-from nbcache.glue.cuda.toolkit import cudadevrt, spelt
+from nbcache.glue.cuda.toolkit import cudadevrt
 from nbcache.glue.entries.meta import Asked, Packed
 from nbcache.glue.entries.pack import definitions_in, encoded, look_again
 from nbcache.glue.entries.pickling import dumps

@@ -83,6 +83,11 @@ class CudaRegistrations:
         """What others have registered, in words."""
         return [label for label, _each in self._foreign]
 
+    def modules(self) -> list[str]:
+        """The modules that registered it, as far as others can import them; in the order of registering."""
+        names = (name for _label, parts in self._foreign for name in _modules_in(parts))
+        return [name for name in dict.fromkeys(names) if name in sys.modules and name != "__main__"]
+
     def _refresh(self) -> None:
         self._find_registries()
         for registry, fields in [*self._registries.values()]:
@@ -231,6 +236,17 @@ def _functions_in(part: object, depth: int) -> Iterator[FunctionType]:
         for member in vars(part).values():
             if type(member) not in _WITHOUT_CODE:
                 yield from _functions_in(member, depth - 1)
+
+
+def _modules_in(part: object) -> Iterator[str]:
+    """Whose code a registration consists of."""
+    if isinstance(part, tuple | list):
+        for each in part:
+            yield from _modules_in(each)
+    elif isinstance(part, type) and _is_foreign(part):
+        yield part.__module__
+    elif _is_foreign(part):
+        yield from (each.__module__ for each in _functions_in(part, _DEPTH) if not _is_harmless(each))
 
 
 _WITHOUT_CODE = frozenset({str, int, bool, type(None), tuple, dict, frozenset, float, BuiltinFunctionType})

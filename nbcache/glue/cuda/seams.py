@@ -97,13 +97,18 @@ def install(session: KernelSession) -> str | None:
     if reason is not None:
         return reason
     readings.belongs_to_compiler(os.path.dirname(numba_cuda.__file__), *_toolkit())
-    known = CudaCompilations(session)
-    _known.append(known)
+    compilations = CudaCompilations(session)
+    _known.append(compilations)
     for seam in table():
         original = inspect.getattr_static(seam.owner, seam.name)
         _installed.append((seam, original))
-        setattr(seam.owner, seam.name, seam.replace(original, known))
+        setattr(seam.owner, seam.name, seam.replace(original, compilations))
     return None
+
+
+def known() -> CudaCompilations | None:
+    """What is known of this process's compilations; None where the seams aren't installed."""
+    return _known[-1] if _known else None
 
 
 def _toolkit() -> list[str]:

@@ -23,17 +23,17 @@ import numpy as np
 from cuda import pathfinder
 from numba.cuda import cuda_paths, dispatcher
 from numba.cuda.core import config
+from numba.cuda.cudadrv import nvrtc
 from numba.cuda.cudadrv.libs import get_cudalib
 
+from nbcache import capabilities
+from nbcache.capabilities import Capability, spelt
 from nbcache.glue.cuda.elf import build_id
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.keys.conditions import IRRELEVANT_SETTINGS
 
 if TYPE_CHECKING:
     from nbcache.glue.keys.conditions import Conditions
-
-Capability = tuple[int, int, str]
-"""Major and minor number, and the suffix of what runs on that alone: ``(9, 0, "a")``."""
 
 _Component = tuple[str, str]
 
@@ -55,13 +55,12 @@ _IRRELEVANT = {
 
 def capability() -> Capability:
     """The compute capability that numba-cuda compiles for at this moment, as its code generator spells it."""
-    major, minor = dispatcher.get_current_device().compute_capability
-    return major, minor, "a" if (major, minor) >= (9, 0) else ""
+    return capabilities.of_device(*dispatcher.get_current_device().compute_capability)
 
 
-def spelt(cc: tuple[Any, ...]) -> str:
-    """A compute capability for people: ``9.0a``."""
-    return f"{cc[0]}.{cc[1]}{''.join(cc[2:])}"
+def supported() -> list[tuple[int, int]]:
+    """The compute capabilities that the toolkit compiles for, the lowest first.  Raises what looking raises."""
+    return sorted({(int(each[0]), int(each[1])) for each in nvrtc.get_supported_ccs()})
 
 
 @functools.cache

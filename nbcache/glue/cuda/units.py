@@ -20,9 +20,10 @@ from nbcache.glue.keys.units import Unit, node_components
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from nbcache.capabilities import Capability
     from nbcache.glue.capture.compilations import FrameStack
     from nbcache.glue.cuda.registrations import CudaRegistrations
-    from nbcache.glue.cuda.toolkit import Capability, KernelConditions
+    from nbcache.glue.cuda.toolkit import KernelConditions
     from nbcache.glue.identity.node import Scope
     from nbcache.glue.keys.key_maker import KeyMaker
 
@@ -132,6 +133,10 @@ class CudaUnit(Unit):
                 found += node_components(self._type_nodes(typ), f"argument {i} ")
         found += node_components(self._own_nodes(), "")
         return [*found, *(("registered", label) for label in self._registrations.labels())]
+
+    def registering_modules(self) -> list[str]:
+        """The modules that registered something for CUDA, in that order, as far as others can import them."""
+        return self._registrations.modules()
 
     def summary(self) -> str:
         """The toolchain in one line."""

@@ -16,6 +16,7 @@ import io
 import os
 import sys
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,21 +70,28 @@ class EnvironmentRefusedError(RefusedError):
 # -- the client's side -------------------------------------------------------------------------
 
 
-def request_for(unit: Unit, *, explain: bool = True, by_value: bool = True) -> Request:
+def request_for(
+    unit: Unit,
+    *,
+    explain: bool = True,
+    by_value: bool = True,
+    public: Any = None,
+    dump: Callable[[Any, io.BytesIO], None] | None = None,
+) -> Request:
     """What to ask a daemon for, or to write into a warm list.  Raises UnaskableError.
 
     Without *explain*, the components of the key are left out; without *by_value*, what can't be
-    named can't be asked for.
+    named can't be asked for. *public*: what users know the owner as, if that isn't known here; *dump* pickles it.
     """
-    public = public_face(unit.owner)
+    public = public_face(unit.owner) if public is None else public
     module, qualname = unit.name.split(":", 1)
-    source = _source_digest(sys.modules[module]) if _is_found(public, module, qualname) else None
+    source = _source_digest(sys.modules[module]) if is_found(public, module, qualname) else None
     if source is None and not by_value:
         msg = "other processes can't import it"
         raise UnaskableError(msg)
-    value = _by_value(public) if source is None else None
+    value = _by_value(public, dump or _dump) if source is None else None
     try:
-        signature = {
+        types = {
             "version": typecodec.TYPES_VERSION,
             "args": [typecodec.encode(typ) for typ in unit.args],
             "returns": None if unit.return_type is None else typecodec.encode(unit.return_type),
@@ -95,7 +103,7 @@ def request_for(unit: Unit, *, explain: bool = True, by_value: bool = True) -> R
         kind=unit.kind,
         function=unit.name,
         signature=unit.signature_text[:MAX_TEXT],
-        types=signature,
+        types=types,
         source=source,
         value=value,
         modules=tuple(unit.maker.extensions.modules())[:MAX_ITEMS],
@@ -118,7 +126,7 @@ def _absolute(path: str) -> str:
 _normal = functools.lru_cache(maxsize=1024)(os.path.normpath)
 
 
-def _is_found(public: Any, module: str, qualname: str) -> bool:
+def is_found(public: Any, module: str, qualname: str) -> bool:
     """Whether another process that imports the module finds *public* there under its own name.
 
     What is compiled where it is defined has no name yet, but will have one: the worker sees whether it does.
@@ -130,32 +138,41 @@ def _is_found(public: Any, module: str, qualname: str) -> bool:
     return named is public or (named is None and getattr(getattr(home, "__spec__", None), "_initializing", False))
 
 
-def _by_value(public: Any) -> bytes:
+def _by_value(public: Any, dump: Callable[[Any, io.BytesIO], None]) -> bytes:
     if isinstance(public, CFunc):
         made, sig = public._compiler, (public._sig.args, public._sig.return_type)
         public = _Again(CFunc, (public._pyfunc, sig, made.locals, made.targetoptions, made.pipeline_class))
     try:
         with io.BytesIO() as file:
-            _Pickler(file, protocol=4).dump(public)
+            dump(public, file)
             return file.getvalue()
     except Exception as exc:
         msg = f"it can't be pickled ({type(exc).__name__}: {exc})"
         raise UnaskableError(msg) from exc
 
 
+def _dump(public: Any, file: io.BytesIO) -> None:
+    _Pickler(file, protocol=4).dump(public)
+
+
 class _Pickler(NumbaPickler):
     """Numba's pickler, naming what other processes can import: Numba can't pickle all of it."""
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, _NAMED):
-            inner = getattr(obj, "py_func", obj)
-            module, qualname = getattr(inner, "__module__", None), getattr(inner, "__qualname__", None)
-            if isinstance(module, str) and isinstance(qualname, str) and _is_found(obj, module, qualname):
-                return resolve, (module, qualname)
-        return super().reducer_override(obj)
+        found = by_name(obj) if isinstance(obj, NAMED) else None
+        return super().reducer_override(obj) if found is None else found
 
 
-_NAMED = (Dispatcher, DUFunc, GUFunc, StencilFunc, JitClassType)
+def by_name(obj: Any) -> Any | None:
+    """How an object is pickled that other processes find under its function's name; None where they don't."""
+    inner = getattr(obj, "py_func", obj)
+    module, qualname = getattr(inner, "__module__", None), getattr(inner, "__qualname__", None)
+    if isinstance(module, str) and isinstance(qualname, str) and is_found(obj, module, qualname):
+        return resolve, (module, qualname)
+    return None
+
+
+NAMED = (Dispatcher, DUFunc, GUFunc, StencilFunc, JitClassType)
 
 
 class _Again:
@@ -190,9 +207,9 @@ def _shown(unit: Unit) -> Iterator[tuple[str, str]]:
         yield label[:_MAX_SHOWN], text[:_MAX_SHOWN]
 
 
-def prepare(public: Any, signature: Any) -> None:
-    """Compile, or load, what a call with arguments of this *signature* would.  Raises what Numba raises."""
-    args, _return_type = sigutils.normalize_signature(signature)
+def prepare(public: Any, sig: Any) -> None:
+    """Compile, or load, what a call with arguments of the signature *sig* would.  Raises what Numba raises."""
+    args, _return_type = sigutils.normalize_signature(sig)
     _compile(public, tuple(args), None)
 
 
@@ -207,14 +224,14 @@ def carry_out(request: Request, trust: Trust, is_built: Callable[[str], bool], *
     made the client's, as far as that is trusted.  Raises RefusedError; if it *insists*, also if the key or
     the source of the module is another than the client's.
     """
-    _become(request.path, trust)
-    public = _fetch(request, insist=insist)
+    become(request.path, trust)
+    public = fetch(request, insist=insist)
     # Importing a module compiles everything in it that has a signature of its own.
     if insist and is_built(request.key):
         return request.key
     if not insist and isinstance(public, np.ufunc):
         return None
-    args, return_type = _signature(request)
+    args, return_type = signature(request)
     key = "" if insist else _made(public, args)
     if not key:
         key = _key(request, public, args, return_type, insist=insist)
@@ -225,14 +242,22 @@ def carry_out(request: Request, trust: Trust, is_built: Callable[[str], bool], *
 
 def compiled_for(request: Request) -> tuple[Any, tuple[Any, ...]]:
     """What :func:`carry_out` compiled, and for which types of arguments.  Raises RefusedError."""
-    return _fetch(request, insist=True), _signature(request)[0]
+    return fetch(request, insist=True), signature(request)[0]
 
 
 def _key(request: Request, public: Any, args: tuple[Any, ...], return_type: Any, *, insist: bool) -> str:
     maker = KeyMaker()
     maker.prepare()
+    return key_of(request, lambda: _unit(maker, public, args, return_type), insist=insist)
+
+
+def key_of(request: Request, identify: Callable[[], Unit], *, insist: bool) -> str:
+    """The key of what *identify* finds for a request, which is the one that was asked for.  Raises RefusedError.
+
+    Another one will do if nobody *insists*.
+    """
     try:
-        unit = _unit(maker, public, args, return_type)
+        unit = identify()
         key = unit.key
     except Unidentifiable as exc:
         msg = f"it can't be cached: it depends on {exc}"
@@ -243,8 +268,15 @@ def _key(request: Request, public: Any, args: tuple[Any, ...], return_type: Any,
 
 
 def _insist_on_compiling(public: Any, args: tuple[Any, ...], return_type: Any) -> None:
-    try:
+    with complaining():
         _compile(public, args, return_type)
+
+
+@contextmanager
+def complaining() -> Iterator[None]:
+    """What the compiler raises is why a request is refused.  Raises RefusedError."""
+    try:
+        yield
     except Exception as exc:
         first = (str(exc).strip().splitlines() or [""])[0]
         msg = f"it does not compile: {type(exc).__name__}: {first}"
@@ -253,11 +285,12 @@ def _insist_on_compiling(public: Any, args: tuple[Any, ...], return_type: Any) -
 
 def import_trusted(name: str, path: Iterable[str], trust: Trust) -> None:
     """Import a module as :func:`carry_out` imports those of a request.  Raises RefusedError."""
-    _become(path, trust)
+    become(path, trust)
     _import(name)
 
 
-def _become(places: Iterable[str], trust: Trust) -> None:
+def become(places: Iterable[str], trust: Trust) -> None:
+    """Look for modules where the client does, as far as that is trusted."""
     # Where the client looks is where this process looks, in the same order; what it finds is judged then.
     path = [entry for entry in places if os.path.isabs(entry)]
     sys.path[:] = list(dict.fromkeys([*path, *filter(None, sys.path)]))
@@ -265,8 +298,8 @@ def _become(places: Iterable[str], trust: Trust) -> None:
     importlib.invalidate_caches()
 
 
-def _fetch(request: Request, *, insist: bool) -> Any:
-    """The object that is to be compiled."""
+def fetch(request: Request, *, insist: bool) -> Any:
+    """The object that is to be compiled.  Raises RefusedError."""
     for name in request.modules:
         _import(name)
     if request.value is not None:
@@ -304,7 +337,8 @@ def resolve(module: str, qualname: str) -> object:
     return found
 
 
-def _signature(request: Request) -> tuple[tuple[Any, ...], Any]:
+def signature(request: Request) -> tuple[tuple[Any, ...], Any]:
+    """The types of its arguments, and the return type if it was declared.  Raises RefusedError."""
     said = request.types
     if said.get("version") != typecodec.TYPES_VERSION:
         msg = f"its types are written in version {said.get('version')!r:.40}; {typecodec.TYPES_VERSION} is understood"
@@ -355,8 +389,8 @@ def _kernel(public: Any) -> tuple[Any, dict[str, Any]]:
 def _made(public: Any, args: tuple[Any, ...]) -> str:
     """The key of what importing the module compiled for these arguments; "" if it compiled nothing."""
     kernel, _options = _kernel(public)
-    for signature, cres in getattr(kernel, "overloads", {}).items():
-        if tuple(getattr(signature, "args", signature)) == args:
+    for sig, cres in getattr(kernel, "overloads", {}).items():
+        if tuple(getattr(sig, "args", sig)) == args:
             unit = marks.unit_of(cres.library)
             return "" if unit is None else str(unit.key)
     return ""

@@ -1,0 +1,24 @@
+"""Functions for the CPU in programs that use numba-cuda: what it registers with Numba changes none of them."""
+
+import pytest
+from cuda_programs import HEAD
+from nbtest.kernels import needs_numba_cuda, run
+
+pytestmark = needs_numba_cuda
+
+BOTH = HEAD + (
+    "@njit\ndef both(v):\n    return v * 7\n@cuda.jit\ndef kernel(x):\n    x[0] = both(x[1])\n{first}\n{second}\n"
+)
+ON_HOST, ON_DEVICE = "assert both(np.float32(2)) == 14", "kernel[1, 1](a)"
+
+
+@pytest.mark.parametrize(("first", "second"), [(ON_HOST, ON_DEVICE), (ON_DEVICE, ON_HOST)])
+def test_a_process_that_compiles_no_kernel_finds_what_one_left_that_did(first, second, tmp_path):
+    """numba-cuda loads its registries for what it compiles, and for nothing that is found."""
+    run({"both": BOTH.format(first=first, second=second)}, tmp_path / "tree", store=tmp_path / "store")
+    for steps in ((first, second), (second, first), ("", ON_HOST)):
+        program = BOTH.format(first=steps[0], second=steps[1])
+        found = run({"both": program}, tmp_path / "tree", store=tmp_path / "store")
+        assert not found["programs"]["both"]["failure"], found["programs"]["both"]["failure"]
+        assert not found["programs"]["both"]["runs"]
+        assert not found["stats"]["misses"], steps
