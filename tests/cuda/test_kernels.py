@@ -106,3 +106,38 @@ def test_its_own_cache_is_not_used(tmp_path):
     found = run({"own": program}, tmp_path, store=tmp_path / "store")
     assert not found["programs"]["own"]["failure"]
     assert not list((tmp_path / "__pycache__").glob("*.nbi")) if (tmp_path / "__pycache__").exists() else True
+
+
+DEVICE_FUNCTION = '@cuda.jit("float32(float32)", device=True)\ndef tripled(v):\n    return v * 3\n'
+KERNEL = "@cuda.jit\ndef kernel(x):\n    x[0] = {}\nkernel[1, 1](a)\n"
+
+
+def test_a_device_function_that_was_found_and_forgotten_is_in_nobodys_way(tmp_path):
+    text = HEAD + DEVICE_FUNCTION + "import gc\nheld = tripled.overloads[(float32,)]\ndel tripled\ngc.collect()\n"
+    run({"forgetting": text}, tmp_path, store=tmp_path / "store")
+    found = run({"forgetting": text + KERNEL.format(1)}, tmp_path, store=tmp_path / "store")["programs"]["forgetting"]
+    assert not found["failure"], found["failure"]
+    found = run({"holding": text + "held.library\n"}, tmp_path, store=tmp_path / "store")["programs"]["holding"]
+    assert not found["failure"], found["failure"]
+
+
+def test_a_library_is_linked_anew_with_all_that_it_links(tmp_path):
+    text = HEAD + (
+        "@cuda.jit\ndef kernel(x):\n    x[0] = x[1] * x[2]\n"
+        "kernel[1, 1](np.ones(4, np.float16))\n"
+        "(found,) = kernel.overloads.values()\n"
+        "assert '_ZmlRK6__halfS1__nbst' not in found._codelibrary.get_lto_ptx((9, 0, 'a'))\n"
+        "assert found._codelibrary.get_cubin((8, 0))\n"
+    )
+    run({"linking": text}, tmp_path, store=tmp_path / "store")
+    found = run({"linking": text}, tmp_path, store=tmp_path / "store")
+    assert not found["programs"]["linking"]["failure"], found["programs"]["linking"]["failure"]
+    assert len(found["stats"]["hits"]) == 1
+
+
+def test_who_asks_to_see_how_a_kernel_is_compiled_sees_it(tmp_path):
+    text = HEAD + KERNEL.format(2)
+    run({"seeing": text}, tmp_path, store=tmp_path / "store")
+    found = run({"seeing": text}, tmp_path, store=tmp_path / "store", env={"NUMBA_DUMP_IR": "1"})
+    assert found["programs"]["seeing"]["runs"]["NVVM"]
+    assert list(found["stats"]["uncacheable"]) == ["NUMBA_DUMP_IR, which shows how it is compiled"]

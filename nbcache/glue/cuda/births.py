@@ -19,7 +19,7 @@ from nbcache.glue import marks
 from nbcache.glue.cuda.units import content_of
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.marks import Birth
-from nbcache.passing import let_pass
+from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ class Births:
         self._conditions = conditions
         self._open: list[tuple[weakref.ref[Any], tuple[Any, ...]]] = []
         """Overloads of functions that may still get others, which are in nobody's identity."""
-        self._deferred: list[DeferredOverload] = []
+        self._deferred: list[weakref.ref[DeferredOverload]] = []
 
     def now(self, dispatcher: Any, return_type: Any) -> Birth:
         """What an overload that is compiled now is made under; one that can't be identified agrees with nothing."""
@@ -91,14 +91,18 @@ class Births:
 
     def defer(self, overload: DeferredOverload) -> None:
         """An entry said that this can be compiled."""
-        self._deferred.append(overload)
+        self._deferred.append(weakref.ref(overload))
 
     def deliver(self) -> None:
-        """Something is compiled, and may call what was deferred."""
+        """Something is compiled, and may call what was deferred and is still there."""
         while self._deferred:
             deferred, self._deferred = self._deferred, []
-            for overload in deferred:
-                overload.deliver()
+            for known in deferred:
+                overload = known()
+                if overload is not None:
+                    # What can't be compiled any more is who calls it to be told of, and nobody else.
+                    with suppressed(Exception):
+                        overload.deliver()
 
 
 class DeferredOverload:
@@ -112,7 +116,8 @@ class DeferredOverload:
     def __init__(
         self, dispatcher: Any, args: tuple[Any, ...], signature: Any, compile_now: Callable[[Any], Any]
     ) -> None:
-        self._dispatcher = weakref.ref(dispatcher)
+        # Whoever holds a compile result may ask it for its code, though nobody has the function any more.
+        self._dispatcher = dispatcher
         self._args = args
         self._compile_now = compile_now
         self._result: Any = None
@@ -129,13 +134,9 @@ class DeferredOverload:
         return getattr(self.deliver(), name)
 
     def deliver(self) -> Any:
-        """The compile result, which takes this one's place.  Raises ReferenceError when its function is no more."""
+        """The compile result, which takes this one's place.  Raises what compiling it raises."""
         if self._result is None:
-            dispatcher = self._dispatcher()
-            if dispatcher is None:
-                msg = "the device function is no more"
-                raise ReferenceError(msg)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # it was warned of when it was found
-                self._result = self._compile_now(dispatcher)
+                self._result = self._compile_now(self._dispatcher)
         return self._result

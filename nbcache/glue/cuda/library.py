@@ -82,6 +82,10 @@ class StoredCodeLibrary(CUDACodeLibrary):
                 self._ltoir_cache[cc] = found
         return super().get_ltoir(cc)
 
+    def _link_all(self, linker: Any, cc: Any, ignore_nonlto: bool = False) -> None:
+        """Linked anew, as PTX or for another compute capability: an entry doesn't hold what it is linked with."""
+        self._rebuild_library()._link_all(linker, cc, ignore_nonlto)
+
     def get_function(self, name: str) -> Any:
         return self._rebuild_library().get_function(name)
 

@@ -30,7 +30,7 @@ from nbcache import capabilities
 from nbcache.capabilities import Capability, spelt
 from nbcache.glue.cuda.elf import build_id
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.glue.keys.conditions import IRRELEVANT_SETTINGS
+from nbcache.glue.keys.conditions import IRRELEVANT_SETTINGS, SHOWING_SETTINGS, shown_by
 
 if TYPE_CHECKING:
     from nbcache.glue.keys.conditions import Conditions
@@ -151,6 +151,8 @@ class KernelConditions:
 
     def __init__(self, host: Conditions) -> None:
         self._host = host
+        self.shown = ""
+        """Which setting of numba-cuda's asks to see what it does, in words."""
         self._values: list[tuple[str, Any]] = []
         self._digests: dict[Capability, bytes] = {}
 
@@ -159,7 +161,9 @@ class KernelConditions:
         self._host.reread()
         scope = vars(config)
         if not self._values or any(scope.get(name) is not value for name, value in self._values):
-            self._values = [(name, scope[name]) for name in _settings()]
+            showing = [name for name in SHOWING_SETTINGS if name in scope]
+            self._values = [(name, scope[name]) for name in (*_settings(), *showing)]
+            self.shown = shown_by(scope)
             self._digests.clear()
         found = self._digests.get(cc)
         if found is None:

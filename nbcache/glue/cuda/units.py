@@ -70,6 +70,10 @@ class CudaUnit(Unit):
         """No processor of a host makes a difference."""
         return self.key
 
+    @property
+    def _shown(self) -> str:
+        return self._kernel_conditions.shown
+
     def _key_parts(self) -> Iterator[bytes]:
         yield b"cuda key version %d" % CUDA_KEY_VERSION
         yield self.conditions

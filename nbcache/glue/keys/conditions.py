@@ -25,29 +25,32 @@ from nbcache.passing import suppressed
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+# Settings by which a user asks to see how something is compiled, each with what it is where nobody asks.
+SHOWING_SETTINGS: dict[str, Any] = {
+    "DEBUG_ARRAY_OPT_STATS": 0, "DEBUG_PRINT_AFTER": "none", "DEBUG_PRINT_BEFORE": "none", "DEBUG_PRINT_WRAP": "none",
+    "DEBUG_TYPEINFER": 0, "DUMP_ASSEMBLY": 0, "DUMP_BYTECODE": 0, "DUMP_CFG": 0,
+    "DUMP_FUNC_OPT": 0, "DUMP_IR": 0, "DUMP_LLVM": 0, "DUMP_OPTIMIZED": 0, "DUMP_SSA": 0, "HTML": None,
+    "PARALLEL_DIAGNOSTICS": 0,
+}  # fmt: skip
 # Settings that cannot change generated code.  Everything not listed here is in the key, so a
 # setting that a new Numba brings causes a miss, never a wrong hit.
 IRRELEVANT_SETTINGS: dict[str, str] = {
+    **dict.fromkeys(SHOWING_SETTINGS, "shows what is compiled, which then isn't looked up"),
     "CACHE_DIR": "where Numba's own cache lies",
     "CACHE_LOCATOR_CLASSES": "how Numba's own cache finds its files",
     "CAPTURED_ERRORS": "how errors inside the compiler are reported",
     "COLOR_SCHEME": "colours of error messages",
     "DEBUG_CACHE": "prints what Numba's own cache does",
-    "DEBUG_TYPEINFER": "prints during type inference",
-    "DEBUG_ARRAY_OPT_STATS": "prints statistics",
     "DEVELOPER_MODE": "more words in error messages",
     "DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "colours of error messages",
-    "DUMP_ASSEMBLY": "prints", "DUMP_BYTECODE": "prints", "DUMP_CFG": "prints", "DUMP_FUNC_OPT": "prints",
-    "DUMP_IR": "prints", "DUMP_LLVM": "prints", "DUMP_OPTIMIZED": "prints", "DUMP_SSA": "prints",
     "EXPERIMENTAL_REDVAR": "not read by any release in range",
     "FULL_TRACEBACKS": "how Python tracebacks of compile errors are cut",
     "FUNCTION_CACHE_SIZE": "how many unpickled functions are kept alive",
-    "HIGHLIGHT_DUMPS": "colours of dumps", "HTML": "writes an annotated listing",
+    "HIGHLIGHT_DUMPS": "colours of dumps",
     "LLVM_PASS_TIMINGS": "measures", "NUM_THREADS": "read when the threads are launched",
     "NUMBA_NUM_THREADS": "read when the threads are launched",
     "NUMBA_DEFAULT_NUM_THREADS": "read when the threads are launched",
-    "PARALLEL_DIAGNOSTICS": "prints", "PRINT_AFTER": "prints", "PROFILE_RATE": "measures",
-    "SHOW_HELP": "more words in error messages", "SSA_DUMP": "prints",
+    "PROFILE_RATE": "measures", "SHOW_HELP": "more words in error messages",
     "THREADING_LAYER": "chosen when the threads are launched",
     "THREADING_LAYER_PRIORITY": "chosen when the threads are launched",
     "TRACE": "prints", "USE_RVSDG": "not read by any release in range", "WARNINGS": "warnings only",
@@ -120,6 +123,15 @@ def _relevant_settings() -> list[str]:
     )
 
 
+def shown_by(settings: Mapping[str, Any]) -> str:
+    """Which of a compiler's settings asks to see what it does, in words; "" if none does.
+
+    Neither an entry nor who made it has shown this user anything, so then nothing is looked up.
+    """
+    found = [name for name, usual in SHOWING_SETTINGS.items() if settings.get(name, usual) != usual]
+    return f"NUMBA_{found[0]}, which shows how it is compiled" if found else ""
+
+
 class Conditions:
     """Digest of all of the above, recomputed only when a setting is a different object than before."""
 
@@ -130,6 +142,8 @@ class Conditions:
         self._components: list[_Component] = []
         self._json = ""
         self._digest = b""
+        self.shown = ""
+        """What `shown_by` said when the digest was computed."""
         self._under: dict[tuple[bytes, str], bytes] = {}
         self._summary = ""
         self._environ: dict[Any, Any] | None = None
@@ -190,8 +204,10 @@ class Conditions:
         return self._summary
 
     def _recompute(self) -> None:
-        read = self._settings = itemgetter(*_relevant_settings())
+        showing = [name for name in SHOWING_SETTINGS if name in vars(config)]
+        read = self._settings = itemgetter(*_relevant_settings(), *showing)
         self._values = read(vars(config))
+        self.shown = shown_by(vars(config))
         self._options = len(told.options)
         self._components = [*toolchain_components(), *target_components(), *config_components()]
         self._digest = _digest(self._components)

@@ -131,7 +131,14 @@ class Unit:
         """Whether a key is its own, or the one that it has for a lower processor."""
         return key == self.key or any(self.key_under(cpu) == key for cpu in self.maker.lower)
 
+    @property
+    def _shown(self) -> str:
+        """Which setting asks to see how it is compiled; "" if none does."""
+        return self.maker.conditions.shown
+
     def _digest(self) -> str:
+        if self._shown:
+            raise Unidentifiable(self._shown)
         content = b"".join([part if type(part) is Parts else framed(part) for part in self._key_parts()])
         return hashlib.blake2b(content, digest_size=32, person=b"nbcache key").hexdigest()
 

@@ -42,6 +42,19 @@ _DISABLED = """
     show("f", f, 7)
     """
 
+_SHOWN = """
+    import contextlib, io
+
+    @njit(parallel=True)
+    def f(a):
+        return (a * 2 + 1).sum()
+
+    # Names in it tell where the program lies, and differ from one process to another.
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        f(np.arange(4.0))
+    print(len(shown.getvalue()) > 100)
+    """
+
 PROGRAMS = (
     _twice(
         "callee-that-compiles-no-more",
@@ -262,5 +275,16 @@ PROGRAMS = (
     show("f", f, 7)
     print(g.signatures)
     """,
+    ),
+    *(
+        trap(
+            f"owed-what-is-asked-to-be-shown-{name.lower()}",
+            30,
+            {"main.py": main(_SHOWN)},
+            Step(env={f"NUMBA_{name}": value}),
+            differs=False,
+            rerun="same",
+        )
+        for name, value in (("DUMP_BYTECODE", "1"), ("DEBUG_TYPEINFER", "1"), ("PARALLEL_DIAGNOSTICS", "4"))
     ),
 )
