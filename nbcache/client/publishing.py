@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache import __version__
 from nbcache.client import logs
+from nbcache.store import reasons
 from nbcache.store.entry import Header
 
 if TYPE_CHECKING:
@@ -90,28 +91,43 @@ class Publishing:
             self._publish(unit, "", seconds, packed)
 
     def remembered(self, key: str) -> Iterator[bytes]:
-        """What `remember` kept under a key."""
+        """What `remember` kept under a key; where nothing was, what other hosts kept."""
+        is_told = False
+        for content in self._contents(key):
+            is_told = True
+            yield content
+        remote = None if is_told else self._lookup.remote()
+        asked = remote.fetch(key, nested=False) if remote is not None else None
+        while remote is not None and asked is not None and asked.state == reasons.CAME:
+            remote.saved(max((entry.header.compile_seconds for entry in self._store.find(key)), default=0.0), asked)
+            yield from self._contents(key)
+            asked = remote.fetch(key, nested=False, slot=asked.slot + 1)
+
+    def _contents(self, key: str) -> Iterator[bytes]:
         for entry in self._store.find(key):
             content = entry.section("meta")
             if content is not None:
                 yield content
 
-    def remember(self, key: str, variant: str, content: bytes) -> None:
-        """Keep for other processes what isn't code: what the packages register that extend Numba."""
+    def remember(self, key: str, variant: str, content: bytes, seconds: float, *, here: bool) -> None:
+        """Keep for other processes what isn't code: what the packages register that extend Numba.
+
+        It took so long to find out [s], and is of use only *here*, or on other hosts as well.
+        """
         header = Header(
             key=key,
             kind="extensions",
             function="numba_extensions",
             signature="",
             toolchain=self._maker.conditions.summary(),
-            compile_seconds=0.0,
+            compile_seconds=seconds,
             created=time.time(),
             build="",
             guard=variant,
-            extra=_origin(),
+            extra={**_origin(), **({"here": True} if here else {})},
         )
-        if self._store.writable:
-            self._store.publish(header, {"meta": content}, durable=False)
+        if self._store.writable and self._store.publish(header, {"meta": content}, durable=False).ok and not here:
+            self._offer(key)
 
     def _finished(self, frame: Frame, unit: Unit) -> tuple[float, float, Uses, str]:
         """Seconds in all and on its own, the uses, and the past that they need, of a compilation that ends."""
@@ -187,12 +203,15 @@ class Publishing:
             published = self._store.publish(header, packed.sections, recache=again, durable=False)
         if published.ok:
             self._counters.published(unit.key)
-            remote = self._lookup.remote()
-            if remote is not None:
-                remote.offer(unit.key)
+            self._offer(unit.key)
         else:
             self._counters.error("publish")
             logs.once(_log, logging.WARNING, "%s could not be stored: %s", unit.name, published.reason)
+
+    def _offer(self, key: str) -> None:
+        remote = self._lookup.remote()
+        if remote is not None:
+            remote.offer(key)
 
 
 def _origin() -> dict[str, object]:

@@ -61,7 +61,7 @@ class ClientSession:
         )
         # Asked for where packages extend Numba, which is where publishing begins to be needed.
         self.maker.installed.recall = lambda key: self.publishing.remembered(key)  # noqa: PLW0108
-        self.maker.installed.remember = lambda *what: self.publishing.remember(*what)  # noqa: PLW0108
+        self.maker.installed.remember = lambda *what, **how: self.publishing.remember(*what, **how)  # noqa: PLW0108
         self._others: Others | None = None
         self._told = 0
         self._recorded: set[str] = set()

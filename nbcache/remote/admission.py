@@ -1,9 +1,10 @@
-"""What may come into a store from elsewhere: objects, which are entries with their signatures in the header.
+"""What may come into a store from elsewhere: entries with their signatures in the header.
 
 What is guaranteed of an entry that is admitted:
 
 - It is under the key that was asked for, in a slot that was asked for.
 - It is encoded exactly as nbcache encodes it; so there is no second way to write the same thing.
+- Programs of this host didn't crash with it.
 - At least one signature by a trusted key, neither expired, is over every byte of it. Only signatures that were verified
   stay on it. Without keys, where ``unsigned`` is the explicit word, it is marked as from elsewhere all the same, so
   that it counts only as long as that word is given.
@@ -11,27 +12,28 @@ What is guaranteed of an entry that is admitted:
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.errors import EntryError
 from nbcache.remote import signing
-from nbcache.store import entry, layout
+from nbcache.store import entry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
 
     from nbcache.keyring import Keyring
     from nbcache.store.entry import Header, ParsedEntry
 
 MAX_OBJECT: Final = 64 << 20
-"""The largest object that is taken or sent [bytes]."""
+"""The largest entry that is taken or sent, and the largest object that holds one [bytes]."""
 DAMAGED: Final = "it is damaged or was altered"
 OTHER_VERSION: Final = "it is of another version of nbcache"
 OTHER_KEY: Final = "it belongs under another key"
 UNSIGNED: Final = "nobody signed it"
 UNTRUSTED: Final = "nobody who is trusted signed it"
 WRONG: Final = "its signature is wrong or has expired"
+CRASHED: Final = "programs of this host crashed with it"
 
 
 class Admitted(NamedTuple):
@@ -41,14 +43,11 @@ class Admitted(NamedTuple):
     sections: Mapping[str, bytes]
 
 
-def name_of(key: str, slot: int) -> str:
-    """Return what the object in a slot of a key is called: 64 hex digits, which every server takes."""
-    text = f"nbcache object\nformat {entry.FORMAT_VERSION}\nkey {layout.check_key(key)}\nslot {slot}\n"
-    return blake2b(text.encode(), digest_size=32).hexdigest()
+def admit(data: bytes, key: str, keyring: Keyring, condemned: AbstractSet[str] = frozenset()) -> Admitted | str:
+    """Judge an entry that was found under a key; if it is refused, say why, as one of the words above.
 
-
-def admit(data: bytes, key: str, keyring: Keyring) -> Admitted | str:
-    """Judge an object that was found under a key; if it is refused, say why, as one of the words above."""
+    *condemned* are the digests of those that programs crashed with (:func:`nbcache.store.quarantine.condemned`).
+    """
     found = _examined(data)
     if isinstance(found, str):
         return found
@@ -66,11 +65,13 @@ def admit(data: bytes, key: str, keyring: Keyring) -> Admitted | str:
     right = signing.verified(*opened, trusted) if trusted else ()
     if not right and not keyring.unsigned:
         return WRONG
-    return opened._replace(header=opened.header._replace(signed=right))
+    admitted = opened._replace(header=opened.header._replace(signed=right))
+    # As it would lie in the store, where what is known of it is its digest.
+    return CRASHED if condemned and entry.digest_of(*admitted) in condemned else admitted
 
 
-def open_object(data: bytes) -> Admitted | str:
-    """Read an object without judging who signed it; if it is none, say why."""
+def open_entry(data: bytes) -> Admitted | str:
+    """Read an entry without judging who signed it; if it is none, say why."""
     found = _examined(data)
     return found if isinstance(found, str) else _whole(found, data)
 

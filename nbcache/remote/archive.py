@@ -2,9 +2,9 @@
 
 ::
 
-    bundle   = tar, compressed by gzip: manifest object*
+    bundle   = tar, compressed by gzip: manifest entry*
     manifest = nbcache-bundle.json: {"version": 1, "made": <Unix s>}
-    object   = <64 hex digits>.<n>.nbo           ; key and number; as it lies in a remote cache (admission.py)
+    entry    = <64 hex digits>.<n>.nbo           ; key and number; an entry with its signatures (admission.py)
 
 Version log:
 
@@ -48,8 +48,8 @@ MAX_BYTES: Final = 16 << 30
 _LEVEL: Final = 6
 
 
-def write(path: str, objects: Iterator[bytes]) -> tuple[int, int]:
-    """Write objects into a bundle, in place of one that is there; return how many, and their size [bytes].
+def write(path: str, entries: Iterator[bytes]) -> tuple[int, int]:
+    """Write entries into a bundle, in place of one that is there; return how many, and their size [bytes].
 
     Raises OSError; nothing is left of an unfinished bundle then.
     """
@@ -58,8 +58,8 @@ def write(path: str, objects: Iterator[bytes]) -> tuple[int, int]:
     file = open(temporary, "xb")  # noqa: SIM115  what isn't ours by that name stays
     try:
         with file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=_LEVEL) as archive:
-            for data in objects:
-                opened = admission.open_object(data)
+            for data in entries:
+                opened = admission.open_entry(data)
                 assert isinstance(opened, Admitted)  # whoever made it encoded it
                 if not count:
                     _add(archive, MANIFEST, json.dumps({"version": VERSION, "made": time.time()}).encode())
@@ -75,13 +75,13 @@ def write(path: str, objects: Iterator[bytes]) -> tuple[int, int]:
 
 
 def of_store(store: Store, key: SecretKey | None, keyring: Keyring | None) -> Iterator[bytes]:
-    """Yield every entry of a store as an object: signed by *key*, or with the signatures that it came with.
+    """Yield every entry of a store: signed by *key*, or with the signatures that it came with.
 
     What programs crashed with is left out; and what has no signature, and gets none, unless *keyring* has the word that
     nothing need be signed.
     """
     for name in sorted({info.key for info in store.scan()}):
-        for found in quarantine.sound(store.find(name), store.path, store.trust):
+        for found in quarantine.for_others(store.find(name), store.path, store.trust):
             sections = {each: found.section(each) for each in found.section_sizes}
             whole = {each: content for each, content in sections.items() if content is not None}
             signed = found.header.signed
@@ -97,8 +97,9 @@ def load(path: str, store: Store, keyring: Keyring, refuse: Callable[[str], None
     *refuse* is told why an entry wasn't taken.
     """
     counts = {"taken": 0, "already there": 0, "refused": 0}
+    condemned = quarantine.condemned(store.path, store.trust)
     for name, data in read(path):
-        admitted = admission.admit(data, name, keyring)
+        admitted = admission.admit(data, name, keyring, condemned)
         if isinstance(admitted, str):
             counts["refused"] += 1
             refuse(f"{name[:12]}: {admitted}")
@@ -118,7 +119,7 @@ def sign(path: str, key: SecretKey) -> int:
 
     def signed() -> Iterator[bytes]:
         for name, data in read(path):
-            opened = admission.open_object(data)
+            opened = admission.open_entry(data)
             if isinstance(opened, str):
                 raise RemoteError(f"{path}: {name[:12]}: {opened}")
             own = signing.sign(key, opened.header, opened.sections)
@@ -129,7 +130,7 @@ def sign(path: str, key: SecretKey) -> int:
 
 
 def read(path: str) -> Iterator[tuple[str, bytes]]:
-    """Yield key and bytes of each object of a bundle, unjudged. Raises RemoteError for what is no bundle, OSError."""
+    """Yield key and bytes of each entry of a bundle, unjudged. Raises RemoteError for what is no bundle, OSError."""
     total = 0
     for number, (name, data) in enumerate(_members(path)):
         total += len(data)

@@ -11,9 +11,9 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.protocol import helper
-from nbcache.remote import admission
+from nbcache.remote import admission, objects
 from nbcache.remote.admission import Admitted
-from nbcache.store import layout
+from nbcache.store import layout, quarantine
 from nbcache.store.publish import PUBLISHED
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nbcache.keyring import Keyring
     from nbcache.remote.tiers import Tier
     from nbcache.store.directory import Store
+    from nbcache.store.entry import Header
 
 FETCH_SECONDS: Final = 0.9
 """How long a fetch may take in all [s]: whoever asked waits for one second."""
@@ -86,9 +87,12 @@ class Reading:
     def _fetch(self, key: str, first: int, deadline: float) -> Fetched:
         for slot in range(first, layout.MAX_SLOTS):
             found = self._slot(key, slot, deadline)
+            if found is None:
+                continue
             if isinstance(found, Fetched):
                 return found._replace(slot=slot)
-            stored = self._store.publish(found.header, found.sections, recache=False, durable=False)
+            again = self._is_in_the_way(found.header)
+            stored = self._store.publish(found.header, found.sections, recache=again, durable=False)
             if not stored.ok:
                 why = f"what the remote cache has can't be stored here: {stored.reason}"
                 return Fetched(helper.FAILED, why, slot)
@@ -96,26 +100,51 @@ class Reading:
                 return Fetched(helper.CAME, "", slot)
         return Fetched(helper.MISSING, "", layout.MAX_SLOTS)
 
-    def _slot(self, key: str, slot: int, deadline: float) -> Admitted | Fetched:
-        """What lies in a slot, in the first tier that has it."""
-        name = admission.name_of(key, slot)
+    def _slot(self, key: str, slot: int, deadline: float) -> Admitted | Fetched | None:
+        """What lies in a slot, in the first tier that has it; None where programs of this host crashed with that."""
+        name = objects.name_of(key, slot)
         lacking: list[Tier] = []
         problem = refused = ""
+        crashed = False
         for tier in self._tiers:
             got = tier.get(name, max(0.0, deadline - time.monotonic()))
             if got.problem:
                 problem = problem or got.problem
                 continue
-            judged = admission.admit(got.data, key, self._keyring) if got.data is not None else ""
+            judged = self._judged(got.data, key) if got.data is not None else ""
             if isinstance(judged, Admitted):
                 assert got.data is not None  # it was admitted
                 for each in lacking:
                     self._copy_back(each, name, got.data)
                 return judged
             lacking.append(tier)
-            if judged:
-                refused = refused or f"{tier.label}: {judged}"
+            if judged and judged != admission.OTHER_VERSION:
+                tier.distrust(name)
                 self.refused[judged] = self.refused.get(judged, 0) + 1
+                if judged == admission.CRASHED:
+                    crashed = True
+                else:
+                    refused = refused or f"{tier.label}: {judged}"
         if problem:
             return Fetched(helper.FAILED, problem)
-        return Fetched(helper.REFUSED, refused) if refused else Fetched(helper.MISSING)
+        if refused:
+            return Fetched(helper.REFUSED, refused)
+        return None if crashed else Fetched(helper.MISSING)
+
+    def _judged(self, data: bytes, key: str) -> Admitted | str:
+        """What an object has in it, if that may come in; or why not."""
+        found = objects.unpack(data)
+        if isinstance(found, str):
+            return found
+        return admission.admit(found, key, self._keyring, self._condemned)
+
+    def _is_in_the_way(self, header: Header) -> bool:
+        """Whether the store has this variant as an entry that nobody uses, because programs crashed with it."""
+        condemned = self._condemned
+        return bool(condemned) and any(
+            each.header.guard == header.guard and each.digest in condemned for each in self._store.find(header.key)
+        )
+
+    @property
+    def _condemned(self) -> frozenset[str]:
+        return quarantine.condemned(self._store.path, self._store.trust)

@@ -21,6 +21,7 @@ from nbcache.config import inherited
 from nbcache.errors import RemoteError
 from nbcache.plain import one_line
 from nbcache.remote.admission import MAX_OBJECT
+from nbcache.remote.objects import HEAD_BYTES
 from nbcache.store import atomic
 from nbcache.trust import OPEN_FLAGS
 
@@ -41,6 +42,8 @@ _PIECE: Final = 1 << 18
 _MUCH: Final = 1 << 20
 """A server that sent so much answers; what it has is only too large for the time that there is [bytes]."""
 _PORTS: Final = {"http": 80, "https": 443, "redis": 6379, "rediss": 6379}
+_NO_PARTS: Final = re.compile(r"RangeNotSatisfied|status: 416|too (?:much|little) data")
+"""Said of a server that was asked for a part and sent everything, or that has less than that."""
 _STATUS: Final = re.compile(r"\bstatus: (\d{3})")
 _FULL: Final = re.compile(r"\bOOM\b|[Nn]o space left|[Qq]uota")
 _CAUSES: Final = re.compile(
@@ -102,6 +105,16 @@ class Storage:
         """Return an object; None if there is none. Of what can be none of nbcache's, return a part."""
         return self._do(lambda: self._read(name))
 
+    def head(self, name: str) -> bytes | None:
+        """Return the beginning of an object, :data:`HEAD_BYTES` long, or all of it; None if there is none."""
+        try:
+            # Redis has nothing to say of what isn't there, and sends none of it.
+            return self._do(lambda: bytes(self._get.read(name, offset=0, size=HEAD_BYTES))) or None
+        except StorageError as error:
+            if not _NO_PARTS.search(str(error.__cause__)):
+                raise
+            return self.get(name)
+
     def put(self, name: str, data: bytes) -> None:
         """Store an object, in place of one that is there."""
         self._do(lambda: self._put.write(name, data))
@@ -141,8 +154,8 @@ class Folder:
         """Look at nothing yet."""
         self._root = unquote(urlsplit(address).path)
 
-    def get(self, name: str) -> bytes | None:
-        """As of :class:`Storage`."""
+    def get(self, name: str, most: int = MAX_OBJECT) -> bytes | None:
+        """As of :class:`Storage`; not much more than *most* bytes."""
         try:
             fd = os.open(f"{self._root}/{name}", OPEN_FLAGS)
         except OSError as error:
@@ -152,7 +165,7 @@ class Folder:
         deadline = time.monotonic() + GET_SECONDS
         parts, size = [], 0
         try:
-            while size <= MAX_OBJECT and (part := os.read(fd, _PIECE)):
+            while size <= most and (part := os.read(fd, min(most + 1, _PIECE))):
                 parts.append(part)
                 size += len(part)
                 if time.monotonic() > deadline:
@@ -164,6 +177,11 @@ class Folder:
         finally:
             os.close(fd)
         return b"".join(parts)
+
+    def head(self, name: str) -> bytes | None:
+        """As of :class:`Storage`."""
+        found = self.get(name, HEAD_BYTES)
+        return None if found is None else found[:HEAD_BYTES]
 
     def put(self, name: str, data: bytes) -> None:
         """As of :class:`Storage`."""

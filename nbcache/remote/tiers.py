@@ -61,6 +61,7 @@ class Tier:
         self._breaker = Breaker(self.label, time.monotonic)
         self._pool = ThreadPoolExecutor(_THREADS, "nbcache-tier")
         self._absent: dict[str, float] = {}
+        self._bad: set[str] = set()
         self._denied = 0
         self._denied_at = 0.0
         self.counts: dict[str, int] = {}
@@ -81,18 +82,24 @@ class Tier:
         self._read_credentials()
         return True
 
-    def get(self, name: str, seconds: float, *, again: bool = False) -> Got:
-        """Return an object; within *seconds* at most. *again*: also where it wasn't there a moment ago."""
-        if not again and self._absent.get(name, 0.0) > time.monotonic():
+    def get(self, name: str, seconds: float) -> Got:
+        """Return an object; within *seconds* at most."""
+        if self._absent.get(name, 0.0) > time.monotonic():
             self._count("remembered")
             return Got(None)
-        deadline = time.monotonic() + seconds
-        got, failure = self._get(name, deadline)
-        for _ in range(ATTEMPTS - 1):
-            if failure not in {storage.UNREACHABLE, storage.LIMITED} or deadline - time.monotonic() < ANSWER_SECONDS:
-                break
-            got, failure = self._get(name, deadline)
-        return got
+        return self._persist(name, seconds, lambda: self._storage.get(name))
+
+    def head(self, name: str, seconds: float) -> Got:
+        """Return the beginning of an object that may be of use, or all of it; also if it wasn't there a moment ago."""
+        if name in self._bad:
+            return Got(None)
+        return self._persist(name, seconds, lambda: self._storage.head(name))
+
+    def distrust(self, name: str) -> None:
+        """Take an object for one that isn't there where it would be in the way: nobody here can use it."""
+        if len(self._bad) >= MAX_REMEMBERED:
+            self._bad.clear()
+        self._bad.add(name)
 
     def put(self, name: str, data: bytes) -> bool:
         """Store an object; return whether it is there now."""
@@ -110,6 +117,7 @@ class Tier:
         self._fine()
         self._count("stored")
         self._absent.pop(name, None)
+        self._bad.discard(name)
         return True
 
     def status(self) -> dict[str, Any]:
@@ -124,7 +132,17 @@ class Tier:
             "counts": dict(self.counts),
         }
 
-    def _get(self, name: str, deadline: float) -> tuple[Got, str]:
+    def _persist(self, name: str, seconds: float, ask: Callable[[], bytes | None]) -> Got:
+        """Ask for something of an object until there is an answer, or no time for another question."""
+        deadline = time.monotonic() + seconds
+        got, failure = self._get(name, deadline, ask)
+        for _ in range(ATTEMPTS - 1):
+            if failure not in {storage.UNREACHABLE, storage.LIMITED} or deadline - time.monotonic() < ANSWER_SECONDS:
+                break
+            got, failure = self._get(name, deadline, ask)
+        return got
+
+    def _get(self, name: str, deadline: float, ask: Callable[[], bytes | None]) -> tuple[Got, str]:
         """Ask once; return also how that failed, as one of the words in :mod:`~nbcache.remote.storage`."""
         if not self._may_ask(deadline):
             self._count("left alone")
@@ -132,7 +150,7 @@ class Tier:
         began = time.monotonic()
         probes = self._breaker.is_new
         try:
-            data = self._within(min(deadline - began, ANSWER_SECONDS), lambda: self._asked(name, connect=probes))
+            data = self._within(min(deadline - began, ANSWER_SECONDS), lambda: self._asked(ask, connect=probes))
         except StorageError as error:
             return Got(None, self._failed("get", error)), error.kind
         self._fine(time.monotonic() - began)
@@ -153,7 +171,7 @@ class Tier:
         time.sleep(rest)
         return self._breaker.allows()
 
-    def _asked(self, name: str, *, connect: bool) -> bytes | None:
+    def _asked(self, ask: Callable[[], bytes | None], *, connect: bool) -> bytes | None:
         if connect and self._storage.server is not None:
             # Whoever isn't there is found out sooner than by the library, which tries again until its time is up.
             try:
@@ -162,7 +180,7 @@ class Tier:
                 why = "it can't be connected to in time" if isinstance(error, TimeoutError) else error.strerror
                 why = why or "it can't be connected to"
                 raise StorageError(storage.UNREACHABLE, why) from error
-        return self._storage.get(name)
+        return ask()
 
     def _within(self, seconds: float, call: Callable[[], Any]) -> Any:
         """Return what *call* returns, in a thread of the tier's. Raises StorageError."""

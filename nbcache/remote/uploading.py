@@ -19,13 +19,14 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.errors import EntryError
-from nbcache.remote import admission, signing
+from nbcache.remote import admission, objects, signing
 from nbcache.store import entry, layout, quarantine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nbcache.keyring import Keyring
+    from nbcache.remote.objects import Head
     from nbcache.remote.signing import SecretKey
     from nbcache.remote.tiers import Tier
     from nbcache.store.directory import Store
@@ -40,6 +41,8 @@ MAX_BYTES: Final = 256 << 20
 UPLOADERS: Final = 4
 SPREAD_SECONDS: Final = 0.5
 """Up to how long an upload waits for others to be faster [s]; by chance."""
+LOOK_SECONDS: Final = 1.0
+"""How long it may take to see whether somebody else has uploaded something [s]."""
 DRAIN_SECONDS: Final = 8.0
 """How long uploads may go on when the helper ends [s]."""
 
@@ -159,7 +162,7 @@ class Uploading:
     def upload(self, key: str) -> dict[str, int]:
         """Upload now what the store has under a key; return how many of its entries went how."""
         before = dict(self.counts)
-        for found in quarantine.sound(self._store.find(key), self._store.path, self._store.trust):
+        for found in quarantine.for_others(self._store.find(key), self._store.path, self._store.trust):
             sections = {name: found.section(name) for name in found.section_sizes}
             whole = {name: content for name, content in sections.items() if content is not None}
             if len(whole) == len(sections):
@@ -175,27 +178,35 @@ class Uploading:
         except EntryError:
             self._count("failed")
             return
-        if (not signed and not self._keyring.unsigned) or len(data) > admission.MAX_OBJECT:
-            self._count("unsigned" if not signed else "failed")
+        if not signed and not self._keyring.unsigned:
+            self._count("unsigned")
             return
+        packed = objects.pack(data)
+        if max(len(data), len(packed)) > admission.MAX_OBJECT:
+            self._count("failed")
+            return
+        condemned = quarantine.condemned(self._store.path, self._store.trust)
         for tier in self._tiers:
             if not tier.readonly:
-                self._count(self._place(tier, header, data))
+                self._count(self._place(tier, header, packed, condemned))
 
-    def _place(self, tier: Tier, header: Header, data: bytes) -> str:
-        """Put an entry into the first slot of a tier that holds nothing, or nothing that may be used."""
+    def _place(self, tier: Tier, header: Header, data: bytes, condemned: frozenset[str]) -> str:
+        """Put an object into the first slot of a tier that holds nothing, or nothing that may be used."""
         for slot in range(layout.MAX_SLOTS):
-            name = admission.name_of(header.key, slot)
+            name = objects.name_of(header.key, slot)
             # When it was looked for before it was built it wasn't there; somebody else may have been faster since.
-            got = tier.get(name, seconds=1.0, again=True)
-            if got.problem:
+            there = _there(tier, name)
+            if there is None:
                 return "failed"
-            there = admission.admit(got.data, header.key, self._keyring) if got.data is not None else ""
-            if isinstance(there, str):
+            if isinstance(there, str) or not self._is_of_use(there) or there.digest in condemned:
                 return self._put(tier, name, data)
-            if there.header.guard == header.guard:
+            if there.guard == header.guard:
                 return "already there"
         return "failed"
+
+    def _is_of_use(self, there: Head) -> bool:
+        """Whether those who trust the same keys may take an object that lies there, by what it says of itself."""
+        return self._keyring.unsigned or any(map(self._keyring.trusted, there.signed))
 
     @staticmethod
     def _put(tier: Tier, name: str, data: bytes) -> str:
@@ -204,6 +215,19 @@ class Uploading:
     def _count(self, how: str) -> None:
         with self._wake:
             self.counts[how] += 1
+
+
+def _there(tier: Tier, name: str) -> Head | str | None:
+    """What an object says of itself; or why none does; None if the tier can't be asked."""
+    # All of it only where more keys have signed it than there is room for in its beginning.
+    for ask in (tier.head, tier.get):
+        got = ask(name, LOOK_SECONDS)
+        if got.problem:
+            return None
+        head = objects.read_head(got.data) if got.data is not None else "it isn't there"
+        if head is not None:
+            return head
+    return admission.DAMAGED
 
 
 def _size(found: FoundEntry) -> int:

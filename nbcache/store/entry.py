@@ -104,7 +104,10 @@ class Header(Record):
     guard: str
     """Digest of what must also hold for this variant; ``""`` for nothing."""
     extra: Mapping[str, object] = MappingProxyType({})
-    """Small JSON; unknown fields are ignored. ``nbcache``: the version of the package that made the entry."""
+    """Small JSON; unknown fields are ignored.
+
+    ``nbcache``: the version of the package that made the entry. ``here``: it is of no use on other hosts.
+    """
     signed: tuple[Signature, ...] | None = None
     """The signatures of an entry that came from elsewhere (:mod:`nbcache.keyring`); None where it was built."""
 
@@ -185,6 +188,11 @@ def encode(header: Header, sections: Mapping[str, bytes]) -> bytes:
         msg = f"the entry is too large: {len(data)} bytes"
         raise EntryError(msg)
     return data
+
+
+def digest_of(header: Header, sections: Mapping[str, bytes]) -> str:
+    """Return what tells an entry from all others, as its file has it, in 32 hex digits. Raises as `encode` does."""
+    return encode(header, sections)[DIGEST_OFFSET:_PREAMBLE].hex()
 
 
 def parse(source: int | bytes) -> ParsedEntry | None:

@@ -85,13 +85,23 @@ def read(root: str, trust: Trust) -> dict[str, Suspect]:
     return found
 
 
+def condemned(root: str, trust: Trust) -> frozenset[str]:
+    """Return the digests of what is passed over. Never raises."""
+    return frozenset(digest for digest, suspect in read(root, trust).items() if suspect.condemned)
+
+
+def for_others(entries: Iterable[FoundEntry], root: str, trust: Trust) -> Iterator[FoundEntry]:
+    """Yield what may go to other hosts: what is of use there, and what programs didn't crash with. Never raises."""
+    return sound((entry for entry in entries if not entry.header.extra.get("here")), root, trust)
+
+
 def sound(entries: Iterable[FoundEntry], root: str, trust: Trust) -> Iterator[FoundEntry]:
-    """Yield those that programs didn't crash with: what may go to others. Never raises."""
-    suspects: dict[str, Suspect] | None = None
+    """Yield those that programs didn't crash with. Never raises."""
+    bad: frozenset[str] | None = None
     for entry in entries:
         if not entry.proven:
-            suspects = read(root, trust) if suspects is None else suspects
-            if entry.digest in suspects and suspects[entry.digest].condemned:
+            bad = condemned(root, trust) if bad is None else bad
+            if entry.digest in bad:
                 continue
         yield entry
 

@@ -7,7 +7,9 @@ For each package: an environment with it and with nbcache; `nbcache bundle` over
 its wheel from the registry, with the layer and the entry point added (docs/layers.md); then a second environment, in
 which the script runs for the first time: without nbcache, and, with the wheel that has its layer and an empty cache
 directory, with nbcache. It prints how much the wheel grew, both times [s], and what Numba compiled (``NBCACHE_COUNT``).
-Exit status 1 when outputs differ, or when anything was compiled with the layer.
+Then every function of the package that it decorates for Numba is edited where it is installed, and the script runs once
+more without nbcache, and with it and another empty cache directory: the layer is of no use any more.
+Exit status 1 when outputs differ, when anything was compiled with the layer, or when nothing was after the edit.
 
 ``+v3`` after a name has the second run compile for that level: so that `fastmath` functions come from the layer too.
 """
@@ -15,6 +17,7 @@ Exit status 1 when outputs differ, or when anything was compiled with the layer.
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import subprocess
 import sys
@@ -93,6 +96,40 @@ def first_run(python: str, script: Path, folder: Path, **settings: str) -> First
     return First(seconds, done.stdout, sum(tally.totals(tally.read(str(folder / "count"))).values()))
 
 
+def edit(python: str, module: str) -> int:
+    """Give each function that a package decorates for Numba one more statement; return how many there were."""
+    code = f"import importlib.util as u; print(u.find_spec({module!r}).submodule_search_locations[0])"
+    found = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True)
+    count = 0
+    for path in Path(found.stdout.strip()).rglob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        lines = source.splitlines(keepends=True)
+        nodes = [each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.FunctionDef)]
+        places = [_begin(each) for each in nodes if any(map(_is_numbas, each.decorator_list))]
+        for line, indent in sorted(filter(None, places), reverse=True):
+            lines.insert(line, f"{' ' * indent}_edited = 1\n")
+        if places:
+            path.write_text("".join(lines), encoding="utf-8")
+        count += sum(place is not None for place in places)
+    return count
+
+
+def _begin(function: ast.FunctionDef) -> tuple[int, int] | None:
+    """Before which line, and how far to the right, the body begins; None where that is the line of ``def``."""
+    first = next((each for each in function.body if not _is_docstring(each)), function.body[0])
+    decorators = getattr(first, "decorator_list", [])
+    line = min(each.lineno for each in (first, *decorators))
+    return None if line == function.lineno else (line - 1, first.col_offset)
+
+
+def _is_numbas(decorator: ast.expr) -> bool:
+    return any(word in ast.unparse(decorator) for word in ("jit", "vectorize", "numba"))
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
 def show(name: str, cpus: str, own: Path, folder: Path) -> bool:
     """Do it all for one package; return whether it is as it should be."""
     name, _, target = name.partition("+")
@@ -103,17 +140,22 @@ def show(name: str, cpus: str, own: Path, folder: Path) -> bool:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     wheel, before, after = rebuilt(maker, requirement, name, layer, folder)
     user = environment(folder / "user", [*PACKAGES[name][1:]], [own, wheel])
-    places = [folder / "first", folder / "second"]
+    places = [folder / "first", folder / "second", folder / "third", folder / "fourth"]
     for place in places:
         (place / "count").mkdir(parents=True)
     settings = {"NBCACHE_CPU": target} if target else {}
     plain = first_run(user, script, places[0])
     layered = first_run(user, script, places[1], NBCACHE_DIR=str(places[1] / "store"), **settings)
-    as_it_should_be = plain.stdout == layered.stdout and layered.compiled == 0
+    functions = edit(user, name)
+    edited = first_run(user, script, places[2])
+    again = first_run(user, script, places[3], NBCACHE_DIR=str(places[3] / "store"), **settings)
+    same = plain.stdout == layered.stdout and edited.stdout == again.stdout
+    as_it_should_be = same and layered.compiled == 0 and edited.compiled > 0 and again.compiled > 0
     print(
         f"{name:12}{f'for {target}' if target else '':8}wheel {before / 1e6:6.2f} -> {after / 1e6:6.2f} MB, "
         f"first run {plain.seconds:5.1f} s -> {layered.seconds:4.1f} s, compiled {plain.compiled} -> {layered.compiled}, "
-        f"outputs {'identical' if plain.stdout == layered.stdout else 'DIFFER'}",
+        f"{functions} functions edited: compiled {edited.compiled} -> {again.compiled}, "
+        f"outputs {'identical' if same else 'DIFFER'}",
         flush=True,
     )
     return as_it_should_be

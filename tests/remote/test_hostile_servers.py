@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from nbcache import config, remotes
-from nbcache.remote import admission, storage
+from nbcache.remote import admission, objects, storage
 from nbcache.remote.storage import StorageError
 from nbcache.remote.tiers import Tier
 
@@ -74,7 +74,13 @@ def test_an_object_without_end_is_read_no_farther_than_an_object_can_be(tmp_path
         assert admission.MAX_OBJECT < len(data) < admission.MAX_OBJECT + len(PIECE)
         # What is on its way besides fits into the buffers of the kernel and the library.
         assert server.sent < 2 * admission.MAX_OBJECT
-        assert admission.open_object(data) == admission.DAMAGED
+        assert admission.open_entry(data) == admission.DAMAGED
+
+
+def test_a_server_that_knows_no_parts_gives_all_of_it():
+    content = b"y" * 20000
+    with sending(lambda: [b"HTTP/1.1 200 Fine\r\nContent-Length: 20000\r\n\r\n", content]) as (_, address):
+        assert storage.opened(address).head(NAME) in {content, content[: objects.HEAD_BYTES]}
 
 
 def test_an_object_that_drips_is_given_up_and_nothing_goes_on_waiting_for_it():

@@ -9,7 +9,7 @@ from storekit import SECTIONS, find, header, key, open_store
 
 from nbcache.errors import RemoteError
 from nbcache.keyring import Keyring, Signature, read_key
-from nbcache.remote import admission, signing
+from nbcache.remote import admission, objects, signing
 from nbcache.store import entry
 
 MUTATIONS = 10_000
@@ -41,7 +41,7 @@ def test_only_signatures_that_were_verified_stay_on_an_entry():
 def mutated(rng):
     """An object that isn't one that `ours` signed for key("a"), and what was done to it."""
     data = signed("a", OURS)
-    right = admission.open_object(data)
+    right = admission.open_entry(data)
     kind = rng.choice(
         [
             "flip",
@@ -76,7 +76,7 @@ def mutated(rng):
         return kind, entry.encode(right.header._replace(**changed), SECTIONS)
     if kind == "swap":
         other = {**SECTIONS, "object": rng.randbytes(100)}
-        theirs = admission.open_object(signed("b", OURS, sections=other))
+        theirs = admission.open_entry(signed("b", OURS, sections=other))
         return kind, entry.encode(right.header._replace(signed=theirs.header.signed), rng.choice([SECTIONS, other]))
     if kind == "unsigned":
         return kind, entry.encode(right.header._replace(signed=rng.choice([None, ()])), SECTIONS)
@@ -99,8 +99,14 @@ def mutated(rng):
         past = signing.sign(OURS._replace(date="2020-01-01"), header("a"), SECTIONS)
         longer = past._replace(not_after=rng.choice([0, 1 << 40]))
         return kind, entry.encode(right.header._replace(signed=(longer,)), SECTIONS)
-    other = admission.open_object(signed("b", OURS))
+    other = admission.open_entry(signed("b", OURS))
     return kind, rng.choice([signed("b", OURS), entry.encode(other.header._replace(key=key("a")), SECTIONS)])
+
+
+def judged(data):
+    """What becomes of an object."""
+    found = objects.unpack(data)
+    return found if isinstance(found, str) else admission.admit(found, key("a"), RING)
 
 
 def test_nothing_that_was_tampered_with_comes_in():
@@ -111,10 +117,33 @@ def test_nothing_that_was_tampered_with_comes_in():
         verdict = admission.admit(data, key("a"), RING)
         assert isinstance(verdict, str), (kind, verdict)
         refused.setdefault(kind, set()).add(verdict)
+        if entry.parse(data) is not None:
+            assert judged(objects.pack(data)) == verdict
     assert len(refused) == 12
     assert refused["unsigned"] == {admission.UNSIGNED}
     assert refused["wrong"] == {admission.UNTRUSTED}
     assert refused["expired"] == refused["late"] == {admission.WRONG}
+
+
+def test_nothing_comes_out_of_an_object_that_was_tampered_with_but_what_was_in_it():
+    rng = random.Random(2)
+    packed, right, refused = objects.pack(signed("a", OURS)), judged(objects.pack(signed("a", OURS))), 0
+    for _ in range(MUTATIONS):
+        data, at = bytearray(packed), rng.randrange(len(packed))
+        what = rng.randrange(4)
+        if what == 0:
+            data[at] ^= 1 << rng.randrange(8)
+        elif what == 1:
+            del data[at:]
+        elif what == 2:
+            data += rng.randbytes(rng.randrange(1, 50))
+        else:
+            data[at : at + rng.randrange(1, 40)] = rng.randbytes(rng.randrange(40))
+        verdict = judged(bytes(data))
+        refused += isinstance(verdict, str)
+        # The last bits of what is compressed mean nothing.
+        assert isinstance(verdict, str) or verdict == right
+    assert refused > 0.99 * MUTATIONS
 
 
 def test_unsigned_entries_come_in_by_an_explicit_word_alone_and_count_no_longer_than_that(tmp_path):
@@ -197,7 +226,7 @@ def test_a_signing_key_is_a_file_for_its_owner_alone(tmp_path):
 
 
 def test_names_of_objects_tell_keys_and_slots_apart():
-    names = {admission.name_of(key(text), slot) for text in "abc" for slot in range(8)}
+    names = {objects.name_of(key(text), slot) for text in "abc" for slot in range(8)}
     assert len(names) == 24
     assert all(len(name) == 64 for name in names)
 

@@ -5,6 +5,8 @@ import json
 import pytest
 from nbtest import proc, remotes
 
+from nbcache.remote import objects, storage
+
 PROGRAM = """
 import json, sys
 import numpy as np
@@ -67,6 +69,35 @@ def test_an_empty_store_with_a_full_remote_cache_compiles_nothing(fleet, server,
     counts, said = program(reader)
     assert (counts["builds_count"], counts["waits"], said) == (0, {}, [])
     assert asked > 1
+
+
+def test_the_beginning_of_an_object_can_be_read_alone(server):
+    store, name = storage.opened(server), "{:064}".format
+    assert store.head(name(0)) is None
+    whole = bytes(range(256)) * 400
+    for number, size in enumerate((len(whole), objects.HEAD_BYTES + 1, objects.HEAD_BYTES, 10)):
+        store.put(name(number), whole[:size])
+        assert store.head(name(number)) == whole[: min(size, objects.HEAD_BYTES)]
+        assert store.get(name(number)) == whole[:size]
+
+
+def test_what_an_older_version_stored_is_a_miss_without_a_word_and_is_replaced(fleet, tmp_path, program, command):
+    """It called its objects otherwise; and where such a thing lies all the same, it is none."""
+    with remotes.redis(tmp_path) as (address, _):
+        builder = fleet.host("builder", address)
+        program(builder)
+        remotes.settle(builder, command)
+        server = storage.opened(address)
+        for path in (tmp_path / "store-builder/v1/objects").glob("??/*.nbo"):
+            name = objects.name_of(path.parent.name + path.name.removesuffix(".nbo"), 0)
+            assert len(server.get(name)) < path.stat().st_size
+            server.put(name, path.read_bytes())
+        host = fleet.host("host", address)
+        counts, said = program(host)
+        assert counts["builds_count"] > 3 and counts["errors"] == {} and said == []
+        assert set(counts["misses"]) == {"new"}
+        assert remotes.settle(host, command)["uploads"]["failed"] == 0
+        assert program(fleet.host("other", address, signs=False))[0]["builds_count"] == 0
 
 
 def test_what_a_slow_tier_has_is_copied_to_the_fast_ones(fleet, tmp_path, program, command):

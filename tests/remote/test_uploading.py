@@ -8,7 +8,7 @@ import pytest
 from storekit import SECTIONS, header, key, open_store
 
 from nbcache.keyring import Keyring
-from nbcache.remote import admission, archive, signing, uploading
+from nbcache.remote import admission, archive, objects, signing, uploading
 from nbcache.remote.tiers import Got
 from nbcache.remote.uploading import MAX_WAITING, UPLOADERS, Uploading
 from nbcache.store import quarantine
@@ -23,11 +23,17 @@ class Tier:
 
     def __init__(self):
         self.objects = {}
+        self.fetched = 0
         self.open = threading.Event()
         self.open.set()
 
-    def get(self, name, seconds, *, again=False):
+    def get(self, name, seconds):
+        self.fetched += 1
         return Got(self.objects.get(name))
+
+    def head(self, name, seconds):
+        found = self.objects.get(name)
+        return Got(None if found is None else found[: objects.HEAD_BYTES])
 
     def put(self, name, data):
         self.open.wait()
@@ -58,17 +64,55 @@ def test_what_is_offered_is_signed_and_stored(tmp_path, tier):
     made.offer(key("a"))
     assert made.drain()
     (data,) = tier.objects.values()
-    admitted = admission.admit(data, key("a"), Keyring([str(KEY.public)]))
+    admitted = admission.admit(objects.unpack(data), key("a"), Keyring([str(KEY.public)]))
     assert admitted.sections == SECTIONS
     assert made.upload(key("a")) == {"already there": 1}
+    assert tier.fetched == 0
 
 
 def test_variants_lie_side_by_side_and_what_cannot_be_used_makes_room(tmp_path, tier):
     store = store_with(tmp_path, "a")
     assert store.publish(header("a", guard="other"), SECTIONS).ok
-    tier.objects[admission.name_of(key("a"), 0)] = b"something that somebody else put there"
+    tier.objects[objects.name_of(key("a"), 0)] = b"something that somebody else put there"
     assert make(store, tier).upload(key("a")) == {"stored": 2}
-    assert set(tier.objects) == {admission.name_of(key("a"), slot) for slot in (0, 1)}
+    assert set(tier.objects) == {objects.name_of(key("a"), slot) for slot in (0, 1)}
+
+
+def condemn(root, digest, name="a"):
+    trials = root / "v1" / "trials" / str(os.getuid())
+    trials.mkdir(exist_ok=True)
+    for n in range(quarantine.CRASHES):
+        now = time.time()
+        (trials / f"{digest}{n}.keys").write_text(f"{digest} {key(name)} {now} mod:{name}\n")
+        (trials / f"{digest}{n}.crash").write_text("Fatal Python error: Segmentation fault")
+
+
+def test_what_lies_there_is_left_unless_nobody_could_use_it(tmp_path, tier):
+    """By its beginning alone: of what is there already, nothing else is fetched."""
+    first = make(store_with(tmp_path / "first", "a"), tier)
+    assert first.upload(key("a")) == {"stored": 1}
+    (name, lies) = next(iter(tier.objects.items()))
+    store = store_with(tmp_path / "second", "a", build="c" * 16)
+    second = make(store, tier)
+    assert second.upload(key("a")) == {"already there": 1}
+    # What only revoked keys signed.
+    stranger = signing.generate("stranger")
+    assert make(store, tier, stranger).upload(key("a")) == {"already there": 1}
+    alone = Uploading(store, Keyring([str(stranger.public)]), [tier], stranger)
+    assert alone.upload(key("a")) == {"stored": 1} and tier.objects[name] != lies
+    tier.objects[name] = lies
+    # What programs of this host crashed with.
+    condemn(tmp_path / "second", objects.read_head(lies).digest)
+    assert second.upload(key("a")) == {"stored": 1}
+    assert objects.unpack(tier.objects[name]) != objects.unpack(lies)
+    assert tier.fetched == 0
+
+
+def test_what_is_of_no_use_to_other_hosts_stays(tmp_path, tier):
+    made = make(store_with(tmp_path, "a", extra={"here": True}), tier)
+    made.offer(key("a"))
+    assert made.drain() and tier.objects == {}
+    assert list(archive.of_store(open_store(tmp_path), KEY, None)) == []
 
 
 def test_the_queue_is_bounded_and_what_finds_no_room_is_counted(tmp_path, tier):
@@ -110,18 +154,14 @@ def test_what_came_from_elsewhere_keeps_its_signatures_and_gets_no_other(tmp_pat
     assert store.publish(own._replace(signed=(signing.sign(other, own, SECTIONS),)), SECTIONS).ok
     Uploading(store, Keyring(trusted), [tier], KEY).upload(key("a"))
     (data,) = tier.objects.values()
-    assert [each.name for each in admission.admit(data, key("a"), Keyring(trusted)).header.signed] == ["other"]
+    admitted = admission.admit(objects.unpack(data), key("a"), Keyring(trusted))
+    assert [each.name for each in admitted.header.signed] == ["other"]
 
 
 def test_what_programs_crashed_with_goes_to_nobody(tmp_path, tier):
     store = store_with(tmp_path, "a", "b")
     (found,) = store.find(key("a"))
-    trials = tmp_path / "v1" / "trials" / str(os.getuid())
-    trials.mkdir()
-    for n in range(quarantine.CRASHES):
-        now = time.time()
-        (trials / f"{n}.keys").write_text(f"{found.digest} {key('a')} {now} mod:a\n")
-        (trials / f"{n}.crash").write_text("Fatal Python error: Segmentation fault")
+    condemn(tmp_path, found.digest)
     made = make(store, tier)
     assert made.upload(key("a")) == {} and made.upload(key("b")) == {"stored": 1}
     assert len(list(archive.of_store(store, KEY, store.keyring))) == 1

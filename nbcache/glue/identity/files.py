@@ -12,6 +12,8 @@ from nbcache.passing import let_pass
 if TYPE_CHECKING:
     pass
 
+UNREADABLE = b"unreadable"
+
 
 @functools.lru_cache(maxsize=4096)
 def _digest_file(path: str, _mtime_ns: int, _size: int, _inode: int) -> bytes:
@@ -20,10 +22,10 @@ def _digest_file(path: str, _mtime_ns: int, _size: int, _inode: int) -> bytes:
 
 
 def file_digest(path: str) -> bytes:
-    """Digest of a file's content; re-read when size, inode or time stamp changed."""
+    """Digest of a file's content, or `UNREADABLE`; re-read when size, inode or time stamp changed."""
     try:
         status = os.stat(path)
         return _digest_file(path, status.st_mtime_ns, status.st_size, status.st_ino)
     except OSError as raised:
         let_pass(raised)
-        return b"unreadable"
+        return UNREADABLE

@@ -6,11 +6,12 @@ writes down the names (consulted.py), and where an entry's names are none of the
 
 What was written down holds as long as the packages are what they were: the same declarations, and each file
 that loading them imported with the same size, time stamps and inode, and the environment variables that they
-read.  It is only written down where loading them did nothing else that a program could see: no line was
-printed, no module that was there before has another value in it, nor is in what it holds another value (two
-levels deep), and what can be set of Python and its library (warnings' filters, handlers of logs and signals,
-seeds...) is as it was.  As soon as one of the packages is imported by somebody, or something is to be
-compiled, they are loaded, as Numba would have.
+read.  On another host, or where they were installed anew, what the files contain is compared instead, once: then
+it is written down again, with the stamps that they have there.  It is only written down where loading them did
+nothing else that a program could see: no line was printed, no module that was there before has another value in
+it, nor is in what it holds another value (two levels deep), and what can be set of Python and its library
+(warnings' filters, handlers of logs and signals, seeds...) is as it was.  As soon as one of the packages is
+imported by somebody, or something is to be compiled, they are loaded, as Numba would have.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import hashlib
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,7 @@ from numba.core import entrypoints
 from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue.identity.declared import declarations
+from nbcache.glue.identity.files import UNREADABLE, file_digest
 from nbcache.glue.identity.ownership import is_toolchain_definition
 
 if TYPE_CHECKING:
@@ -35,26 +38,32 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.registrations import ExtensionIndex
     from nbcache.glue.keys.scene import Scene
 
-VERSION = 3
+VERSION = 4
 MOST_FILES = 20_000
 """What imports more than this is loaded each time: looking at its files would take as long."""
+MOST_BYTES = 64 << 20
+"""Of larger files together nobody compares the contents: reading them would take as long."""
 
 
 class InstalledExtensions:
     """Those of this process's environment.
 
-    ``recall(key)`` yields what was remembered under a key, ``remember(key, variant, content)`` keeps it.
+    ``recall(key)`` yields what was remembered under a key, here or on other hosts; ``remember(key, variant, content,
+    seconds)`` keeps what took so long to find out [s], and tells other hosts unless ``here`` says that it is of no use
+    to them.
     """
 
     def __init__(self, index: ExtensionIndex) -> None:
         self._index = index
         self.recall: Callable[[str], Iterable[bytes]] = lambda _key: ()
-        self.remember: Callable[[str, str, bytes], None] = lambda _key, _variant, _content: None
+        self.remember: Callable[..., None] = lambda *_what, **_how: None
         self._key = ""
         self._declared: list[str] = []
         self._known: frozenset[bytes] | None = None
         self._roots: tuple[str, ...] = ()
         self._looked = False
+        self._is_told = False
+        """Whether anything is remembered of them, be it of no use."""
 
     @property
     def waiting(self) -> bool:
@@ -84,15 +93,22 @@ class InstalledExtensions:
             return
         from nbcache.glue.keys.scene import Scene
 
-        before, quiet = Scene(), False
+        before, quiet, began = Scene(), False, time.perf_counter()
         try:
             entrypoints.init_all()
         finally:
             quiet = before.quiet()
+        seconds = time.perf_counter() - began
         self._index.refresh()
-        content = quiet and self._description(before)
-        if content:
-            self.remember(self._key, hashlib.blake2b(content, digest_size=16).hexdigest(), content)
+        known = self._description(before) if quiet else None
+        if known is not None:
+            files = known.pop("files")
+            # As every host would call it that has the same files.
+            variant = _digest(known) if "digests" in known else f"{_digest(known)}#{_digest(files)}"
+            self.remember(self._key, variant, _written(known, files), seconds, here="digests" not in known)
+        elif not self._is_told:
+            # So that nobody asks other hosts each time.
+            self.remember(self._key, "", _written({}, {}), seconds, here=True)
 
     def _look(self) -> None:
         declared = declarations()
@@ -108,42 +124,62 @@ class InstalledExtensions:
         if not self._index.empty:  # what these register might have been registered by loading one that waits
             return
         for content in self.recall(self._key):
+            self._is_told = True
             remembered = _read(content)
-            if remembered is not None and all(_stamp(path) == stamp for path, stamp in remembered["files"].items()):
-                from nbcache.glue.capture.readings import environment_variable
-
-                if any(environment_variable(name) != value for name, value in remembered["environment"].items()):
+            if remembered is None or not _holds(remembered):
+                continue
+            files = remembered.pop("files")
+            stamps = {path: _stamp(path) for path in files}
+            if stamps != files:
+                digests = remembered.get("digests", {})
+                if any(path not in digests or _content_of(path) != digests[path] for path in files):
                     continue
-                if remembered["everything"] not in {"", _environment()}:
-                    continue
-                self._known = frozenset(map(bytes.fromhex, remembered["names"]))
-                self._roots = tuple(remembered["roots"])
-                return
+                variant = f"{_digest(remembered)}#{_digest(stamps)}"
+                self.remember(self._key, variant, _written(remembered, stamps), 0.0, here=True)
+            self._known = frozenset(map(bytes.fromhex, remembered["names"]))
+            self._roots = tuple(remembered["roots"])
+            return
 
-    def _description(self, before: Scene) -> bytes:
-        """What they register and for which modules they matter; b"" if that can't be told."""
-        files = {}
+    def _description(self, before: Scene) -> dict[str, Any] | None:
+        """What they register and for which modules they matter; None if that can't be told."""
+        files: dict[str, list[int]] = {}
         loaded = [module for name, module in sorted(sys.modules.items()) if name not in before.modules]
         for module in loaded:
             path = getattr(module, "__file__", None)
-            stamp = None if path is None else _stamp(path)
-            if path is not None and stamp is None:
-                return b""
-            if stamp is not None:
-                files[path] = stamp
+            if path is None:
+                continue
+            stamp = _stamp(path)
+            if stamp is None:
+                return None
+            files[path] = stamp
         classes = typeof_impl.registry.keys() - before.typed
         if any(map(is_toolchain_definition, classes)):
-            return b""
+            return None
         matter = [*self._index.modules(), *(cls.__module__ for cls in classes), *self._declared]
         # Classes made by calling ABCMeta say that they are from there; who has one has imported the package.
         roots = {name.partition(".")[0] for name in matter} - {abc.__name__}
         if len(files) > MOST_FILES or not roots.isdisjoint(before.modules):
-            return b""
+            return None
         names = sorted(name.hex() for name in self._index.names())
-        content = {"version": VERSION, "names": names, "roots": sorted(roots), "files": files}
-        content["environment"] = {} if before.read_everything else before.read
+        content: dict[str, Any] = {"names": names, "roots": sorted(roots), "files": files}
+        # Where the store is, nbcache itself has read, which is declared as well; and hosts have it elsewhere.
+        read = {name: value for name, value in before.read.items() if not name.startswith("NBCACHE_")}
+        content["environment"] = {} if before.read_everything else read
         content["everything"] = _environment() if before.read_everything else ""
-        return json.dumps(content).encode("utf-8", "surrogateescape")
+        if sum(stamp[0] for stamp in files.values()) <= MOST_BYTES:
+            digests = {path: _content_of(path) for path in files}
+            if None not in digests.values():
+                content["digests"] = digests
+        return content
+
+
+def _holds(remembered: Mapping[str, Any]) -> bool:
+    """Whether the environment is what it was, as far as they read it."""
+    from nbcache.glue.capture.readings import environment_variable
+
+    if any(environment_variable(name) != value for name, value in remembered["environment"].items()):
+        return False
+    return remembered["everything"] in {"", _environment()}
 
 
 def _environment() -> str:
@@ -169,10 +205,25 @@ def _stamp(path: str) -> list[int] | None:
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
-def _read(content: bytes) -> Mapping[str, Any] | None:
-    """What `_description` wrote, or None for anything else."""
+def _content_of(path: str) -> str | None:
+    """Tell what a file contains; None if it can't be read."""
+    digest = file_digest(path)
+    return None if digest == UNREADABLE else digest.hex()
+
+
+def _digest(what: object) -> str:
+    text = json.dumps(what, sort_keys=True)
+    return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+
+def _written(known: Mapping[str, Any], files: Mapping[str, Any]) -> bytes:
+    return json.dumps({"version": VERSION, **known, "files": files}).encode("utf-8", "surrogateescape")
+
+
+def _read(content: bytes) -> dict[str, Any] | None:
+    """What `_description` told, or None for anything else."""
     try:
         found = json.loads(content)
-        return found if found["version"] == VERSION else None
-    except (ValueError, TypeError, KeyError):
+        return found if found.pop("version") == VERSION and "names" in found else None
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None

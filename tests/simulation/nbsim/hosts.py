@@ -13,6 +13,7 @@ import random
 import tempfile
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
@@ -24,8 +25,8 @@ from nbcache.counting import Counters
 from nbcache.keyring import Keyring
 from nbcache.protocol import helper as protocol
 from nbcache.remote import helper as helper_module
-from nbcache.remote import reading, signing, storage, tiers, uploading
-from nbcache.store import reasons
+from nbcache.remote import objects, reading, signing, storage, tiers, uploading
+from nbcache.store import entry, reasons
 from nbcache.store.content import blake2b
 from nbcache.store.entry import Header
 from nbcache.store.publish import PUBLISHED, Published
@@ -46,7 +47,7 @@ SPEED = 0.1
 COMPILE = (0.3, 0.8)
 """The median of what a function takes to compile [s], and the standard deviation of its logarithm."""
 ENTRY = (16_000, 0.5)
-"""The same of an entry's size [bytes]."""
+"""The same of an entry's size [bytes]; half of it is left when it is compressed."""
 CALLEES = 2
 """How many functions each one calls that is called by the program."""
 
@@ -97,7 +98,8 @@ def program(keys: int, rng: random.Random) -> tuple[Function, ...]:
     def function(number: int, callees: tuple[Function, ...] = ()) -> Function:
         key = blake2b(f"function {number}".encode(), digest_size=32).hexdigest()
         size = int(ENTRY[0] * rng.lognormvariate(0.0, ENTRY[1]))
-        return Function(key, COMPILE[0] * rng.lognormvariate(0.0, COMPILE[1]), {"object": bytes(size)}, callees)
+        code = random.Random(number).randbytes(size // 2) + bytes(size - size // 2)
+        return Function(key, COMPILE[0] * rng.lognormvariate(0.0, COMPILE[1]), {"object": code}, callees)
 
     made, number = [], 0
     while number < keys:
@@ -155,8 +157,8 @@ class SimulatedLookup(Lookup):
     """The policy of a look-up, where loading an entry is waiting."""
 
     def _local(self, unit: Any, take: Any, *, waited: bool = False) -> Found:
-        for entry in self._store.find(unit.key):
-            return Found(take(entry))
+        for each in self._store.find(unit.key):
+            return Found(take(each))
         return Found()
 
 
@@ -246,7 +248,7 @@ class Fleet:
 
     def has(self, key: str) -> bool:
         """Whether the server has the first variant of a key."""
-        return reading.admission.name_of(key, 0) in self.server.objects
+        return objects.name_of(key, 0) in self.server.objects
 
     def run(self) -> Measured:
         """Start all hosts, and let everything happen."""
@@ -280,10 +282,15 @@ class Fleet:
         """Put what is simulated in the place of what is real."""
         clock, threads = self.clock, Threading(self.clock)
         places = {
-            reading: {"time": clock, "threading": threads, "Future": lambda: Future(clock)},
+            reading: {
+                "time": clock,
+                "threading": threads,
+                "Future": lambda: Future(clock),
+                "quarantine": NOTHING_CRASHES,
+            },
             tiers: {"time": clock, "ThreadPoolExecutor": lambda *_: Executor(clock)},
             storage: {"opened": self._storage},
-            uploading: {"time": clock, "threading": threads, "quarantine": mock.Mock(sound=_sound)},
+            uploading: {"time": clock, "threading": threads, "quarantine": NOTHING_CRASHES},
             remote_module: {"time": clock, "helper": Meeting(self)},
             helper_module: {"Store": self},
         }
@@ -297,7 +304,7 @@ class Fleet:
             yield
 
     def _storage(self, _address: str) -> Any:
-        return mock.Mock(server=None, get=self.server.get, put=self.server.put)
+        return mock.Mock(server=None, get=self.server.get, head=self.server.head, put=self.server.put)
 
     def open(self, settings: Settings) -> Store:
         """As `Store.open`, of a helper."""
@@ -362,9 +369,8 @@ class Meeting:
         return helper is not None
 
 
-def _sound(entries: Iterator[Entry], *_: object) -> Iterator[Entry]:
-    """As `quarantine.sound`: no program crashed with any of them."""
-    return entries
+NOTHING_CRASHES = SimpleNamespace(for_others=lambda entries, *_: entries, condemned=lambda *_: frozenset())
+"""Stands in for `nbcache.store.quarantine`, which would look at files."""
 
 
 def fill(fleet: Fleet) -> None:
@@ -377,8 +383,8 @@ def fill(fleet: Fleet) -> None:
                 compile_seconds=function.all_seconds, created=0.0, build="", guard="",
             )  # fmt: skip
             signed = header._replace(signed=(signing.sign(secret, header, function.sections),))
-            name = reading.admission.name_of(function.key, 0)
-            fleet.server.objects[name] = reading.admission.entry.encode(signed, function.sections)
+            packed = objects.pack(entry.encode(signed, function.sections))
+            fleet.server.objects[objects.name_of(function.key, 0)] = packed
 
 
 def simulate(kind: Kind, *, hosts: int, keys: int, spread: float, full: bool, seed: int = 1) -> Measured:

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from nbcache.remote import storage
+from nbcache.remote.objects import HEAD_BYTES
 from nbcache.remote.storage import StorageError
 
 if TYPE_CHECKING:
@@ -78,6 +79,15 @@ class Server:
     def get(self, name: str) -> bytes | None:
         """Answer a GET, as `Storage.get` does."""
         self._serve("get", len(self.objects.get(name, b"")), storage.GET_SECONDS)
+        return self._found(name)
+
+    def head(self, name: str) -> bytes | None:
+        """Answer a GET of the beginning, as `Storage.head` does."""
+        self._serve("get", min(len(self.objects.get(name, b"")), HEAD_BYTES), storage.GET_SECONDS)
+        found = self._found(name)
+        return None if found is None else found[:HEAD_BYTES]
+
+    def _found(self, name: str) -> bytes | None:
         found = self.objects.get(name)
         self.counts["found" if found is not None else "missing"] += 1
         return found
