@@ -1,10 +1,11 @@
 """A daemon builds kernels for any compute capability, without a GPU, for clients that have one."""
 
 import json
+import threading
 
 import built_elsewhere
 import pytest
-from cuda_programs import HEAD
+from cuda_programs import HEAD, PROGRAMS
 from nbtest import daemons, proc
 from nbtest.kernels import needs_numba_cuda, run
 
@@ -43,6 +44,58 @@ def test_a_daemon_builds_twenty_kernels_for_five_capabilities(place):
     build(place, 20, {"7.5": "7.5", "8.0": "8.0", "8.9": "8.9", "9.0": "9.0a", "12.0": "12.0a"})
 
 
+# What a pickle can't carry, or nobody asks for; last, because what they register counts for all that comes after them.
+LEFT_TO_CLIENTS = {
+    "reduce": "a function made inside one of numba-cuda's",
+    "compile-ptx": "what cuda.compile returns",
+    "compile-ltoir": "what cuda.compile returns",
+    "overload": "an overload that a main program registers",
+    "intrinsic": "an intrinsic that a main program registers",
+}
+
+
+def have_built(names, place):
+    """Have a daemon build what main programs define, which comes to it pickled."""
+    programs = {name: PROGRAMS[name] for name in names}
+    plain = run(programs, place / "tree")["programs"]
+    with daemons.daemon(place / "store") as daemon:
+        found = run(programs, place / "tree", store=place / "store", env=daemons.WAITING)["programs"]
+        daemon.settle()
+    for name in programs:
+        assert not found[name]["failure"], (name, found[name]["failure"])
+        assert found[name]["launched"] == plain[name]["launched"], name
+    assert {name for name in programs if found[name]["runs"]} == LEFT_TO_CLIENTS.keys() & programs.keys(), daemon.log
+
+
+def test_a_daemon_builds_what_main_programs_define(place):
+    have_built(["device-function-eager", "vectorize", "linked-cuda", "njit-callee"], place)
+
+
+@pytest.mark.long
+def test_a_daemon_builds_every_kind_of_program(place):
+    # Under debug, what earlier programs of the process used becomes part of the code.
+    have_built([*(name for name in PROGRAMS if name not in {"debug", *LEFT_TO_CLIENTS}), *LEFT_TO_CLIENTS], place)
+
+
+@pytest.mark.long
+def test_two_processes_compile_a_kernel_once(place):
+    """Without a daemon: the second one waits for the first."""
+    reports = {}
+
+    def client(name):
+        program = {"lazy": PROGRAMS["lazy"]}
+        settings = {**daemons.WAITING, "NBCACHE_READONLY": "0"}
+        reports[name] = run(program, place / name, store=place / "store", env=settings)
+
+    threads = [threading.Thread(target=client, args=(name,)) for name in ("one", "other")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    runs = [report["programs"]["lazy"]["runs"].get("nvJitLink", 0) for report in reports.values()]
+    assert sorted(runs) == [0, 1], reports
+
+
 OTHER_TOOLKIT = HEAD + (
     "import nbcache.glue.cuda.toolkit as toolkit\n"
     "toolkit._identity_of_library = lambda name: 'another build'\n"
@@ -62,6 +115,8 @@ def test_who_has_another_toolkit_is_told_once_and_compiles(place):
         assert failure["reason"].startswith("nvvm of the CUDA toolkit here is another than the client's (")
         assert daemon.log.count("could not build __main__:kernel") == 1
         assert "it failed before" in found["stderr"]
+        status = proc.run(["-m", "nbcache", "status", "--dir", place / "store"]).stdout
+        assert "__main__:kernel (array(float32, 1d, C)) for 9.0a: nvvm of the CUDA toolkit here" in status
 
 
 def test_an_interpreter_without_numba_cuda_says_so(place):

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from numba.core import serialize as host_serialize
 from numba.cuda import serialize
+from numba.cuda.compiler import ExternFunction, declare_device_function
 from numba.cuda.dispatcher import CUDADispatcher
 
 from nbcache import capabilities
+from nbcache.glue import marks
 from nbcache.glue.cuda import seams, standin
 from nbcache.glue.cuda.toolkit import capability, toolchain_components
+from nbcache.glue.identity.describe_cuda import declaration_of
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import resolve as loaded
 from nbcache.glue.requests import requested
@@ -87,7 +90,41 @@ class _Pickler(serialize.NumbaPickler):
 
     def reducer_override(self, obj: Any) -> Any:
         found = requested.by_name(obj) if isinstance(obj, (CUDADispatcher, *requested.NAMED)) else None
+        if found is None:
+            found = _made_again(obj)
         return super().reducer_override(obj) if found is None else found
+
+
+def _made_again(obj: Any) -> Any | None:
+    """How what numba-cuda's pickles lose a part of is pickled; None for all else."""
+    if type(obj) is CUDADispatcher and obj.targetoptions.get("device") and not obj._can_compile:
+        # Calls are resolved among the signatures that it has.
+        signatures = [(args, _declared_type(obj, args)) for args in obj.overloads]
+        return device_function, (obj.py_func, obj.targetoptions, signatures)
+    if type(obj) is ExternFunction and (said := declaration_of(obj)) is not None:
+        sig = obj.sig
+        return declared_function, (obj.name, sig.return_type, sig.args, said.link, said.use_cooperative, said.abi)
+    return None
+
+
+def _declared_type(dispatcher: Any, args: Any) -> Any:
+    """The return type that a device function was declared with for these arguments; None if it was left open."""
+    birth = marks.birth_of(dispatcher, args)
+    return dispatcher.overloads[args].signature.return_type if birth is not None and birth.declared else None
+
+
+def device_function(function: Any, options: dict[str, Any], signatures: list[tuple[Any, Any]]) -> Any:
+    """A device function that has these signatures and gets no others, as one that was decorated with them."""
+    made = CUDADispatcher(function, options)
+    for args, return_type in signatures:
+        made.compile_device(args, return_type)
+    made.disable_compile()
+    return made
+
+
+def declared_function(name: str, return_type: Any, args: Any, link: Any, use_cooperative: bool, abi: str) -> Any:
+    """A function that comes out of linked code, as ``declare_device`` returns one."""
+    return declare_device_function(name, return_type, args, link, use_cooperative, abi).key
 
 
 # -- the worker's side -------------------------------------------------------------------------
