@@ -32,7 +32,7 @@ from nbcache.glue.identity.consulted import spelling_of
 from nbcache.glue.identity.ownership import cell_values, is_compilers, is_numba_type, module_edition, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from nbcache.glue.identity.graph import IdentityEngine
     from nbcache.glue.identity.node import Scope
@@ -90,26 +90,25 @@ class CudaRegistrations:
 
     def _refresh(self) -> None:
         self._find_registries()
+        is_foreign = _judge()
         for registry, fields in [*self._registries.values()]:
             for field in fields:
                 items = getattr(registry, field)
                 start = self._read.get((id(registry), field), 0)
                 if len(items) > start:
                     self._read[id(registry), field] = len(items)
-                    self._file_items(field, items, start)
+                    self._file_items(field, items, start, is_foreign)
         for kind, classes in rewrite_registry.rewrites.items():
             start = self._read.get((id(rewrite_registry), kind), 0)
             if len(classes) > start:
                 self._read[id(rewrite_registry), kind] = len(classes)
-                self._foreign += [(f"rewrite {kind}", cls) for cls in classes[start:] if _is_foreign(cls)]
+                self._foreign += [(f"rewrite {kind}", cls) for cls in classes[start:] if is_foreign(cls)]
         for label, table in _tables():
             seen = self._seen.setdefault(label, {})
             if len(seen) != len(table) or any(seen.get(key) is not value for key, value in table.items()):
                 news = [(key, value) for key, value in table.items() if seen.get(key) is not value]
                 seen.update(table)
-                self._foreign += [
-                    (label, [key, value]) for key, value in news if _is_foreign(key) or _is_foreign(value)
-                ]
+                self._foreign += [(label, [key, value]) for key, value in news if is_foreign(key) or is_foreign(value)]
 
     def _find_registries(self) -> None:
         """Those of Numba's and numba-cuda's modules, and those that others gave to the contexts."""
@@ -127,10 +126,10 @@ class CudaRegistrations:
         for registry in registries:
             self._registries.setdefault(id(registry), (registry, _KINDS[type(registry)]))
 
-    def _file_items(self, field: str, items: list[Any], start: int) -> None:
+    def _file_items(self, field: str, items: list[Any], start: int, is_foreign: Callable[[object], bool]) -> None:
         for position, item in enumerate(items[start:], start):
             parts = item if isinstance(item, tuple) else (item, item.key)
-            if _is_consequence(field, parts) or not any(map(_is_foreign, parts)):
+            if _is_consequence(field, parts) or not any(map(is_foreign, parts)):
                 continue
             # Who is asked first matters: what came before it for the same thing is part of what it means. Once
             # something was looked up, numba-cuda would have registered all of its own, and all others come after it.
@@ -171,6 +170,21 @@ def _tables() -> tuple[tuple[str, dict[Any, Any]], ...]:
         ("data model of Numba's", default_manager._handlers),
         ("typeof", typeof_impl.registry),
     )
+
+
+def _judge() -> Callable[[object], bool]:
+    """What looks at each thing once: thousands of signatures consist of the same few types."""
+    judged: dict[int, tuple[object, bool]] = {}
+
+    def is_foreign(part: object) -> bool:
+        if type(part) in {tuple, list}:
+            return any(map(is_foreign, part))  # type: ignore[call-overload]
+        known = judged.get(id(part))
+        if known is None:
+            known = judged[id(part)] = (part, _is_foreign(part))
+        return known[1]
+
+    return is_foreign
 
 
 def _is_foreign(part: object) -> bool:

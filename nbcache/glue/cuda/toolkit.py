@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
 import os
 import platform
 import sys
@@ -67,7 +68,7 @@ def supported() -> list[tuple[int, int]]:
 def library_path(name: str) -> str:
     """Where a library of the toolkit lies, which is the file that numba-cuda would load.  Raises Unidentifiable."""
     try:
-        path = pathfinder.load_nvidia_dynamic_lib(name).abs_path
+        path = _in_a_package(name) or pathfinder.load_nvidia_dynamic_lib(name).abs_path
     except Exception as exc:
         msg = f"{name} of the CUDA toolkit, which isn't found"
         raise Unidentifiable(msg) from exc
@@ -75,6 +76,23 @@ def library_path(name: str) -> str:
         msg = f"{name} of the CUDA toolkit, whose file nobody knows"
         raise Unidentifiable(msg)
     return os.path.realpath(path)
+
+
+def _in_a_package(name: str) -> str | None:
+    """Where cuda.pathfinder would load a library from if that isn't loaded yet and a Python package or Conda has it.
+
+    Otherwise, or if it doesn't look as it does in cuda-pathfinder 1.4 to 1.9, it has to load the library to know: the
+    three take 30 ms, more than eight hits, which need none of them.
+    """
+    try:
+        loading = importlib.import_module("cuda.pathfinder._dynamic_libs.load_nvidia_dynamic_lib")
+        library = loading.LIB_DESCRIPTORS[name]
+        if loading.LOADER.check_if_already_loaded_from_elsewhere(library) is not None:
+            return None
+        found = loading.run_find_steps(loading.SearchContext(library), loading.EARLY_FIND_STEPS)
+    except (ImportError, AttributeError, KeyError, TypeError):
+        return None
+    return None if found is None else str(found.abs_path)
 
 
 def _identity_of_library(name: str) -> str:
@@ -131,7 +149,8 @@ def toolchain_components() -> list[_Component]:
             ("toolchain/cuda-bindings", cuda.bindings.__version__),
         ]
         found += [(f"toolkit/{name}", _identity_of_library(name)) for name in LIBRARIES]
-        found.append(("toolkit/libdevice", digest_of(cuda_paths.get_cuda_paths()["libdevice"].info)))
+        # Not get_cuda_paths(), which loads libraries to know where all the rest is.
+        found.append(("toolkit/libdevice", digest_of(cuda_paths._get_libdevice_path().info)))
     except (OSError, KeyError, AttributeError) as exc:
         msg = f"the CUDA toolkit, of which not all is found ({type(exc).__name__}: {exc})"
         raise Unidentifiable(msg) from exc
