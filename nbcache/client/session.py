@@ -10,6 +10,7 @@ import functools
 import logging
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from nbcache.client import logs
@@ -196,14 +197,15 @@ class ClientSession:
             return None
         unit = None
         try:
-            unit = identify()
-            if unit is None:
-                return None
             try:
+                unit = identify()
+                if unit is None:
+                    return None
                 unit.key  # noqa: B018  computed here so that it is known to exist
             except Unidentifiable as exc:
-                self.counters.uncacheable(str(exc), unit.name)
-                _log.debug("%s can't be cached: it depends on %s", unit.name, exc)
+                name = "a function" if unit is None else unit.name
+                self.counters.uncacheable(str(exc), name)
+                _log.debug("%s can't be cached: it depends on %s", name, exc)
                 return None
             found = self.lookup.overload(unit, target_context)
             if found.result is None:
@@ -259,11 +261,14 @@ class ClientSession:
         """A ufunc wrapper: (library, environment, name), loaded, or built by *build* and published."""
         from nbcache.glue import marks
         from nbcache.glue.entries.wrappers import WrapperUnit, finish, prepare, wrappable, wrapper_info
+        from nbcache.glue.identity.node import Unidentifiable
 
         if not self.enabled:
             return build()
+        unit = None
         try:
-            unit = WrapperUnit(self.maker, kind, cres, signature, shape) if wrappable(cres) else None
+            with suppress(Unidentifiable):
+                unit = WrapperUnit(self.maker, kind, cres, signature, shape) if wrappable(cres) else None
             found = self.lookup.library(unit).result if unit is not None else None
             if unit is not None and found is not None:
                 marks.keep_wrapper(cres.library, kind, (unit, *found))
@@ -289,11 +294,14 @@ class ClientSession:
     def runtime(self, target_context: Any, build: Callable[[], Any]) -> Any:
         """The library of Numba's runtime, loaded, or built by *build* and published."""
         from nbcache.glue.entries.wrappers import RuntimeUnit
+        from nbcache.glue.identity.node import Unidentifiable
 
         unit = None
         try:
             if self.enabled:
-                unit = RuntimeUnit(self.maker, target_context)
+                with suppress(Unidentifiable):
+                    unit = RuntimeUnit(self.maker, target_context)
+            if unit is not None:
                 found = self.lookup.library(unit).result
                 if found is not None:
                     return found[0]

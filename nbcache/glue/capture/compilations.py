@@ -99,6 +99,8 @@ class Frame:
         """How many modules were loaded when the frame was opened."""
         self.filters: object = warnings.filters
         """The filters of warnings when the frame was opened."""
+        self.generators = b""
+        """The states of generators of random numbers when the frame was opened, where somebody may draw some."""
         self.away = 0
         """Whether what was read was not noted when the frame was opened (witness.py)."""
 
@@ -164,7 +166,7 @@ class FrameStack(threading.local):
     def push(self, frame: Frame) -> None:
         """Open *frame*."""
         frame.outer = self.top()
-        frame.consulted = self._maker.new_consulted()
+        frame.consulted = self._maker.new_consulted(frame)
         if frame.outer is None:
             if self._watch is None or self._witness is None:
                 self._watch, self._witness = self._new_watch(self._frames), self._new_witness(self.note)

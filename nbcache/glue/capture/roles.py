@@ -24,6 +24,10 @@ class OpenUnit(Protocol):
     def owner(self) -> Any:
         """Whose identity counts."""
 
+    @property
+    def has_own_pipeline(self) -> bool:
+        """Whether somebody else's compiler compiles it."""
+
     def reaching(self, names: set[bytes]) -> Reach:
         """What the unit reaches, with what others have registered for *names*."""
 
@@ -31,8 +35,8 @@ class OpenUnit(Protocol):
 class Registrar(Protocol):
     """Who knows what is registered."""
 
-    def new_consulted(self) -> Consulted:
-        """What a compilation that begins has asked for: nothing."""
+    def new_consulted(self, frame: Any) -> Consulted:
+        """What a compilation (`compilations.Frame`) that begins has asked for: nothing."""
 
     def close(self, frame: Any) -> None:
         """A compilation (`compilations.Frame`) is over: see what was registered for what it asked for."""

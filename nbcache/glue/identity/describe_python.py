@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from numba.core.typing.templates import AttributeTemplate, FunctionTemplate
 
-from nbcache.glue.identity.attributes import IGNORED_MEMBERS, USUAL_ATTRIBUTES
+from nbcache.glue.identity.attributes import IGNORED_MEMBERS, USUAL_ATTRIBUTES, describe_attributes
 from nbcache.glue.identity.bytecode import plan_of
 from nbcache.glue.identity.describe_functions import hand_on
 from nbcache.glue.identity.describe_numba import ADDRESS
@@ -221,6 +221,41 @@ def _describe_cached_property(node: Node, prop: Any) -> None:
     node.value("name", prop.attrname)
 
 
+def _describe_cache(node: Node, cache: Any) -> None:
+    """A function of ``lru_cache`` counts with what it remembered before anything was compiled.
+
+    What it is asked since then it answers by what it reads, and that counts.
+    """
+    node.title = f"cache of {cache.__module__}:{cache.__qualname__}"
+    _before.setdefault(cache, frozenset(map(id, _keys_and_answers(cache)[::2])))
+    node.snapshot(_remembered, cache)
+    node.value("function", cache.__wrapped__)
+    node.value("parameters", sorted(cache.cache_parameters().items()))
+    node.value("remembered", _remembered(cache), owned=True)
+    describe_attributes(node, cache, but=USUAL_ATTRIBUTES | {"cache_parameters"})
+    node.watch_attribute(cache, "__wrapped__", cache.__wrapped__)
+
+
+_before: weakref.WeakKeyDictionary[Any, frozenset[int]] = weakref.WeakKeyDictionary()
+"""By cache the ids of its keys when it was met first."""
+
+
+def _remembered(cache: Any) -> list[object]:
+    found, known = _keys_and_answers(cache), _before[cache]
+    pairs = zip(found[::2], found[1::2], strict=True)
+    return [each for key, answer in pairs if id(key) in known for each in (key, answer)]
+
+
+def _keys_and_answers(cache: Any) -> list[object]:
+    """One after the other, as the collector is told of them: there is no other way to ask."""
+    held = gc.get_referents(cache)
+    table = next(each for each in held if type(each) is dict and each is not vars(cache))
+    if cache.cache_parameters()["maxsize"] is None:
+        return [each for pair in table.items() for each in pair]
+    keys = {id(key) for key in table}
+    return [each for i, key in enumerate(held) if id(key) in keys for each in (key, held[i + 1])]
+
+
 def _describe_mapping(node: Node, mapping: Any) -> None:
     (behind,) = gc.get_referents(mapping)  # its own methods may be overridden
     node.edge("mapping", behind)
@@ -303,6 +338,7 @@ DESCRIBERS: dict[type, Describer] = {
     staticmethod: _describe_wrapped,
     classmethod: _describe_wrapped,
     functools.cached_property: _describe_cached_property,
+    type(functools.lru_cache(len)): _describe_cache,
     MappingProxyType: _describe_mapping,
     CodeType: _describe_code,
     re.Pattern: _describe_pattern,

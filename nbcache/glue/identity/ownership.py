@@ -272,7 +272,7 @@ def _is_genuine(obj: object) -> bool:
     if isinstance(obj, FunctionType):
         return has_toolchain_globals(obj)
     if isinstance(obj, type):
-        return _has_toolchain_methods(obj)
+        return has_toolchain_methods(obj)
     own = getattr(obj, "__dict__", None)
     if not own:
         return True
@@ -309,13 +309,13 @@ def _is_numbas(cls: type) -> bool:
     return cls.__module__.startswith("numba.") and _is_from_toolchain(cls.__module__)
 
 
-def _has_toolchain_methods(cls: type) -> bool:
+def has_toolchain_methods(cls: type) -> bool:
+    """Whether the toolchain's authors wrote the methods that a class defines."""
     if _judged is not None:  # it remembers better
         return _is_made_by_toolchain(cls)
-    known = _classes.get(cls)
-    if known is None:
-        known = _classes[cls] = _is_made_by_toolchain(cls)
-    return known
+    if cls not in _classes:
+        _classes[cls] = _is_made_by_toolchain(cls)
+    return _classes[cls]
 
 
 def _is_made_by_toolchain(cls: type) -> bool:
@@ -412,7 +412,7 @@ def _contents(cells: Iterable[CellType]) -> Iterator[Any]:
 
 def _is_toolchain_class(cls: type) -> bool:
     module = getattr(cls, "__module__", None)
-    if (module is not None and not _is_from_toolchain(module)) or not _has_toolchain_methods(cls):
+    if (module is not None and not _is_from_toolchain(module)) or not has_toolchain_methods(cls):
         return False
     # What is executed without a module says that it is from builtins; Numba's templates are found nowhere either.
     return not (_is_nowhere(cls) and not any(map(_is_numbas, cls.__bases__)))

@@ -11,8 +11,11 @@ for the print options, shows nowhere, and isn't looked for.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import pickle
 import platform
+import random
 import sys
 import threading
 from importlib import import_module
@@ -159,6 +162,15 @@ _UNTOLD = {
 
 
 _SPELLINGS = frozenset(name.rpartition(":")[2] for name in (*_TELLERS, *_UNTOLD))
+
+
+def generators() -> bytes:
+    """The states of the generators of random numbers that Python's library and NumPy keep for everybody."""
+    states = random.getstate(), _state_of_numpys(legacy=False)
+    return hashlib.blake2b(pickle.dumps(states), digest_size=16).digest()
+
+
+_state_of_numpys = np.random.get_state
 
 
 def describe_environment(node: Node, label: str, names: frozenset[str]) -> None:

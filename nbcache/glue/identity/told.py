@@ -5,6 +5,7 @@ What is told before anybody listens isn't heard: before Numba's import, or befor
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import sys
 from collections.abc import Iterator
@@ -26,6 +27,20 @@ own_annotations: dict[Any, Any] = {}
 """The types that Numba itself has classes stand for."""
 
 _COMMAND_LINE = "LLVMPY_SetCommandLine"
+_NUMBER = 24
+"""Where a dictionary has its number (``ma_version_tag``) [bytes]: after what every object has, and its size."""
+numba_was_whole = 0
+"""The number of a dictionary that was changed when nobody but Numba itself could have changed one of Numba's."""
+
+
+def number_of(dictionary: dict[Any, Any]) -> int:
+    """The number of its last change; each change of a dictionary has a higher one than any before (PEP 509)."""
+    return ctypes.c_uint64.from_address(id(dictionary) + _NUMBER).value
+
+
+def newest_number() -> int:
+    """The number of a change that is made now."""
+    return number_of({"": None})
 
 
 def listen(*, just_imported: bool = False) -> None:
@@ -33,6 +48,7 @@ def listen(*, just_imported: bool = False) -> None:
 
     *just_imported*: nobody but Numba itself can have told anything yet.
     """
+    global numba_was_whole
     # Under the function, which anybody may have imported by name: llvmlite looks this up for each call.
     command_line = getattr(ffi.lib, _COMMAND_LINE)
     if not isinstance(command_line, _CommandLine):
@@ -43,6 +59,8 @@ def listen(*, just_imported: bool = False) -> None:
         BaseContext.insert_func_defn = _handed(BaseContext.insert_func_defn, _lowering)
         # Making another registry takes as long as a tenth of a hit.
         own_annotations.update((as_numba_type if just_imported else AsNumbaTypeRegistry()).lookup)
+        if just_imported:
+            numba_was_whole = newest_number()
 
 
 class _CommandLine(ffi._lib_fn_wrapper):

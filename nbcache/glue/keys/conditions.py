@@ -19,6 +19,7 @@ from numba.core import config
 from numba.core.registry import cpu_target
 
 from nbcache.glue.identity import told
+from nbcache.glue.identity.patched import are_numbered
 from nbcache.glue.keys import targets
 from nbcache.passing import suppressed
 
@@ -135,9 +136,14 @@ def shown_by(settings: Mapping[str, Any]) -> str:
 class Conditions:
     """Digest of all of the above, recomputed only when a setting is a different object than before."""
 
-    def __init__(self) -> None:
+    def __init__(self, patched: Callable[[], tuple[_Component, ...]] = tuple) -> None:
+        self._look_for_patches = patched
+        self.patched: tuple[_Component, ...] = ()
+        """What others had put into Numba when `digest` was asked for last."""
         self._settings: Callable[[Mapping[str, Any]], tuple[Any, ...]] | None = None
         self._values: tuple[Any, ...] = ()
+        self._number = 0
+        """Of the last change of Numba's settings after which they were the same."""
         self._options = 0
         self._components: list[_Component] = []
         self._json = ""
@@ -150,19 +156,25 @@ class Conditions:
         self._has_file = False
 
     def digest(self) -> bytes:
-        """32 bytes; Numba re-reads its environment before each compilation, and so does this."""
+        """32 bytes; Numba re-reads its environment before each compilation, so this does.  Raises Unidentifiable."""
         self.reread()
-        if not self._unchanged():
-            self._recompute()
+        patched = self._look_for_patches()
+        if patched != self.patched or not self._unchanged():
+            self._recompute(patched)
         return self._digest
 
     def _unchanged(self) -> bool:
         if self._settings is None or self._options != len(told.options):
             return False
+        number = told.number_of(vars(config)) if are_numbered() else 0
+        if number and number == self._number:
+            return True
         try:
-            return all(map(is_, self._settings(vars(config)), self._values))
+            same = all(map(is_, self._settings(vars(config)), self._values))
         except KeyError:
             return False
+        self._number = number if same else 0
+        return same
 
     def reread(self) -> None:
         """Do what Numba does, unless that would find everything as it was: it decodes each variable again."""
@@ -203,13 +215,14 @@ class Conditions:
             self._summary = f"numba {numba.__version__} python {platform.python_version()} {targets.name()}"
         return self._summary
 
-    def _recompute(self) -> None:
+    def _recompute(self, patched: tuple[_Component, ...]) -> None:
+        self.patched = patched
         showing = [name for name in SHOWING_SETTINGS if name in vars(config)]
         read = self._settings = itemgetter(*_relevant_settings(), *showing)
         self._values = read(vars(config))
         self.shown = shown_by(vars(config))
-        self._options = len(told.options)
-        self._components = [*toolchain_components(), *target_components(), *config_components()]
+        self._options, self._number = len(told.options), 0
+        self._components = [*toolchain_components(), *target_components(), *config_components(), *patched]
         self._digest = _digest(self._components)
         self._json = ""
 

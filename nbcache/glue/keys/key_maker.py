@@ -16,13 +16,15 @@ from numba.core.types.abstract import Type
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.capture.compilations import Frame
-from nbcache.glue.identity import imported
+from nbcache.glue.identity import imported, told
 from nbcache.glue.identity.consulted import Consulted, split
 from nbcache.glue.identity.describe import Describers, is_compilable
 from nbcache.glue.identity.graph import IdentityEngine
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_module
+from nbcache.glue.identity.patched import Patches
 from nbcache.glue.identity.registrations import ExtensionIndex
+from nbcache.glue.identity.state import generators
 from nbcache.glue.keys.conditions import Conditions
 from nbcache.glue.keys.installed import InstalledExtensions
 
@@ -45,7 +47,9 @@ class KeyMaker:
     """Everything a process needs to compute keys; one per process."""
 
     def __init__(self) -> None:
-        self.conditions = Conditions()
+        self.patches = Patches(told.numba_was_whole)
+        self._patched: dict[str, tuple[object, str, Scope]] = {}
+        self.conditions = Conditions(self._identify_patches)
         self.extensions = ExtensionIndex()
         describers = Describers(self.extensions)
         self.engine = IdentityEngine(describers.describe, self._generation, _keeps_memo, is_compilable)
@@ -95,11 +99,17 @@ class KeyMaker:
         self.extensions.refresh()
         self.extensions.settled = True
 
-    def new_consulted(self) -> Consulted:
+    def new_consulted(self, frame: Frame) -> Consulted:
         """For a compilation that begins; from here on every package that extends Numba takes part."""
         if self.installed.waiting:
             self._load_installed()
+        if not self.extensions.empty or self._runs_others(frame):
+            frame.generators = generators()
         return Consulted(self.extensions.generation)
+
+    def _runs_others(self, frame: Frame) -> bool:
+        """Whether somebody's code takes part in a compilation without being registered for anything."""
+        return bool(self.conditions.patched) or (frame.unit is not None and frame.unit.has_own_pipeline)
 
     def close(self, frame: Frame) -> None:
         """A compilation is over: see what others have registered for what it asked for."""
@@ -116,6 +126,8 @@ class KeyMaker:
                 digest = b""
                 consulted.conflict = consulted.conflict or str(exc)
             current[name] = (index.since(name), digest)
+        if frame.generators and (current or self._runs_others(frame)) and generators() != frame.generators:
+            consulted.conflict = consulted.conflict or "random numbers were drawn while it was compiled"
         consulted.close(current, self._in_words)
 
     def before(self, frame: Frame, names: Collection[bytes]) -> None:
@@ -152,6 +164,26 @@ class KeyMaker:
         if self.registered_otherwise(consulted.packed, consulted.snapshot):
             return "something else is registered with Numba for what it uses"
         return None
+
+    def _identify_patches(self) -> tuple[tuple[str, str], ...]:
+        """What others have put into Numba, as components of a key.  Raises Unidentifiable."""
+        members = self.patches.look()
+        if not members:
+            return ()
+        with self.as_before():
+            return tuple((f"patched/{name}", self._identify_patch(name, members[name])) for name in sorted(members))
+
+    def _identify_patch(self, name: str, value: object) -> str:
+        known = self._patched.get(name)
+        if known is None or known[0] is not value or not known[2].unchanged():
+            try:
+                # In a list, as what runs.
+                digest, scope = self.engine.scoped_for_good([value])
+            except Unidentifiable as exc:
+                msg = f"{name}, which somebody put into the place of Numba's own: {exc}"
+                raise Unidentifiable(msg) from exc
+            known = self._patched[name] = value, digest.hex()[:32], scope
+        return known[1]
 
     def registered_otherwise(self, packed: bytes, snapshot: dict[bytes, bytes]) -> bool:
         """Whether what others have registered for an entry's names differs from its *snapshot*."""

@@ -25,6 +25,7 @@ from nbcache.glue.identity import imported
 from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.describe_functions import function_name
 from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.identity.ownership import is_toolchain_definition
 from nbcache.glue.keys.flags import Parts, flag_components, flag_parts, flags_of, framed, pipeline_of
 from nbcache.glue.keys.key_maker import KeyMaker
 
@@ -73,6 +74,7 @@ class Unit:
         self.extra = extra
         self.frames = frames
         self.conditions = conditions or maker.conditions.digest()
+        self._patched = maker.conditions.patched
         self.content = b""
         """The owner's identity, once the key is known."""
         self._scope: Scope | None = None
@@ -136,6 +138,11 @@ class Unit:
         """Which setting asks to see how it is compiled; "" if none does."""
         return self.maker.conditions.shown
 
+    @property
+    def has_own_pipeline(self) -> bool:
+        """Whether somebody else's compiler compiles it."""
+        return not is_toolchain_definition(self._pipeline)
+
     def _digest(self) -> str:
         if self._shown:
             raise Unidentifiable(self._shown)
@@ -178,12 +185,19 @@ class Unit:
 
         before = self._scope
         try:
+            if self._patches_changed():
+                return "what somebody put into the place of Numba's own functions, which changed meanwhile"
             if self._content() == self.content:
                 return ""
             with imported.hiding(late):
                 return "" if self._content() == self.content else changed(before)
         except Unidentifiable as exc:
             return f"{changed(before)} ({exc})"
+
+    def _patches_changed(self) -> bool:
+        conditions = self.maker.conditions
+        conditions.digest()
+        return conditions.patched != self._patched
 
     def _content(self) -> bytes:
         """What identifies what is compiled.  Raises Unidentifiable."""

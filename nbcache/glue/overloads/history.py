@@ -154,9 +154,12 @@ class History:
         return self._made_from(dispatcher, self._maker.engine.digest(dispatcher))
 
     def _made_from(self, dispatcher: Any, content: bytes) -> bytes:
-        """The same for one whose identity is *content*; the objects that its code is bound to count as themselves."""
-        bound = self._maker.engine.bound(dispatcher)
-        return hashlib.blake2b(content + repr(bound).encode(), digest_size=32).digest() if bound else content
+        """The same for one whose identity is *content*.
+
+        The objects that its code is bound to count as themselves, and so does what others have put into Numba.
+        """
+        besides = self._maker.engine.bound(dispatcher) + self._maker.conditions.patched
+        return hashlib.blake2b(content + repr(besides).encode(), digest_size=32).digest() if besides else content
 
     def _terms(self, dispatcher: Any, args: tuple[Any, ...], *, exists: bool) -> tuple[Given, bool, Any]:
         plain = in_plain_context()

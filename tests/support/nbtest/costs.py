@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
 
 _LOCKS = ("fcntl.flock", "fcntl.lockf")
@@ -49,16 +50,25 @@ def watch() -> Counter[str]:
     counted(pickle, "loads", "pickle loads")
     # What `re` has cached isn't counted. Before Python 3.11 the module had another name.
     counted(getattr(re, "_compiler", None) or importlib.import_module("sre_compile"), "compile", "patterns compiled")
-    counted(llvm, "parse_bitcode", "bitcode parses")
-    counted(llvm, "parse_assembly", "assembly parses")
-    counted(CPUCodeLibrary, "_optimize_final_module", "LLVM runs")
-    for context in (BaseContext, Context):
-        counted(context, "refresh", "refreshes")
+    # Whoever puts something of his own into Numba has other keys, and what costs more: so nothing is put there.
+    calls = {
+        llvm.parse_bitcode.__code__: "bitcode parses",
+        llvm.parse_assembly.__code__: "assembly parses",
+        CPUCodeLibrary._optimize_final_module.__code__: "LLVM runs",
+        BaseContext.refresh.__code__: "refreshes",
+        Context.refresh.__code__: "refreshes",
+    }
 
-    def audit(event: str, args: tuple[Any, ...]) -> None:
+    def profile(frame: FrameType, event: str, _arg: object) -> None:
+        if event == "call" and frame.f_code in calls:
+            counts[calls[frame.f_code]] += 1
+
+    sys.setprofile(profile)
+
+    def audit(event: str, args: tuple[Any, ...], locks: tuple[str, ...] = _LOCKS) -> None:
         if event == "open" and isinstance(args[0], str):
             counts["files opened"] += 1
-        elif event in _LOCKS:
+        elif event in locks:  # globals go before the interpreter tells of its end
             counts["locks"] += 1
         elif event == "import":
             counts["imports"] += 1

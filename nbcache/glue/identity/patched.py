@@ -1,0 +1,191 @@
+"""What others have put into Numba's modules and classes, where Numba had a helper or a method of its own.
+
+Numba's definitions count by their names, and so does all that they call. Somebody's function in the place of one of
+them is under that name now and changes what is compiled, so it counts by its content for everything that is.
+
+To look at all members of all modules and classes takes as long as a hit. But CPython numbers what it does to
+dictionaries (PEP 509): whatever changes one gives it a number that is higher than all that there were before. So only
+the numbers are read, all in one pass over memory, and then the members of the dictionaries that were changed since the
+last look. Where the numbers aren't where they are expected, that is all of them.
+
+Not noticed: data that somebody changes in there, and one function of Numba's in the place of another.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import sys
+from types import FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba.core.dispatcher import Dispatcher
+
+from nbcache.glue.identity.node import are_same
+from nbcache.glue.identity.ownership import (
+    HEAP_TYPE,
+    cell_values,
+    has_toolchain_methods,
+    is_compilers,
+    is_toolchain_module,
+)
+from nbcache.glue.identity.told import newest_number, number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_WORD = 8  # [bytes]
+_MEMORY = np.frombuffer(memoryview((ctypes.c_uint64 * (1 << 44)).from_address(_WORD)), np.int64)
+"""All that a process can address, from its second word on (an array can't be at 0), to read many words at once.
+
+Nothing is touched but what is asked for.
+"""
+_NUMBER = 3 - 1
+"""Where from the address of a dictionary `number_of` is [words]."""
+_DICTIONARY = 33 - 1
+"""Where from the address of a class that of its dictionary is (``tp_dict``) [words]."""
+_ROOTS = ("numba", "llvmlite")
+_LEFT_OUT = (
+    "numba.cuda.",  # another compiler
+    "numba.pycc.",  # compiles ahead of time
+    "numba.tests.",  # stand for user code
+    "numba.core.config.",  # settings are in the key
+    "numba.core.event.",  # who listens takes no part in compiling
+    "numba.core.caching.",  # Numba's own cache stays out
+)
+
+
+@functools.cache
+def are_numbered() -> bool:
+    """Whether this Python has numbers and addresses where they are expected."""
+    if sys.implementation.name != "cpython" or sys.version_info >= (3, 14) or sys.maxsize.bit_length() != 63:
+        return False
+    cls = type("Example", (), {})
+    (members,) = (each for each in gc.get_referents(vars(cls)) if type(each) is dict)
+    if _MEMORY[id(cls) // _WORD + _DICTIONARY] != id(members):
+        return False
+    one, other = {"a": 1}, {"a": 1}
+    before = number_of(one), number_of(other)
+    one["a"] = 2
+    return 0 < before[0] < before[1] == number_of(other) < number_of(one) < newest_number()
+
+
+class Patches:
+    """What of others is in Numba's modules and classes, if these were Numba's alone at the number *since*; 0: never."""
+
+    def __init__(self, since: int) -> None:
+        self._seen = since
+        self._last = ""
+        """The module that was loaded last when modules were looked through."""
+        self._owners: list[ModuleType | type] = []
+        """What is looked at.  It lives as long as this does, or addresses would come to mean something else."""
+        self._places = np.empty(0, np.int64)
+        """The words in memory that have the numbers of these dictionaries of members."""
+        self._found: dict[int, dict[str, Any]] = {}
+        """By position among the owners, which members are others'."""
+        self.members: dict[str, Any] = {}
+        """By ``module:name``, what is in there that isn't the toolchain's."""
+
+    def look(self) -> dict[str, Any]:
+        """`members` as they are now; the very same object as long as they are."""
+        if next(reversed(sys.modules)) != self._last:
+            self._look_through_modules()
+        if not are_numbered():
+            self._look_at(range(len(self._owners)))
+            return self.members
+        numbers = _MEMORY.take(self._places, mode="wrap")  # all are within
+        newest = int(numbers.max(initial=0))
+        if newest > self._seen:
+            changed = np.flatnonzero(numbers > self._seen).tolist()
+            self._seen = newest
+            self._look_at(changed)
+        return self.members
+
+    def skip(self) -> None:
+        """Whatever was changed since the last look, nbcache did."""
+        self._seen = newest_number()
+
+    def _look_through_modules(self) -> None:
+        """Take in what of Numba was loaded since this was done last."""
+        names = [*sys.modules]
+        fresh = names[len(names) - names[::-1].index(self._last) :] if self._last in sys.modules else names
+        self._last = names[-1]
+        named = [(name, sys.modules.get(name)) for name in fresh if name.startswith(_ROOTS) and _matters(name)]
+        modules = [(name, module) for name, module in named if isinstance(module, ModuleType)]
+        classes = [cls for name, module in modules for cls in _classes_of(name, module)]
+        self._owners += [*(module for _name, module in modules), *classes]
+        if are_numbered():
+            scopes = np.array([id(vars(module)) for _name, module in modules], np.int64) // _WORD
+            members = _MEMORY.take(np.array([*map(id, classes)], np.int64) // _WORD + _DICTIONARY) // _WORD
+            self._places = np.concatenate([self._places, scopes + _NUMBER, members + _NUMBER])
+
+    def _look_at(self, which: Iterable[int]) -> None:
+        for at in which:
+            others = {name: value for name, value in [*vars(self._owners[at]).items()] if _is_others(value)}
+            if others:
+                self._found[at] = others
+            else:
+                self._found.pop(at, None)
+        everything = {
+            _called(self._owners[at], name): value
+            for at, others in self._found.items()
+            for name, value in others.items()
+        }
+        if [*everything] != [*self.members] or not are_same([*everything.values()], [*self.members.values()]):
+            self.members = everything
+
+
+def _called(owner: ModuleType | type, member: str) -> str:
+    if isinstance(owner, ModuleType):
+        return f"{owner.__name__}:{member}"
+    return f"{owner.__module__}:{owner.__qualname__}.{member}"
+
+
+def _matters(name: str) -> bool:
+    return name.partition(".")[0] in {"numba", "llvmlite"} and not f"{name}.".startswith(_LEFT_OUT)
+
+
+def _classes_of(name: str, module: ModuleType) -> list[type]:
+    """The classes that a module defines."""
+    values = [*vars(module).values()]
+    metaclasses = {kind for kind in {*map(type, values)} if issubclass(kind, type)}
+    return [value for value in values if type(value) in metaclasses and value.__module__ == name]
+
+
+def _is_others(value: Any) -> bool:
+    """Whether a member of a module or class of Numba's is somebody else's definition."""
+    kind = type(value)
+    if kind is FunctionType:
+        return not _is_compilers(value)
+    if issubclass(kind, type):
+        if not value.__flags__ & HEAP_TYPE:
+            return False
+        return not (is_toolchain_module(value.__module__) and has_toolchain_methods(value))
+    parts = [getattr(value, name) for base in kind.__mro__ for name in _WRAPPERS.get(base, ())]
+    if not all(_is_compilers(part) for part in parts if isinstance(part, FunctionType)):
+        return True
+    return callable(value) and not is_toolchain_module(kind.__module__)
+
+
+def _is_compilers(function: FunctionType) -> bool:
+    around = (value for value in cell_values(function) if type(value) is FunctionType)
+    return (is_compilers(function) or _is_of_a_named_tuple(function)) and all(map(is_compilers, around))
+
+
+def _is_of_a_named_tuple(function: FunctionType) -> bool:
+    return str(function.__globals__.get("__name__")).startswith("namedtuple_")
+
+
+_WRAPPERS: dict[type, tuple[str, ...]] = {
+    staticmethod: ("__func__",),
+    classmethod: ("__func__",),
+    MethodType: ("__func__",),
+    property: ("fget", "fset", "fdel"),
+    functools.cached_property: ("func",),
+    functools.partial: ("func",),
+    type(functools.cache(len)): ("__wrapped__",),
+    Dispatcher: ("py_func",),
+}
+"""Whose functions are behind what isn't a function."""

@@ -1,0 +1,203 @@
+"""What others put into Numba's modules and classes is noticed, at a look that costs no more than reading numbers."""
+
+import contextlib
+import functools
+
+import pytest
+from numba import njit
+from numba.core.base import BaseContext
+from numba.core.cpu import CPUContext
+from numba.np import arraymath
+
+from nbcache.glue.identity import patched
+from nbcache.glue.identity.patched import Patches
+from nbcache.glue.identity.told import newest_number
+
+MEDIAN = "numba.np.arraymath:_median_inner"
+CONSTANT = "numba.core.cpu:CPUContext.get_constant_generic"
+
+
+@pytest.fixture(params=["by numbers", "without numbers"])
+def patches(request, monkeypatch):
+    """What is in Numba by now counts for nothing: other tests may have left something."""
+    found = Patches(0)
+    found.look()
+    if request.param == "without numbers":
+        monkeypatch.setattr(patched, "are_numbered", lambda: False)
+    before = dict(found.members)
+
+    def look():
+        return {name: value for name, value in found.look().items() if before.get(name) is not value}
+
+    return look
+
+
+def helper(*_args):
+    return 1000.0
+
+
+@contextlib.contextmanager
+def manager(*_args):
+    yield
+
+
+class Own:
+    def __call__(self):
+        return 1
+
+
+PUT = {
+    "a function": helper,
+    "a dispatcher": njit(helper),
+    "a partial": functools.partial(helper, 1),
+    "a cache": functools.cache(helper),
+    "a class": Own,
+    "an object to call": Own(),
+    "what the library made around a function": manager,
+    "a method of somebody's": Own().__call__,
+}
+PUT_INTO_A_CLASS = {
+    **PUT,
+    "a static method": staticmethod(helper),
+    "a class method": classmethod(helper),
+    "a property": property(helper),
+    "a cached property": functools.cached_property(helper),
+}
+
+
+@pytest.mark.parametrize("what", PUT)
+def test_what_is_in_the_place_of_a_function_is_noticed_until_it_goes(patches, monkeypatch, what):
+    assert patches() == {}
+    monkeypatch.setattr(arraymath, "_median_inner", PUT[what])
+    assert patches() == {MEDIAN: PUT[what]}
+    monkeypatch.undo()
+    assert Patches(0).look().get(MEDIAN) is None
+
+
+@pytest.mark.parametrize("what", PUT_INTO_A_CLASS)
+def test_what_is_in_the_place_of_a_method_is_noticed(patches, monkeypatch, what):
+    monkeypatch.setattr(CPUContext, "get_constant_generic", PUT_INTO_A_CLASS[what], raising=False)
+    assert patches() == {CONSTANT: PUT_INTO_A_CLASS[what]}
+
+
+def test_what_numba_has_itself_is_not_others(patches, monkeypatch):
+    monkeypatch.setattr(CPUContext, "get_constant_generic", BaseContext.get_constant_undef)
+    monkeypatch.setattr(arraymath, "_median_inner", arraymath.np_median)
+    monkeypatch.setattr(arraymath, "made", exec_in_numba("def made(): pass"), raising=False)
+    assert patches() == {}
+
+
+def exec_in_numba(text):
+    made = {}
+    exec(text, vars(arraymath), made)
+    return made["made"]
+
+
+def test_a_second_thing_in_the_same_place_is_another(patches, monkeypatch):
+    def other():
+        return 2.0
+
+    monkeypatch.setattr(arraymath, "_median_inner", helper)
+    first = patches()
+    monkeypatch.setattr(arraymath, "_median_inner", other)
+    assert (first, patches()) == ({MEDIAN: helper}, {MEDIAN: other})
+
+
+def test_members_are_looked_at_where_something_changed(monkeypatch):
+    found, looked_at = Patches(newest_number()), []
+    found.look()
+    monkeypatch.setattr(found, "_look_at", looked_at.append)
+    found.look()
+    assert looked_at == []
+    monkeypatch.setattr(arraymath, "_median_inner", helper)
+    found.look()
+    assert len(looked_at) == 1
+    assert [found._owners[at] for at in looked_at[0]] == [arraymath]
+    arraymath._median_inner = helper
+    found.skip()
+    found.look()
+    assert len(looked_at) == 1
+
+
+PRISTINE = """
+from nbcache.glue.identity.patched import Patches
+cpu_target = __import__("numba.core.registry", fromlist=["x"]).cpu_target
+cpu_target.typing_context.refresh()
+cpu_target.target_context.refresh()
+import numba.typed, numba.experimental, numba.pycc, numba.stencils, numba.misc.coverage_support
+@njit(parallel=True)
+def f(a):
+    return np.median(a) + np.sort(a)[0]
+f(np.arange(9.0))
+patches = Patches(0)
+print(sorted(patches.look()), len(patches._owners) > 1000)
+"""
+
+
+def test_nothing_of_others_is_in_numba(run):
+    assert run(PRISTINE)[0] == "[] True\n"
+
+
+LATE = """
+import os, sys
+from numba.np import arraymath
+from numba.extending import register_jitable
+
+def patch(value):
+    @register_jitable
+    def _median_inner(temp_arry, n):
+        return value
+    arraymath._median_inner = _median_inner
+
+@njit
+def inner(a):
+    return np.median(a)
+
+@njit
+def outer(a):
+    return inner(a) + 1
+
+A = np.array([1.0, 5.0, 7.0])
+if os.environ["WHEN"] == "early":
+    patch(1000.0)
+one = inner(A)
+if os.environ["WHEN"] == "late":
+    patch(1000.0)
+print(one, outer(A), len(nbcache.stats()["hits"]))
+"""
+
+
+def test_a_callee_from_before_the_patch_is_not_one_from_after_it(run):
+    said = [run(LATE, WHEN=when)[0].split()[:2] for when in ("late", "early", "never", "late", "early", "never")]
+    assert said == [["5.0", "6.0"], ["1000.0", "1001.0"], ["5.0", "6.0"]] * 2
+
+
+REFUSED = """
+import threading
+from numba import vectorize
+from numba.core.cpu import CPUContext
+original, lock = CPUContext.get_constant_generic, threading.Lock()
+def constant(self, builder, ty, val):
+    with lock:
+        return original(self, builder, ty, val)
+CPUContext.get_constant_generic = constant
+
+@njit
+def f(a):
+    return a[0] + 2
+
+@vectorize(["float64(float64)"])
+def g(x):
+    return x + 1
+
+print(f(np.arange(3.0)), g(1.0))
+for reason in nbcache.stats()["uncacheable"]:
+    print(reason)
+"""
+
+
+def test_what_cannot_be_described_is_no_fault_and_nothing_is_cached(run):
+    said, complaints = run(REFUSED)
+    assert complaints == ""
+    assert said.startswith("2.0 2.0\n")
+    assert "CPUContext.get_constant_generic, which somebody put into the place of Numba's own: " in said
