@@ -40,7 +40,15 @@ def has_rights_of_its_own() -> bool:
     """Whether this process has rights that whoever started it may not have."""
     import os  # `site` has done so before
 
-    return os.getuid() != os.geteuid() or os.getgid() != os.getegid() or _is_secure()
+    global _secure  # noqa: PLW0603  it stays what it was when the program was executed
+    if os.getuid() != os.geteuid() or os.getgid() != os.getegid():
+        return True
+    if _secure is None:
+        _secure = _is_secure()
+    return _secure
+
+
+_secure: "bool | None" = None
 
 
 def _is_secure() -> bool:
@@ -57,8 +65,34 @@ def _is_secure() -> bool:
         except (ImportError, OSError, AttributeError):  # it can't be known
             return True
     word = 8 if sys.maxsize > 1 << 32 else 4
-    numbers = [int.from_bytes(vector[at : at + word], sys.byteorder) for at in range(0, len(vector), word)]
-    return bool(dict(zip(numbers[::2], numbers[1::2], strict=False)).get(_AT_SECURE))
+    at = 0
+    while (entry := vector[at : at + 2 * word]) and not entry.startswith(_AT_SECURE.to_bytes(word, sys.byteorder)):
+        at += 2 * word
+    return any(entry[word:])
+
+
+class nothing_collected:  # noqa: N801  named as what it is like
+    """Around importing, which makes thousands of objects that all stay.
+
+    A full collection amid them, which looks at all that Numba is made of, would be a third of what waking costs.
+    """
+
+    def __enter__(self) -> None:
+        """Begin."""
+        import gc
+
+        # Another thread may have Python collect nothing meanwhile, for good; nobody could tell our doing from its.
+        threading = sys.modules.get("threading")
+        self.ours = gc.isenabled() and (threading is None or threading.active_count() == 1)
+        if self.ours:
+            gc.disable()
+
+    def __exit__(self, *_raised: object) -> None:
+        """End."""
+        import gc
+
+        if self.ours:
+            gc.enable()
 
 
 def watch(imported: "Callable[[], None]") -> None:

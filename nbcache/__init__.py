@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any, Literal
 
+    from nbcache.config import Settings
+
 __all__ = ["__version__", "disable", "enable", "load", "names", "prewarm", "publish", "stats", "unpublish"]
 
 __version__ = "0.2.0"
@@ -93,20 +95,19 @@ def load(
     Raises `nbcache.errors.NotPublishedError` for a name that isn't there, and `nbcache.errors.PublicationError` for a
     publication that can't be used here, with the reason.
     """
-    from nbcache.client import hook
+    import _nbcache
 
-    with hook.nothing_collected():
+    with _nbcache.nothing_collected():
         from nbcache.published import load as loading
 
-        return loading.load(name, hook.settings(), numba=numba, version=version, follow=follow)
+        return loading.load(name, _settings(), numba=numba, version=version, follow=follow)
 
 
 def names() -> list[str]:
     """Return the names under which something is published, sorted."""
-    from nbcache.client import hook
     from nbcache.published import load as loading
 
-    found: list[str] = loading.known(hook.settings())
+    found: list[str] = loading.known(_settings())
     return found
 
 
@@ -115,10 +116,23 @@ def unpublish(name: str) -> None:
 
     Raises `nbcache.errors.NotPublishedError`, or `nbcache.errors.PublicationError` where this process may not.
     """
-    from nbcache.client import hook
     from nbcache.published import load as loading
 
-    loading.opened(hook.settings()).names.remove(name)
+    loading.opened(_settings()).names.remove(name)
+
+
+def _settings() -> Settings:
+    """The settings of this process."""
+    import sys
+
+    # What `enable` was told counts; a process that was told nothing needs no client.
+    hook = sys.modules.get("nbcache.client.hook")
+    if hook is None:
+        from nbcache import config
+
+        return config.load()
+    found: Settings = hook.settings()
+    return found
 
 
 def stats() -> dict[str, Any]:

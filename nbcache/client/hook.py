@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import _nbcache
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
     from nbcache.config import Settings
@@ -126,7 +123,7 @@ def _activate(environ: dict[str, str] | None = None) -> None:
         settings = _state["settings"] or config.load(environ)
         # A file may name the directory for the commands; that alone switches no process on, whatever else armed it.
         if not settings.sources.get("dir", "").startswith("file "):
-            with nothing_collected():
+            with _nbcache.nothing_collected():
                 from nbcache.client import activation
 
                 activation.activate(settings)
@@ -135,24 +132,6 @@ def _activate(environ: dict[str, str] | None = None) -> None:
         _nbcache.tell("nbcache stays off: it failed to start", raised)
     else:
         _count(settings)
-
-
-@contextmanager
-def nothing_collected() -> Iterator[None]:
-    """Around importing, which makes thousands of objects that all stay.
-
-    A full collection amid them, which looks at all that Numba is made of, would be a third of what waking costs.
-    """
-    # Another thread may have Python collect nothing meanwhile, for good; nobody could tell our doing from its.
-    threading = sys.modules.get("threading")
-    ours = gc.isenabled() and (threading is None or threading.active_count() == 1)
-    if ours:
-        gc.disable()
-    try:
-        yield
-    finally:
-        if ours:
-            gc.enable()
 
 
 def _count(settings: Settings) -> None:

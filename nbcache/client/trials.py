@@ -145,8 +145,8 @@ class Trials:
         if drop is None:
             return
         self._stem = f"{drop}/{atomic.unique()}"
-        self._crash = _high(os.open(self._stem + CRASH, _CREATE, atomic.FILE_MODE))
-        self._keys = _high(os.open(self._stem + KEYS, _CREATE, atomic.FILE_MODE))
+        self._crash = _high(os.open(self._stem + CRASH, _CREATE, layout.FILE_MODE))
+        self._keys = _high(os.open(self._stem + KEYS, _CREATE, layout.FILE_MODE))
         faulthandler.enable(self._crash, all_threads=False)
 
 

@@ -28,7 +28,6 @@ Constants
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -36,8 +35,9 @@ from nbcache.errors import ImageError, ManifestError
 from nbcache.protocol import images
 from nbcache.protocol.images import ImageFacts
 from nbcache.records import Record
+from nbcache.store.bounded import parsed
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Raised whenever the meaning of a field changes, or a field comes or goes."""
 
 SCALARS: Final = (
@@ -61,6 +61,8 @@ class Host(Record):
     """What the processor must be able to do, by the names of ``/proc/cpuinfo``."""
     libc: str
     """The oldest that will do, such as ``glibc 2.36``."""
+    libm: str
+    """Which results its mathematical functions have (:mod:`nbcache.libm`): the code may hold such results."""
     numpy: tuple[int, int]
     """NumPy's ABI and the oldest API version that will do."""
 
@@ -192,6 +194,8 @@ class Manifest(Record):
 
 def encode(manifest: Manifest) -> bytes:
     """Return a manifest as it is stored."""
+    import json  # who only reads doesn't need it
+
     document = {"manifest": VERSION, **_plain(manifest)}
     return json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")
 
@@ -214,7 +218,7 @@ _Reader = Callable[[Any, str], Any]
 def decode(data: bytes) -> Manifest:
     """Return the manifest that `data` is; raise ManifestError if it is none that this version reads."""
     try:
-        document = json.loads(data)
+        document = parsed(data)
     except (ValueError, RecursionError) as exc:
         raise ManifestError(f"it is not JSON ({type(exc).__name__})") from exc
     if not isinstance(document, dict) or type(document.get("manifest")) is not int:
@@ -392,8 +396,9 @@ def _consistent(function: Function, codes: int, where: str) -> None:
 
 
 _DIGEST: Final = _hexadecimal(64)
+_PAIR: Final = _several(_natural, 2)
 _HOST: Final = _record(
-    Host, python=_text, machine=_text, features=_several(_text), libc=_text, numpy=_several(_natural, 2)
+    Host, python=_text, machine=_text, features=_several(_text), libc=_text, libm=_hexadecimal(16), numpy=_PAIR
 )
 _EXTENSION: Final = _record(Extension, module=_text, digest=_DIGEST, size=_natural)
 _ARRAY: Final = _record(Array, digest=_DIGEST, what=_choice("data", "object"))

@@ -12,11 +12,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import struct
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.errors import NbcacheError
-from nbcache.published import installed
+from nbcache.published.extensions import folders_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,13 +46,23 @@ _FUNCTIONS: Final[Mapping[str, tuple[Any, list[Any]]]] = {
 }
 
 
+_LINK_MAP: Final = 2
+"""RTLD_DI_LINKMAP of dlinfo(3): a structure whose first field says where the library lies."""
+_DONT_NEED: Final = 4
+_HEADER: Final = struct.Struct("<4s28xQ14xHH6x")
+_SEGMENT: Final = struct.Struct("<IIQQQQQQ")
+_LOADED, _WRITABLE = 1, 2
+"""Of ELF64: what is looked at of its header (magic, where the segments' headers are, their size and number), the header
+of a segment, and of that its kind and its flags."""
+
+
 class NoEngineError(NbcacheError):
     """There is no LLVM to load code with. The message says what to do."""
 
 
 def library_path() -> str | None:
     """Where llvmlite's shared library lies, without importing llvmlite; None if it isn't installed."""
-    for folder in installed.folders_of("llvmlite"):
+    for folder in folders_of("llvmlite"):
         path = os.path.join(folder, "binding", "libllvmlite.so")
         if os.path.exists(path):
             return path
@@ -66,9 +77,11 @@ class Engine:
         path = library_path()
         if path is None:
             raise NoEngineError("llvmlite is not installed: install it, or publish with an image")
-        self._call = _functions(path)
+        self._library = ctypes.CDLL(path)
+        self._call = _functions(self._library)
         self._engine = self._create()
         self._told: dict[str, int] = {}
+        self._is_fresh = True
 
     def _create(self) -> int:
         call, error, triple = self._call, _TEXT(), _TEXT()
@@ -100,6 +113,9 @@ class Engine:
             for symbol, address in theirs.items():
                 call["AddSymbol"](symbol, address)
                 self._told.pop(symbol.decode(), None)
+        if self._is_fresh and "llvmlite" not in sys.modules:
+            _let_go(self._library)
+        self._is_fresh = False
 
     def _tell(self, externals: Mapping[str, int]) -> dict[bytes, int]:
         """Tell LLVM what symbols mean; return what others had told it of them."""
@@ -128,8 +144,29 @@ class Engine:
         return int(found)
 
 
-def _functions(path: str) -> dict[str, Any]:
-    library = ctypes.CDLL(path)
+def _let_go(library: ctypes.CDLL) -> None:
+    """Let go of the pages of a library that its start needed: 40 MiB of LLVM's, for a thousand small constructors.
+
+    What nobody writes to is mapped again where it is touched; the kernel has it in its cache.
+    """
+    c_library, link = ctypes.CDLL(None), _POINTER()
+    if c_library.dlinfo(_POINTER(library._handle), _LINK_MAP, ctypes.byref(link)) or not link.value:  # noqa: SLF001
+        return
+    base = _POINTER.from_address(link.value).value or 0
+    header = _HEADER.unpack(ctypes.string_at(base, _HEADER.size))
+    _magic, table, size, count = header
+    page = os.sysconf("SC_PAGE_SIZE")
+    for index in range(count):
+        place = base + table + index * size
+        kind, flags, _offset, start, _physical, _stored, length, _align = _SEGMENT.unpack(
+            ctypes.string_at(place, _SEGMENT.size)
+        )
+        if kind == _LOADED and not flags & _WRITABLE:
+            first, last = start // page * page, -(-(start + length) // page) * page
+            c_library.madvise(_POINTER(base + first), ctypes.c_size_t(last - first), _DONT_NEED)
+
+
+def _functions(library: ctypes.CDLL) -> dict[str, Any]:
     found = {}
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(library, f"LLVMPY_{name}", None)

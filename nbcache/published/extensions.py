@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec, PathFinder
 from typing import TYPE_CHECKING, Final
-
-from nbcache.published import in_memory, installed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -62,6 +60,8 @@ class Extensions:
         if name not in self._known:
             msg = f"{name} of Numba {self._version} is not installed, and was not published"
             raise ImportError(msg)
+        from nbcache.published import in_memory  # most have Numba's own, or an image that needs none
+
         extension, read = self._known[name]
         theirs = sys.modules.get(name)
         with in_memory.library(name, read(extension.digest)) as path:
@@ -72,6 +72,15 @@ class Extensions:
         else:
             sys.modules.pop(name, None)
         return module
+
+
+def folders_of(package: str) -> list[str]:
+    """Where the modules of an installed package lie, without importing it; nowhere if it isn't installed."""
+    loaded = sys.modules.get(package)
+    if loaded is not None:
+        return list(loaded.__path__)
+    spec = PathFinder.find_spec(package)
+    return list(spec.submodule_search_locations or ()) if spec is not None else []
 
 
 def _is_of(version: str, name: str, path: str) -> bool:
@@ -85,7 +94,7 @@ def _is_of(version: str, name: str, path: str) -> bool:
 
 def file_of(name: str) -> str | None:
     """The file of one of Numba's extensions, without importing Numba; None if it isn't there."""
-    for folder in installed.folders_of("numba"):
+    for folder in folders_of("numba"):
         for suffix in EXTENSION_SUFFIXES:
             path = os.path.join(folder, *name.split(".")[1:]) + suffix
             if os.path.exists(path):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from nbcache import libm
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 # Slots of NumPy's C API, numpy/__multiarray_api.h: PyArray_GetNDArrayCVersion and PyArray_GetNDArrayCFeatureVersion.
 _ABI_VERSION, _API_VERSION = 0, 211
 _API_SLOTS: Final = 212
+_PARAGRAPH: Final = 1 << 12
+"""About what the kernel says of one processor [bytes]."""
+_MOST: Final = 1 << 14
 
 
 @functools.cache
@@ -43,9 +47,14 @@ def libc() -> str:
 def features() -> frozenset[str]:
     """What the processor can do, by the kernel's names; nothing if that can't be known."""
     try:
-        with open("/proc/cpuinfo", "rb") as file:
-            # The first processor's paragraph: the others say the same.
-            head = file.read(1 << 14)
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:
+            # The first processor's paragraph: the others say the same, and the kernel asks each that is read about.
+            head = file.read(_PARAGRAPH)
+            while b"\n\n" not in head and len(head) < _MOST:
+                more = file.read(_PARAGRAPH)
+                if not more:
+                    break
+                head += more
     except OSError as raised:
         let_pass(raised)
         return frozenset()
@@ -89,6 +98,8 @@ def problem(host: Host) -> str | None:
     missing = sorted(set(host.features) - features())
     if missing:
         return f"it was built for a processor with {', '.join(missing)}, which this one doesn't have"
+    if host.libm != libm.answers():
+        return f"it was built where sin, exp or pow give other results than this host's C library ({libc()}) does"
     return None
 
 

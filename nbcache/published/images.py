@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any, Final
 from nbcache.errors import ImageError
 from nbcache.passing import let_pass
 from nbcache.protocol.images import ADDRESS_SIZE, ImageFacts
-from nbcache.published import in_memory
 from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
@@ -123,6 +122,8 @@ def _is_mappable(path: str) -> bool:
 
 def _copy(code: bytes, digest: str) -> int:
     """Map the image from memory; return its handle. Raises OSError."""
+    from nbcache.published import in_memory  # most lie on a filesystem of this host
+
     with in_memory.library(f"nbcache-{digest[:16]}", code) as path:
         return dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL)
 

@@ -1,35 +1,41 @@
 """Proving a publication before it gets its name: a process in which Numba can't be imported loads it and calls it.
 
-:class:`Prover` starts that process, which runs :func:`main`. What it is told comes by its standard input; what it found
-out it says line by line, so that one that crashes has said how far it came. A crash while a publication is loaded, or
-anything that needs Numba, is a reason not to publish. A crash, or no end, in a call with arguments that were made up
-is not: no function owes anything to arguments that make no sense to it. What the function prints is lost.
+A crash while a publication is loaded, or anything that needs Numba, is a reason not to publish. A crash, or no end, in
+a call with arguments that were made up is not: no function owes anything to arguments that make no sense to it. What
+the function prints is lost.
+
+Starting Python and importing NumPy takes about as long as compiling a small function. So the process is started before
+there is anything to prove, it imports while others compile, and it stays for further publications, as long as this
+process goes on in the same circumstances (:func:`prepared`). Each is proved in a child of its own, which has loaded
+nothing before (:mod:`nbcache.published.proving`).
 """
 
 from __future__ import annotations
 
-import importlib
+import atexit
 import json
-import logging
 import os
+import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nbcache.errors import NbcacheError
+from nbcache import config
+from nbcache.passing import suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from importlib.machinery import ModuleSpec
 
-    from nbcache.protocol.manifests import Function, Manifest
     from nbcache.store.directory import Store
 
 SECONDS: Final = 60.0
 """How long a proof may take [s]: far more than starting Python and importing NumPy takes on a busy machine."""
-_PROGRAM: Final = "import sys; sys.path[:] = sys.argv[1:]; from nbcache.published.proof import main; main()"
-_BLOCKED: Final = frozenset({"numba", "llvmlite"})
-_log = logging.getLogger("nbcache")
+_PROGRAM: Final = "import sys; sys.path[:] = sys.argv[1:]; from nbcache.published.proving import main; main()"
+_ENDED: Final = b'{"ended": '
+"""How the last line begins that is said of a publication."""
+_LAST_WORDS: Final = 1 << 14
 
 
 class Proof(NamedTuple):
@@ -43,50 +49,103 @@ class Proof(NamedTuple):
     """The call with made-up arguments from which the process didn't come back."""
 
 
-# -- who publishes -------------------------------------------------------------------------------
+class _Gone(Exception):  # noqa: N818  a fact, not a malfunction
+    """The process has ended."""
 
 
 class Prover:
-    """A process without Numba that waits for a publication to prove, until it is closed.
+    """A process without Numba that proves one publication after the other, until it is closed. One thread at a time.
 
-    It is started before there is anything to prove: starting Python and importing NumPy takes about as long as
-    compiling a small function, and who compiles meanwhile doesn't wait for it.
+    It is nobody's child, so no program's ``wait`` meets it, and it ends when this process does.
     """
 
     def __init__(self) -> None:
         """Start it. Never raises: what stands in the way is what :meth:`prove` finds."""
-        # Its modules are found as they are here, and by the names of files that don't depend on where it runs.
-        path = [os.path.abspath(each) for each in sys.path if isinstance(each, str)]
-        pipe = subprocess.PIPE
+        self.circumstances = _circumstances()
+        self.sound = False
+        """Whether it has answered all that it was asked, and it was asked something."""
+        self._start()
+
+    def _start(self) -> None:
         self._problem: str | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        path, _directory, _environment = self.circumstances
+        self._channel, theirs = socket.socketpair()
+        self._errors = os.memfd_create("nbcache-proof", os.MFD_CLOEXEC)
         try:
             # Isolated: environment that isn't heeded here (-I, -E, more rights than the caller's) isn't heeded there.
             command = [sys.executable, "-I", "-c", _PROGRAM, *path]
-            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)  # noqa: S603  this Python
+            self._process = subprocess.Popen(  # noqa: S603  this Python
+                command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=self._errors
+            )
         except OSError as exc:
             self._problem = f"no process can be started to prove it: {exc.strerror or exc}"
+        finally:
+            theirs.close()
 
     def close(self) -> None:
-        """End the process, which has nothing of its own to finish."""
+        """Have it end, which has nothing of its own to finish."""
+        self._channel.close()
+        os.close(self._errors)
         if self._process is not None:
+            # What was started has ended by now, and left the one that it began; or it never will.
             self._process.kill()
-            self._process.communicate()
+            self._process.wait()
+
+    def forget(self) -> None:
+        """Let go of it in a forked child: it is the parent's."""
+        self._channel.close()
+        os.close(self._errors)
+        if self._process is not None:
+            self._process.returncode = 0
 
     def prove(self, manifest: bytes, store: Store) -> Proof:
-        """Load a manifest there, and call what arguments can be made up for; once. Never raises for what it finds."""
-        process = self._process
-        if process is None:
+        """Load a manifest there, and call what arguments can be made up for. Never raises for what it finds."""
+        if self._process is None:
             return Proof(self._problem, (), None)
         told = json.dumps({"store": store.path, "uids": sorted(store.trust.uids)}).encode()
+        request = told + b"\n" + manifest
         try:
-            output, said = process.communicate(told + b"\n" + manifest, timeout=SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return _proof(process.communicate()[0], f"it had not ended after {SECONDS:.0f} s")
-        last = said.decode(errors="replace").strip().rpartition("\n")[2]
-        ended = f"the process ended with status {process.returncode}" + (f" ({last})" if last else "")
-        return _proof(output, ended if process.returncode else None)
+            return self._asked(request)
+        except _Gone:
+            if not self.sound:
+                return Proof(f"the process that was to prove it ended{self._last_words()}", (), None)
+        # Nobody had asked it for long.
+        self.sound = False
+        self.close()
+        self._start()
+        return self.prove(manifest, store)
+
+    def _asked(self, request: bytes) -> Proof:
+        """Ask, and wait for the answer. Raises _Gone if there is none."""
+        os.ftruncate(self._errors, os.lseek(self._errors, 0, os.SEEK_SET))
+        deadline, output = time.monotonic() + SECONDS, bytearray()
+        before, self.sound = self.sound, False
+        try:
+            self._channel.settimeout(SECONDS)
+            self._channel.sendall(len(request).to_bytes(8, "big") + request)
+            while not output.endswith(b"}\n") or not output[output.rfind(b"\n", 0, -1) + 1 :].startswith(_ENDED):
+                self._channel.settimeout(max(deadline - time.monotonic(), 1e-3))
+                part = self._channel.recv(1 << 16)
+                if not part:
+                    raise ConnectionResetError
+                output += part
+        except TimeoutError:
+            return _proof(bytes(output), f"it had not ended after {SECONDS:.0f} s")
+        except OSError:
+            self.sound = before and not output
+            raise _Gone from None
+        self.sound = True
+        assert self._process is not None
+        self._process.wait()
+        status = json.loads(output[output.rfind(b"\n", 0, -1) + 1 :])["ended"]
+        return _proof(bytes(output), f"the process ended with status {status}{self._last_words()}" if status else None)
+
+    def _last_words(self) -> str:
+        size = os.fstat(self._errors).st_size
+        said = os.pread(self._errors, _LAST_WORDS, max(0, size - _LAST_WORDS)).decode(errors="replace").strip()
+        last = said.rpartition("\n")[2]
+        return f" ({last})" if last else ""
 
 
 def _proof(output: bytes, ended: str | None) -> Proof:
@@ -103,84 +162,48 @@ def _proof(output: bytes, ended: str | None) -> Proof:
     return Proof(None, called, f"{calling}: {ended}")
 
 
-# -- the process without Numba -------------------------------------------------------------------
+# -- one for several publications ------------------------------------------------------------------
+
+_kept: Final[list[Prover]] = []
+"""The one that waits for a further publication, if any does."""
 
 
-class _Blocker:
-    """A finder that refuses Numba and llvmlite, however they are asked for."""
-
-    @staticmethod
-    def find_spec(name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
-        if name.partition(".")[0] in _BLOCKED:
-            msg = f"{name} is not imported by a node"
-            raise ImportError(msg)
-        return None
-
-
-def main() -> None:
-    """Prove what the standard input says."""
-    sys.meta_path.insert(0, _Blocker)
-    # What is called may print what it likes.
-    report = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    # Before there is anything to read: who publishes is still compiling.
-    for module in ("numpy", "nbcache.published.load", "nbcache.published.machine_code", "nbcache.published.dispatch"):
-        importlib.import_module(module)
-    line, _, manifest = sys.stdin.buffer.read().partition(b"\n")
-    told = json.loads(line)
-    for fact in _facts(manifest, told["store"], frozenset(told["uids"])):
-        report.write(json.dumps(fact) + "\n")
-
-
-def _facts(data: bytes, where: str, uids: frozenset[int]) -> Iterator[dict[str, str]]:
-    from nbcache.config import Settings
-    from nbcache.protocol import manifests
-    from nbcache.published import load, unpickling
-
+@contextmanager
+def prepared() -> Iterator[Prover]:
+    """Give one that nobody else uses: the one that is there, or a new one, which imports while others compile."""
+    prover = _kept.pop() if _kept else None
+    if prover is not None and prover.circumstances != _circumstances():
+        prover.close()
+        prover = None
+    prover = Prover() if prover is None else prover
     try:
-        manifest = manifests.decode(data)
-        # Of a function that needs Numba there is nothing to prove.
-        without = {name: each for name, each in manifest.functions.items() if each.what != "numba"}
-        manifest = manifest._replace(functions=without)
-        store = load.opened(Settings(dir=where, readonly=True, trusted_uids=uids))
-        loaded = load.realize(manifest, store)
-    except NbcacheError as exc:
-        yield {"problem": str(exc)}
-        return
-    yield from _missing(manifest)
-    for attribute, function in manifest.functions.items():
-        found = getattr(loaded, attribute) if attribute else loaded
-        for name, args in _calls(function):
-            yield {"calling": name}
-            try:
-                found(*args)
-            except Exception as exc:  # noqa: BLE001  the function's own business
-                _log.debug("%s raised %r", name, exc)
-            yield {"called": name}
-    if unpickling.failures:
-        yield {"problem": f"it needs what can't be had without Numba: {unpickling.failures[0]}"}
+        yield prover
+    finally:
+        if prover.sound and not _kept:
+            _kept.append(prover)
+        else:
+            prover.close()
 
 
-def _missing(manifest: Manifest) -> Iterator[dict[str, str]]:
-    """Problems with what the code will import when it runs."""
-    from nbcache.published.named import named
-
-    for name in manifest.imports:
-        try:
-            named(name)
-        except Exception as exc:  # noqa: BLE001  somebody else's module
-            why = f"which can't be imported without Numba ({exc}): define it in a module of its own"
-            yield {"problem": f"it uses {name} when it runs, {why}"}
+def _circumstances() -> tuple[list[str], str, dict[str, str]]:
+    """What a process has from the one that starts it: where modules lie, where it runs, and its environment."""
+    # Modules are found as they are here, and by the names of files that don't depend on where it runs.
+    path = [os.path.abspath(each) for each in sys.path if isinstance(each, str)]
+    directory = ""
+    with suppressed(OSError):
+        directory = os.getcwd()
+    return path, directory, config.for_children()
 
 
-def _calls(function: Function) -> Iterator[tuple[str, list[Any]]]:
-    from nbcache.published.examples import CannotMakeUp, example
+@atexit.register
+def _close() -> None:
+    while _kept:
+        _kept.pop().close()
 
-    for signature in function.signatures:
-        try:
-            args = [example(each) for each in signature.args if each["k"] != "omitted"]
-        except CannotMakeUp:
-            continue
-        if function.star:
-            args = [*args[:-1], *args[-1]]
-        yield f"{function.name}({', '.join(each['k'] for each in signature.args)})", args
+
+def _forget() -> None:
+    while _kept:
+        _kept.pop().forget()
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -82,7 +82,6 @@ class Runtime:
         """Know nothing yet: each part is loaded when the first symbol of it is asked for."""
         self.extensions = Extensions(version)
         self._addresses = {
-            **unpickling.ADDRESSES,
             UNPICKLER: id(unpickling.unpickle),
             EXCEPTION_BUILDER: id(unpickling.build_exception),
         }
@@ -108,10 +107,12 @@ class Runtime:
             return id(None)
         if symbol.startswith(NUMPY):
             return id(getattr(np, symbol[len(NUMPY) :]))
+        if symbol in REPLACED:
+            return unpickling.callback(symbol)
         table = self._table_for(symbol)
         if table is not None:
-            for name, address in table.items():
-                self._addresses.setdefault(name, address)
+            for name in table.keys() - REPLACED:
+                self._addresses.setdefault(name, table[name])
             if symbol in table:
                 return self._addresses[symbol]
         for handle in self._searched():

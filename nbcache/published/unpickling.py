@@ -106,16 +106,20 @@ def _without_raising(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-_OBJECT: Final = ctypes.py_object
-_FUNCTIONS: Final = {
-    "numba_unpickle": ctypes.PYFUNCTYPE(_OBJECT, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(
-        _without_raising(unpickle)
-    ),
-    "numba_runtime_build_excinfo_struct": ctypes.PYFUNCTYPE(_OBJECT, _OBJECT, _OBJECT)(
-        _without_raising(build_exception)
-    ),
-}
-ADDRESSES: Final = {name: ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in _FUNCTIONS.items()}
-"""What takes the place of Numba's by the symbols that compiled code calls, where a publication brought nothing better:
-what a signal's handler raises while one of these runs is lost, and ends the process (``glue/published/asking.py``).
-"""
+_FUNCTIONS: Final[dict[str, Any]] = {}
+"""By the symbols that compiled code calls: it holds pointers to them for ever."""
+
+
+def callback(symbol: str) -> int:
+    """Where the function is that takes the place of Numba's ``numba_unpickle`` or
+    ``numba_runtime_build_excinfo_struct``.
+
+    For code whose publication brought nothing better: what a signal's handler raises while one of these runs is lost,
+    and ends the process (``glue/published/asking.py``).
+    """
+    if not _FUNCTIONS:
+        thing, pointer = ctypes.py_object, ctypes.c_void_p
+        reading = ctypes.PYFUNCTYPE(thing, pointer, ctypes.c_int, pointer)(_without_raising(unpickle))
+        building = ctypes.PYFUNCTYPE(thing, thing, thing)(_without_raising(build_exception))
+        _FUNCTIONS.update(numba_unpickle=reading, numba_runtime_build_excinfo_struct=building)
+    return ctypes.cast(_FUNCTIONS[symbol], ctypes.c_void_p).value or 0

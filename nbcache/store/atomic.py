@@ -20,12 +20,8 @@ import stat
 from typing import Final
 
 from nbcache.passing import let_pass, suppressed
-from nbcache.store.layout import TEMPORARY
+from nbcache.store.layout import DIR_MODE, DROP_MODE, FILE_MODE, TEMPORARY, UMASK
 
-FILE_MODE: Final = 0o644
-DIR_MODE: Final = 0o755
-DROP_MODE: Final = 0o1777
-"""For ``usage/`` and ``requests/``: whoever may read there may add a file, nobody may remove another's."""
 MAX_HOST: Final = 64
 
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -51,16 +47,6 @@ class Syscalls:
 
 
 SYS: Syscalls = Syscalls()
-
-
-class Umask:
-    """The umask to write with. One for a process, as the kernel's is; None leaves it to that."""
-
-    value: int | None = None
-
-
-UMASK: Final = Umask()
-"""NBCACHE_UMASK, as the store that was opened last has it."""
 
 
 def host() -> str:
@@ -99,6 +85,28 @@ def write_file(path: str, data: bytes, *, exclusive: bool = False, mode: int = F
     if placed and durable:
         _flush_directory(directory)
     return placed
+
+
+def give_name(path: str, name: str, *, replace: bool = False) -> bool:
+    """Have a file lie under a second name as well; return False if that was taken, and isn't to be replaced.
+
+    Where there are no hard links it is a copy that does. Raises OSError.
+    """
+    directory, _, _name = name.rpartition("/")
+    temporary = f"{directory}/.{unique()}{TEMPORARY}"
+    try:
+        SYS.link(path, temporary if replace else name)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        let_pass(error)
+        if error.errno not in _NO_LINKS:
+            raise
+        with open(path, "rb") as file:
+            return write_file(name, file.read(), exclusive=not replace, durable=False)
+    if replace:
+        SYS.replace(temporary, name)
+    return True
 
 
 def replace_named(path: str, data: bytes) -> None:

@@ -22,7 +22,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass, suppressed
-from nbcache.store import atomic, layout, tree
+from nbcache.store import layout, tree
 from nbcache.trust import OPEN_FLAGS, Trust
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Store:
         if settings.dir is None:
             return Refusal("NBCACHE_DIR is not set")
         trust = Trust(settings.trusted_uids)
-        atomic.UMASK.value = settings.umask
+        layout.UMASK.value = settings.umask
         try:
             path = os.path.realpath(settings.dir)
             reason = tree.prepare(path, settings.dir, trust, readonly=settings.readonly)
@@ -382,6 +382,8 @@ class Store:
             self._insist(self.trust.path_problem(self.path))
             tree.make_tree(self.path, tag_root=made)
         self._insist(self.trust.directory_problem(self.path) or tree.inner_problem(self.path, self.trust))
+        from nbcache.store import atomic  # most processes make nothing
+
         atomic.make_directory(self._stem + key[:2])
 
     @staticmethod
@@ -417,6 +419,8 @@ class Store:
                 return False
             os.utime(stamp, follow_symlinks=False)
         except FileNotFoundError:
+            from nbcache.store import atomic
+
             # The first process to publish: nothing to tidy up yet.
             atomic.write_file(stamp, b"", durable=False)
             return False

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from nbcache.errors import PublicationError
 from nbcache.passing import let_pass, suppressed
-from nbcache.store import atomic, bounded, layout, tree
+from nbcache.store import bounded, layout, tree
 from nbcache.store.content import digest_of
 from nbcache.trust import OPEN_FLAGS
 
@@ -55,6 +55,8 @@ class Files:
             with suppressed(OSError):
                 os.utime(path, follow_symlinks=False)
             return digest
+        from nbcache.store import atomic  # nodes only read
+
         for directory in (f"{self._root}/{layout.FILES}", os.path.dirname(path)):
             atomic.make_directory(directory)
         atomic.write_file(path, data)

@@ -58,7 +58,7 @@ def fill(root: str, source: Store, wanted: Callable[[Header], bool]) -> int:
     What only concerns where they were built stays behind: who asked, on which host, and how to ask again. What is in
     the layer already stays, unless it is the same function under the same key. Raises OSError.
     """
-    os.makedirs(root, mode=atomic.DIR_MODE, exist_ok=True)
+    os.makedirs(root, mode=layout.DIR_MODE, exist_ok=True)
     layer = Store(os.path.realpath(root), source.trust, writable=True)
     for key in sorted({info.key for info in source.scan()}):
         for found in source.find(key):

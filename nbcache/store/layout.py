@@ -1,4 +1,4 @@
-"""Names and paths in a store.
+"""Names, paths and permissions in a store.
 
 ::
 
@@ -52,6 +52,21 @@ SUFFIXES: Final = (SUFFIX, *(f".{slot}{SUFFIX}" for slot in range(1, MAX_SLOTS))
 TEMPORARY: Final = ".tmp"
 SHARD: Final = 2
 """Digits of a key that name its directory: 256 of them, so that none grows unwieldy on a network filesystem."""
+
+FILE_MODE: Final = 0o644
+DIR_MODE: Final = 0o755
+DROP_MODE: Final = 0o1777
+"""For ``usage/`` and ``requests/``: whoever may read there may add a file, nobody may remove another's."""
+
+
+class Umask:
+    """The umask to write with. One for a process, as the kernel's is; None leaves it to that."""
+
+    value: int | None = None
+
+
+UMASK: Final = Umask()
+"""NBCACHE_UMASK, as the store that was opened last has it."""
 
 KEY_SIZE: Final = 64
 _DIGITS: Final = "0123456789abcdef"

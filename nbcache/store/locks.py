@@ -33,7 +33,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import let_pass, suppressed
-from nbcache.store import atomic, folders
+from nbcache.store import folders, layout
 from nbcache.trust import Trust
 
 if TYPE_CHECKING:
@@ -294,8 +294,8 @@ def _make_lock(path: str, kind: str) -> Flock | BaseFileLock:
     import filelock
 
     # Others read who holds it. Without a mode, filelock leaves that to the process's umask, and lets nobody else write.
-    umask = atomic.UMASK.value
-    mode: dict[str, Any] = {} if umask is None else {"mode": atomic.FILE_MODE & ~umask}
+    umask = layout.UMASK.value
+    mode: dict[str, Any] = {} if umask is None else {"mode": layout.FILE_MODE & ~umask}
     # A filelock too old for it raises here, and then there is no lock.
     return filelock.SoftFileLease(path, thread_local=False, lease_duration=LEASE_SECONDS, **mode)
 

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final
 
 from nbcache.errors import BadNameError, NotPublishedError, PublicationError
 from nbcache.passing import let_pass, suppressed
-from nbcache.store import atomic, bounded, layout, publication, tree
+from nbcache.store import bounded, layout, publication, tree
 from nbcache.store.files import Files
 from nbcache.store.publication import Publication
 from nbcache.trust import OPEN_FLAGS
@@ -196,7 +196,7 @@ class Names:
 
     def _write(self, wanted: Publication) -> Publication:
         """Publish this, under a version of at least its own. Raises PublicationError."""
-        from nbcache.store import pins  # a process that only loads never needs it
+        from nbcache.store import atomic, pins  # a process that only loads never needs them
 
         name = wanted.name
         with self._alone(name):
@@ -248,7 +248,7 @@ class Names:
 
     def _alone(self, name: str) -> Lease:
         """Return what is held while something is published or taken back. Raises PublicationError."""
-        from nbcache.store import pins
+        from nbcache.store import atomic, pins
 
         if self._acquire is None:
             raise PublicationError(

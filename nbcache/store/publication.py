@@ -24,11 +24,11 @@ What is guaranteed
 The digest notices damage. It is no proof of origin: see :mod:`nbcache.trust`.
 """
 
-import json
 import re
 from typing import Any, Final
 
 from nbcache.records import Record
+from nbcache.store.bounded import parsed
 from nbcache.store.content import blake2b
 from nbcache.store.layout import is_key
 
@@ -68,6 +68,8 @@ def encode(published: Publication) -> bytes:
     """Return the file; the digest is of what is written. Raises ValueError for a manifest of several lines or a
     reference that is none.
     """
+    import json  # who only reads doesn't need it
+
     about = {
         "name": published.name,
         "version": published.version,
@@ -130,7 +132,7 @@ def _stranger(data: bytes) -> str:
 def _about(line: bytes) -> dict[str, Any] | None:
     """Return the members of the second line, checked."""
     try:
-        found = json.loads(b"{%s}" % line)
+        found = parsed(b"{%s}" % line)
     except (ValueError, RecursionError):
         return None
     name, version, created = found.get("name"), found.get("version"), found.get("created")

@@ -72,9 +72,10 @@ def publish(
 ) -> Published:
     """Write an entry atomically; never raises. ``repair(key)`` makes the directories a key needs.
 
-    With ``durable``, it is on the disk when this returns. With ``recache``, a valid entry of this variant is replaced;
-    otherwise it stays. With ``keep``, other variants stay as well, also where there is no room beside them, as they do
-    under a key that a published name refers to. What is there and isn't admitted makes room.
+    With ``durable``, it is on the disk when this returns. With ``recache``, a valid entry of this variant is replaced,
+    and moves to another slot if a published name may mean it; otherwise it stays. With ``keep``, other variants stay as
+    well, also where there is no room beside them, as they do under a key that a published name refers to. What is there
+    and isn't admitted makes room.
     """
     try:
         layout.check_key(header.key)
@@ -118,9 +119,12 @@ def _attempt(
     keep: bool,
 ) -> Published | None:
     """Publish into the best slot; None if somebody else took it meanwhile."""
-    slot = _choose(layout.stem(root, header.key), rules, header)
+    stem = layout.stem(root, header.key)
+    slot = _choose(stem, rules, header)
     if slot.same and not recache:
         return Published(ok=True, reason=ALREADY_THERE, path=slot.path)
+    if slot.same and _is_pinned(root, rules[0], header.key) and not _set_aside(stem, slot.path, rules, header):
+        return Published(ok=False, reason=NO_ROOM, path=None)
     if slot.other and (keep or _is_pinned(root, rules[0], header.key)):
         return Published(ok=False, reason=NO_ROOM, path=None)
     if not atomic.write_file(slot.path, data, exclusive=slot.empty, durable=durable):
@@ -134,6 +138,28 @@ def _is_pinned(root: str, trust: Trust, key: str) -> bool:
 
     pinned = pins.read(root, trust)
     return key in pinned.entries or pinned.problem is not None
+
+
+def _set_aside(stem: str, path: str, rules: _Rules, header: Header) -> bool:
+    """Have what is about to be replaced lie in one more slot; return whether there was one. Raises OSError.
+
+    Where all are taken, that is the one that this variant was set aside in the longest ago. A reader who wants this
+    variant, and not a certain build of it, finds the first one.
+    """
+    longest: tuple[float, str] | None = None
+    for suffix in layout.SUFFIXES:
+        other = stem + suffix
+        if other == path:
+            continue
+        if atomic.give_name(path, other):
+            return True
+        found = _look(other, rules, header)
+        if found is not None and found[1] and (longest is None or found[2] < longest[0]):
+            longest = found[2], other
+    if longest is None:
+        return False
+    atomic.give_name(path, longest[1], replace=True)
+    return True
 
 
 class _Slot(NamedTuple):

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import suppressed
 from nbcache.records import Record
-from nbcache.store import atomic, bounded, drops, layout
+from nbcache.store import bounded, drops, layout
 from nbcache.store.entry import DIGEST_OFFSET, DIGEST_SIZE
 from nbcache.trust import OPEN_FLAGS
 
@@ -142,7 +142,7 @@ def vouch(root: str, digests: Iterable[str]) -> bool:
         return False
     text = "".join(f"{digest}\n" for digest in digests).encode()
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    fd = os.open(f"{drop}/{GOOD}", flags, atomic.FILE_MODE)
+    fd = os.open(f"{drop}/{GOOD}", flags, layout.FILE_MODE)
     try:
         # Those of packages long gone are in it too: when it is full, it is begun anew.
         if os.fstat(fd).st_size + len(text) > MAX_KEYS:

@@ -7,24 +7,24 @@ import stat
 from typing import Final
 
 from nbcache.passing import suppressed
-from nbcache.store import atomic, layout
+from nbcache.store import layout
 from nbcache.trust import Trust
 
 _TREE: Final = (
-    (layout.LAYOUT, atomic.DIR_MODE),
-    (layout.ANSWERS, atomic.DIR_MODE),
-    (layout.FAILED, atomic.DIR_MODE),
-    (layout.LEASES, atomic.DIR_MODE),
-    (layout.DAEMON, atomic.DIR_MODE),
+    (layout.LAYOUT, layout.DIR_MODE),
+    (layout.ANSWERS, layout.DIR_MODE),
+    (layout.FAILED, layout.DIR_MODE),
+    (layout.LEASES, layout.DIR_MODE),
+    (layout.DAEMON, layout.DIR_MODE),
     # Open to everybody who may read, and sticky: a client whose uid may not write entries still asks for them
     # (requests/), tells what it crashed with (trials/; both in a directory of its own there) and that it used them
     # (usage/), or eviction would take what only such clients use. Nothing that lies there is trusted for where it lies.
     # Whoever wants it otherwise changes the mode: it is set only when the directory is made.
-    (layout.REQUESTS, atomic.DROP_MODE),
-    (layout.USAGE, atomic.DROP_MODE),
-    (layout.TRIALS, atomic.DROP_MODE),
+    (layout.REQUESTS, layout.DROP_MODE),
+    (layout.USAGE, layout.DROP_MODE),
+    (layout.TRIALS, layout.DROP_MODE),
     # Last: where this one is, the others are.
-    (layout.OBJECTS, atomic.DIR_MODE),
+    (layout.OBJECTS, layout.DIR_MODE),
 )
 
 
@@ -67,6 +67,8 @@ def make_root(path: str) -> bool:
     parent = os.path.dirname(path)
     if not os.path.isdir(parent):
         make_root(parent)
+    from nbcache.store import atomic  # most processes make nothing
+
     return atomic.make_directory(path)
 
 
@@ -93,6 +95,8 @@ def make_tree(path: str, *, tag_root: bool = False, whole: bool = False) -> None
     """
     if os.path.isdir(f"{path}/{layout.OBJECTS}") and not (whole and missing(path)):
         return
+    from nbcache.store import atomic
+
     # A directory that held other things before must not be left out of backups because a cache moved in.
     tag_root = tag_root or set(os.listdir(path)) <= {layout.LAYOUT, layout.TAG}
     for name, mode in _TREE:

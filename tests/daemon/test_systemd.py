@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nbcache import config
-from nbcache.store import atomic, tree
+from nbcache.store import atomic, layout, tree
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "systemd"
@@ -309,7 +309,7 @@ def test_a_set_group_id_directory_does_without_what_the_unit_forbids(tmp_path, m
     old = os.umask(0o022)
     try:
         assert atomic.make_directory(str(tmp_path / "ab"))
-        assert atomic.make_directory(str(tmp_path / "requests"), atomic.DROP_MODE)
+        assert atomic.make_directory(str(tmp_path / "requests"), layout.DROP_MODE)
     finally:
         os.umask(old)
     assert stat.S_IMODE((tmp_path / "ab").stat().st_mode) == 0o2755

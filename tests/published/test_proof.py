@@ -1,5 +1,11 @@
 """The process that proves a publication runs nobody's code but what the one that publishes runs."""
 
+import json
+import os
+import textwrap
+import time
+
+import pytest
 from nbtest.published import accumulator
 
 MODULE = """
@@ -43,3 +49,135 @@ def test_what_the_environment_names_does_not_count_where_it_is_not_heeded(tmp_pa
         """
     accumulator(tmp_path / "store", program, tmp_path)
     assert not (tmp_path / "ran").exists()
+
+
+SEVERAL = """
+from numba import njit
+
+def adding(number):
+    @njit("int64(int64)")
+    def add(x):
+        return x + number
+    return add
+
+@njit("int64(int64[:])")
+def beyond(a):
+    return a[1 << 40]
+"""
+WHO = """
+import os, sys, time
+import several
+from nbcache.published import proof
+
+def others():
+    found = []
+    for each in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{each}/cmdline", "rb") as file:
+                words = file.read()
+            with open(f"/proc/{each}/environ", "rb") as file:
+                environ = file.read()
+        except OSError:
+            continue
+        # This program's own words are its command line.
+        if words.split(b"\\0")[1:2] == [b"-I"] and MARK.encode() in environ:
+            found.append(int(each))
+    return sorted(found)
+
+def is_nobody_s_child():
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return True
+    return False
+"""
+
+
+@pytest.fixture
+def several(tmp_path):
+    (tmp_path / "several.py").write_text(SEVERAL)
+    return tmp_path
+
+
+def run(folder, program):
+    mark = f"NBTEST_MARK={folder}"
+    whole = WHO.replace("MARK", repr(mark)) + textwrap.dedent(program)
+    return accumulator(folder / "store", whole, folder, NBTEST_MARK=str(folder)).stdout
+
+
+def test_one_process_proves_several_publications_and_is_nobody_s_child(several):
+    said = run(
+        several,
+        """
+        seen = []
+        for number in range(3):
+            nbcache.publish(f"add{number}", several.adding(number))
+            seen.append(others())
+            print(is_nobody_s_child())
+        print(len(seen[0]), seen[0] == seen[1] == seen[2], [nbcache.load(f"add{n}")(1) for n in range(3)])
+        """,
+    )
+    assert said == "True\n" * 3 + "1 True [1, 2, 3]\n"
+
+
+def test_it_ends_with_the_process_that_it_proves_for(several):
+    said = run(several, "nbcache.publish('add', several.adding(1)); print(others())")
+    (number,) = json.loads(said)
+    while os.path.exists(f"/proc/{number}"):
+        time.sleep(0.01)
+
+
+def test_in_other_circumstances_there_is_another_one(several):
+    said = run(
+        several,
+        """
+        nbcache.publish("a", several.adding(1))
+        before = others()
+        sys.path.append("/nowhere")
+        nbcache.publish("b", several.adding(2))
+        os.environ["SAID"] = "otherwise"
+        nbcache.publish("c", several.adding(3))
+        while before[0] in others():
+            time.sleep(0.01)
+        print(len(others()))
+        """,
+    )
+    assert said == "1\n"
+
+
+def test_it_is_asked_again_after_a_call_that_crashed_and_after_it_has_gone(several):
+    said = run(
+        several,
+        """
+        import signal
+        nbcache.publish("beyond", several.beyond)
+        first = others()
+        nbcache.publish("add", several.adding(1))
+        print(others() == first)
+        os.kill(first[0], signal.SIGKILL)
+        while others():
+            time.sleep(0.01)
+        nbcache.publish("add", several.adding(2))
+        print(len(others()), nbcache.load("add")(1))
+        """,
+    )
+    assert said == "True\n1 3\n"
+
+
+def test_a_forked_child_has_one_of_its_own(several):
+    said = run(
+        several,
+        """
+        nbcache.publish("add", several.adding(1))
+        first = others()
+        child = os.fork()
+        if child == 0:
+            nbcache.publish("other", several.adding(2))
+            print(len(others()), flush=True)
+            os._exit(0)
+        print(os.waitpid(child, 0)[1])
+        nbcache.publish("more", several.adding(3))
+        print(first[0] in others(), nbcache.load("more")(1), nbcache.load("other")(1))
+        """,
+    )
+    assert said == "2\n0\nTrue 4 3\n"

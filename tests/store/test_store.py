@@ -21,7 +21,7 @@ from storekit import SECTIONS, find, header, key, leftovers, mode, open_store
 from nbcache.config import Settings
 from nbcache.errors import BadKeyError, EntryError, NbcacheError, StoreRefusedError
 from nbcache.protocol import spool
-from nbcache.store import Refusal, Store, atomic, directory, entry, layout, locks
+from nbcache.store import Refusal, Store, directory, entry, layout, locks
 from nbcache.store.publish import ALREADY_THERE, PUBLISHED
 
 NOBODY = 54321
@@ -99,7 +99,7 @@ def umask(mask):
 def test_a_new_store_has_the_shape_and_permissions_that_the_umask_says(
     tmp_path, monkeypatch, mask, setting, folder, drop, file
 ):
-    monkeypatch.setattr(atomic.UMASK, "value", None)
+    monkeypatch.setattr(layout.UMASK, "value", None)
     with umask(mask):
         store = open_store(tmp_path / "a" / "b" / "cache", umask=setting)
         done = publish(store)
@@ -121,7 +121,7 @@ def test_a_new_store_has_the_shape_and_permissions_that_the_umask_says(
 @root_only
 def test_a_umask_keeps_strangers_from_reading(place, monkeypatch):
     """In a directory that lets everybody in, as a shared store's may."""
-    monkeypatch.setattr(atomic.UMASK, "value", None)
+    monkeypatch.setattr(layout.UMASK, "value", None)
     (place / "store").mkdir(mode=0o755)
     with umask(0o077):
         store = open_store(place / "store")

@@ -18,6 +18,7 @@ import numpy as np
 from numba.core import config
 from numba.core.registry import cpu_target
 
+from nbcache import libm
 from nbcache.glue.identity import told
 from nbcache.glue.identity.patched import are_numbered
 from nbcache.glue.keys import targets
@@ -97,7 +98,7 @@ def target_components() -> list[_Component]:
     triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
     options = [("target/options", repr(told.options))] if told.options else []
     return [
-        ("target/triple", triple), ("target/cpu", cpu), ("target/features", features), ("target/libm", targets.libm()),
+        ("target/triple", triple), ("target/cpu", cpu), ("target/features", features), ("target/libm", libm.answers()),
         *options,
     ]  # fmt: skip
 

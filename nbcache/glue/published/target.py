@@ -8,6 +8,7 @@ import llvmlite.binding as llvm
 from numba.core import config
 from numba.core.registry import cpu_target
 
+from nbcache import libm
 from nbcache.protocol.manifests import Host
 from nbcache.published import hosts
 
@@ -25,7 +26,14 @@ _KERNELS_NAMES = {
 
 def host() -> Host:
     """This host, as far as code that Numba builds here needs it."""
-    return Host(hosts.python(), os.uname().machine, needed_features(), hosts.libc(), hosts.numpy_abi())
+    return Host(
+        python=hosts.python(),
+        machine=os.uname().machine,
+        features=needed_features(),
+        libc=hosts.libc(),
+        libm=libm.answers(),
+        numpy=hosts.numpy_abi(),
+    )
 
 
 def needed_features() -> tuple[str, ...]:

@@ -1,0 +1,161 @@
+"""The process that proves publications (:mod:`nbcache.published.proof`): no Numba, and a child for each of them.
+
+What it is told comes by its standard input, a socket; what was found out it says there, line by line, so that a child
+that crashes has said how far it came. It ends when the other side is gone, and when nobody asks for long.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import select
+import signal
+import sys
+from typing import TYPE_CHECKING, Final
+
+from nbcache.errors import NbcacheError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.machinery import ModuleSpec
+
+    from nbcache.protocol.manifests import Function, Manifest
+
+IDLE_SECONDS: Final = 60.0
+"""How long it waits for a further publication [s]: it holds as much memory as NumPy."""
+_BLOCKED: Final = frozenset({"numba", "llvmlite"})
+_NEEDED: Final = ("numpy", *(f"nbcache.published.{name}" for name in ("load", "machine_code", "dispatch", "examples")))
+_log = logging.getLogger("nbcache")
+
+
+class _Blocker:
+    """A finder that refuses Numba and llvmlite, however they are asked for."""
+
+    @staticmethod
+    def find_spec(name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
+        if name.partition(".")[0] in _BLOCKED:
+            msg = f"{name} is not imported by a node"
+            raise ImportError(msg)
+        return None
+
+
+def main() -> None:
+    """Prove what the standard input says, one publication after the other."""
+    # Whoever started this goes on being nobody's parent but that of his own processes.
+    if os.fork():
+        os._exit(0)
+    sys.meta_path.insert(0, _Blocker)
+    # What is called may print what it likes, and read what it likes.
+    channel = os.dup(0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    # Before there is anything to read: who publishes is still compiling.
+    for module in _NEEDED:
+        importlib.import_module(module)
+    while select.select([channel], [], [], IDLE_SECONDS)[0]:
+        request = _received(channel)
+        if request is None:
+            return
+        finished, ours = os.pipe()
+        child = os.fork()
+        if child == 0:
+            _prove(channel, request)
+            return
+        os.close(ours)
+        # Its end is closed when it has ended.
+        asking, _, _ = select.select([channel, finished], [], [])
+        os.close(finished)
+        if channel in asking and not _is_over(child):
+            # Nobody asks before he has the answer: the other side is gone, and nobody waits for this one.
+            os.kill(child, signal.SIGKILL)
+            return
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        _say(channel, f'\n{{"ended": {status}}}\n'.encode())
+
+
+def _is_over(child: int) -> bool:
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _received(channel: int) -> bytes | None:
+    """Read a request; None if the other side is gone."""
+    size = _exactly(channel, 8)
+    return None if size is None else _exactly(channel, int.from_bytes(size, "big"))
+
+
+def _exactly(channel: int, size: int) -> bytes | None:
+    found = bytearray()
+    while len(found) < size:
+        part = os.read(channel, min(size - len(found), 1 << 20))
+        if not part:
+            return None
+        found += part
+    return bytes(found)
+
+
+def _say(channel: int, line: bytes) -> None:
+    rest = memoryview(line)
+    while rest:
+        rest = rest[os.write(channel, rest) :]
+
+
+def _prove(channel: int, request: bytes) -> None:
+    line, _, manifest = request.partition(b"\n")
+    told = json.loads(line)
+    for fact in _facts(manifest, told["store"], frozenset(told["uids"])):
+        _say(channel, json.dumps(fact).encode() + b"\n")
+
+
+def _facts(data: bytes, where: str, uids: frozenset[int]) -> Iterator[dict[str, str]]:
+    from nbcache.config import Settings
+    from nbcache.protocol import manifests
+    from nbcache.published import load, unpickling
+
+    try:
+        manifest = manifests.decode(data)
+        # Of a function that needs Numba there is nothing to prove.
+        without = {name: each for name, each in manifest.functions.items() if each.what != "numba"}
+        manifest = manifest._replace(functions=without)
+        store = load.opened(Settings(dir=where, readonly=True, trusted_uids=uids))
+        loaded = load.realize(manifest, store)
+    except NbcacheError as exc:
+        yield {"problem": str(exc)}
+        return
+    yield from _missing(manifest)
+    for attribute, function in manifest.functions.items():
+        found = getattr(loaded, attribute) if attribute else loaded
+        for name, args in _calls(function):
+            yield {"calling": name}
+            try:
+                found(*args)
+            except Exception as exc:  # noqa: BLE001  the function's own business
+                _log.debug("%s raised %r", name, exc)
+            yield {"called": name}
+    if unpickling.failures:
+        yield {"problem": f"it needs what can't be had without Numba: {unpickling.failures[0]}"}
+
+
+def _missing(manifest: Manifest) -> Iterator[dict[str, str]]:
+    """Problems with what the code will import when it runs."""
+    from nbcache.published.named import named
+
+    for name in manifest.imports:
+        try:
+            named(name)
+        except Exception as exc:  # noqa: BLE001  somebody else's module
+            why = f"which can't be imported without Numba ({exc}): define it in a module of its own"
+            yield {"problem": f"it uses {name} when it runs, {why}"}
+
+
+def _calls(function: Function) -> Iterator[tuple[str, list[object]]]:
+    from nbcache.published.examples import CannotMakeUp, example
+
+    for signature in function.signatures:
+        try:
+            args = [example(each) for each in signature.args if each["k"] != "omitted"]
+        except CannotMakeUp:
+            continue
+        if function.star:
+            args = [*args[:-1], *args[-1]]
+        yield f"{function.name}({', '.join(each['k'] for each in signature.args)})", args
