@@ -13,7 +13,7 @@ Type data
 An argument's or a result's type is a mapping with the kind under ``"k"``::
 
     {"k": "array", "dtype": DTYPE, "ndim": 1, "layout": "C"|"F"|"A", "mutable": true, "aligned": true}
-    {"k": "int8".."uint64"|"float32"|"float64"|"complex64"|"complex128"|"bool"|"none"|"unicode_type"}
+    {"k": "int8".."uint64"|"float32"|"float64"|"complex64"|"complex128"|"bool"|"none"|"unicode_type"|"bytes"}
     {"k": "tuple", "items": [TYPE…]}
     {"k": "namedtuple", "items": [TYPE…], "fields": […], "class": "module:Qualname"}
     {"k": "optional", "of": TYPE}           {"k": "omitted", "default": CONSTANT}
@@ -81,7 +81,9 @@ class Array(Record):
 
     digest: str
     what: str
-    """``data``: its first byte is pointed to; ``object``: the array itself, as Python has it."""
+    """``data``: its first element is pointed to; ``object``: the array itself, as Python has it."""
+    offset: int
+    """Where in the data the first element lies [bytes]."""
 
 
 class Environment(Record):
@@ -374,7 +376,7 @@ _MADE_OF: Final[Mapping[str, Mapping[str, _Reader]]] = {
     "timedelta64": {"unit": _text},
 }
 _TYPES: Final[Mapping[str, Mapping[str, _Reader]]] = {
-    kind: {"k": _text, **_MADE_OF.get(kind, {})} for kind in (*SCALARS, "none", "unicode_type", *_MADE_OF)
+    kind: {"k": _text, **_MADE_OF.get(kind, {})} for kind in (*SCALARS, "none", "unicode_type", "bytes", *_MADE_OF)
 }
 
 
@@ -395,13 +397,12 @@ def _consistent(function: Function, codes: int, where: str) -> None:
         raise _fail(f"{where}.defaults", "no more than the parameters", function.defaults)
 
 
-_DIGEST: Final = _hexadecimal(64)
-_PAIR: Final = _several(_natural, 2)
+_DIGEST, _PAIR = _hexadecimal(64), _several(_natural, 2)
 _HOST: Final = _record(
     Host, python=_text, machine=_text, features=_several(_text), libc=_text, libm=_hexadecimal(16), numpy=_PAIR
 )
 _EXTENSION: Final = _record(Extension, module=_text, digest=_DIGEST, size=_natural)
-_ARRAY: Final = _record(Array, digest=_DIGEST, what=_choice("data", "object"))
+_ARRAY: Final = _record(Array, digest=_DIGEST, what=_choice("data", "object"), offset=_natural)
 _OBJECT_FILE: Final = _record(ObjectFile, digest=_DIGEST, externals=_several(_text))
 _ENVIRONMENT: Final = _record(Environment, symbol=_text, module=_text, constants=_several(_constant))
 _CODE: Final = _record(

@@ -51,6 +51,7 @@ _PYTHON: Final[dict[type, Type]] = {
     float: ("float64",),
     complex: ("complex128",),
     str: ("unicode_type",),
+    bytes: ("bytes",),
     type(None): ("none",),
 }
 _NUMPY: Final[dict[Any, Type]] = {

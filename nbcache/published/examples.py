@@ -41,7 +41,7 @@ def example(data: TypeData) -> Any:
         return np.zeros(1, dtype(data["dtype"]))[0]
     if kind in {"datetime64", "timedelta64"}:
         return getattr(np, kind)(1, *([data["unit"]] if data["unit"] else []))
-    plain = {"none": None, "unicode_type": "a", "optional": None}
+    plain = {"none": None, "unicode_type": "a", "bytes": b"a", "optional": None}
     if kind not in plain:
         raise CannotMakeUp(kind)
     return plain[kind]

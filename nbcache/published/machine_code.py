@@ -66,7 +66,8 @@ class MachineCode:
         for symbol, array in manifest.arrays.items():
             if symbol not in self._cells:
                 held = self._array(files.read(array.digest, manifest.name), array.digest)
-                self._cells[symbol] = ctypes.c_void_p(held.ctypes.data if array.what == "data" else id(held))
+                place = held.ctypes.data + array.offset if array.what == "data" else id(held)
+                self._cells[symbol] = ctypes.c_void_p(place)
         if manifest.image is not None:
             try:
                 return self._load_image(manifest, manifest.image, files)

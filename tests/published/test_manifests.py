@@ -31,6 +31,7 @@ TYPES = (
     {"k": "omitted", "default": {"json": 2}},
     {"k": "record", "dtype": [["a", "<i4"], ["b", "<f8", [2]]]},
     {"k": "datetime64", "unit": "ns"},
+    {"k": "bytes"},
 )
 ANCHOR = "nbcache_image_" + "0" * 32
 MANIFEST = Manifest(
@@ -52,7 +53,7 @@ MANIFEST = Manifest(
     checks=ObjectFile("d" * 64, ("PyFloat_Type",)),
     image=ImageFacts("e" * 64, 4096, ANCHOR, ((8, "sin", 0),), (0, 16), {ANCHOR: 100}),
     tokens={"nbcache!x!": ("f", "/f.py", 3)},
-    arrays={"nbcache!y!": Array("c" * 64, "data")},
+    arrays={"nbcache!y!": Array("c" * 64, "data", 8)},
     imports={"m:Error": (), "m:Point": ("x", "y")},
     functions={
         "f": Function(

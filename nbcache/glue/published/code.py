@@ -52,8 +52,8 @@ class Codes:
         self.tokens: dict[str, tuple[str, str, int]] = {}
         self.imports: dict[str, tuple[str, ...]] = {}
         self.extensions: set[str] = {HELPERS, MEMORY}
-        self.arrays: dict[str, tuple[bytes, str]] = {}
-        """Files, and what of the array is pointed to, by symbol."""
+        self.arrays: dict[str, tuple[bytes, str, int]] = {}
+        """Files, what of the array is pointed to, and where in the file's data its first element lies, by symbol."""
 
     def add(self, library: Any, key: str) -> int:
         """Add the code of a *library* whose entry is the one under *key*; return its number.  Raises Refused."""
@@ -138,7 +138,8 @@ class Codes:
                 # Numba's helper takes UTF-8, and crashes over a name of other bytes.
                 self.tokens[token] = function, file.encode("utf-8", "backslashreplace").decode(), line
             elif kind == "address" and isinstance(live.owner, np.ndarray):
-                self.arrays[token] = _npy(live.owner), rest[0][0]
+                what = rest[0][0]
+                self.arrays[token] = _npy(live.owner, what), what, _offset(live.owner)
             else:
                 raise Refused(_refusal(kind, live))
 
@@ -172,12 +173,30 @@ def _environments(variables: Iterable[str]) -> Iterable[manifests.Environment]:
                 yield manifests.Environment(name, module if isinstance(module, str) else "builtins", constants)
 
 
-def _npy(array: Any) -> bytes:
-    if not array.flags.forc or array.dtype.hasobject:
-        raise Refused("it uses a global array that isn't contiguous: use a contiguous copy of it")
+def _npy(array: Any, what: str) -> bytes:
+    """An array as a file; one that isn't contiguous as the memory that it spans, since code has its strides."""
+    if array.dtype.hasobject:
+        raise Refused("it uses a global array of objects, which no other process has")
+    if not array.flags.forc:
+        if what != "data":
+            raise Refused("it uses a global array that isn't contiguous: use a contiguous copy of it")
+        array = _spanned(array)
     file = io.BytesIO()
     np.lib.format.write_array(file, array, allow_pickle=False)
     return file.getvalue()
+
+
+def _spanned(array: Any) -> Any:
+    """The bytes from an array's first in memory to its last, zero where none of its elements lies."""
+    reach = sum(abs(stride) * (length - 1) for stride, length in zip(array.strides, array.shape, strict=True))
+    memory = np.zeros(reach + array.itemsize, np.uint8)
+    np.ndarray(array.shape, array.dtype, memory, _offset(array), array.strides)[...] = array
+    return memory
+
+
+def _offset(array: Any) -> int:
+    """How far its first element lies behind its first byte in memory: where strides are negative."""
+    return sum(max(0, -stride * (length - 1)) for stride, length in zip(array.strides, array.shape, strict=True))
 
 
 def _refusal(kind: str, live: Any) -> str:

@@ -94,7 +94,7 @@ def _publication(name: str, functions: Mapping[str, manifests.Function], codes: 
         checks=code.checks,
         image=code.image,
         tokens=codes.tokens,
-        arrays={symbol: manifests.Array(add(data), what) for symbol, (data, what) in codes.arrays.items()},
+        arrays={symbol: manifests.Array(add(data), what, at) for symbol, (data, what, at) in codes.arrays.items()},
         imports=dict(sorted(codes.imports.items())),
         functions=code.functions,
     )

@@ -66,6 +66,7 @@ _PYTHON_CLASSES: Final = {
     "complex128": "PyComplex_Type",
     "bool": "PyBool_Type",
     "unicode_type": "PyUnicode_Type",
+    "bytes": "PyBytes_Type",
 }
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _POINTER: Final = _I8.as_pointer()
@@ -288,7 +289,7 @@ def _is_known(parameter: Mapping[str, Any], *, exact: bool) -> bool:
     if kind == "optional":
         # No value has this type: None and the others are converted to it.
         return not exact and _is_known(parameter["of"], exact=exact)
-    return kind in _NUMBERS or kind in {"unicode_type", "none"}
+    return kind in _NUMBERS or kind in {"unicode_type", "bytes", "none"}
 
 
 def _disjoint(one: Overload, other: Overload) -> bool:

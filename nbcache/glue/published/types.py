@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numba import typeof
 from numba.core import types
 from numba.np.numpy_support import as_dtype
 
@@ -60,6 +61,8 @@ def type_data(typ: Any) -> TypeData:
         return {"k": "record", "dtype": dtype_data(as_dtype(typ))}
     if isinstance(typ, types.NPDatetime | types.NPTimedelta):
         return {"k": "datetime64" if isinstance(typ, types.NPDatetime) else "timedelta64", "unit": typ.unit}
+    if typ == typeof(b""):
+        return {"k": "bytes"}
     if not isinstance(typ, types.Literal) and str(typ) in {*SCALARS, "none", "unicode_type"}:
         return {"k": str(typ)}
     raise Refused(_reason(typ))

@@ -23,6 +23,7 @@ from plain import Negative, Point
 SMALL = np.arange(12.0).reshape(3, 4)
 LARGE = np.sin(np.arange(200_000.0))
 FORTRAN = np.asfortranarray(np.cos(np.arange(200_000.0)).reshape(400, 500))
+BACKWARDS = np.sin(np.arange(400_000.0)).reshape(400, 1000)[::-2, 900:100:-3]
 WEIGHTS = (0.25, 3, "x")
 
 
@@ -390,6 +391,19 @@ def heaps(a):
 @njit
 def small_global(i):
     return SMALL[i % 3], SMALL.sum(), WEIGHTS[0] * i, WEIGHTS[2]
+
+
+@njit
+def strided_global(i, j):
+    return BACKWARDS[i, j], BACKWARDS[-1 - i].sum(), BACKWARDS.shape, BACKWARDS.strides
+
+
+@njit
+def octets(data, i):
+    total = 0
+    for each in data:
+        total = (total * 31 + each) & 0xFFFF
+    return total, len(data), data[i]
 
 
 @njit

@@ -71,6 +71,8 @@ INPUTS = {
     "tuples": lambda rng: ((int(rng.integers(9)), float(rng.normal())), (1.5, int(rng.integers(9)), 2)),
     "nested_tuples": lambda rng: (((_array(rng), float(rng.normal())), int(rng.integers(9))),),
     "named": lambda rng: (Point(int(rng.integers(9)), float(rng.normal())), Point(1, 2.5)),
+    "strided_global": lambda rng: (int(rng.integers(200)), int(rng.integers(260))),
+    "octets": lambda rng: (rng.bytes(int(rng.integers(1, 40))), 0),
     "strings": lambda rng: (_word(rng), _word(rng)[:2]),
     "texts": lambda rng: (int(rng.integers(12)),),
     "hashes": lambda rng: (_word(rng), int(rng.integers(10**6))),
