@@ -35,7 +35,7 @@ from nbcache.errors import ImageError, ManifestError
 from nbcache.protocol import images
 from nbcache.protocol.images import ImageFacts
 from nbcache.records import Record
-from nbcache.store.bounded import parsed
+from nbcache.store.content import parsed
 
 VERSION: Final = 3
 """Raised whenever the meaning of a field changes, or a field comes or goes."""

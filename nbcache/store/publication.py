@@ -28,8 +28,7 @@ import re
 from typing import Any, Final
 
 from nbcache.records import Record
-from nbcache.store.bounded import parsed
-from nbcache.store.content import blake2b
+from nbcache.store.content import blake2b, parsed
 from nbcache.store.layout import is_key
 
 FORMAT_VERSION: Final = 1
