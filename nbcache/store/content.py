@@ -10,6 +10,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from nbcache.passing import suppressed
+
 try:
     from _blake2 import blake2b
 except ImportError:  # a Python that keeps it elsewhere
@@ -39,17 +41,16 @@ class _Rules:
 
 
 def _scanner() -> Callable[[str, int], tuple[Any, int]]:
-    try:
-        # A Python built for debugging would end over what `parsed` takes for a bad text.
-        if hasattr(sys, "gettotalrefcount"):
-            raise ImportError
-        from _json import make_scanner
-    except ImportError:  # or one that keeps it elsewhere
-        from json import JSONDecoder
+    # A Python built for debugging would end over what `parsed` takes for a bad text.
+    if not hasattr(sys, "gettotalrefcount"):
+        with suppressed(ImportError):  # others may keep it elsewhere
+            from _json import make_scanner
 
-        return JSONDecoder(parse_constant=_no_number).raw_decode
-    found: Callable[[str, int], tuple[Any, int]] = make_scanner(_Rules)  # type: ignore[arg-type]  # attributes are all
-    return found
+            found: Callable[[str, int], tuple[Any, int]] = make_scanner(_Rules)  # type: ignore[arg-type]  # attributes are all
+            return found
+    from json import JSONDecoder
+
+    return JSONDecoder(parse_constant=_no_number).raw_decode
 
 
 _scan: Final = _scanner()
