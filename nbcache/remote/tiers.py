@@ -6,7 +6,9 @@ time limits of the library. What failed is never taken for "not there".
 
 from __future__ import annotations
 
+import logging
 import socket
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -22,6 +24,7 @@ from nbcache.remote.storage import StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_log = logging.getLogger("nbcache")
 CONNECT_SECONDS: Final = 0.1
 ANSWER_SECONDS: Final = 0.55
 """How long an answer is waited for [s]; the library itself gives up a little earlier, and says more about it."""
@@ -64,6 +67,9 @@ class Tier:
         self._bad: set[str] = set()
         self._denied = 0
         self._denied_at = 0.0
+        self._refuses = False
+        """Whether it took nothing when it was last asked to."""
+        self._lock = threading.Lock()
         self.counts: dict[str, int] = {}
         self.seconds = 0.0
         """How long an answer takes, on average [s]."""
@@ -112,8 +118,12 @@ class Tier:
                 self._denied += 1
                 self._denied_at = time.monotonic()
             self._failed("put", error)
+            # Of a server that doesn't answer, the breaker says so.
+            if error.kind in {storage.DENIED, storage.FULL} and self._begins_to_refuse():
+                _log.warning("the remote cache %s doesn't take what is uploaded: %s", self.label, error.why)
             return False
         self._denied = 0
+        self._refuses = False
         self._fine()
         self._count("stored")
         self._absent.pop(name, None)
@@ -211,6 +221,11 @@ class Tier:
             # It answers; and what it denies to one request it may allow to another.
             self._breaker.succeeded()
         return self.problem
+
+    def _begins_to_refuse(self) -> bool:
+        with self._lock:
+            began, self._refuses = not self._refuses, True
+        return began
 
     def _read_credentials(self) -> None:
         """Begin anew with the library, which reads them when it begins."""

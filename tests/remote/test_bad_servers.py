@@ -154,9 +154,11 @@ def test_a_server_that_is_stopped_while_a_program_runs(fleet, program, tmp_path,
 
 def test_a_full_server_is_read_and_said(fleet, program, tmp_path, command):
     with remotes.redis(tmp_path, "--maxmemory", "1kb") as (address, _):
-        host = fleet.host("host", address)
+        host = fleet.host("host", address, log_file=str(tmp_path / "log"))
         judge(proc.run([program], extra=host), lines=0)
         told = remotes.settle(host, command)
+        (line,) = (tmp_path / "log").read_text().splitlines()
+        assert f"the remote cache {address} doesn't take what is uploaded: OOM" in line
         assert told["uploads"]["stored"] == 0 and told["uploads"]["failed"] >= FUNCTIONS
         assert "OOM" in told["tiers"][0]["problem"]
 
