@@ -1,4 +1,4 @@
-"""What others have put into Numba's modules and classes, where Numba had a helper or a method of its own.
+"""What others have put into Numba's modules, classes and tables of functions, a helper in the place of its own say.
 
 Numba's definitions count by their names, and so does all that they call. Somebody's function in the place of one of
 them is under that name now and changes what is compiled, so it counts by its content for everything that is.
@@ -8,7 +8,8 @@ dictionaries (PEP 509): whatever changes one gives it a number that is higher th
 the numbers are read, all in one pass over memory, and then the members of the dictionaries that were changed since the
 last look. Where the numbers aren't where they are expected, that is all of them.
 
-Not noticed: data that somebody changes in there, and one function of Numba's in the place of another.
+Not noticed: data that somebody changes in there, one function of Numba's in the place of another, and tables that were
+empty.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import functools
 import gc
 import sys
 from types import FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
+from nbcache.glue.identity.consulted import spelling_of
 from nbcache.glue.identity.node import are_same
 from nbcache.glue.identity.ownership import (
     HEAP_TYPE,
@@ -32,9 +34,10 @@ from nbcache.glue.identity.ownership import (
     is_toolchain_module,
 )
 from nbcache.glue.identity.told import newest_number, number_of
+from nbcache.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 _WORD = 8  # [bytes]
 _MEMORY = np.frombuffer(memoryview((ctypes.c_uint64 * (1 << 44)).from_address(_WORD)), np.int64)
@@ -79,7 +82,7 @@ class Patches:
         self._seen = since
         self._last = ""
         """The module that was loaded last when modules were looked through."""
-        self._owners: list[ModuleType | type] = []
+        self._owners: list[_Owner] = []
         """What is looked at.  It lives as long as this does, or addresses would come to mean something else."""
         self._places = np.empty(0, np.int64)
         """The words in memory that have the numbers of these dictionaries of members."""
@@ -115,29 +118,41 @@ class Patches:
         named = [(name, sys.modules.get(name)) for name in fresh if name.startswith(_ROOTS) and _matters(name)]
         modules = [(name, module) for name, module in named if isinstance(module, ModuleType)]
         classes = [cls for name, module in modules for cls in _classes_of(name, module)]
-        self._owners += [*(module for _name, module in modules), *classes]
+        tables = [table for name, module in modules for table in _tables_of(name, module)]
+        self._owners += [*(module for _name, module in modules), *tables, *classes]
         if are_numbered():
-            scopes = np.array([id(vars(module)) for _name, module in modules], np.int64) // _WORD
+            plain = [*(vars(module) for _name, module in modules), *(table.content for table in tables)]
             members = _MEMORY.take(np.array([*map(id, classes)], np.int64) // _WORD + _DICTIONARY) // _WORD
-            self._places = np.concatenate([self._places, scopes + _NUMBER, members + _NUMBER])
+            numbers = np.array([*map(id, plain)], np.int64) // _WORD + _NUMBER
+            self._places = np.concatenate([self._places, numbers, members + _NUMBER])
 
     def _look_at(self, which: Iterable[int]) -> None:
         for at in which:
-            others = {name: value for name, value in [*vars(self._owners[at]).items()] if _is_others(value)}
+            owner = self._owners[at]
+            members = owner.content if isinstance(owner, _Table) else vars(owner)
+            others = {_called(owner, name): value for name, value in [*members.items()] if _is_others(value)}
             if others:
                 self._found[at] = others
             else:
                 self._found.pop(at, None)
-        everything = {
-            _called(self._owners[at], name): value
-            for at, others in self._found.items()
-            for name, value in others.items()
-        }
+        everything = {name: value for others in self._found.values() for name, value in others.items()}
         if [*everything] != [*self.members] or not are_same([*everything.values()], [*self.members.values()]):
             self.members = everything
 
 
-def _called(owner: ModuleType | type, member: str) -> str:
+class _Table(Record):
+    """A dictionary of functions in a module: ``name`` is ``module:name``."""
+
+    name: str
+    content: dict[Any, Any]
+
+
+_Owner: TypeAlias = "ModuleType | type | _Table"
+
+
+def _called(owner: _Owner, member: Any) -> str:
+    if isinstance(owner, _Table):
+        return f"{owner.name}[{spelling_of(member)}]"
     if isinstance(owner, ModuleType):
         return f"{owner.__name__}:{member}"
     return f"{owner.__module__}:{owner.__qualname__}.{member}"
@@ -145,6 +160,12 @@ def _called(owner: ModuleType | type, member: str) -> str:
 
 def _matters(name: str) -> bool:
     return name.partition(".")[0] in {"numba", "llvmlite"} and not f"{name}.".startswith(_LEFT_OUT)
+
+
+def _tables_of(name: str, module: ModuleType) -> Iterator[_Table]:
+    for variable, value in [*vars(module).items()]:
+        if type(value) is dict and type(next(iter(value.values()), None)) is FunctionType:
+            yield _Table(f"{name}:{variable}", value)
 
 
 def _classes_of(name: str, module: ModuleType) -> list[type]:

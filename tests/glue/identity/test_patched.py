@@ -8,6 +8,7 @@ from numba import njit
 from numba.core.base import BaseContext
 from numba.core.cpu import CPUContext
 from numba.np import arraymath
+from numba.parfors import parfor
 
 from nbcache.glue.identity import patched
 from nbcache.glue.identity.patched import Patches
@@ -78,6 +79,11 @@ def test_what_is_in_the_place_of_a_function_is_noticed_until_it_goes(patches, mo
 def test_what_is_in_the_place_of_a_method_is_noticed(patches, monkeypatch, what):
     monkeypatch.setattr(CPUContext, "get_constant_generic", PUT_INTO_A_CLASS[what], raising=False)
     assert patches() == {CONSTANT: PUT_INTO_A_CLASS[what]}
+
+
+def test_what_is_put_into_a_table_of_functions_is_noticed(patches, monkeypatch):
+    monkeypatch.setitem(parfor.swap_functions_map, ("sum", "numpy"), helper)
+    assert patches() == {"numba.parfors.parfor:swap_functions_map[(sum, numpy)]": helper}
 
 
 def test_what_numba_has_itself_is_not_others(patches, monkeypatch):

@@ -224,13 +224,7 @@ _PATCHES = (
         "table-of-parfors",
         "from numba.parfors import parfor",
         """
-        from numba.extending import register_jitable
-
-        @register_jitable
-        def total(a):
-            return 1000.0
-
-        parfor.replace_functions_map[("sum", "numpy")] = lambda a: total
+        parfor.swap_functions_map[("sum", "numpy")] = lambda return_type, arg: lambda in_arr: 1000.0
         """,
         "np.sum(a)",
         "(parallel=True)",
