@@ -7,48 +7,15 @@ from nbtest import clusters, proc
 
 clusters.needed()
 
-# Functions of every kind that comes as a pickle: from __main__, closures, lambdas, with callees and without.
-PROGRAM = """
-import asyncio, json, sys
-import numpy as np
-from numba import njit, vectorize
+PROGRAM = (
+    clusters.FUNCTIONS
+    + """
+import asyncio
+from numba import vectorize
 from distributed import Client, LocalCluster
 from nbcache.dask import CachePlugin
 
-K = 3
-
-@njit
-def callee(x):
-    return x * K
-
-@njit
-def main_function(a):
-    s = 0.0
-    for x in a:
-        s += callee(x)
-    return s
-
-def make(k):
-    @njit
-    def closure(a):
-        return callee(a.sum()) + k
-    return closure
-
-FUNCTIONS = [main_function, make(1), make(2), njit(lambda a: a.max() + K), vectorize(["float64(float64)"])(lambda x: x + K)]
-
-def use(functions):
-    import nbcache
-    results = [np.asarray(function(np.arange(5.0))).tolist() for function in functions]
-    return results, nbcache.stats()["misses"], len(nbcache.stats()["hits"])
-
-def forbid():
-    from numba.core import event
-    class Refuse(event.Listener):
-        def on_start(self, e):
-            raise AssertionError("the compiler was asked")
-        def on_end(self, e):
-            pass
-    event.register("numba:run_pass", Refuse())
+FUNCTIONS += [make(2), vectorize(["float64(float64)"])(lambda x: x + K)]
 
 if __name__ == "__main__":
     import logging
@@ -73,7 +40,8 @@ if __name__ == "__main__":
                     sys.exit(75)
             print(json.dumps(said))
 """
-EXPECTED = [30.0, 31.0, 32.0, 7.0, [3.0, 4.0, 5.0, 6.0, 7.0]]
+)
+EXPECTED = [30.0, 31.0, 7.0, 32.0, [3.0, 4.0, 5.0, 6.0, 7.0]]
 
 
 @pytest.fixture

@@ -5,50 +5,10 @@ import shutil
 import sys
 
 import pytest
-from nbtest import proc
+from nbtest import clusters, proc
 
 pytestmark = pytest.mark.long
 
-FUNCTIONS = """
-import json, sys
-import numpy as np
-from numba import njit
-
-K = 3
-
-@njit
-def callee(x):
-    return x * K
-
-@njit
-def main_function(a):
-    s = 0.0
-    for x in a:
-        s += callee(x)
-    return s
-
-def make(k):
-    @njit
-    def closure(a):
-        return callee(a.sum()) + k
-    return closure
-
-FUNCTIONS = [main_function, make(1), njit(lambda a: a.max() + K)]
-
-def use(functions, forbidden):
-    import nbcache
-    from numba.core import event
-    nbcache.stats()
-    if forbidden:
-        class Refuse(event.Listener):
-            def on_start(self, e):
-                raise AssertionError("the compiler was asked")
-            def on_end(self, e):
-                pass
-        event.register("numba:run_pass", Refuse())
-    results = [float(function(np.arange(5.0))) for function in functions]
-    return results, nbcache.stats()["misses"], len(nbcache.stats()["hits"])
-"""
 RAY = """
 if __name__ == "__main__":
     import ray
@@ -90,7 +50,7 @@ EXPECTED = [30.0, 31.0, 7.0]
 
 
 def check(place, program, how, processes):
-    (place / "main.py").write_text(FUNCTIONS + program)
+    (place / "main.py").write_text(clusters.FUNCTIONS + program)
     (place / "store").mkdir()
     for time in ("first", "forbidden"):
         extra = {"TMPDIR": str(place), "RAY_TMPDIR": str(place), "HOME": str(place), "RAY_USAGE_STATS_ENABLED": "0"}

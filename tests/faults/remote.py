@@ -46,17 +46,8 @@ def nobody(_scene, _fleet):
 
 @contextmanager
 def black_hole(_scene, _fleet):
-    with socket.socket() as hole:
-        hole.bind(("127.0.0.1", 0))
-        hole.listen(0)
-        # The queue is full from here on, and whoever else wants to connect hears nothing.
-        waiting = [socket.socket() for _ in range(3)]
-        for line in waiting:
-            line.setblocking(False)
-            line.connect_ex(hole.getsockname())
-        yield f"http://127.0.0.1:{hole.getsockname()[1]}"
-        for line in waiting:
-            line.close()
+    with badservers.black_hole() as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @contextmanager

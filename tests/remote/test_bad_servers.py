@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from nbtest import daemons, proc, processes, remotes
+from nbtest import badservers, daemons, proc, processes, remotes
 from nbtest.badservers import Handler, drip, faulty, half, late, never, status
 
 from nbcache.client.remote import LOOKUP_SECONDS, PROCESS_SECONDS
@@ -106,20 +106,10 @@ def test_nobody_there(fleet, program, address):
 
 @pytest.mark.parametrize("scheme", ["redis", "http"])
 def test_a_black_hole(fleet, program, scheme):
-    with socket.socket() as hole:
-        hole.bind(("127.0.0.1", 0))
-        hole.listen(0)
-        # The queue is full from here on, and whoever else wants to connect hears nothing.
-        waiting = [socket.socket() for _ in range(3)]
-        for line in waiting:
-            line.setblocking(False)
-            line.connect_ex(hole.getsockname())
-        address = f"{scheme}://127.0.0.1:{hole.getsockname()[1]}"
-        host = fleet.host("host", address, patient=False)
+    with badservers.black_hole() as port:
+        host = fleet.host("host", f"{scheme}://127.0.0.1:{port}", patient=False)
         remotes.wake(host)
         judge(*run(program, host), "in time")
-        for line in waiting:
-            line.close()
 
 
 def test_a_name_server_that_does_not_answer(fleet, program, tmp_path):

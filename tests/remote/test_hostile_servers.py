@@ -5,10 +5,10 @@ import socket
 import socketserver
 import threading
 import time
-from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
+from nbtest import badservers
 
 from nbcache import config, remotes
 from nbcache.remote import admission, objects, storage
@@ -42,16 +42,8 @@ class Line(socketserver.BaseRequestHandler):
             self.server.ended.set()
 
 
-@contextmanager
 def sending(content):
-    with Sending(content) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield server, f"http://127.0.0.1:{server.server_address[1]}/cache"
-        finally:
-            server.shutdown()
-            thread.join()
+    return badservers.running(Sending(content))
 
 
 def endless():

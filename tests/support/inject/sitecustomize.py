@@ -71,9 +71,11 @@ def _be_patient():
     remote.LOOKUP_SECONDS = remote.PROCESS_SECONDS = remote.NESTED_SECONDS = 300.0
     # Only who speaks to servers itself loads what does.
     if {"push", "pull"} & set(sys.orig_argv) or any("nbcache.remote.helper" in each for each in sys.orig_argv):
-        from nbcache.remote import helper, reading, storage, tiers
+        from nbcache.remote import helper, reading, storage, tiers, uploading
 
-        helper.QUESTION_SECONDS = storage.GET_SECONDS = storage.PUT_SECONDS = tiers.CONNECT_SECONDS = 200.0
+        helper.QUESTION_SECONDS = uploading.LOOK_SECONDS = storage.GET_SECONDS = storage.PUT_SECONDS = (
+            tiers.CONNECT_SECONDS
+        ) = 200.0
         tiers.ANSWER_SECONDS = tiers.UPLOAD_SECONDS = 250.0
         reading.Reading.fetch.__defaults__ = (0, 280.0)
 

@@ -1,5 +1,7 @@
 """HTTP servers on loopback that do one thing wrong."""
 
+import contextlib
+import socket
 import socketserver
 import threading
 import time
@@ -55,7 +57,14 @@ def drip(line):
 
 @contextmanager
 def faulty(answer):
-    with Faulty(answer) as server:
+    with running(Faulty(answer)) as (server, address):
+        yield server, address
+
+
+@contextmanager
+def running(server):
+    """Have a server answer in a thread of its own; the server, and the address of a cache there."""
+    with server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:
@@ -63,3 +72,17 @@ def faulty(answer):
         finally:
             server.shutdown()
             thread.join()
+
+
+@contextmanager
+def black_hole():
+    """A port where whoever wants to connect hears nothing: its queue is full."""
+    with contextlib.ExitStack() as open_lines:
+        hole = open_lines.enter_context(socket.socket())
+        hole.bind(("127.0.0.1", 0))
+        hole.listen(0)
+        for _ in range(3):
+            line = open_lines.enter_context(socket.socket())
+            line.setblocking(False)
+            line.connect_ex(hole.getsockname())
+        yield hole.getsockname()[1]

@@ -16,6 +16,51 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+FUNCTIONS = """
+import json, sys
+import numpy as np
+from numba import njit
+
+K = 3
+
+@njit
+def callee(x):
+    return x * K
+
+@njit
+def main_function(a):
+    s = 0.0
+    for x in a:
+        s += callee(x)
+    return s
+
+def make(k):
+    @njit
+    def closure(a):
+        return callee(a.sum()) + k
+    return closure
+
+FUNCTIONS = [main_function, make(1), njit(lambda a: a.max() + K)]
+
+def forbid():
+    from numba.core import event
+    class Refuse(event.Listener):
+        def on_start(self, e):
+            raise AssertionError("the compiler was asked")
+        def on_end(self, e):
+            pass
+    event.register("numba:run_pass", Refuse())
+
+def use(functions, forbidden=False):
+    import nbcache
+    nbcache.stats()
+    if forbidden:
+        forbid()
+    results = [np.asarray(function(np.arange(5.0))).tolist() for function in functions]
+    return results, nbcache.stats()["misses"], len(nbcache.stats()["hits"])
+"""
+"""A program that is sent to workers begins with this: functions of `__main__`, closures and lambdas, and their use there."""
+
 _SCHEDULER = """
 import asyncio, json, sys
 import dask
