@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
@@ -56,9 +57,10 @@ def made(name: str, functions: Mapping[str, manifests.Function], codes: Codes) -
     }
     files: list[bytes] = []
     unpickles = any(not REPLACED.keys().isdisjoint(code.externals) for code in codes.codes)
-    memo = _object(_replacing(MEMO, BUILD_EXCEPTION), files) if unpickles else None
+    memo = _object(_memo(), files) if unpickles else None
     checks = [text for _symbol, text in texts.values()]
-    compiled = _object(checks, files, {each.symbol for every in functions.values() for each in every.signatures})
+    called = {each.symbol for every in functions.values() for each in every.signatures}
+    compiled = _object(_emitted(checks), files, called) if checks else None
     facts = None
     try:
         linked = [*checks, *_replacing(NUMBA_UNPICKLE, NUMBA_BUILD_EXCEPTION)] if unpickles else checks
@@ -94,16 +96,20 @@ def _kept(functions: Mapping[str, manifests.Function], codes: Codes) -> set[str]
     return {*entries, *checks, *(each.symbol for code in codes.codes for each in code.environments)}
 
 
-@global_compiler_lock
-def _object(texts: Sequence[str], files: list[bytes], defined: Collection[str] = ()) -> manifests.ObjectFile | None:
-    """Have texts compiled as Numba has its own code compiled, and add the object file to *files*; None for no text.
+@functools.cache
+def _memo() -> bytes:
+    """The object file of a memo: the same for all publications of a process."""
+    return _emitted(_replacing(MEMO, BUILD_EXCEPTION))
 
-    What is *defined* by the codes is no external.
-    """
-    if not texts:
-        return None
-    module = image.linked([], texts)
-    code = bytes(cpu_target.target_context.codegen()._tm.emit_object(module))
+
+@global_compiler_lock
+def _emitted(texts: Sequence[str]) -> bytes:
+    """Have texts compiled as Numba has its own code compiled."""
+    return bytes(cpu_target.target_context.codegen()._tm.emit_object(image.linked([], texts)))
+
+
+def _object(code: bytes, files: list[bytes], defined: Collection[str] = ()) -> manifests.ObjectFile:
+    """Add an object file to *files*. What is *defined* by the codes is no external of it."""
     symbols = symbols_of(code)
     assert symbols is not None, "LLVM made it"
     files.append(code)
