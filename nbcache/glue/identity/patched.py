@@ -15,6 +15,7 @@ empty.
 from __future__ import annotations
 
 import ctypes
+import dis
 import functools
 import gc
 import sys
@@ -130,7 +131,11 @@ class Patches:
         for at in which:
             owner = self._owners[at]
             members = owner.content if isinstance(owner, _Table) else vars(owner)
-            others = {_called(owner, name): value for name, value in [*members.items()] if _is_others(value)}
+            others = {
+                _called(owner, name): value
+                for name, value in [*members.items()]
+                if _is_others(value) and not _imports(owner, name, value)
+            }
             if others:
                 self._found[at] = others
             else:
@@ -188,6 +193,31 @@ def _is_others(value: Any) -> bool:
     if not all(_is_compilers(part) for part in parts if isinstance(part, FunctionType)):
         return True
     return callable(value) and not is_toolchain_module(kind.__module__)
+
+
+def _imports(owner: _Owner, name: str, value: Any) -> bool:
+    """Whether a module of Numba's imports this itself, such as what ``numba.core.errors`` takes from colorama."""
+    if not isinstance(owner, ModuleType):
+        return False
+    where, attribute = _imported_by(owner).get(name, ("", ""))
+    return getattr(sys.modules.get(where), attribute, owner) is value
+
+
+@functools.cache
+def _imported_by(module: ModuleType) -> dict[str, tuple[str, str]]:
+    """By the name that it gets in the module, what its code imports out of which other module."""
+    get_code = getattr(getattr(module.__spec__, "loader", None), "get_code", None)
+    code = None if get_code is None else get_code(module.__name__)
+    found, where, attribute = {}, "", ""
+    for instruction in () if code is None else dis.get_instructions(code):
+        if instruction.opname == "IMPORT_NAME":
+            where = instruction.argval
+        elif instruction.opname == "IMPORT_FROM":
+            attribute = instruction.argval
+        elif instruction.opname == "STORE_NAME" and attribute:
+            found[instruction.argval] = (where, attribute)
+            attribute = ""
+    return found
 
 
 def _is_compilers(function: FunctionType) -> bool:

@@ -4,6 +4,7 @@ import contextlib
 import functools
 
 import pytest
+from nbtest import proc
 from numba import njit
 from numba.core.base import BaseContext
 from numba.core.cpu import CPUContext
@@ -207,3 +208,38 @@ def test_what_cannot_be_described_is_no_fault_and_nothing_is_cached(run):
     assert complaints == ""
     assert said.startswith("2.0 2.0\n")
     assert "CPUContext.get_constant_generic, which somebody put into the place of Numba's own: " in said
+
+
+# What Numba takes from colorama; a stream that no process can describe is behind some of it, as there.
+COLORAMA = """
+import sys
+
+__version__ = "0.4.6"
+
+def init(out=sys.stdout): ...
+def deinit(out=sys.stdout): ...
+def reinit(out=sys.stdout): ...
+
+class Colours(type):
+    def __getattr__(cls, name):
+        return ""
+
+class Fore(metaclass=Colours): ...
+class Style(metaclass=Colours): ...
+"""
+LOOKS = """
+from numba.core import errors
+from nbcache.glue.identity.patched import Patches
+
+patches = Patches(0)
+print(errors.deinit.__module__, sorted(patches.look()))
+errors.deinit = lambda: None
+print(sorted(patches.look()))
+"""
+
+
+def test_what_numba_imports_of_others_is_its_own(tmp_path):
+    (tmp_path / "colorama.py").write_text(COLORAMA)
+    (tmp_path / "main.py").write_text(LOOKS)
+    done = proc.run([tmp_path / "main.py"], None, {"PYTHONPATH": str(tmp_path)})
+    assert done.stdout.splitlines() == ["colorama []", "['numba.core.errors:deinit']"], done.stderr
