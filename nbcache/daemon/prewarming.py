@@ -121,12 +121,16 @@ def for_processors(wishes: Iterable[Wish], cpus: Iterable[str]) -> list[Wish]:
 def for_capabilities(wishes: Iterable[Wish], ccs: Iterable[str]) -> list[Wish]:
     """What is for a GPU once for each of these compute capabilities, likewise each module; all else as it is."""
     found: list[Wish] = []
-    ccs = list(ccs)
+    wishes, ccs = list(wishes), list(ccs)
+    with_kernels = {wish.request.module for wish in wishes if wish.request is not None and wish.is_for_gpu}
     for wish in wishes:
         if wish.request is None:
             found += [dataclasses.replace(wish, name=f"{wish.name} for {cc}", cc=cc) for cc in ccs]
         elif wish.is_for_gpu:
             found += [_wish(dataclasses.replace(wish.request, cc=cc)) for cc in ccs]
+        elif wish.request.module in with_kernels:
+            # To import it may mean to compile kernels, for any device.
+            found.append(_wish(dataclasses.replace(wish.request, cc=ccs[0])))
         else:
             found.append(wish)
     # A list that was recorded on several devices has some of them more than once.

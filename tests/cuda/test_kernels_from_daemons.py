@@ -17,13 +17,15 @@ def build(place, count, capabilities):
     tree, store = place / "tree", place / "store"
     tree.mkdir()
     (tree / "kernels_of_test.py").write_text(built_elsewhere.module(count))
-    program = {"main": built_elsewhere.main(count)}
+    # To import the module means to compile a device function, for who wants its function for the CPU as well.
+    program = {"main": built_elsewhere.main(count) + "assert kernels_of_test.both(3.0) == 7.0\n"}
     with daemons.daemon(store) as daemon:
         for cc, spelt in capabilities.items():
             plain = run(program, tree, cc=cc)["programs"]["main"]
             found = run(program, tree, cc=cc, store=store, env=daemons.WAITING)
             assert not found["programs"]["main"]["failure"], found["programs"]["main"]["failure"]
             assert not found["programs"]["main"]["runs"], (found["stderr"], daemon.log)
+            assert not found["stats"]["builds_count"]
             assert found["programs"]["main"]["launched"] == plain["launched"]
             assert len(plain["launched"]) >= count
         daemon.settle()

@@ -6,7 +6,7 @@ import sys
 
 import built_elsewhere
 import pytest
-from nbtest import proc
+from nbtest import clusters, daemons, proc
 from nbtest.kernels import needs_numba_cuda, run
 
 pytestmark = needs_numba_cuda
@@ -86,6 +86,35 @@ def test_a_module_whose_kernels_have_signatures(place, tree):
     for cc in ("8.0", "8.9"):
         found = run({"main": built_elsewhere.main(COUNT)}, tree, cc=cc, store=place / "store")
         assert not found["programs"]["main"]["runs"]
+
+
+@pytest.mark.long
+def test_by_a_daemon_for_the_devices_of_the_list(place, tree):
+    warm, store = recorded(place, tree), place / "store"
+    with daemons.daemon(store) as daemon:
+        done = prewarm(store, "--daemon", warm, cwd=tree)
+        assert done.status == 0, done.stderr + daemon.log
+    assert_warm(tree, store, "9.0")
+    refused = prewarm(store, "--daemon", "--cc", "8.0", warm, cwd=tree)
+    assert refused.status != 0
+    assert len(refused.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.long
+def test_on_a_cluster(place, tree):
+    clusters.needed()
+    with clusters.cluster(place, 1) as cluster:
+        done = prewarm(place / "store", "--dask", cluster.address, "--cc", "8.0", recorded(place, tree), cwd=tree)
+        assert done.status == 0, done.stderr
+        assert_warm(tree, place / "store", "8.0")
+        with daemons.daemon(place / "other", "--farm", cluster.address) as daemon:
+            daemon.says("can run 1 jobs at once")
+            found = run(PROGRAM, tree, cc="8.9", store=place / "other", env=daemons.WAITING)
+            assert not found["programs"]["main"]["runs"], daemon.log
+            assert not found["stats"]["builds_count"]
+            daemon.settle()
+            assert not daemons.failures(place / "other"), daemon.log
+            assert "on the farm:" not in daemon.log  # that it can't be built there
 
 
 @pytest.mark.parametrize(
