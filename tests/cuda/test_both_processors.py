@@ -22,3 +22,19 @@ def test_a_process_that_compiles_no_kernel_finds_what_one_left_that_did(first, s
         assert not found["programs"]["both"]["failure"], found["programs"]["both"]["failure"]
         assert not found["programs"]["both"]["runs"]
         assert not found["stats"]["misses"], steps
+
+
+def test_where_wheels_are_looked_for_is_nobodys_reading(tmp_path):
+    """importlib_metadata takes the place of Python's finder, and looks at all of sys.path when numba-cuda asks it."""
+    pytest.importorskip("importlib_metadata")
+    places = [tmp_path / name for name in ("one", "other")]
+    for place in places:
+        place.mkdir()
+    before = "import sys\nsys.path.append({!r})\nimport importlib_metadata\n"
+    program = "from numba import cuda\nimport numpy as np\n@cuda.jit\ndef kernel(x):\n    x[0] = 21\nkernel[1, 1](np.ones(4))\n"
+    for number, place in enumerate(places):
+        text = before.format(str(place)) + program
+        found = run({"kernel": text}, tmp_path / "tree", store=tmp_path / "store")
+        places[0].touch()
+        (places[0] / "something").write_text("else")
+        assert bool(found["programs"]["kernel"]["runs"]) == (number == 0), found["stats"]["misses"]

@@ -73,6 +73,8 @@ _ROOTS: list[tuple[str, tuple[str, ...]]] = [
     (_COMPILER, (directory_of(numba.__file__), directory_of(sys.modules["nbcache"].__file__ or ""))),
     (_LIBRARY, (directory_of(np.__file__), directory_of(os.__file__))),
 ]
+_BACKPORTS = frozenset({"importlib_metadata"})
+"""Packages that take the place of a module of Python's library, for all who ask that: numba-cuda does, for wheels."""
 _NOT_LIBRARY = tuple(os.sep + name + os.sep for name in ("site-packages", "dist-packages", "tests"))
 
 
@@ -85,7 +87,7 @@ def belongs_to_compiler(*directories: str) -> None:
 @functools.lru_cache(maxsize=4096)
 def whose_code(filename: str) -> str:
     """Who wrote the code in a file. Tests of Numba and NumPy stand for user code (ownership.py)."""
-    if filename.startswith("<frozen "):
+    if filename.startswith("<frozen ") or os.path.basename(os.path.dirname(filename)) in _BACKPORTS:
         return _LIBRARY
     for who, roots in _ROOTS:
         for root in roots:
