@@ -91,7 +91,7 @@ def test_what_another_version_wrote_is_known_as_that(data):
         {"codec": []},
         {"signed": [[]]},
     ],
-    ids=str,
+    ids=lambda changed: "-".join(changed),
 )
 def test_a_head_that_says_otherwise_is_damage(changed):
     assert objects.unpack(with_head(objects.pack(encoded()), **changed)) == admission.DAMAGED

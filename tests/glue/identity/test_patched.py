@@ -151,10 +151,13 @@ from numba.np import arraymath
 from numba.extending import register_jitable
 
 def patch(value):
+    # Where it is defined: some releases of Numba only hand it on in arraymath.
+    home = sys.modules[arraymath._median_inner.__module__]
+
     @register_jitable
     def _median_inner(temp_arry, n):
         return value
-    arraymath._median_inner = _median_inner
+    home._median_inner = _median_inner
 
 @njit
 def inner(a):
