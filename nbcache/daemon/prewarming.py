@@ -130,7 +130,7 @@ def for_capabilities(wishes: Iterable[Wish], ccs: Iterable[str]) -> list[Wish]:
             found += [_wish(dataclasses.replace(wish.request, cc=cc)) for cc in ccs]
         elif wish.request.module in with_kernels:
             # To import it may mean to compile kernels, for any device.
-            found.append(_wish(dataclasses.replace(wish.request, cc=ccs[0])))
+            found.append(dataclasses.replace(wish, request=dataclasses.replace(wish.request, cc=ccs[0])))
         else:
             found.append(wish)
     # A list that was recorded on several devices has some of them more than once.
