@@ -28,16 +28,14 @@ def digest_of(data: bytes) -> str:
     return blake2b(data, digest_size=32).hexdigest()
 
 
-def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no JSON")
-
-
 class _Rules:
     """What the scanner in C asks a decoder for: numbers, strings, lists and dicts as Python has them."""
 
     strict = True
     object_hook = object_pairs_hook = None
-    parse_float, parse_int, parse_constant = float, int, staticmethod(_no_number)
+    parse_float, parse_int = float, int
+    parse_constant = float
+    """Of NaN and the infinities, which `json` reads as well: whoever wants finite numbers looks at them."""
 
 
 def _scanner() -> Callable[[str, int], tuple[Any, int]]:
@@ -50,7 +48,7 @@ def _scanner() -> Callable[[str, int], tuple[Any, int]]:
             return found
     from json import JSONDecoder
 
-    return JSONDecoder(parse_constant=_no_number).raw_decode
+    return JSONDecoder().raw_decode
 
 
 _scan: Final = _scanner()
@@ -58,7 +56,7 @@ _SPACE: Final = " \t\n\r"
 
 
 def parsed(data: bytes) -> Any:
-    """Return what JSON in UTF-8 says, as `json.loads` does, but for NaN and infinities, which are no JSON.
+    """Return what JSON in UTF-8 says, as `json.loads` does.
 
     Raises ValueError, and RecursionError for what is nested too deeply.
     """

@@ -1,6 +1,7 @@
 """JSON as the store reads it: what `json` says, also where nobody imported that package."""
 
 import json
+import math
 import subprocess
 import sys
 
@@ -8,7 +9,15 @@ import pytest
 
 from nbcache.store.content import parsed
 
-GOOD = ('{"a": [1, -2.5e3, "x\\u00e4\\n", null, true]}', " [] ", "3", '"\\ud83d\\ude00"', "{}\n", '{"a":1,"a":2}')
+GOOD = (
+    '{"a": [1, -2.5e3, "x\\u00e4\\n", null, true]}',
+    " [] ",
+    "3",
+    '"\\ud83d\\ude00"',
+    "{}\n",
+    '{"a":1,"a":2}',
+    "[Infinity, -Infinity]",
+)
 BAD = (
     "",
     "{",
@@ -19,8 +28,8 @@ BAD = (
     "nul",
     '"',
     '"\t"',
-    "NaN",
-    "[Infinity]",
+    "Nan",
+    "[Infinite]",
     "-",
     "{1:2}",
     "'a'",
@@ -32,6 +41,7 @@ BAD = (
 @pytest.mark.parametrize("text", GOOD)
 def test_json_is_read_as_json_reads_it(text):
     assert parsed(text.encode()) == json.loads(text)
+    assert math.isnan(parsed(b"NaN"))
 
 
 @pytest.mark.parametrize("text", BAD)
