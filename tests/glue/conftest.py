@@ -8,12 +8,14 @@ import types
 from pathlib import Path
 
 import pytest
+from nbtest import programs
 
 import nbcache
 from nbcache.client import activation
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-HEAD = """
+HEAD = (
+    """
 import nbcache
 nbcache.enable(STORE)
 import numba, numpy as np
@@ -28,15 +30,9 @@ class Events(event.Listener):
         pass
 
 event.register("numba:compile", Events())
-
-def forbid():
-    class Refuse(event.Listener):
-        def on_start(self, e):
-            raise AssertionError("the compiler was asked")
-        def on_end(self, e):
-            pass
-    event.register("numba:run_pass", Refuse())
 """
+    + programs.FORBID
+)
 
 
 @pytest.fixture

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nbtest import proc
+from nbtest import proc, programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-FUNCTIONS = """
+FUNCTIONS = (
+    """
 import json, sys
 import numpy as np
 from numba import njit
@@ -41,16 +42,9 @@ def make(k):
     return closure
 
 FUNCTIONS = [main_function, make(1), njit(lambda a: a.max() + K)]
-
-def forbid():
-    from numba.core import event
-    class Refuse(event.Listener):
-        def on_start(self, e):
-            raise AssertionError("the compiler was asked")
-        def on_end(self, e):
-            pass
-    event.register("numba:run_pass", Refuse())
-
+"""
+    + programs.FORBID
+    + """
 def use(functions, forbidden=False):
     import nbcache
     nbcache.stats()
@@ -59,6 +53,7 @@ def use(functions, forbidden=False):
     results = [np.asarray(function(np.arange(5.0))).tolist() for function in functions]
     return results, nbcache.stats()["misses"], len(nbcache.stats()["hits"])
 """
+)
 """A program that is sent to workers begins with this: functions of `__main__`, closures and lambdas, and their use there."""
 
 _SCHEDULER = """

@@ -1,6 +1,18 @@
-"""Text of programs with many small, distinct functions, for the fleet tests and the benchmarks."""
+"""Text for programs of tests: many small, distinct functions, and what makes the compiler impossible."""
 
 from __future__ import annotations
+
+FORBID = """
+def forbid():
+    from numba.core import event
+    class Refuse(event.Listener):
+        def on_start(self, e):
+            raise AssertionError("the compiler was asked")
+        def on_end(self, e):
+            pass
+    event.register("numba:run_pass", Refuse())
+"""
+"""A listener does it: a function in the place of one of Numba's would count for what is identified."""
 
 _SHAPES = [
     "def {n}(x):\n    return x * {k} + 1\n",
