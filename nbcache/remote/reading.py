@@ -61,8 +61,8 @@ class Reading:
     def fetch(self, key: str, slot: int = 0, seconds: float = FETCH_SECONDS) -> Fetched:
         """Bring into the store what lies under a key in the first slot, from this one on, that the store lacks.
 
-        Nearly every key has one variant, so the next slots are only asked for by who can't use what came. Raises
-        BadKeyError, nothing else.
+        Nearly every key has one variant, so the next slots are only asked for by who can't use what came. Who has more
+        time than a function that waits leaves more to each answer as well. Raises BadKeyError, nothing else.
         """
         layout.check_key(key)
         asked = (key, slot)
@@ -76,7 +76,7 @@ class Reading:
             return running.result()
         done = Fetched(helper.FAILED, "an internal error of nbcache")
         try:
-            done = self._fetch(key, slot, time.monotonic() + seconds)
+            done = self._fetch(key, slot, time.monotonic() + seconds, patient=seconds > FETCH_SECONDS)
         finally:
             with self._lock:
                 del self._running[asked]
@@ -84,9 +84,9 @@ class Reading:
             mine.set_result(done)
         return done
 
-    def _fetch(self, key: str, first: int, deadline: float) -> Fetched:
+    def _fetch(self, key: str, first: int, deadline: float, *, patient: bool) -> Fetched:
         for slot in range(first, layout.MAX_SLOTS):
-            found = self._slot(key, slot, deadline)
+            found = self._slot(key, slot, deadline, patient=patient)
             if found is None:
                 continue
             if isinstance(found, Fetched):
@@ -100,14 +100,14 @@ class Reading:
                 return Fetched(helper.CAME, "", slot)
         return Fetched(helper.MISSING, "", layout.MAX_SLOTS)
 
-    def _slot(self, key: str, slot: int, deadline: float) -> Admitted | Fetched | None:
+    def _slot(self, key: str, slot: int, deadline: float, *, patient: bool) -> Admitted | Fetched | None:
         """What lies in a slot, in the first tier that has it; None where programs of this host crashed with that."""
         name = objects.name_of(key, slot)
         lacking: list[Tier] = []
         problem = refused = ""
         crashed = False
         for tier in self._tiers:
-            got = tier.get(name, max(0.0, deadline - time.monotonic()))
+            got = tier.get(name, max(0.0, deadline - time.monotonic()), patient=patient)
             if got.problem:
                 problem = problem or got.problem
                 continue

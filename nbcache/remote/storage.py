@@ -2,7 +2,7 @@
 
 opendal has threads of its own, which don't survive a fork, so nothing but the helper and commands imports this.
 
-What a server sends is read piece by piece, and no longer than :data:`GET_SECONDS` nor farther than an object of nbcache
+What a server sends is read piece by piece, and no longer than who asks can wait nor farther than an object of nbcache
 can be long: whoever can write to it may have put anything there, and a body may have no end.
 """
 
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     Service = Callable[[str, dict[str, str]], tuple[str, dict[str, str]]]
 
 GET_SECONDS: Final = 0.5
+"""How long an answer may take that a function waits for [s]."""
 PUT_SECONDS: Final = 5.0
+"""How long an upload may take, and an answer that no function waits for [s]."""
 UNREACHABLE: Final = "unreachable"
 DENIED: Final = "denied"
 LIMITED: Final = "limited"
@@ -94,22 +96,25 @@ class Storage:
             from opendal import layers
 
             made = opendal.Operator(scheme, **options)
-            self._get = made.layer(layers.TimeoutLayer(GET_SECONDS, GET_SECONDS))
-            self._put = made.layer(layers.TimeoutLayer(PUT_SECONDS, PUT_SECONDS))
+            self._quick = made.layer(layers.TimeoutLayer(GET_SECONDS, GET_SECONDS))
+            self._patient = made.layer(layers.TimeoutLayer(PUT_SECONDS, PUT_SECONDS))
         except ImportError as error:
             raise RemoteError("opendal is not installed: pip install nbcache[remote]") from error
         except Exception as error:  # whatever the library objects to
             raise RemoteError(f"{remotes.redacted(address)}: {_words_of(error)}") from error
 
-    def get(self, name: str) -> bytes | None:
-        """Return an object; None if there is none. Of what can be none of nbcache's, return a part."""
-        return self._do(lambda: self._read(name))
+    def get(self, name: str, seconds: float = GET_SECONDS) -> bytes | None:
+        """Return an object; None if there is none. Of what can be none of nbcache's, return a part.
+
+        It may take so long [s], :data:`PUT_SECONDS` at most.
+        """
+        return self._do(lambda: self._read(name, seconds))
 
     def head(self, name: str) -> bytes | None:
         """Return the beginning of an object, :data:`HEAD_BYTES` long, or all of it; None if there is none."""
         try:
             # Redis has nothing to say of what isn't there, and sends none of it.
-            return self._do(lambda: bytes(self._get.read(name, offset=0, size=HEAD_BYTES))) or None
+            return self._do(lambda: bytes(self._quick.read(name, offset=0, size=HEAD_BYTES))) or None
         except StorageError as error:
             if not _NO_PARTS.search(str(error.__cause__)):
                 raise
@@ -117,12 +122,12 @@ class Storage:
 
     def put(self, name: str, data: bytes) -> None:
         """Store an object, in place of one that is there."""
-        self._do(lambda: self._put.write(name, data))
+        self._do(lambda: self._patient.write(name, data))
 
-    def _read(self, name: str) -> bytes:
-        deadline = time.monotonic() + GET_SECONDS
+    def _read(self, name: str, seconds: float) -> bytes:
+        deadline = time.monotonic() + seconds
         parts, size = [], 0
-        with self._get.open(name, "rb") as file:
+        with (self._patient if seconds > GET_SECONDS else self._quick).open(name, "rb") as file:
             while size <= MAX_OBJECT and (part := file.read(_PIECE)):
                 parts.append(part)
                 size += len(part)
@@ -154,7 +159,7 @@ class Folder:
         """Look at nothing yet."""
         self._root = unquote(urlsplit(address).path)
 
-    def get(self, name: str, most: int = MAX_OBJECT) -> bytes | None:
+    def get(self, name: str, seconds: float = GET_SECONDS, most: int = MAX_OBJECT) -> bytes | None:
         """As of :class:`Storage`; not much more than *most* bytes."""
         try:
             fd = os.open(f"{self._root}/{name}", OPEN_FLAGS)
@@ -162,7 +167,7 @@ class Folder:
             if error.errno in _NO_FILE:
                 return None
             raise _of_system(error) from error
-        deadline = time.monotonic() + GET_SECONDS
+        deadline = time.monotonic() + seconds
         parts, size = [], 0
         try:
             while size <= most and (part := os.read(fd, min(most + 1, _PIECE))):
@@ -180,7 +185,7 @@ class Folder:
 
     def head(self, name: str) -> bytes | None:
         """As of :class:`Storage`."""
-        found = self.get(name, HEAD_BYTES)
+        found = self.get(name, most=HEAD_BYTES)
         return None if found is None else found[:HEAD_BYTES]
 
     def put(self, name: str, data: bytes) -> None:

@@ -1,7 +1,8 @@
 """The tiers behind a store, from fast to slow, under the failure policy: nobody waits long for one that doesn't answer.
 
-A tier is asked within :data:`ANSWER_SECONDS`, in a thread of its own: neither name servers nor slow bodies keep to the
-time limits of the library. What failed is never taken for "not there".
+A tier is asked within :data:`ANSWER_SECONDS`, or, where no function waits for it, :data:`UPLOAD_SECONDS`, in a thread of
+its own: neither name servers nor slow bodies keep to the time limits of the library. What failed is never taken for
+"not there".
 """
 
 from __future__ import annotations
@@ -88,12 +89,13 @@ class Tier:
         self._read_credentials()
         return True
 
-    def get(self, name: str, seconds: float) -> Got:
-        """Return an object; within *seconds* at most."""
+    def get(self, name: str, seconds: float, *, patient: bool = False) -> Got:
+        """Return an object; within *seconds* at most. Who is *patient* gives an answer as long as an upload has."""
         if self._absent.get(name, 0.0) > time.monotonic():
             self._count("remembered")
             return Got(None)
-        return self._persist(name, seconds, lambda: self._storage.get(name))
+        most, answer = (storage.PUT_SECONDS, UPLOAD_SECONDS) if patient else (storage.GET_SECONDS, ANSWER_SECONDS)
+        return self._persist(name, seconds, lambda: self._storage.get(name, most), answer)
 
     def head(self, name: str, seconds: float) -> Got:
         """Return the beginning of an object that may be of use, or all of it; also if it wasn't there a moment ago."""
@@ -142,17 +144,22 @@ class Tier:
             "counts": dict(self.counts),
         }
 
-    def _persist(self, name: str, seconds: float, ask: Callable[[], bytes | None]) -> Got:
-        """Ask for something of an object until there is an answer, or no time for another question."""
+    def _persist(
+        self, name: str, seconds: float, ask: Callable[[], bytes | None], most: float = ANSWER_SECONDS
+    ) -> Got:
+        """Ask for something of an object until there is an answer, or no time for another question.
+
+        *most* is how long one may take [s].
+        """
         deadline = time.monotonic() + seconds
-        got, failure = self._get(name, deadline, ask)
+        got, failure = self._get(name, deadline, ask, most)
         for _ in range(ATTEMPTS - 1):
-            if failure not in {storage.UNREACHABLE, storage.LIMITED} or deadline - time.monotonic() < ANSWER_SECONDS:
+            if failure not in {storage.UNREACHABLE, storage.LIMITED} or deadline - time.monotonic() < most:
                 break
-            got, failure = self._get(name, deadline, ask)
+            got, failure = self._get(name, deadline, ask, most)
         return got
 
-    def _get(self, name: str, deadline: float, ask: Callable[[], bytes | None]) -> tuple[Got, str]:
+    def _get(self, name: str, deadline: float, ask: Callable[[], bytes | None], most: float) -> tuple[Got, str]:
         """Ask once; return also how that failed, as one of the words in :mod:`~nbcache.remote.storage`."""
         if not self._may_ask(deadline):
             self._count("left alone")
@@ -160,7 +167,7 @@ class Tier:
         began = time.monotonic()
         probes = self._breaker.is_new
         try:
-            data = self._within(min(deadline - began, ANSWER_SECONDS), lambda: self._asked(ask, connect=probes))
+            data = self._within(min(deadline - began, most), lambda: self._asked(ask, connect=probes))
         except StorageError as error:
             return Got(None, self._failed("get", error)), error.kind
         self._fine(time.monotonic() - began)

@@ -38,23 +38,26 @@ _INDEX: Final = blake2b(b"nbcache index", digest_size=32).hexdigest()
 def push(helper: Helper, keys: Iterable[str], step: Callable[[], None]) -> dict[str, int]:
     """Upload the entries of these keys and name them in each tier's index; return how many went how.
 
-    *step* is called after each key. Raises RemoteError where nothing may be uploaded.
+    What is there already is fetched and looked at, and replaced where nobody could take it. *step* is called after each
+    key. Raises RemoteError where nothing may be uploaded.
     """
     if not helper.uploading.signs:
         raise RemoteError("NBCACHE_SIGNING_KEY is not set: nobody would take what isn't signed")
     wanted = sorted(set(keys))
 
     def upload(key: str) -> None:
-        helper.uploading.upload(key)
+        helper.uploading.upload(key, whole=True)
         step()
 
     with ThreadPoolExecutor(UPLOADERS) as pool:
         list(pool.map(upload, wanted))
     for tier in helper.tiers:
         if tier.writable and wanted:
-            known = dict.fromkeys([*wanted, *_read(tier)])
+            others = _read(tier)
+            known = dict.fromkeys([*wanted, *(others or ())])
             data = json.dumps({"version": VERSION, "keys": list(known)[:MAX_KEYS]}).encode()
-            if not tier.put(_INDEX, data):
+            # Where it can't be read now, there are keys in it that others pushed: nobody could pull them any more.
+            if others is None or not tier.put(_INDEX, data):
                 helper.uploading.counts["failed"] += 1
     return {how: count for how, count in helper.uploading.counts.items() if count}
 
@@ -82,15 +85,18 @@ def pull(helper: Helper, keys: Iterable[str], step: Callable[[], None]) -> tuple
 
 def known(helper: Helper) -> list[str]:
     """Return the keys that are named in the tiers' indexes. Raises RemoteError if no tier has one."""
-    found = [(tier, _read(tier)) for tier in helper.tiers]
-    if not any(keys for _, keys in found):
+    found = [_read(tier) for tier in helper.tiers]
+    if not any(found):
         problems = [tier.problem for tier in helper.tiers if tier.problem]
         raise RemoteError("; ".join(problems) or "nobody has pushed anything yet: `nbcache push` writes the index")
-    return list(dict.fromkeys(key for _, keys in found for key in keys))
+    return list(dict.fromkeys(key for keys in found for key in keys or ()))
 
 
-def _read(tier: Tier) -> list[str]:
-    got = tier.get(_INDEX, SECONDS)
+def _read(tier: Tier) -> list[str] | None:
+    """Return the keys in a tier's index, none where there is no index; None where the tier can't be asked."""
+    got = tier.get(_INDEX, SECONDS, patient=True)
+    if got.problem:
+        return None
     if len(got.data or b"") > MAX_INDEX:
         return []
     try:

@@ -43,6 +43,8 @@ SPREAD_SECONDS: Final = 0.5
 """Up to how long an upload waits for others to be faster [s]; by chance."""
 LOOK_SECONDS: Final = 1.0
 """How long it may take to see whether somebody else has uploaded something [s]."""
+WHOLE_SECONDS: Final = 15.0
+"""How long it may take to look at all of that [s]."""
 DRAIN_SECONDS: Final = 8.0
 """How long uploads may go on when the helper ends [s]."""
 
@@ -159,17 +161,21 @@ class Uploading:
             return None
         return 0.0 if self._hurries else self._queue[0].due - time.monotonic()
 
-    def upload(self, key: str) -> dict[str, int]:
-        """Upload now what the store has under a key; return how many of its entries went how."""
+    def upload(self, key: str, *, whole: bool = False) -> dict[str, int]:
+        """Upload now what the store has under a key; return how many of its entries went how.
+
+        What is there already stays, as its beginning has it; or, if the *whole* of it is to be looked at, as far as
+        that can be fetched and somebody who trusts the same keys could take it.
+        """
         before = dict(self.counts)
         for found in quarantine.for_others(self._store.find(key), self._store.path, self._store.trust):
             sections = {name: found.section(name) for name in found.section_sizes}
-            whole = {name: content for name, content in sections.items() if content is not None}
-            if len(whole) == len(sections):
-                self._upload(found.header, whole)
+            there = {name: content for name, content in sections.items() if content is not None}
+            if len(there) == len(sections):
+                self._upload(found.header, there, whole=whole)
         return {what: count - before[what] for what, count in self.counts.items() if count > before[what]}
 
-    def _upload(self, header: Header, sections: Mapping[str, bytes]) -> None:
+    def _upload(self, header: Header, sections: Mapping[str, bytes], *, whole: bool) -> None:
         signed = header.signed
         try:
             if signed is None:
@@ -188,9 +194,9 @@ class Uploading:
         condemned = quarantine.condemned(self._store.path, self._store.trust)
         for tier in self._tiers:
             if not tier.readonly:
-                self._count(self._place(tier, header, packed, condemned))
+                self._count(self._place(tier, header, packed, condemned, whole=whole))
 
-    def _place(self, tier: Tier, header: Header, data: bytes, condemned: frozenset[str]) -> str:
+    def _place(self, tier: Tier, header: Header, data: bytes, condemned: frozenset[str], *, whole: bool) -> str:
         """Put an object into the first slot of a tier that holds nothing, or nothing that may be used."""
         for slot in range(layout.MAX_SLOTS):
             name = objects.name_of(header.key, slot)
@@ -200,9 +206,19 @@ class Uploading:
                 return "failed"
             if isinstance(there, str) or not self._is_of_use(there) or there.digest in condemned:
                 return self._put(tier, name, data)
+            if whole and self._is_spoiled(tier, name, header.key):
+                return self._put(tier, name, data)
             if there.guard == header.guard:
                 return "already there"
         return "failed"
+
+    def _is_spoiled(self, tier: Tier, name: str, key: str) -> bool:
+        """Whether nobody could take an object, whatever its beginning says; no where it can't be fetched now."""
+        got = tier.get(name, WHOLE_SECONDS, patient=True)
+        if got.data is None:
+            return not got.problem
+        found = objects.unpack(got.data)
+        return isinstance(found, str) or isinstance(admission.admit(found, key, self._keyring), str)
 
     def _is_of_use(self, there: Head) -> bool:
         """Whether those who trust the same keys may take an object that lies there, by what it says of itself."""

@@ -11,7 +11,8 @@ import pytest
 from nbtest import proc, remotes
 from nbtest.proc import ROOT
 
-from nbcache.remote import signing
+from nbcache.remote import objects, signing, storage
+from nbcache.store import layout
 
 PROGRAM = """
 from numba import njit, vectorize
@@ -82,6 +83,24 @@ def test_what_was_pushed_can_be_pulled(fleet, server, program):
     # Everything is here: nobody has to be asked.
     assert program({**reader, "NBCACHE_REMOTE": ""})["builds_count"] == 0
     assert "here already" in nbcache(["pull"], reader)
+
+
+def test_what_was_damaged_on_a_server_is_pushed_again(fleet, server, program):
+    """Its beginning is as it was: nothing less than reading all of it shows that nobody can use it."""
+    builder = fleet.host("builder", server)
+    program({**builder, "NBCACHE_REMOTE": ""})
+    nbcache(["push"], builder)
+    there = storage.opened(server)
+    keys = [path.parent.name + path.stem for path in (fleet.folder / "store-builder/v1/objects").glob("??/*.nbo")]
+    names = [objects.name_of(key, 0) for key in keys if layout.is_key(key)]
+    for name in names[:2]:
+        well = there.get(name)
+        there.put(name, well[: objects.HEAD_BYTES] + bytes(len(well) - objects.HEAD_BYTES))
+    reader = fleet.host("reader", server, signs=False)
+    assert "2 refused" in nbcache(["pull"], reader, 1)
+    assert f"2 stored, {len(names) - 2} already there" in nbcache(["push"], builder)
+    assert "2 fetched" in nbcache(["pull"], reader)
+    assert program({**reader, "NBCACHE_REMOTE": ""})["builds_count"] == 0
 
 
 def test_pulling_what_a_warm_list_names(fleet, tmp_path, program):

@@ -13,7 +13,7 @@ from nbtest import badservers
 from nbcache import config, remotes
 from nbcache.remote import admission, objects, storage
 from nbcache.remote.storage import StorageError
-from nbcache.remote.tiers import Tier
+from nbcache.remote.tiers import ANSWER_SECONDS, Tier
 
 NAME = "a" * 64
 PIECE = b"x" * (1 << 20)
@@ -73,6 +73,19 @@ def test_a_server_that_knows_no_parts_gives_all_of_it():
     content = b"y" * 20000
     with sending(lambda: [b"HTTP/1.1 200 Fine\r\nContent-Length: 20000\r\n\r\n", content]) as (_, address):
         assert storage.opened(address).head(NAME) in {content, content[: objects.HEAD_BYTES]}
+
+
+def slow():
+    yield b"HTTP/1.1 200 Fine\r\nContent-Length: 20000\r\n\r\n" + bytes(10000)
+    time.sleep(1.5 * ANSWER_SECONDS)
+    yield bytes(10000)
+
+
+def test_who_is_patient_gets_what_takes_longer_than_a_function_waits():
+    with sending(slow) as (_, address):
+        tier = Tier(address)
+        assert "in time" in tier.get(NAME, ANSWER_SECONDS).problem
+        assert tier.get(NAME, 600, patient=True).data == bytes(20000)
 
 
 def test_an_object_that_drips_is_given_up_and_nothing_goes_on_waiting_for_it():
@@ -148,7 +161,7 @@ def test_what_breaks_inside_of_the_library_is_a_failure_like_any_other():
         raise PanicError
 
     made = storage.opened("redis://127.0.0.1:1")
-    made._get = made._put = SimpleNamespace(open=panic, write=panic)
+    made._quick = made._patient = SimpleNamespace(open=panic, write=panic)
     for call in (lambda: made.get(NAME), lambda: made.put(NAME, b"")):
         with pytest.raises(StorageError, match="PanicError"):
             call()

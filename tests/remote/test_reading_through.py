@@ -25,7 +25,7 @@ class Tier:
         self.objects = {}
         self.bad = set()
 
-    def get(self, name, seconds):
+    def get(self, name, seconds, *, patient=False):
         return Got(self.objects.get(name))
 
     def distrust(self, name):

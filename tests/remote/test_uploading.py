@@ -3,15 +3,16 @@
 import os
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from storekit import SECTIONS, header, key, open_store
 
 from nbcache.keyring import Keyring
-from nbcache.remote import admission, archive, objects, signing, uploading
+from nbcache.remote import admission, archive, objects, signing, transfer, uploading
 from nbcache.remote.tiers import Got
 from nbcache.remote.uploading import MAX_WAITING, UPLOADERS, Uploading
-from nbcache.store import quarantine
+from nbcache.store import entry, quarantine
 
 KEY = signing.generate("ours")
 
@@ -27,7 +28,7 @@ class Tier:
         self.open = threading.Event()
         self.open.set()
 
-    def get(self, name, seconds):
+    def get(self, name, seconds, *, patient=False):
         self.fetched += 1
         return Got(self.objects.get(name))
 
@@ -106,6 +107,43 @@ def test_what_lies_there_is_left_unless_nobody_could_use_it(tmp_path, tier):
     assert second.upload(key("a")) == {"stored": 1}
     assert objects.unpack(tier.objects[name]) != objects.unpack(lies)
     assert tier.fetched == 0
+
+
+def test_who_looks_at_the_whole_of_what_lies_there_replaces_what_nobody_could_take(tmp_path, tier):
+    made = make(store_with(tmp_path, "a"), tier)
+    assert made.upload(key("a"), whole=True) == {"stored": 1}
+    (name, well) = next(iter(tier.objects.items()))
+    stranger = signing.generate(KEY.name)
+    found = admission.open_entry(objects.unpack(well))
+    (ours,) = found.header.signed
+    (wrong,) = (signing.sign(stranger, found.header, found.sections),)
+    forged = entry.encode(found.header._replace(signed=(ours._replace(value=wrong.value),)), found.sections)
+    assert made.upload(key("a"), whole=True) == {"already there": 1}
+    # Each has a beginning with which nothing is wrong.
+    for spoiled in (well[:-1], well[:-9] + bytes(9), well[: objects.HEAD_BYTES], objects.pack(forged)):
+        tier.objects[name] = spoiled
+        assert made.upload(key("a")) == {"already there": 1}
+        assert made.upload(key("a"), whole=True) == {"stored": 1}
+        assert tier.objects[name] == well
+
+
+def test_what_cannot_be_fetched_whole_is_what_its_beginning_says(tmp_path, tier, monkeypatch):
+    made = make(store_with(tmp_path, "a"), tier)
+    assert made.upload(key("a")) == {"stored": 1}
+    monkeypatch.setattr(tier, "get", lambda *_, **__: Got(None, "it is too large to be fetched in time"))
+    assert made.upload(key("a"), whole=True) == {"already there": 1}
+
+
+def test_the_index_of_others_stays_where_it_cannot_be_read(tmp_path, tier, monkeypatch):
+    made = make(store_with(tmp_path, "a", "b"), tier)
+    helper = SimpleNamespace(uploading=made, tiers=[tier])
+    assert transfer.push(helper, [key("a")], lambda: None) == {"stored": 1}
+    with monkeypatch.context() as patched:
+        patched.setattr(tier, "get", lambda *_, **__: Got(None, "it doesn't answer in time"))
+        assert transfer.push(helper, [key("b")], lambda: None) == {"stored": 2, "failed": 1}
+    assert transfer.known(helper) == [key("a")]
+    transfer.push(helper, [key("b")], lambda: None)
+    assert transfer.known(helper) == [key("b"), key("a")]
 
 
 def test_what_is_of_no_use_to_other_hosts_stays(tmp_path, tier):

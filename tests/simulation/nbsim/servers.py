@@ -76,9 +76,9 @@ class Server:
             total[second] += count
         return max(total.values(), default=0)
 
-    def get(self, name: str) -> bytes | None:
+    def get(self, name: str, seconds: float = storage.GET_SECONDS) -> bytes | None:
         """Answer a GET, as `Storage.get` does."""
-        self._serve("get", len(self.objects.get(name, b"")), storage.GET_SECONDS)
+        self._serve("get", len(self.objects.get(name, b"")), seconds)
         return self._found(name)
 
     def head(self, name: str) -> bytes | None:
