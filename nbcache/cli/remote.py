@@ -36,7 +36,7 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
         "push",
         help="upload the store to the remote cache",
         description="Upload every entry of the store to the tiers of NBCACHE_REMOTE, signed with NBCACHE_SIGNING_KEY. "
-        "What is there already is left as it is, unless it is damaged. Exit status 1 if something could not be uploaded.",
+        "What is there already stays, unless it is damaged. Exit status 1 if something could not be uploaded.",
     )
     parser.set_defaults(command=push)
 

@@ -1,6 +1,6 @@
 """The tiers behind a store, from fast to slow, under the failure policy: nobody waits long for one that doesn't answer.
 
-A tier is asked within :data:`ANSWER_SECONDS`, or, where no function waits for it, :data:`UPLOAD_SECONDS`, in a thread of
+A tier is asked within :data:`ANSWER_SECONDS`, or where no function waits for it :data:`UPLOAD_SECONDS`, in a thread of
 its own: neither name servers nor slow bodies keep to the time limits of the library. What failed is never taken for
 "not there".
 """
@@ -144,9 +144,7 @@ class Tier:
             "counts": dict(self.counts),
         }
 
-    def _persist(
-        self, name: str, seconds: float, ask: Callable[[], bytes | None], most: float = ANSWER_SECONDS
-    ) -> Got:
+    def _persist(self, name: str, seconds: float, ask: Callable[[], bytes | None], most: float = ANSWER_SECONDS) -> Got:
         """Ask for something of an object until there is an answer, or no time for another question.
 
         *most* is how long one may take [s].
