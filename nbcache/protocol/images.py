@@ -10,11 +10,12 @@ bytes that whoever opens it fills with addresses. All offsets are from where the
     digest  = 64 hex digits           ; blake2b-256 of the file, which is also its name in the store
     anchor  = name                    ; the one symbol that the image exports, as no other does; among "symbols", too
     slot    = [offset, name, addend]  ; takes the address of what the name means, plus the addend
-    sealed  = [offset, bytes]         ; read-only but while slots are filled; may be [0, 0]
+    sealed  = [offset, bytes]         ; made read-only by who filled the slots; may be [0, 0]
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import Final
 
 from nbcache.errors import ImageError
@@ -36,7 +37,7 @@ class ImageFacts(Record):
     size: int
     anchor: str
     slots: tuple[Slot, ...]
-    """By offset."""
+    """By offset, in ascending order."""
     sealed: tuple[int, int]
     """Offset and size of what is read-only once the slots are filled."""
     symbols: dict[str, int]
@@ -53,7 +54,7 @@ def parse(said: object) -> ImageFacts:
     if not (_is_hex(said["digest"], 64) and _is_anchor(anchor) and anchor in symbols):
         raise ImageError("the manifest's part on its image is damaged: its digest or anchor is none")
     slots = tuple(map(tuple, said["slots"])) if all(map(_is_slot, said["slots"])) else None
-    if slots is None or not all(map(_is_count, symbols.values())):
+    if slots is None or not _ascend(slots) or not all(map(_is_count, symbols.values())):
         raise ImageError("the manifest's part on its image is damaged: a slot or a symbol is none")
     sealed = said["sealed"]
     if not (isinstance(sealed, list) and len(sealed) == 2 and all(map(_is_count, sealed))):
@@ -71,6 +72,11 @@ def _is_anchor(name: object) -> bool:
 
 def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value < 1 << 31
+
+
+def _ascend(slots: tuple[Slot, ...]) -> bool:
+    """Whether each slot lies behind the one before it."""
+    return all(after[0] - before[0] >= ADDRESS_SIZE for before, after in itertools.pairwise(slots))
 
 
 def _is_slot(slot: object) -> bool:

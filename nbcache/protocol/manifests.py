@@ -37,7 +37,7 @@ from nbcache.protocol.images import ImageFacts
 from nbcache.records import Record
 from nbcache.store.content import parsed
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Raised whenever the meaning of a field changes, or a field comes or goes."""
 
 SCALARS: Final = (

@@ -20,7 +20,7 @@ from nbcache.errors import NbcacheError
 from nbcache.published.extensions import folders_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from contextlib import AbstractContextManager
 
 _POINTER, _TEXT, _INT = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
@@ -98,17 +98,19 @@ class Engine:
         call["RemoveModule"](engine, module, ctypes.byref(error))
         return int(engine)
 
-    def load(self, code: bytes, externals: Mapping[str, int]) -> None:
-        """Load an object file, in which each of these symbols means that address.
+    def load(self, objects: Iterable[bytes], externals: Mapping[str, int]) -> None:
+        """Load object files, in which each of these symbols means that address.
 
-        All that it expects from elsewhere must be there: LLVM ends the process over a symbol that it doesn't know.
+        All that they expect from elsewhere must be there: LLVM ends the process over a symbol that it doesn't know.
+        Several at once cost little more than one: it is making code executable, page by page, that takes long.
         """
         call, engine = self._call, self._engine
         with _llvmlites_lock():
             theirs = self._tell(externals)
-            thing = call["CreateObjectFile"](code, len(code))
-            call["MCJITAddObjectFile"](engine, thing)
-            call["DisposeObjectFile"](thing)
+            for code in objects:
+                thing = call["CreateObjectFile"](code, len(code))
+                call["MCJITAddObjectFile"](engine, thing)
+                call["DisposeObjectFile"](thing)
             call["FinalizeObject"](engine)
             for symbol, address in theirs.items():
                 call["AddSymbol"](symbol, address)

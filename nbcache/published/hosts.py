@@ -82,8 +82,22 @@ def capsule_table(name: str, slots: int) -> ctypes.Array[ctypes.c_void_p]:
     return (ctypes.c_void_p * slots).from_address(address)
 
 
+_fitting: Host | None = None
+"""The last one that code can be built for, to run here: most of a process's publications were built on one."""
+
+
 def problem(host: Host) -> str | None:
     """Say in one line why code that was built for `host` can't run here; None if it can."""
+    global _fitting  # noqa: PLW0603  no fact of a host changes while a process runs
+    if host == _fitting:
+        return None
+    found = _problem(host)
+    if found is None:
+        _fitting = host
+    return found
+
+
+def _problem(host: Host) -> str | None:
     machine = os.uname().machine
     if host.machine != machine:
         return f"it was built for {host.machine}, and this is {machine}"

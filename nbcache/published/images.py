@@ -21,6 +21,7 @@ Nothing is looked up by the dynamic linker: see :mod:`nbcache.protocol.images`.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import struct
 from _ctypes import dlopen, dlsym
@@ -32,22 +33,26 @@ from nbcache.protocol.images import ADDRESS_SIZE, ImageFacts
 from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from nbcache.protocol.images import Slot
 
-_READ_WRITE: Final = 3  # PROT_READ | PROT_WRITE
-_READ: Final = 1
+_READ: Final = 1  # PROT_READ
 # Of Linux's magic.h and the filesystems' own headers: bcachefs, btrfs, ext2 to ext4, f2fs, overlayfs, ramfs, tmpfs,
 # xfs, zfs.
 _LOCAL: Final = frozenset(
     {0xCA451A4E, 0x9123683E, 0xEF53, 0xF2F52010, 0x794C7630, 0x858458F6, 0x01021994, 0x58465342, 0x2FC12FC1}
 )
 _STATFS_SIZE: Final = 256
-"""More than any machine's ``struct statfs`` has [bytes]; its first member is the type of the filesystem."""
+"""More than any machine's ``struct statfs`` has [bytes]."""
+_STATFS: Final = struct.Struct("=Q72xQ")
+"""Of that: the type of the filesystem, and the flags of the mount, as x86-64 and AArch64 have them."""
+_NOEXEC, _VALID = 0x0008, 0x0020
+"""Of these flags: nothing may be executed from there, and that the kernel says so."""
 
 _opened: Final[dict[str, Image]] = {}
 _libc: Any = None
+_status: Final = ctypes.create_string_buffer(_STATFS_SIZE)
 
 
 class Image:
@@ -76,7 +81,9 @@ def check(code: bytes, facts: ImageFacts) -> None:
         raise ImageError("the image is damaged: publish it again")
 
 
-def open_image(code: bytes, facts: ImageFacts, resolve: Callable[[str], int], path: str | None = None) -> Image:
+def open_image(
+    code: bytes, facts: ImageFacts, resolve: Callable[[Iterable[str]], Mapping[str, int]], path: str | None = None
+) -> Image:
     """Map an image and fill its slots with what ``resolve`` says of their symbols; whatever that raises passes.
 
     ``code`` has been checked. ``path`` is the file it was read from, if that name stands for this content and nobody
@@ -111,13 +118,10 @@ def _is_mappable(path: str) -> bool:
     # The C library puts another directory in the place of words like $ORIGIN: ld.so(8), "dynamic string tokens".
     if "$" in path:
         return False
-    if os.statvfs(path).f_flag & os.ST_NOEXEC:
+    if _c_library().statfs(os.fsencode(path), _status):
         return False
-    status = ctypes.create_string_buffer(_STATFS_SIZE)
-    if _c_library().statfs(os.fsencode(path), status):
-        return False
-    kind: int = struct.unpack_from("l", status)[0]
-    return kind & 0xFFFFFFFF in _LOCAL
+    kind, flags = _STATFS.unpack_from(_status)
+    return kind & 0xFFFFFFFF in _LOCAL and flags & (_VALID | _NOEXEC) == _VALID
 
 
 def _copy(code: bytes, digest: str) -> int:
@@ -128,39 +132,37 @@ def _copy(code: bytes, digest: str) -> int:
         return dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL)
 
 
-def _fill(base: int, facts: ImageFacts, resolve: Callable[[str], int]) -> None:
+def _fill(base: int, facts: ImageFacts, resolve: Callable[[Iterable[str]], Mapping[str, int]]) -> None:
     """Write the addresses, then let nobody write there any more."""
-    known: dict[str, int] = {}
-    for _offset, symbol, _addend in facts.slots:
-        if symbol not in known:
-            known[symbol] = resolve(symbol)
-    start, size = facts.sealed
-    page = os.sysconf("SC_PAGE_SIZE")
-    # As the dynamic linker rounds it: a page that is only partly sealed isn't.
-    first, last = (base + start) // page * page, (base + start + size) // page * page
-    if last > first:
-        _protect(first, last - first, _READ_WRITE)
     slots, at = facts.slots, 0
+    meanings = resolve(symbol for _offset, symbol, _addend in slots)
+    addresses = [meanings[symbol] + addend for _offset, symbol, addend in slots]
     while at < len(slots):
-        run = _run(slots, at)
-        addresses = [known[symbol] + addend for _offset, symbol, addend in run]
-        ctypes.memmove(base + run[0][0], struct.pack(f"{len(run)}Q", *addresses), ADDRESS_SIZE * len(run))
-        at += len(run)
-    if last > first:
-        _protect(first, last - first, _READ)
+        end = _end_of_run(slots, at)
+        places: Any = (ctypes.c_uint64 * (end - at)).from_address(base + slots[at][0])
+        places[:] = addresses[at:end]
+        at = end
+    start, size = facts.sealed
+    page = _page_size()
+    # As a dynamic linker rounds it: a page that is only partly to be sealed isn't.
+    first, last = (base + start) // page * page, (base + start + size) // page * page
+    if last > first and _c_library().mprotect(first, last - first, _READ):
+        raise ImageError("the image's slots can't be protected: mprotect failed")
 
 
-def _run(slots: Sequence[Slot], at: int) -> Sequence[Slot]:
-    """The slots from there on that lie side by side."""
+def _end_of_run(slots: Sequence[Slot], at: int) -> int:
+    """Up to which slot those from there on lie side by side."""
+    if slots[-1][0] - slots[at][0] == (len(slots) - 1 - at) * ADDRESS_SIZE:
+        return len(slots)
     end = at + 1
     while end < len(slots) and slots[end][0] == slots[end - 1][0] + ADDRESS_SIZE:
         end += 1
-    return slots[at:end]
+    return end
 
 
-def _protect(start: int, size: int, protection: int) -> None:
-    if _c_library().mprotect(start, size, protection):
-        raise ImageError("the image's slots can't be protected or written to: mprotect failed")
+@functools.cache
+def _page_size() -> int:
+    return os.sysconf("SC_PAGE_SIZE")
 
 
 def _c_library() -> Any:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nbcache.protocol.images import ImageFacts
-    from nbcache.protocol.manifests import Code, Manifest, ObjectFile
+    from nbcache.protocol.manifests import Code, Manifest
     from nbcache.published.engine import Engine
     from nbcache.store.directory import Store
 
@@ -95,15 +95,19 @@ class MachineCode:
             found.flags.writeable = False
         return found
 
-    def _address(self, symbol: str) -> int:
-        cell = self._cells.get(symbol)
-        return self._runtime.address(symbol) if cell is None else ctypes.addressof(cell)
+    def _addresses(self, symbols: Iterable[str]) -> dict[str, int]:
+        """Where symbols from elsewhere lie. Raises LookupError."""
+        known, find, cells = self._runtime.known, self._runtime.address, self._cells
+        return {
+            symbol: known.get(symbol) or (ctypes.addressof(cells[symbol]) if symbol in cells else find(symbol))
+            for symbol in symbols
+        }
 
     # -- an image ----------------------------------------------------------------------------------
 
     def _load_image(self, manifest: Manifest, facts: ImageFacts, files: Files) -> Callable[[str], int]:
         path, code = files.opened(facts.digest, manifest.name)
-        image = images.open_image(code, facts, self._address, path)
+        image = images.open_image(code, facts, self._addresses, path)
         for each in manifest.codes:
             environments.bind(each.environments, image.address)
         return image.address
@@ -115,33 +119,44 @@ class MachineCode:
             from nbcache.published.engine import Engine
 
             self._engine = Engine()
-        if manifest.memo is not None and not self._replaced:
-            self._load_object(manifest, manifest.memo, store, self._engine)
+        memo = manifest.memo
+        if memo is not None and not self._replaced:
+            code = store.names.files.read(memo.digest, manifest.name)
+            self._engine.load([code], self._addresses(memo.externals))
             self._replaced = {name: self._engine.address(ours) for name, ours in REPLACED.items()}
-        for code in manifest.codes:
-            self._load_entry(manifest, code, store, self._engine)
+        self._load_objects(manifest, store, self._engine)
         self._fill_cells(manifest.codes, self._engine)
-        if manifest.checks is not None:
-            self._load_object(manifest, manifest.checks, store, self._engine)
         return self._engine.address
 
-    def _load_entry(self, manifest: Manifest, code: Code, store: Store, engine: Engine) -> None:
-        """Load an entry's object, unless this process has it."""
-        if (code.key, code.entry) in self._loaded:
-            return
-        externals = {symbol: self._replaced.get(symbol) or self._address(symbol) for symbol in code.externals}
+    def _load_objects(self, manifest: Manifest, store: Store, engine: Engine) -> None:
+        """Load the entries and the type checks that this process doesn't have, all at once."""
+        codes = [code for code in manifest.codes if (code.key, code.entry) not in self._loaded]
+        externals: dict[str, int] = {}
+        for code in codes:
+            externals.update(self._externals(code))
+        objects = [_object(manifest, code, store) for code in codes]
+        loaded = {(code.key, code.entry) for code in codes}
+        checks = manifest.checks
+        if checks is not None and ("", checks.digest) not in self._loaded:
+            # They call nothing that takes the place of Numba's.
+            externals.update(self._addresses(checks.externals))
+            objects.append(store.names.files.read(checks.digest, manifest.name))
+            loaded.add(("", checks.digest))
+        if objects:
+            engine.load(objects, externals)
+        self._loaded |= loaded
+        for code in codes:
+            environments.bind(code.environments, engine.address)
+
+    def _externals(self, code: Code) -> dict[str, int]:
+        """What an entry's object expects from elsewhere."""
+        found = self._addresses(code.externals)
+        if self._replaced:
+            found.update((symbol, self._replaced[symbol]) for symbol in self._replaced.keys() & found.keys())
         for function in code.cells:
             cell = self._cells.setdefault(function, ctypes.c_void_p(0))
-            externals[UNRESOLVED + function] = ctypes.addressof(cell)
-        engine.load(_object(manifest, code, store), externals)
-        environments.bind(code.environments, engine.address)
-        self._loaded.add((code.key, code.entry))
-
-    def _load_object(self, manifest: Manifest, file: ObjectFile, store: Store, engine: Engine) -> None:
-        if ("", file.digest) not in self._loaded:
-            externals = {symbol: self._address(symbol) for symbol in file.externals}
-            engine.load(store.names.files.read(file.digest, manifest.name), externals)
-            self._loaded.add(("", file.digest))
+            found[UNRESOLVED + function] = ctypes.addressof(cell)
+        return found
 
     def _fill_cells(self, codes: Iterable[Code], engine: Engine) -> None:
         for function in {function for code in codes for function in code.cells}:

@@ -22,7 +22,7 @@ from nbcache.published import unpickling
 from nbcache.published.extensions import POOLS, Extensions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 THREADING: Final = frozenset({
     "numba_parallel_for", "do_scheduling_signed", "do_scheduling_unsigned", "allocate_sched", "deallocate_sched",
@@ -81,23 +81,20 @@ class Runtime:
     def __init__(self, version: str) -> None:
         """Know nothing yet: each part is loaded when the first symbol of it is asked for."""
         self.extensions = Extensions(version)
-        self._addresses = {
+        self.known = {
             UNPICKLER: id(unpickling.unpickle),
             EXCEPTION_BUILDER: id(unpickling.build_exception),
         }
+        """What was found so far, to be read."""
         self._kept: list[Any] = []
         self._handles = [ctypes.pythonapi._handle]  # noqa: SLF001  dlsym of ctypes takes it
 
     def address(self, symbol: str) -> int:
         """Where a symbol lies. Raises LookupError for one that doesn't exist here."""
-        found = self._addresses.get(symbol)
+        found = self.known.get(symbol)
         if found is None:
-            found = self._addresses[symbol] = self._find(symbol)
+            found = self.known[symbol] = self._find(symbol)
         return found
-
-    def addresses(self, symbols: Iterable[str]) -> dict[str, int]:
-        """Where several symbols lie. Raises LookupError."""
-        return {symbol: self.address(symbol) for symbol in symbols}
 
     def _find(self, symbol: str) -> int:
         exception = getattr(builtins, symbol[6:], None) if symbol.startswith("PyExc_") else None
@@ -112,9 +109,9 @@ class Runtime:
         table = self._table_for(symbol)
         if table is not None:
             for name in table.keys() - REPLACED:
-                self._addresses.setdefault(name, table[name])
+                self.known.setdefault(name, table[name])
             if symbol in table:
-                return self._addresses[symbol]
+                return self.known[symbol]
         for handle in self._searched():
             with contextlib.suppress(OSError):
                 return int(_ctypes.dlsym(handle, symbol))

@@ -37,7 +37,6 @@ of a field, or a new field that a reader must heed, needs a new one.
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from struct import Struct
@@ -47,7 +46,7 @@ from typing import TYPE_CHECKING, Final
 from nbcache.errors import EntryError
 from nbcache.passing import let_pass
 from nbcache.records import Record
-from nbcache.store.content import blake2b
+from nbcache.store.content import blake2b, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -171,6 +170,8 @@ def encode(header: Header, sections: Mapping[str, bytes]) -> bytes:
     if header.signed is not None:
         fields["signed"] = header.signed
     fields["sections"] = table
+    import json  # who only reads doesn't need it
+
     try:
         text = json.dumps(fields, separators=(",", ":"), allow_nan=False).encode("ascii")
     except (TypeError, ValueError, RecursionError) as error:
@@ -222,7 +223,8 @@ def examine(source: int | bytes, *, first: int = FIRST_READ, eager: bool = True)
 
 def examine_open(fd: int, size: int, *, first: int = FIRST_READ, eager: bool = True) -> ParsedEntry | str:
     """Like :func:`examine` for a descriptor already known to be a regular file of ``size`` bytes. May raise OSError."""
-    head = os.pread(fd, first, 0)
+    # No more than there is: room for the rest would be made, and given back.
+    head = os.pread(fd, min(first, size), 0)
     return _examine(size, head, lambda offset, count: pread_exactly(fd, offset, count), eager=eager)
 
 
@@ -317,7 +319,7 @@ def _place(rows: list[tuple[str, int, str]], start: int) -> tuple[dict[str, tupl
 def _read_header(text: bytes) -> tuple[Header, list[tuple[str, int, str]]] | None:
     """Decode the header's JSON and check each type; None on anything unexpected."""
     try:
-        fields = json.loads(text)
+        fields = parsed(text)
     except (ValueError, RecursionError):
         return None
     if not isinstance(fields, dict):

@@ -112,7 +112,9 @@ class Files:
             os.close(fd)
 
     def _directory_problem(self, shard: str) -> str | None:
-        # Once for each: nobody but a trusted owner can make a directory that passed any worse.
+        # Once for each, the inner one last: nobody but a trusted owner can make a directory that passed any worse.
+        if shard in self._trusted:
+            return None
         for path in (f"{self._root}/{layout.LAYOUT}", f"{self._root}/{layout.FILES}", shard):
             if path not in self._trusted:
                 problem = self._trust.directory_problem(path)

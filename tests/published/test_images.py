@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import shutil
+import struct
 import subprocess
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import numba
 import numpy as np
 import pytest
 from nbtest import disks, proc
-from nbtest.checked import builtin, resolve, type_data
+from nbtest.checked import builtin, resolve_all, type_data
 from numba.core.environment import lookup_environment
 
 from nbcache.errors import ImageError
@@ -21,6 +22,7 @@ from nbcache.protocol.images import parse
 from nbcache.published import images
 
 CALL = "nbtest_call"
+RELRO = 0x6474E552
 
 
 def slow(*args, **keywords):
@@ -52,7 +54,7 @@ def built(*functions):
 
 def opened(made, environments, path=None, loader=images):
     """Open an image, and return its functions."""
-    found = loader.open_image(made.code, made.facts, resolve, path)
+    found = loader.open_image(made.code, made.facts, resolve_all, path)
     for symbol, environment in environments.items():
         ctypes.c_void_p.from_address(found.address(symbol)).value = id(environment)
     calls = sorted(symbol for symbol in made.facts.symbols if symbol.startswith(CALL))
@@ -192,7 +194,7 @@ def test_another_image_in_the_place_of_one_is_noticed(tmp_path, scaled):
     path = tmp_path / scaled[0].facts.digest
     path.write_bytes(other.code)
     with pytest.raises(ImageError, match="can't be mapped"):
-        images.open_image(scaled[0].code, scaled[0].facts, resolve, str(path))
+        images.open_image(scaled[0].code, scaled[0].facts, resolve_all, str(path))
 
 
 @pytest.mark.parametrize("size", [0, 1, 64, 4096, -1])
@@ -201,7 +203,7 @@ def test_a_truncated_image_is_never_mapped(scaled, size):
     with pytest.raises(ImageError, match=f"has {len(code)} bytes instead of {facts.size}"):
         images.check(code, facts)
     with pytest.raises(ImageError, match=f"has {len(code)} bytes instead of {facts.size}"):
-        images.open_image(code, facts, resolve)
+        images.open_image(code, facts, resolve_all)
 
 
 def test_an_image_with_another_digest_is_refused(scaled):
@@ -222,9 +224,25 @@ def test_a_store_without_execute_permission_is_no_obstacle(tmp_path, scaled):
         assert call(np.arange(3.0), 2.0).tolist() == [0, 2, 4]
 
 
-def test_a_file_that_went_away_is_an_error(tmp_path, scaled):
-    with pytest.raises(ImageError, match="can't be mapped"):
-        images.open_image(*scaled[0], resolve, str(tmp_path / "gone"))
+def test_a_file_that_went_away_after_it_was_read_is_no_obstacle(tmp_path, scaled):
+    (call,) = opened(*scaled, str(tmp_path / "gone"))
+    assert call(np.arange(3.0), 2.0).tolist() == [0, 2, 4]
+
+
+def test_the_dynamic_linker_makes_nothing_read_only_and_filled_slots_are(tmp_path, scaled):
+    image, facts = scaled[0]
+    (table,), (size, count) = struct.unpack_from("<Q", image, 0x20), struct.unpack_from("<HH", image, 0x36)
+    kinds = {struct.unpack_from("<I", image, table + index * size)[0] for index in range(count)}
+    assert RELRO not in kinds
+    start, size = facts.sealed
+    assert size and start <= facts.slots[0][0] < start + size
+    path = written(tmp_path, scaled[0])
+    found = images.open_image(image, facts, resolve_all, path)
+    place = found.base + facts.slots[0][0]
+    with open("/proc/self/maps") as file:
+        ranges = [(line.split()[0].split("-"), line.split()[1]) for line in file]
+    (rights,) = [rights for (low, high), rights in ranges if int(low, 16) <= place < int(high, 16)]
+    assert rights.startswith("r--"), rights
 
 
 def test_two_versions_are_two_functions(tmp_path):
@@ -236,9 +254,10 @@ def test_two_versions_are_two_functions(tmp_path):
 def test_an_image_is_opened_once(tmp_path, scaled):
     asked = []
 
-    def counted(symbol):
-        asked.append(symbol)
-        return resolve(symbol)
+    def counted(symbols):
+        found = resolve_all(symbols)
+        asked.extend(found)
+        return found
 
     path = written(tmp_path, scaled[0])
     found = [images.open_image(*scaled[0], counted, path) for _ in range(3)]
@@ -256,8 +275,8 @@ def test_a_child_goes_on_with_what_its_parent_opened(tmp_path, scaled):
 
 
 def test_an_error_while_slots_are_resolved_passes_and_may_be_overcome(scaled):
-    def missing(symbol):
-        raise LookupError(symbol)
+    def missing(symbols):
+        raise LookupError(*symbols)
 
     with pytest.raises(LookupError):
         images.open_image(*scaled[0], missing)
@@ -266,7 +285,7 @@ def test_an_error_while_slots_are_resolved_passes_and_may_be_overcome(scaled):
 
 
 def test_a_symbol_that_is_not_kept_is_asked_for_in_vain(scaled):
-    found = images.open_image(*scaled[0], resolve)
+    found = images.open_image(*scaled[0], resolve_all)
     with pytest.raises(ImageError, match="doesn't say where printf is"):
         found.address("printf")
 

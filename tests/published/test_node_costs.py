@@ -16,6 +16,22 @@ from numba import njit
 @njit("float64[::1](float64[::1], float64)")
 def scaled(values, factor):
     return np.sqrt(values * factor + 1.0)
+
+@njit("float64[::1](float64[::1], float64)")
+def halved(values, factor):
+    return values / factor
+"""
+FURTHER = """
+from nbcache.published import load
+if way == "llvm":
+    (code,) = load._process._code.values()
+    calls, call = [], code._engine._call
+    call.update({name: (lambda function, name: lambda *args: (calls.append(name), function(*args))[1])(each, name)
+                 for name, each in call.items()})
+opened.clear()
+assert nbcache.load("halved")(values, 2.0)[4] == 2.0
+further = [each for each in opened if isinstance(each, str) and each.startswith(os.environ["NBCACHE_DIR"])]
+made_executable = calls.count("FinalizeObject") if way == "llvm" else 0
 """
 FIRST = """
 import json
@@ -55,14 +71,16 @@ def costs(request, tmp_path_factory):
     (folder / "functions.py").write_text(textwrap.dedent(MODULE))
     with pytest.MonkeyPatch.context() as patch:
         published.choose(request.param, patch, tmp_path_factory.mktemp("no-linker"))
-        accumulator(folder / "store", 'import functions; nbcache.publish("scaled", functions.scaled)', folder)
-        program = FIRST + MAPPED + "print(json.dumps([loaded, files, library]))\n"
+        program = 'import functions\nfor name in ("scaled", "halved"): nbcache.publish(name, getattr(functions, name))'
+        accumulator(folder / "store", program, folder)
+        said = "print(json.dumps([loaded, files, library, further, made_executable]))\n"
+        program = f"import os\nway = {request.param!r}\n" + FIRST + MAPPED + FURTHER + said
         said = node(folder / "store", program, folder).stdout
     return request.param, *json.loads(said)
 
 
 def test_a_node_loads_few_modules_and_nothing_that_only_others_need(costs):
-    way, loaded, _files, _library = costs
+    way, loaded, *_ = costs
     ours = [each for each in loaded if each.partition(".")[0] == "nbcache"]
     assert {"nbcache.published.load", "nbcache.store.names"} <= set(ours)  # the instruments work
     assert len(ours) <= MOST_MODULES[way], ours
@@ -72,7 +90,7 @@ def test_a_node_loads_few_modules_and_nothing_that_only_others_need(costs):
 
 
 def test_a_node_opens_each_file_once(costs):
-    way, _loaded, files, _library = costs
+    way, _loaded, files, *_ = costs
     assert len(files) == len(set(files)), files
     own = [each for each in files if not each.startswith("/proc/") and not each.endswith(".so")]
     # The name, and its image; or else the memo, the entry and the check. A file with settings may be there twice.
@@ -80,8 +98,15 @@ def test_a_node_opens_each_file_once(costs):
 
 
 def test_what_llvm_s_library_needed_to_start_is_let_go(costs):
-    way, _loaded, _files, library = costs
+    way, _loaded, _files, library, *_ = costs
     if way == "llvm":
         assert 0 < library["Rss:"] <= MOST_KIB, library
     else:
         assert not library
+
+
+def test_a_further_function_opens_what_is_its_own_once_and_makes_code_executable_once(costs):
+    way, *_, further, made_executable = costs
+    # Its name, and its image; or else its entry and its check.
+    assert len(further) == len(set(further)) == {"image": 2, "llvm": 3}[way], further
+    assert made_executable == (way == "llvm")

@@ -29,7 +29,7 @@ _RELOCATION: Final = struct.Struct("<QQq")
 _SHARED_OBJECT: Final = 3
 _SYMBOL_TABLE, _RELOCATIONS, _DYNAMIC_SYMBOLS = 2, 4, 11
 _ALLOCATED: Final = 0x2
-_SEALED: Final = 0x6474E552  # PT_GNU_RELRO
+_SEALED, _NO_SEGMENT = 0x6474E552, 0  # PT_GNU_RELRO, PT_NULL
 _NO_RELOCATION: Final = 0  # R_X86_64_NONE, R_AARCH64_NONE
 
 
@@ -66,7 +66,8 @@ def detach(code: bytes, keep: Collection[str]) -> Detached:
         missing = sorted(set(keep) - defined.keys())
         if missing:
             raise ImageError(f"the linker left out {', '.join(missing)}")
-        return Detached(bytes(changed), tuple(slots), {name: defined[name] for name in keep}, _sealed(code))
+        sealed = _unseal(changed)
+        return Detached(bytes(changed), tuple(slots), {name: defined[name] for name in keep}, sealed)
     except (struct.error, IndexError, ValueError, StopIteration) as error:
         raise ImageError("the linker wrote something else than a shared object") from error
 
@@ -107,14 +108,17 @@ def _symbols(code: bytes | bytearray, sections: list[tuple[int, ...]], table: in
         yield bytes(code[strings + name : code.index(b"\0", strings + name)]).decode(), section, value
 
 
-def _sealed(code: bytes) -> tuple[int, int]:
-    """What the dynamic linker makes read-only after it has relocated the image: offset and size."""
+def _unseal(code: bytearray) -> tuple[int, int]:
+    """Have the dynamic linker leave writable what it would make read-only; return the offset and size of that.
+
+    The slots are among it, and are filled when the dynamic linker is done.
+    """
     table, _ = _TABLES.unpack_from(code, 0x20)
     size, count, _, _ = _COUNTS.unpack_from(code, 0x36)
     for index in range(count):
-        kind, _flags, _offset, address, _physical, _stored, length, _align = _SEGMENT.unpack_from(
-            code, table + index * size
-        )
+        kind, *rest = _SEGMENT.unpack_from(code, table + index * size)
         if kind == _SEALED:
+            _SEGMENT.pack_into(code, table + index * size, _NO_SEGMENT, *rest)
+            _flags, _offset, address, _physical, _stored, length, _align = rest
             return address, length
     return 0, 0

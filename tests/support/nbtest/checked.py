@@ -16,7 +16,7 @@ from numba.np.numpy_support import as_dtype
 from nbcache.glue.published import native_check
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _FASTCALL_AND_KEYWORDS = 0x82
 _kept: list[Any] = []
@@ -64,6 +64,11 @@ def resolve(symbol: str) -> int:
     if not address:
         raise LookupError(symbol)
     return address
+
+
+def resolve_all(symbols: Iterable[str]) -> dict[str, int]:
+    """Where each of several of them is."""
+    return {symbol: resolve(symbol) for symbol in symbols}
 
 
 @functools.cache
