@@ -6,6 +6,7 @@ stored copy would be stale or a stranger.  Looking is rare, so the function is c
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,10 @@ class LoadedDescriptor(funcdesc.PythonFunctionDescriptor):
     def calltypes(self) -> Any:
         """Signatures of calls."""
         return self.inspection.result.fndesc.calltypes
+
+    def lookup_module(self) -> Any:
+        """The module of the function; Numba's way there, by `importlib`, is for what isn't loaded."""
+        return sys.modules.get(self.modname) or super().lookup_module()
 
 
 class Annotation:

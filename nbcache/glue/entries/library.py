@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
+from numba import _dynfunc
 from numba.core.codegen import CodeLibrary, JITCodeLibrary
 from numba.core.runtime import rtsys
 
@@ -49,7 +50,7 @@ class StoredLibrary(JITCodeLibrary):
         self._map_unresolved(symbols.unresolved)
         if not engine._defined_symbols:
             _drop_empty_module(codegen)
-        with ffi.lib._lock:
+        with ffi.lib._lock._lock:
             _load(engine._ee, code)
         linker._defined.update(symbols.functions)
         engine._defined_symbols.update(symbols.functions, symbols.variables)
@@ -119,13 +120,30 @@ def _drop_empty_module(codegen: Any) -> None:
 def _load(engine: Any, code: bytes) -> None:
     """`ExecutionEngine.add_object_file` and `finalize_object`, by a caller who holds llvmlite's lock.
 
-    Taking it for each call makes two of Numba's events each time, which cost as much as what is called.
+    The lock itself: going through its wrapper for each call makes two of Numba's events each time, which cost as much
+    as what is called.
     """
     call = ffi.lib
     thing = call.LLVMPY_CreateObjectFile._cfn(code, len(code))
     call.LLVMPY_MCJITAddObjectFile._cfn(engine, thing)
     call.LLVMPY_DisposeObjectFile._cfn(thing)
     call.LLVMPY_FinalizeObject._cfn(engine)
+
+
+def entry_point(library: StoredLibrary, fndesc: Any, environment: Any) -> Any:
+    """As `CPUContext.get_executable`, what Python calls; its code knows the *environment* from now on.
+
+    Numba takes llvmlite's lock twice for it, and tells who listens each time.
+    """
+    call, engine, name = ffi.lib, library.codegen._engine, fndesc.llvm_cpython_wrapper_name
+    is_defined = engine.is_symbol_defined(name)  # asking LLVM for what isn't ends the process
+    with call._lock._lock:
+        address = call.LLVMPY_GetFunctionAddress._cfn(engine._ee, name.encode("ascii")) if is_defined else 0
+        place = call.LLVMPY_GetGlobalValueAddress._cfn(engine._ee, fndesc.env_name.encode("ascii"))
+    ctypes.c_void_p.from_address(place).value = id(environment)
+    doc = f"compiled wrapper for {fndesc.qualname!r}"
+    short = fndesc.qualname.rpartition(".")[2]
+    return _dynfunc.make_function(fndesc.lookup_module(), short, doc, address, environment, (library,))
 
 
 def abort_unresolved(target_context: Any) -> None:

@@ -15,7 +15,7 @@ from numba.core.generators import GeneratorDescriptor
 from nbcache.glue import marks
 from nbcache.glue.entries.externals import provide
 from nbcache.glue.entries.inspection import Annotation, Inspection, LoadedDescriptor, Metadata
-from nbcache.glue.entries.library import StoredLibrary, abort_unresolved
+from nbcache.glue.entries.library import StoredLibrary, abort_unresolved, entry_point
 from nbcache.glue.entries.meta import META_VERSION, Asked, Environments, LibraryMeta, LiteralsMeta, Meta, Read
 from nbcache.glue.entries.verdicts import InUse, Unloadable
 from nbcache.glue.identity.consulted import Consulted
@@ -212,7 +212,10 @@ def _assemble(unit: Unit, target_context: Any, meta: Meta, library: Any) -> Any:
     inspection = Inspection(unit)
     fndesc = _descriptor(unit, meta.descriptor, inspection)
     environment = _environment(fndesc, meta.consts)
-    entry_point = target_context.get_executable(library, fndesc, environment)
+    if isinstance(library, StoredLibrary):
+        executable = entry_point(library, fndesc, environment)
+    else:
+        executable = target_context.get_executable(library, fndesc, environment)
     _bind_environments(library, meta.environments)
     args = unit.args if meta.args is None else meta.args
     if meta.generator is not None:
@@ -220,7 +223,7 @@ def _assemble(unit: Unit, target_context: Any, meta: Meta, library: Any) -> Any:
     return compiler.CompileResult(
         typing_context=target_context.typing_context,
         target_context=compiler._make_subtarget(target_context, unit.flags),
-        entry_point=entry_point,
+        entry_point=executable,
         typing_error=None,
         type_annotation=Annotation(inspection, meta.lifted),
         signature=typing.signature(meta.return_type, *args),
@@ -269,7 +272,7 @@ def _descriptor(unit: Unit, described: dict[str, Any], inspection: Inspection) -
     fndesc = LoadedDescriptor.__new__(LoadedDescriptor)
     fndesc.inspection = inspection
     for name, value in described.items():
-        if name in funcdesc.FunctionDescriptor.__slots__:
+        if name in _DESCRIBED:
             setattr(fndesc, name, value)
     fndesc.modname = function.__module__
     fndesc.qualname = function.__qualname__
@@ -281,6 +284,9 @@ def _descriptor(unit: Unit, described: dict[str, Any], inspection: Inspection) -
     if fndesc.argtypes is None:
         fndesc.argtypes = tuple(unit.args)
     return fndesc
+
+
+_DESCRIBED = frozenset(funcdesc.FunctionDescriptor.__slots__)
 
 
 def _insert_generator(target_context: Any, fndesc: Any, symbol: str, library: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 import weakref
@@ -40,7 +41,7 @@ MOST_BEYOND = 5_000
 MOST_BEYOND_IN_ALL = 15_000
 """The same for all registrations of a process, however often: the rest is compiled as if there were no cache."""
 _CHOICES = "nbcache.glue.keys.choices"
-_MEMO_KEEPERS = (Dispatcher, UFuncDispatcher, CFunc)
+_MEMO_KEEPERS = frozenset({Dispatcher, UFuncDispatcher, CFunc})
 
 
 class KeyMaker:
@@ -262,7 +263,12 @@ class KeyMaker:
 
 
 def _keeps_memo(obj: object) -> bool:
-    return isinstance(obj, _MEMO_KEEPERS) or type(obj).__name__ == "CUDADispatcher"
+    return _is_memo_keeper(type(obj))
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_memo_keeper(cls: type) -> bool:
+    return not _MEMO_KEEPERS.isdisjoint(cls.__mro__) or cls.__name__ == "CUDADispatcher"
 
 
 def _is_fixed(node: Node) -> bool:
