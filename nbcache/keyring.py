@@ -11,6 +11,10 @@ An entry that came from somewhere else carries the signatures that were verified
 long as one of their keys is in the list: a key that is taken out makes at once unusable what it alone signed, and
 nothing has to be looked for. ``unsigned`` is the explicit word of who takes entries that nobody signed.
 
+What was built in a process that had loaded such an entry may have that one's code in it, linked or inlined, or be made
+after what it said. So it names those keys as well (``beside``), counts only as long as the others do, and nobody's
+signature over it changes that.
+
 What is written down of a signature is no proof: who may write a store can write this as well, and could as well write
 entries of his own. Proof is required where an entry comes in (:mod:`nbcache.remote.admission`).
 """
@@ -90,9 +94,37 @@ class Keyring:
         now = time.time()
         return all(now < until for until in (key.not_after, signature.not_after) if until)
 
-    def admits(self, signed: Sequence[Signature] | None) -> bool:
-        """Whether an entry that carries this may be used; None: it was built by who could write it into the store."""
-        return signed is None or self.unsigned or any(map(self.trusted, signed))
+    def admits(self, signed: Sequence[Signature] | None, beside: object = None) -> bool:
+        """Whether an entry that carries this may be used; None: it was built by who could write it into the store.
+
+        *beside* is what its header says of those who signed what was loaded where it was built; None: nobody.
+        """
+        if self.unsigned:
+            return True
+        groups = groups_of(beside)
+        if groups is None or (signed is not None and not any(map(self.trusted, signed))):
+            return False
+        return all(any(self.trusted(Signature(*each, "")) for each in group) for group in groups)
+
+
+Group = tuple[tuple[str, str, int], ...]
+"""Those who signed one entry, without their signatures: name, public key, not after."""
+
+
+def group_of(signed: Iterable[Signature]) -> Group:
+    """Return who signed an entry."""
+    return tuple(sorted((each.name, each.public, each.not_after) for each in signed))
+
+
+def groups_of(beside: object) -> list[Group] | None:
+    """Read what a header says of those who signed what was loaded beside; None for what can't be that."""
+    if beside is None:
+        return []
+    if not isinstance(beside, list) or not all(isinstance(group, list) for group in beside):
+        return None
+    if any(not isinstance(row, list) or list(map(type, row)) != [str, str, int] for group in beside for row in group):
+        return None
+    return [tuple((name, public, not_after) for name, public, not_after in group) for group in beside]
 
 
 def read_key(text: str) -> TrustedKey:

@@ -15,6 +15,7 @@ from nbcache.client import logs
 from nbcache.client.places import Places
 from nbcache.passing import let_pass
 from nbcache.store import reasons
+from nbcache.store.entry import BESIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.glue.keys.units import Unit
     from nbcache.glue.overloads.history import History
+    from nbcache.keyring import Group
     from nbcache.store.directory import Store
     from nbcache.store.found import FoundEntry
 
@@ -86,6 +88,8 @@ class Lookup:
         """How many variants of a key are in use here for a function that stands elsewhere."""
         self.condemned: set[str] = set()
         """The keys of entries that were passed over because programs crashed with them."""
+        self.beside: set[Group] = set()
+        """Who signed what this process loaded, and what that was built beside: what it builds counts while they do."""
         self.has_hits = False
         """Whether anything was loaded, and so possibly nothing of Numba's registries was."""
         self._store = store
@@ -103,7 +107,18 @@ class Lookup:
 
     def entries(self, key: str) -> Iterator[FoundEntry]:
         """Yield each entry of a key that may be used here, in the store or in a layer under it."""
-        return self._places.find_key(key)
+        return map(self.noted, self._places.find_key(key))
+
+    def noted(self, entry: FoundEntry) -> FoundEntry:
+        """Note who signed an entry that is about to be used, before anything of it is read; return it."""
+        header = entry.header
+        if header.signed is not None or BESIDE in header.extra:
+            from nbcache.keyring import group_of, groups_of
+
+            if header.signed is not None:
+                self.beside.add(group_of(header.signed))
+            self.beside.update(groups_of(header.extra.get(BESIDE)) or ())
+        return entry
 
     def overload(self, unit: Unit, target_context: Any, *, waited: bool = False) -> Found:
         """A CompileResult or LiteralsRequested for a unit; *waited*: others are known to have built it just now."""
@@ -174,7 +189,8 @@ class Lookup:
 
         def look() -> Callable[[str], bytes | None] | None:
             entries = (entry for entry in self._places.find_key(key) if entry.header.build == build)
-            return next((entry.section for entry in entries if entry.proven or not self._is_condemned(entry)), None)
+            usable = (entry for entry in entries if entry.proven or not self._is_condemned(entry))
+            return next((self.noted(entry).section for entry in usable), None)
 
         section = look()
         if section is None and (remote := self.remote()) is not None:
@@ -224,7 +240,7 @@ class Lookup:
                 rejected.append(reasons.QUARANTINED)
                 continue
             try:
-                found.result = take(entry)
+                found.result = take(self.noted(entry))
                 return found
             except Unloadable as exc:
                 rejected.append(str(exc))

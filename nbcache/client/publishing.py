@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nbcache import __version__
 from nbcache.client import logs
 from nbcache.store import reasons
-from nbcache.store.entry import Header
+from nbcache.store.entry import BESIDE, Header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -105,7 +105,7 @@ class Publishing:
 
     def _contents(self, key: str) -> Iterator[bytes]:
         for entry in self._store.find(key):
-            content = entry.section("meta")
+            content = self._lookup.noted(entry).section("meta")
             if content is not None:
                 yield content
 
@@ -124,7 +124,7 @@ class Publishing:
             created=time.time(),
             build="",
             guard=variant,
-            extra={**_origin(), **({"here": True} if here else {})},
+            extra={**self._origin(), **({"here": True} if here else {})},
         )
         if self._store.writable and self._store.publish(header, {"meta": content}, durable=False).ok and not here:
             self._offer(key)
@@ -194,7 +194,7 @@ class Publishing:
             build=build,
             # A twin gets a variant of its own, so that the next process can load both.
             guard=packed.guard + (f"#{twins[unit.key]}" if unit.key in twins else ""),
-            extra={**_origin(), **made_for},
+            extra={**self._origin(), **made_for},
         )
         # Not waiting for the disk: what a power failure tears fails its checksums and is a miss.
         again = True if unit.key in self._lookup.condemned else None
@@ -213,8 +213,10 @@ class Publishing:
         if remote is not None:
             remote.offer(key)
 
-
-def _origin() -> dict[str, object]:
-    """Who made an entry, where, and with what. What jobs say of it, a daemon replaces by what it knows."""
-    uid = os.geteuid()
-    return {"nbcache": __version__, "asked": uid, "built": uid, "host": os.uname().nodename}
+    def _origin(self) -> dict[str, object]:
+        """Who made an entry, where, and with what. What jobs say of that, a daemon replaces by what it knows."""
+        uid = os.geteuid()
+        origin: dict[str, object] = {"nbcache": __version__, "asked": uid, "built": uid, "host": os.uname().nodename}
+        if self._lookup.beside:
+            origin[BESIDE] = [[list(each) for each in group] for group in sorted(self._lookup.beside)]
+        return origin

@@ -6,8 +6,9 @@ What is guaranteed of an entry that is admitted:
 - It is encoded exactly as nbcache encodes it; so there is no second way to write the same thing.
 - Programs of this host didn't crash with it.
 - At least one signature by a trusted key, neither expired, is over every byte of it. Only signatures that were verified
-  stay on it. Without keys, where ``unsigned`` is the explicit word, it is marked as from elsewhere all the same, so
-  that it counts only as long as that word is given.
+  stay on it. Of those who signed what it says it was built beside, at least one is trusted for each. Without keys,
+  where ``unsigned`` is the explicit word, it is marked as from elsewhere all the same, so that it counts only as long
+  as that word is given.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ OTHER_KEY: Final = "it belongs under another key"
 UNSIGNED: Final = "nobody signed it"
 UNTRUSTED: Final = "nobody who is trusted signed it"
 WRONG: Final = "its signature is wrong or has expired"
+BESIDE_UNTRUSTED: Final = "it was built beside code that nobody who is trusted signed"
 CRASHED: Final = "programs of this host crashed with it"
 
 
@@ -66,6 +68,8 @@ def admit(data: bytes, key: str, keyring: Keyring, condemned: AbstractSet[str] =
     if not right and not keyring.unsigned:
         return WRONG
     admitted = opened._replace(header=opened.header._replace(signed=right))
+    if not keyring.admits(right, admitted.header.extra.get(entry.BESIDE)):
+        return BESIDE_UNTRUSTED
     # As it would lie in the store, where what is known of it is its digest.
     return CRASHED if condemned and entry.digest_of(*admitted) in condemned else admitted
 

@@ -26,6 +26,7 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from nbcache import keyring
 from nbcache.errors import RemoteError
 from nbcache.remote import admission, signing
 from nbcache.remote.admission import Admitted
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from nbcache.keyring import Keyring
     from nbcache.remote.signing import SecretKey
     from nbcache.store.directory import Store
+    from nbcache.store.entry import Header
 
 MANIFEST: Final = "nbcache-bundle.json"
 VERSION: Final = 1
@@ -74,10 +76,10 @@ def write(path: str, entries: Iterator[bytes]) -> tuple[int, int]:
     return count, size
 
 
-def of_store(store: Store, key: SecretKey | None, keyring: Keyring | None) -> Iterator[bytes]:
+def of_store(store: Store, key: SecretKey | None, trusted: Keyring | None) -> Iterator[bytes]:
     """Yield every entry of a store: signed by *key*, or with the signatures that it came with.
 
-    What programs crashed with is left out; and what has no signature, and gets none, unless *keyring* has the word that
+    What programs crashed with is left out; and what has no signature, and gets none, unless *trusted* has the word that
     nothing need be signed.
     """
     for name in sorted({info.key for info in store.scan()}):
@@ -87,11 +89,11 @@ def of_store(store: Store, key: SecretKey | None, keyring: Keyring | None) -> It
             signed = found.header.signed
             if signed is None and key is not None:
                 signed = (signing.sign(key, found.header, whole),)
-            if len(whole) == len(sections) and (signed or (keyring is not None and keyring.unsigned)):
+            if len(whole) == len(sections) and (signed or (trusted is not None and trusted.unsigned)):
                 yield entry.encode(found.header._replace(signed=signed or ()), whole)
 
 
-def load(path: str, store: Store, keyring: Keyring, refuse: Callable[[str], None]) -> dict[str, int]:
+def load(path: str, store: Store, trusted: Keyring, refuse: Callable[[str], None]) -> dict[str, int]:
     """Put the entries of a bundle into a store; return how many went how. Raises RemoteError, OSError.
 
     *refuse* is told why an entry wasn't taken.
@@ -99,7 +101,7 @@ def load(path: str, store: Store, keyring: Keyring, refuse: Callable[[str], None
     counts = {"taken": 0, "already there": 0, "refused": 0}
     condemned = quarantine.condemned(store.path, store.trust)
     for name, data in read(path):
-        admitted = admission.admit(data, name, keyring, condemned)
+        admitted = admission.admit(data, name, trusted, condemned)
         if isinstance(admitted, str):
             counts["refused"] += 1
             refuse(f"{name[:12]}: {admitted}")
@@ -122,11 +124,23 @@ def sign(path: str, key: SecretKey) -> int:
             opened = admission.open_entry(data)
             if isinstance(opened, str):
                 raise RemoteError(f"{path}: {name[:12]}: {opened}")
-            own = signing.sign(key, opened.header, opened.sections)
-            others = tuple(each for each in opened.header.signed or () if each.public != own.public)
-            yield entry.encode(opened.header._replace(signed=(*others, own)), opened.sections)
+            header = _vouched(opened.header, key)
+            own = signing.sign(key, header, opened.sections)
+            others = tuple(each for each in header.signed or () if each.public != own.public)
+            yield entry.encode(header._replace(signed=(*others, own)), opened.sections)
 
     return write(path, signed())[0]
+
+
+def _vouched(header: Header, key: SecretKey) -> Header:
+    """Vouch for what an entry was built beside as well; then nobody else's signature is over it any more."""
+    groups = keyring.groups_of(header.extra.get(entry.BESIDE))
+    if not groups:
+        return header
+    public = key.public
+    own = (key.name, public.public, public.not_after)
+    beside = [sorted({*group, own}) for group in groups]
+    return header._replace(extra={**header.extra, entry.BESIDE: beside}, signed=None)
 
 
 def read(path: str) -> Iterator[tuple[str, bytes]]:

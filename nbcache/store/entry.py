@@ -72,6 +72,12 @@ DAMAGED: Final = "damaged"
 OTHER_VERSION: Final = "other-version"
 UNREADABLE: Final = "unreadable"
 
+BESIDE: Final = "beside"
+"""In what an entry's header says besides its fields: who signed what was loaded before in the process that built it.
+
+A list of lists of ``[name, public key, not after]``: of each of these one has to be trusted (:mod:`nbcache.keyring`).
+"""
+
 _FIXED: Final = Struct("<8sII")
 DIGEST_OFFSET: Final = _FIXED.size
 """Where the header's digest lies [bytes from the start]. It stands for the whole entry: the header holds the others."""
@@ -106,6 +112,7 @@ class Header(Record):
     """Small JSON; unknown fields are ignored.
 
     ``nbcache``: the version of the package that made the entry. ``here``: it is of no use on other hosts.
+    ``beside``: who signed what was loaded in the process that built it (:data:`BESIDE`).
     """
     signed: tuple[Signature, ...] | None = None
     """The signatures of an entry that came from elsewhere (:mod:`nbcache.keyring`); None where it was built."""

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nbcache.passing import let_pass, suppressed
 from nbcache.store import atomic, bounded, layout, listing, tree
 from nbcache.store.directory import Refusal, Store
-from nbcache.store.entry import SECTION_ORDER
+from nbcache.store.entry import BESIDE, SECTION_ORDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -39,7 +39,7 @@ MANIFEST: Final = "layer.json"
 VERSION: Final = 1
 MAX_MANIFEST: Final = 16 << 20
 """The largest ``layer.json`` that is read [bytes]."""
-KEPT: Final = ("nbcache", "cpu", "strict")
+KEPT: Final = ("nbcache", "cpu", "strict", BESIDE)
 """What the header of an entry in a layer says besides its fields."""
 _DIGEST_BYTES: Final = 32
 
