@@ -13,7 +13,7 @@ Capability = tuple[int, int, str]
 """Major and minor number, and the suffix of what runs on that alone: ``(9, 0, "a")``."""
 
 _SPECIFIC_FROM: Final = (9, 0)
-_PATTERN: Final = re.compile(r"([0-9]{1,2})\.([0-9])(a?)", re.ASCII)
+_PATTERN: Final = r"([0-9]{1,2})\.([0-9])(a?)"
 
 
 def of_device(major: int, minor: int) -> Capability:
@@ -23,7 +23,8 @@ def of_device(major: int, minor: int) -> Capability:
 
 def named(text: str) -> Capability:
     """Return the compute capability that a text means. Raises ValueError, with one line that says why."""
-    match = _PATTERN.fullmatch(text.strip())
+    # Compiled here: whoever finds kernels in a store reads no names.
+    match = re.fullmatch(_PATTERN, text.strip(), re.ASCII)
     if match is None:
         msg = f"{text.strip()[:40]!r} is no compute capability such as 8.0 or 9.0a"
         raise ValueError(msg)

@@ -21,7 +21,7 @@ from numba.cuda.dispatcher import CUDADispatcher
 
 from nbcache.capabilities import spelt
 from nbcache.glue import marks
-from nbcache.glue.cuda import load, pack
+from nbcache.glue.cuda import load
 from nbcache.glue.cuda.births import Births, DeferredOverload
 from nbcache.glue.cuda.registrations import CudaRegistrations
 from nbcache.glue.cuda.toolkit import KernelConditions, capability
@@ -119,6 +119,8 @@ class KernelCache(_Cache):
         return found
 
     def save_overload(self, _sig: Any, data: Any) -> None:
+        from nbcache.glue.cuda import pack
+
         births = self.compilations.births
         self.compilations.session.keep_kernel(lambda unit, frame: pack.pack_kernel(unit, frame, data, births))
 
@@ -173,6 +175,8 @@ def devices(original: Any, known: CudaCompilations) -> Any:
             marks.keep_birth(self, args, birth)
             known.births.defer(overload)
             return overload
+        from nbcache.glue.cuda import pack
+
         known.deliver()
         cres = compile_noted(self, args, return_type)
         known.session.keep_kernel(lambda unit, frame: pack.pack_device(unit, frame, cres, known.births))
@@ -250,6 +254,8 @@ def code(original: Any, known: CudaCompilations) -> Any:
             found = known.session.find_kernel(identify, unpack)
             if found is not None:
                 return found
+            from nbcache.glue.cuda import pack
+
             known.deliver()
             library, return_type = original(pyfunc, sig, **options)
             # What the caller is about to ask for; the library keeps it.

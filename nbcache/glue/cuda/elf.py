@@ -8,7 +8,9 @@ are an attribute in the section ``.nv.info``, by symbol; a kernel's static share
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +22,7 @@ _NT_GNU_BUILD_ID = 3
 _LARGEST_NOTE = 1 << 16
 
 
-class Resources(NamedTuple):
+class Resources(Record):
     """What one kernel needs."""
 
     registers: int
@@ -94,7 +96,7 @@ def _register_counts(info: bytes) -> Iterator[tuple[int, int]]:
             at += size
 
 
-class _Section(NamedTuple):
+class _Section(Record):
     name: str
     size: int
     content: bytes

@@ -129,20 +129,24 @@ def _verify_source(name: str, source: bytes) -> None:
 def _is_header_of_toolkit(name: str) -> bool:
     if config.CUDA_NVRTC_EXTRA_SEARCH_PATHS or ".." in name.split("/"):
         return False
+    return any(os.path.isfile(os.path.join(root, name)) for root in _header_directories())
+
+
+@functools.cache
+def _header_directories() -> list[str]:
     cccl = pathfinder.locate_nvidia_header_directory("cccl")
-    roots = [cuda_paths.get_cuda_paths()["include_dir"].info, None if cccl is None else cccl.abs_path]
-    return any(root is not None and os.path.isfile(os.path.join(root, name)) for root in roots)
+    # Not get_cuda_paths(), which loads libraries to know where all the rest is.
+    roots = [cuda_paths._get_include_dir().info, None if cccl is None else cccl.abs_path]
+    return [root for root in roots if root is not None]
 
 
 def headers() -> str:
     """What identifies the toolkit's headers: the versions that they tell, and the names and sizes of the outermost."""
-    cccl = pathfinder.locate_nvidia_header_directory("cccl")
     found = []
-    for root in (cuda_paths.get_cuda_paths()["include_dir"].info, None if cccl is None else cccl.abs_path):
-        if root is not None:
-            with os.scandir(root) as entries:
-                found += [f"{each.name} {each.stat().st_size}" for each in entries if each.is_file()]
-            found += [_head_of(os.path.join(root, *each)) for each in _VERSIONS]
+    for root in _header_directories():
+        with os.scandir(root) as entries:
+            found += [f"{each.name} {each.stat().st_size}" for each in entries if each.is_file()]
+        found += [_head_of(os.path.join(root, *each)) for each in _VERSIONS]
     return repr(sorted(found))
 
 

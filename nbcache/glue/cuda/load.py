@@ -9,7 +9,6 @@ from numba.cuda import typing
 from numba.cuda.core.callconv import CUDACallConv
 
 from nbcache.glue.capture import readings
-from nbcache.glue.cuda import linked
 from nbcache.glue.cuda.library import StoredCodeLibrary
 from nbcache.glue.cuda.meta import CUDA_META_VERSION, DeviceMeta, KernelMeta
 from nbcache.glue.cuda.toolkit import cudadevrt
@@ -90,8 +89,12 @@ def _open(unit: CudaUnit, read: Read, births: Births, kind: Any) -> tuple[bytes,
 
 def _is_same_toolkit(meta: KernelMeta) -> bool:
     """Whether what only some kernels are made of is what it was."""
-    same_headers = not meta.headers or meta.headers == linked.headers()
-    return same_headers and (not meta.cudadevrt or meta.cudadevrt == cudadevrt())
+    if meta.headers:
+        from nbcache.glue.cuda import linked
+
+        if meta.headers != linked.headers():
+            return False
+    return not meta.cudadevrt or meta.cudadevrt == cudadevrt()
 
 
 def _library(unit: CudaUnit, meta: KernelMeta, cubin: bytes | None, read: Read) -> StoredCodeLibrary:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
+
+from nbcache.records import Record
 
 CUDA_META_VERSION = 2
 
@@ -10,7 +12,7 @@ Exceptions = tuple[tuple[int, Any, Any, Any], ...]
 """Code, class, arguments and place of each exception that a kernel may report (under ``debug=True``)."""
 
 
-class KernelMeta(NamedTuple):
+class KernelMeta(Record):
     """A kernel, or code of ``cuda.compile``, without its code."""
 
     cc: tuple[Any, ...]
@@ -35,7 +37,7 @@ class KernelMeta(NamedTuple):
     readings: list[tuple[str, str, str]]
 
 
-class DeviceMeta(NamedTuple):
+class DeviceMeta(Record):
     """A device function that can be compiled for some types, and what it returns then."""
 
     return_type: Any

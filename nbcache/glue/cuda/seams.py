@@ -5,47 +5,27 @@ As for Numba's (`nbcache.glue.hooks.seams`): all are checked before any is repla
 
 from __future__ import annotations
 
-import inspect
 import os
-import re
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numba_cuda
 from numba.cuda import compiler
 from numba.cuda.dispatcher import CUDADispatcher
+from numba.cuda.typing import typeof
 
+from nbcache.glue import replacing
 from nbcache.glue.capture import readings
 from nbcache.glue.cuda import compiling
 from nbcache.glue.cuda.compiling import CudaCompilations
+from nbcache.glue.replacing import Seam
 from nbcache.passing import suppressed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from nbcache.glue.cuda.policy import KernelSession
 
 VERIFIED = ((0, 30), (0, 30))
 """The first and the last release of numba-cuda that nbcache works with."""
-
-
-class Seam(NamedTuple):
-    """One attribute of numba-cuda: *owner*.*name*, replaced by what *replace* makes of the original."""
-
-    owner: Any
-    name: str
-    why: str
-    replace: Callable[[Any, CudaCompilations], Any]
-    parameters: tuple[str, ...]
-
-    def problem(self) -> str | None:
-        """What is wrong with this seam on the numba-cuda at hand, or None."""
-        original = inspect.getattr_static(self.owner, self.name, None)
-        where = f"{self.owner.__name__}.{self.name}"
-        if original is None:
-            return f"{where} does not exist"
-        found = tuple(inspect.signature(original).parameters)
-        return None if found == self.parameters else f"{where} takes {found}, not {self.parameters}"
 
 
 def table() -> list[Seam]:
@@ -74,18 +54,23 @@ def table() -> list[Seam]:
             ("pyfunc", "return_type", "args", "debug", "lineinfo", "forceinline", "inline", "fastmath",
              "nvvm_options", "cc", "max_registers", "lto", "abi", "abi_info"),
         ),
+        Seam(typeof, "np", "numpy.ma is imported for one look at its class", replacing.without_masked_arrays),
     ]  # fmt: skip
 
 
 def problem() -> str | None:
     """Why kernels aren't cached with this numba-cuda, in one line; None when all is well."""
-    match = re.match(r"(\d+)\.(\d+)", numba_cuda.__version__)
-    if match is None or not VERIFIED[0] <= (int(match[1]), int(match[2])) <= VERIFIED[1]:
-        return f"numba-cuda {numba_cuda.__version__} is not a release that nbcache was verified with"
-    return next((text for seam in table() if (text := seam.problem()) is not None), None)
+    return _problem_of_release() or replacing.problem_of(table())
 
 
-_installed: list[tuple[Seam, Any]] = []
+def _problem_of_release() -> str | None:
+    numbers = numba_cuda.__version__.split(".")[:2]
+    if all(map(str.isdecimal, numbers)) and VERIFIED[0] <= tuple(map(int, numbers)) <= VERIFIED[1]:
+        return None
+    return f"numba-cuda {numba_cuda.__version__} is not a release that nbcache was verified with"
+
+
+_installed: replacing.Replaced = []
 _known: list[CudaCompilations] = []
 
 
@@ -93,16 +78,16 @@ def install(session: KernelSession) -> str | None:
     """Replace every seam, or none: the return value says why not."""
     if _installed:
         return None
-    reason = problem()
+    reason = _problem_of_release()
+    if reason is None:
+        seams = table()
+        reason = replacing.problem_of(seams)
     if reason is not None:
         return reason
     readings.belongs_to_compiler(os.path.dirname(numba_cuda.__file__), *_toolkit())
     compilations = CudaCompilations(session)
     _known.append(compilations)
-    for seam in table():
-        original = inspect.getattr_static(seam.owner, seam.name)
-        _installed.append((seam, original))
-        setattr(seam.owner, seam.name, seam.replace(original, compilations))
+    _installed.extend(replacing.replace(seams, compilations))
     return None
 
 
@@ -122,6 +107,4 @@ def remove() -> None:
     while _known:
         with suppressed(Exception):
             _known.pop().deliver()
-    while _installed:
-        seam, original = _installed.pop()
-        setattr(seam.owner, seam.name, original)
+    replacing.put_back(_installed)

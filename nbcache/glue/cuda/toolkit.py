@@ -25,7 +25,6 @@ from cuda import pathfinder
 from numba.cuda import cuda_paths, dispatcher
 from numba.cuda.core import config
 from numba.cuda.cudadrv import nvrtc
-from numba.cuda.cudadrv.libs import get_cudalib
 
 from nbcache import capabilities
 from nbcache.capabilities import Capability, spelt
@@ -127,7 +126,9 @@ def _identity_of_numba_cuda() -> str:
 
 def cudadevrt() -> str:
     """Digest of the library that cooperative kernels are linked with, the only ones: it is in no key but in entries."""
-    return digest_of(get_cudalib("cudadevrt", static=True))
+    # Where get_cudalib() finds it, which loads three libraries to know where all else is.
+    folder = cuda_paths._get_static_cudalib_dir().info or os.path.join(sys.prefix, "lib")
+    return digest_of(os.path.join(folder, "libcudadevrt.a"))
 
 
 @functools.cache

@@ -13,7 +13,6 @@ from numba.core import (
 )
 
 from nbcache.glue import marks
-from nbcache.glue.hooks import shortcuts
 from nbcache.glue.identity.declared import declares_extensions
 
 if TYPE_CHECKING:
@@ -55,11 +54,6 @@ def lowered_later(original: Any, _session: Session) -> Any:
         self.ufunc, self.kernel, self.make_ufunc_kernel_fn, self.libs = ufunc, None, make_ufunc_kernel, []
 
     return initialize
-
-
-def without_masked_arrays(original: Any, _session: Session) -> Any:
-    """Look at arrays without `numpy.ma`."""
-    return shortcuts.NumPy(original)
 
 
 def extensions(original: Any, _session: Session) -> Any:

@@ -10,10 +10,8 @@ what they hold asks the session each time and a session that is off answers noth
 from __future__ import annotations
 
 import importlib
-import inspect
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from numba.core import (
     bytecode,
@@ -40,60 +38,14 @@ from numba.np.ufunc import parallel, ufuncbuilder
 from numba.np.ufunc.dufunc import DUFunc, DUFuncLowerer
 from numba.np.ufunc.gufunc import GUFunc, GUFuncLowerer
 
-from nbcache.glue import releases
+from nbcache.glue import releases, replacing
 from nbcache.glue.hooks import compiling, consulting, deferring, emission, observing
-from nbcache.records import Record
+from nbcache.glue.replacing import Seam
 
 if TYPE_CHECKING:
     from nbcache.glue.hooks.policy import Session
 
 _log = logging.getLogger("nbcache")
-
-
-_ABSENT = object()
-
-
-class Seam(Record):
-    """One attribute of Numba: *owner*.*name*, replaced by what *replace* makes of the original."""
-
-    owner: Any
-    name: str
-    why: str
-    replace: Callable[[Any, Session], Any]
-    parameters: tuple[str, ...] | None = None
-    optional: bool = False
-    """Not on the class, but on its instances."""
-
-    def original(self) -> Any:
-        """What the class or module holds, as `inspect.getattr_static` finds it, which takes ten times as long."""
-        for holder in self.owner.__mro__ if isinstance(self.owner, type) else (self.owner,):
-            if self.name in vars(holder):
-                return vars(holder)[self.name]
-        return _ABSENT
-
-    def problem(self) -> str | None:
-        """What is wrong with this seam on the Numba at hand, or None."""
-        original = self.original()
-        where = f"{getattr(self.owner, '__name__', self.owner)}.{self.name}"
-        if original is _ABSENT:
-            return None if self.optional else f"{where} does not exist"
-        if self.parameters is None:
-            return None
-        function = original.__func__ if isinstance(original, classmethod | staticmethod) else original
-        found = _parameters(function)
-        if found is None:
-            return f"{where} has no signature"
-        return None if found == self.parameters else f"{where} takes {found}, not {self.parameters}"
-
-
-def _parameters(function: Any) -> tuple[str, ...] | None:
-    """The names of parameters, as `inspect.signature` gives them, which takes a hundred times as long."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    if code is None:
-        return None
-    count = code.co_argcount + code.co_kwonlyargcount
-    count += sum(bool(code.co_flags & flag) for flag in (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS))
-    return tuple(code.co_varnames[:count])
 
 
 def table() -> list[Seam]:
@@ -141,7 +93,7 @@ def table() -> list[Seam]:
         ),
         Seam(
             importlib.import_module("numba.core.typing.typeof"), "np", "numpy.ma is imported for one look at its class",
-            deferring.without_masked_arrays,
+            replacing.without_masked_arrays,
         ),
         Seam(
             Dispatcher, "_compilation_chain_init_hook", "packages that extend Numba aren't loaded for a hit",
@@ -334,14 +286,10 @@ def _registries() -> list[Seam]:
 
 def problem() -> str | None:
     """Why nbcache stays off with this Numba, in one line; None when all is well."""
-    return releases.problem() or _problem_of(table())
+    return releases.problem() or replacing.problem_of(table())
 
 
-def _problem_of(seams: list[Seam]) -> str | None:
-    return next((text for seam in seams if (text := seam.problem()) is not None), None)
-
-
-_installed: list[tuple[Seam, Any]] = []
+_installed: replacing.Replaced = []
 
 
 def install(session: Session) -> str | None:
@@ -351,21 +299,13 @@ def install(session: Session) -> str | None:
     reason = releases.problem()
     if reason is None:
         seams = table()
-        reason = _problem_of(seams)
+        reason = replacing.problem_of(seams)
     if reason is not None:
         return reason
-    for seam in seams:
-        original = seam.original()
-        _installed.append((seam, original))
-        setattr(seam.owner, seam.name, seam.replace(original, session))
+    _installed.extend(replacing.replace(seams, session))
     return None
 
 
 def remove() -> None:
     """Put every original back."""
-    while _installed:
-        seam, original = _installed.pop()
-        if original is _ABSENT:
-            delattr(seam.owner, seam.name)
-        else:
-            setattr(seam.owner, seam.name, original)
+    replacing.put_back(_installed)

@@ -104,6 +104,12 @@ def _describer_for(cls: type) -> tuple[type, Describer]:
             return base, _COMMON[base]
         # What other tables have is from elsewhere.
         module = str(base.__module__)
+        if module.startswith("numba.cuda."):
+            from nbcache.glue.identity.describe_cuda import BY_NAME
+
+            name = f"{module}:{base.__qualname__}"
+            if name in BY_NAME:
+                return object, BY_NAME[name]
         if not module.startswith("numba.core.") or f"{module}:{base.__qualname__}" in describe_numba.BY_NAME:
             break
     from nbcache.glue.identity import kinds
