@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from nbcache.errors import PublicationError
@@ -49,10 +50,17 @@ def publish(
             name, by_attribute, chosen, _Entries(name, session), keep_refused=numba == "allow"
         )
         store.names.renew(described.entries)
-        for data in described.files.values():
-            _add(name, store, data)
+        with _written(name, store):
+            for data in described.files.values():
+                store.names.files.add(data, durable=False)
         manifest = manifests.encode(described.manifest)
-        _take(name, prover.prove(manifest, store))
+
+        def flush() -> None:
+            with _written(name, store):
+                store.names.files.flush(described.files)
+
+        # Both wait for others: a process, and the disk.
+        _take(name, prover.prove(manifest, store, meanwhile=flush))
     return store.names.write(name, manifest, sorted(described.entries), sorted(described.files))
 
 
@@ -64,9 +72,10 @@ def _take(name: str, found: Proof) -> None:
         _log.warning("%s was published, but a call with made-up arguments did not come back: %s", name, found.doubtful)
 
 
-def _add(name: str, store: Store, data: bytes) -> None:
+@contextmanager
+def _written(name: str, store: Store) -> Iterator[None]:
     try:
-        store.names.files.add(data)
+        yield
     except OSError as exc:
         raise PublicationError(name, f"its files can't be written to {store.path}: {exc.strerror or exc}") from exc
 

@@ -26,7 +26,7 @@ from nbcache import config
 from nbcache.passing import suppressed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from nbcache.store.directory import Store
 
@@ -99,14 +99,17 @@ class Prover:
         if self._process is not None:
             self._process.returncode = 0
 
-    def prove(self, manifest: bytes, store: Store) -> Proof:
-        """Load a manifest there, and call what arguments can be made up for. Never raises for what it finds."""
+    def prove(self, manifest: bytes, store: Store, meanwhile: Callable[[], None] = lambda: None) -> Proof:
+        """Load a manifest there, and call what arguments can be made up for. Never raises for what it finds.
+
+        ``meanwhile`` is called while that goes on, maybe twice; what it raises passes.
+        """
         if self._process is None:
             return Proof(self._problem, (), None)
         told = json.dumps({"store": store.path, "uids": sorted(store.trust.uids)}).encode()
         request = told + b"\n" + manifest
         try:
-            return self._asked(request)
+            return self._asked(request, meanwhile)
         except _Gone:
             if not self.sound:
                 return Proof(f"the process that was to prove it ended{self._last_words()}", (), None)
@@ -114,9 +117,9 @@ class Prover:
         self.sound = False
         self.close()
         self._start()
-        return self.prove(manifest, store)
+        return self.prove(manifest, store, meanwhile)
 
-    def _asked(self, request: bytes) -> Proof:
+    def _asked(self, request: bytes, meanwhile: Callable[[], None]) -> Proof:
         """Ask, and wait for the answer. Raises _Gone if there is none."""
         os.ftruncate(self._errors, os.lseek(self._errors, 0, os.SEEK_SET))
         deadline, output = time.monotonic() + SECONDS, bytearray()
@@ -124,6 +127,13 @@ class Prover:
         try:
             self._channel.settimeout(SECONDS)
             self._channel.sendall(len(request).to_bytes(8, "big") + request)
+        except TimeoutError:
+            return _proof(b"", f"it had not begun after {SECONDS:.0f} s")
+        except OSError:
+            self.sound = before
+            raise _Gone from None
+        meanwhile()
+        try:
             while not output.endswith(b"}\n") or not output[output.rfind(b"\n", 0, -1) + 1 :].startswith(_ENDED):
                 self._channel.settimeout(max(deadline - time.monotonic(), 1e-3))
                 part = self._channel.recv(1 << 16)

@@ -6,6 +6,7 @@ that crashes has said how far it came. It ends when the other side is gone, and 
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import logging
@@ -53,6 +54,9 @@ def main() -> None:
     # Before there is anything to read: who publishes is still compiling.
     for module in _NEEDED:
         importlib.import_module(module)
+    # What is here by now isn't looked at again by children, whose own copy of it each look would make.
+    gc.collect()
+    gc.freeze()
     while select.select([channel], [], [], IDLE_SECONDS)[0]:
         request = _received(channel)
         if request is None:

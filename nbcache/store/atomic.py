@@ -17,10 +17,13 @@ import errno
 import functools
 import os
 import stat
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass, suppressed
 from nbcache.store.layout import DIR_MODE, DROP_MODE, FILE_MODE, TEMPORARY, UMASK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MAX_HOST: Final = 64
 
@@ -85,6 +88,20 @@ def write_file(path: str, data: bytes, *, exclusive: bool = False, mode: int = F
     if placed and durable:
         _flush_directory(directory)
     return placed
+
+
+def flush(paths: Iterable[str]) -> None:
+    """Have files that were written without ``durable``, and their names, flushed to the disk. Raises OSError."""
+    directories = set()
+    for path in paths:
+        fd = SYS.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            SYS.fsync(fd)
+        finally:
+            SYS.close(fd)
+        directories.add(path.rpartition("/")[0])
+    for directory in sorted(directories):
+        _flush_directory(directory)
 
 
 def give_name(path: str, name: str, *, replace: bool = False) -> bool:

@@ -22,6 +22,8 @@ from nbcache.store.content import digest_of
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from nbcache.trust import Trust
 
 MAX_SIZE: Final = 1 << 30
@@ -44,8 +46,12 @@ class Files:
         self._trust = trust
         self._trusted: set[str] = set()
 
-    def add(self, data: bytes) -> str:
-        """Put a file there, unless it is; return its digest. It is on the disk when this returns. Raises OSError."""
+    def add(self, data: bytes, *, durable: bool = True) -> str:
+        """Put a file there, unless it is; return its digest. Raises OSError.
+
+        What is ``durable`` is on the disk when this returns; what isn't may be lost in a power failure until
+        :meth:`flush` was called.
+        """
         if len(data) > MAX_SIZE:
             raise OSError(errno.EFBIG, f"a file of {len(data)} bytes is too large to be published")
         digest = digest_of(data)
@@ -59,8 +65,14 @@ class Files:
 
         for directory in (f"{self._root}/{layout.FILES}", os.path.dirname(path)):
             atomic.make_directory(directory)
-        atomic.write_file(path, data)
+        atomic.write_file(path, data, durable=durable)
         return digest
+
+    def flush(self, digests: Iterable[str]) -> None:
+        """Have files on the disk when this returns, whoever has just added them. Raises OSError."""
+        from nbcache.store import atomic
+
+        atomic.flush(path_of(self._root, digest) for digest in digests)
 
     def read(self, digest: str, name: str = "") -> bytes:
         """Return what a file holds. Raises PublicationError, for the publication ``name``, if it isn't there or isn't

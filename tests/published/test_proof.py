@@ -181,3 +181,44 @@ def test_a_forked_child_has_one_of_its_own(several):
         """,
     )
     assert said == "2\n0\nTrue 4 3\n"
+
+
+ORDER = """
+import errno, os
+from nbcache.store import atomic
+import proved
+
+said, fails = [], False
+
+class Noted(atomic.Syscalls):
+    @staticmethod
+    def fsync(fd):
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        if fails:
+            raise OSError(errno.EIO, "the disk is broken", path)
+        said.append(path)
+        os.fsync(fd)
+
+    @staticmethod
+    def replace(temporary, path):
+        said.append(f"named {path}")
+        os.replace(temporary, path)
+
+atomic.SYS = Noted()
+nbcache.publish("twice", proved.twice, ["(i8,)"])
+(name,) = [at for at, each in enumerate(said) if each.startswith("named ") and each.endswith("/v1/names/twice.json")]
+placed = {each[6:] for each in said[:name] if "/v1/files/" in each and each.startswith("named ")}
+assert placed and placed <= set(said[:name]), said
+fails = True
+try:
+    nbcache.publish("again", proved.twice)
+except nbcache.errors.PublicationError as error:
+    print(error)
+print(nbcache.names())
+"""
+
+
+def test_a_name_is_given_when_its_files_are_on_the_disk(tmp_path):
+    (tmp_path / "proved.py").write_text(MODULE)
+    said = accumulator(tmp_path / "store", "import nbcache.errors\n" + ORDER, tmp_path).stdout
+    assert said == f"again: its files can't be written to {tmp_path / 'store'}: the disk is broken\n['twice']\n"

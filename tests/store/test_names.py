@@ -14,7 +14,7 @@ from nbtest import users
 from storekit import SECTIONS, header, key, mode, open_store
 
 from nbcache.errors import BadNameError, NotPublishedError, PublicationError
-from nbcache.store import layout, names, pins, publication
+from nbcache.store import atomic, layout, names, pins, publication
 
 STRANGER = 54321
 MANIFEST = b'{"what":"njit"}'
@@ -359,6 +359,23 @@ def test_a_file_is_read_as_it_was_added(store, named):
     path, data = named.files.opened(digest)
     assert Path(path).read_bytes() == data == b"image"
     assert named.files.add(b"image") == digest
+
+
+def test_a_file_is_flushed_with_its_directory_when_that_is_asked_for(named, monkeypatch):
+    flushed, fsync = [], atomic.SYS.fsync
+
+    def noted(fd):
+        flushed.append(os.readlink(f"/proc/self/fd/{fd}"))
+        fsync(fd)
+
+    monkeypatch.setattr(atomic.SYS, "fsync", noted, raising=False)
+    digests = [named.files.add(data, durable=False) for data in (b"image", b"array")]
+    assert flushed == []
+    named.files.flush(digests)
+    paths = [named.files.opened(digest)[0] for digest in digests]
+    assert sorted(flushed) == sorted({*paths, *map(os.path.dirname, paths)})
+    with pytest.raises(FileNotFoundError):
+        named.files.flush([key("gone")])
 
 
 def test_a_file_that_is_gone_damaged_or_truncated_says_so(store, named):

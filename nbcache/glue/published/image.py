@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from contextlib import contextmanager
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -29,7 +30,7 @@ from nbcache.protocol.images import ANCHOR, ImageFacts
 from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
 _LINKERS: Final = ("ld", "ld.lld", "ld.bfd", "cc", "gcc", "clang")
 """What is looked for in PATH, in this order: a compiler only calls one of the others."""
@@ -52,12 +53,36 @@ def linker() -> str | None:
     return next(filter(None, map(shutil.which, _LINKERS)), None)
 
 
-@global_compiler_lock
 def build(bitcodes: Sequence[bytes], checks: Sequence[str], keep: Collection[str]) -> Image:
     """Make an image of optimised modules, as bitcode, and of type checks, as text.
 
     ``keep`` are the symbols whose offsets its facts must have. Raises ImageError if there is no linker, or if it fails.
     """
+    with begun(bitcodes, checks, keep) as finished:
+        return finished()
+
+
+@contextmanager
+def begun(bitcodes: Sequence[bytes], checks: Sequence[str], keep: Collection[str]) -> Iterator[Callable[[], Image]]:
+    """As :func:`build`, but give what waits for the linker: it runs while others do something else."""
+    program = linker()
+    if program is None:
+        raise ImageError(f"no linker was found in PATH ({', '.join(_LINKERS)})")
+    code, anchor = _emitted(bitcodes, checks)
+    with _linking(program, code) as result:
+
+        def finished() -> Image:
+            detached = shared_object.detach(result(), {*keep, anchor})
+            digest, size = digest_of(detached.code), len(detached.code)
+            facts = ImageFacts(digest, size, anchor, detached.slots, detached.sealed, detached.symbols)
+            return Image(detached.code, facts)
+
+        yield finished
+
+
+@global_compiler_lock
+def _emitted(bitcodes: Sequence[bytes], checks: Sequence[str]) -> tuple[bytes, str]:
+    """Return an object file of all of that, and the anchor's name."""
     module = linked(bitcodes, checks)
     anchor = f"{ANCHOR}{blake2b(module.as_bitcode(), digest_size=16).hexdigest()}"
     for value in (*module.functions, *module.global_variables):
@@ -68,11 +93,7 @@ def build(bitcodes: Sequence[bytes], checks: Sequence[str], keep: Collection[str
     mark.initializer, mark.global_constant = ir.Constant(ir.IntType(8), 1), True
     module.link_in(_parsed(str(exported)))
     module.verify()
-    detached = shared_object.detach(_link(_target_machine().emit_object(module)), {*keep, anchor})
-    facts = ImageFacts(
-        digest_of(detached.code), len(detached.code), anchor, detached.slots, detached.sealed, detached.symbols
-    )
-    return Image(detached.code, facts)
+    return bytes(_target_machine().emit_object(module)), anchor
 
 
 def linked(bitcodes: Sequence[bytes], checks: Sequence[str]) -> Any:
@@ -128,11 +149,12 @@ def _target_machine() -> Any:
     )
 
 
-def _link(code: bytes) -> bytes:
-    """Have the linker make a shared object of an object file. It sees no library, so nothing is bound to one."""
-    program = linker()
-    if program is None:
-        raise ImageError(f"no linker was found in PATH ({', '.join(_LINKERS)})")
+@contextmanager
+def _linking(program: str, code: bytes) -> Iterator[Callable[[], bytes]]:
+    """Have a linker make a shared object of an object file; give what waits for it. Raises ImageError.
+
+    It sees no library, so nothing is bound to one.
+    """
     options: tuple[str, ...] = _OPTIONS
     if os.path.basename(program) in _COMPILERS:
         options = ("-shared", "-nostdlib", *(f"-Wl,{option}" for option in _OPTIONS[1:]))
@@ -141,19 +163,31 @@ def _link(code: bytes) -> bytes:
         with open(source, "wb") as file:
             file.write(code)
         try:
-            _run([program, *options, "-o", result, source])
-            with open(result, "rb") as file:
-                return file.read()
-        except subprocess.CalledProcessError as error:
-            raise ImageError(f"{program} failed: {_last_line(error.stderr)}") from error
-        except (OSError, subprocess.TimeoutExpired) as error:
+            running = subprocess.Popen(  # noqa: S603  the user's own linker, and files of ours
+                [program, *options, "-o", result, source],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        except OSError as error:
             raise ImageError(f"{program} couldn't be run: {error}") from error
 
+        def finished() -> bytes:
+            try:
+                _said, errors = running.communicate(timeout=_TIMEOUT)
+                if running.returncode:
+                    raise ImageError(f"{program} failed: {_last_line(errors)}")
+                with open(result, "rb") as file:
+                    return file.read()
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise ImageError(f"{program} couldn't be run: {error}") from error
 
-def _run(command: list[str]) -> None:
-    subprocess.run(  # noqa: S603  the user's own linker, and files of ours
-        command, check=True, capture_output=True, text=True, timeout=_TIMEOUT, stdin=subprocess.DEVNULL
-    )
+        with running:
+            try:
+                yield finished
+            finally:
+                running.kill()
 
 
 def _last_line(text: str) -> str:

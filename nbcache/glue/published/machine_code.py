@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+from contextlib import ExitStack, contextmanager
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,7 +27,7 @@ from nbcache.published.runtime import (
 from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from nbcache.glue.published.code import Codes
     from nbcache.protocol.images import ImageFacts
@@ -57,20 +58,40 @@ def made(name: str, functions: Mapping[str, manifests.Function], codes: Codes) -
     }
     files: list[bytes] = []
     unpickles = any(not REPLACED.keys().isdisjoint(code.externals) for code in codes.codes)
-    memo = _object(_memo(), files) if unpickles else None
     checks = [text for _symbol, text in texts.values()]
     called = {each.symbol for every in functions.values() for each in every.signatures}
-    compiled = _object(_emitted(checks), files, called) if checks else None
-    facts = None
-    try:
-        linked = [*checks, *_replacing(NUMBA_UNPICKLE, NUMBA_BUILD_EXCEPTION)] if unpickles else checks
-        made = image.build(codes.bitcodes(), linked, _kept(checked, codes))
-    except ImageError as error:
-        _log.info("%s is published without an image: %s", name, error)
-    else:
+    linked = [*checks, *_replacing(NUMBA_UNPICKLE, NUMBA_BUILD_EXCEPTION)] if unpickles else checks
+    with _image(name, codes.bitcodes(), linked, _kept(checked, codes)) as finished:
+        # The linker runs meanwhile.
+        memo = _object(_memo(), files) if unpickles else None
+        compiled = _object(_emitted(checks), files, called) if checks else None
+        made = finished()
+    if made is not None:
         files.append(made.code)
-        facts = made.facts
-    return MachineCode(checked, memo, compiled, facts, tuple(files))
+    return MachineCode(checked, memo, compiled, None if made is None else made.facts, tuple(files))
+
+
+@contextmanager
+def _image(
+    name: str, bitcodes: Sequence[bytes], texts: Sequence[str], keep: Collection[str]
+) -> Iterator[Callable[[], image.Image | None]]:
+    """Begin to make an image; give what waits for it, which is none where it can't be made."""
+    with ExitStack() as linking:
+        try:
+            finished = linking.enter_context(image.begun(bitcodes, texts, keep))
+        except ImageError as error:
+            _log.info("%s is published without an image: %s", name, error)
+            yield lambda: None
+            return
+
+        def waited() -> image.Image | None:
+            try:
+                return finished()
+            except ImageError as error:
+                _log.info("%s is published without an image: %s", name, error)
+                return None
+
+        yield waited
 
 
 def _replacing(unpickle: str, build_exception: str) -> list[str]:
