@@ -263,7 +263,7 @@ class KeyMaker:
 
 
 def _keeps_memo(obj: object) -> bool:
-    return _is_memo_keeper(type(obj))
+    return _is_memo_keeper(type(obj))  # type: ignore[arg-type]
 
 
 @functools.lru_cache(maxsize=4096)
