@@ -104,9 +104,16 @@ def watch(imported: "Callable[[], None]") -> None:
 
 def unwatch() -> None:
     """Call nothing."""
-    for finder in (_finder, _cuda_finder):
+    for finder in (_finder, _parts_finder, _cuda_finder):
         if finder in sys.meta_path:
             sys.meta_path.remove(finder)
+
+
+def watch_parts(imported: "Callable[[ModuleType], None]") -> None:
+    """Have *imported* called with each module of Numba's whose import is over, from now on."""
+    _parts_finder.part_imported = imported
+    if _parts_finder not in sys.meta_path:
+        sys.meta_path.insert(0, _parts_finder)
 
 
 def watch_cuda(imported: "Callable[[], None]") -> None:
@@ -176,10 +183,20 @@ class _Finder:
         self.name = name
 
     def find_spec(self, name: str, path: "Any" = None, target: "ModuleType | None" = None) -> "Any":
-        spec = spec_of_others(self, name, path, target) if name == self.name else None
+        spec = spec_of_others(self, name, path, target) if self.looks_for(name) else None
         if spec is not None:
             self._follow(spec.loader)
         return spec
+
+    def looks_for(self, name: str) -> bool:
+        return name == self.name
+
+    def begins(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def over(self, _module: "ModuleType") -> None:
+        self.imported()
 
     def _follow(self, loader: "Any") -> None:
         execute = getattr(loader, "exec_module", None)
@@ -189,10 +206,9 @@ class _Finder:
 
         def exec_module(module: "ModuleType") -> None:
             del loader.exec_module
-            if self in sys.meta_path:
-                sys.meta_path.remove(self)
+            self.begins()
             execute(module)
-            self.imported()
+            self.over(module)
 
         try:
             loader.exec_module = exec_module
@@ -200,5 +216,21 @@ class _Finder:
             return
 
 
+class _PartsFinder(_Finder):
+    """The same for each module of Numba's that is imported later than Numba itself."""
+
+    part_imported: "Callable[[ModuleType], None]"
+
+    def looks_for(self, name: str) -> bool:
+        return name.startswith(self.name) and not name.startswith("numba.cuda")
+
+    def begins(self) -> None:
+        """There are more to come."""
+
+    def over(self, module: "ModuleType") -> None:
+        self.part_imported(module)
+
+
 _finder = _Finder("numba")
+_parts_finder = _PartsFinder("numba.")
 _cuda_finder = _Finder("numba.cuda.dispatcher")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import _nbcache
 
 if TYPE_CHECKING:
+    from types import ModuleType
     from typing import Any
 
     from nbcache.config import Settings
@@ -65,9 +66,12 @@ def numba_imported() -> None:
         from nbcache.glue.hooks import dormant
 
         if releases.problem() is None:
-            from nbcache.glue.identity import told
+            from nbcache.glue.identity import originals, told
 
             told.listen(just_imported=True)
+            with _nbcache.nothing_collected():
+                originals.keep_all()
+            _nbcache.watch_parts(_part_imported)
         environ = dict(os.environ) if _nbcache.heeds_environment() else {}
         asleep = _is_patient(environ) and dormant.sleep(lambda: _activate(environ))
     except Exception as raised:  # noqa: BLE001  as below
@@ -75,6 +79,16 @@ def numba_imported() -> None:
         asleep = False
     if not asleep:
         _activate()
+
+
+def _part_imported(module: ModuleType) -> None:
+    """One of Numba's modules was imported that Numba's own import leaves out."""
+    try:
+        from nbcache.glue.identity import originals
+
+        originals.keep(module)
+    except Exception as raised:  # noqa: BLE001  the cache must never be the reason that a program fails
+        _let_pass(raised)
 
 
 def _watch_cuda() -> None:

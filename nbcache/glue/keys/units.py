@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.node import Node, Scope
     from nbcache.glue.identity.reach import Reach
 
-KEY_VERSION = 4
+KEY_VERSION = 5
 
 
 class Unit:

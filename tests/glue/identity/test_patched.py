@@ -213,6 +213,114 @@ def test_what_cannot_be_described_is_no_fault_and_nothing_is_cached(run):
     assert "CPUContext.get_constant_generic, which somebody put into the place of Numba's own: " in said
 
 
+OWN = """
+import os
+import nbcache.client.activation as activation
+from nbcache.glue.identity import patched
+if "WITHOUT_NUMBERS" in os.environ:
+    patched.are_numbered = lambda: False
+
+@njit
+def first(x):
+    return x + 1
+
+first(1)
+patches = activation.session().maker.patches
+print(sorted(patches.look()))
+{change}
+print(sorted(patches.look().items()), patches.look() is patches.look())
+{undo}
+print(sorted(patches.look()))
+"""
+CHANGES = {
+    "a function": (
+        "from numba.np import arraymath as m; old = m.np_median; m.np_median = m.np_percentile",
+        "m.np_median = old",
+        "numba.np.arraymath:np_median', <function",
+    ),
+    "a method": (
+        "from numba.core.cpu import CPUContext as c; c.get_constant_undef = c.get_constant_null",
+        "del c.get_constant_undef",
+        "numba.core.cpu:CPUContext.get_constant_undef', <function",
+    ),
+    "what is removed": (
+        "from numba.core.utils import BINOPS_TO_OPERATORS as t; old = t.pop('+')",
+        "t['+'] = old",
+        "numba.core.utils:BINOPS_TO_OPERATORS', [('+', 'nothing')]",
+    ),
+    "what is added": (
+        "from numba.np.numpy_support import FROM_DTYPE as t; t[1] = 2",
+        "del t[1]",
+        "numba.np.numpy_support:FROM_DTYPE', [(1, 2)]",
+    ),
+    "a number": (
+        "from numba.core.base import BaseContext as c; c.strict_alignment = 1",
+        "c.strict_alignment = False",
+        "numba.core.base:BaseContext.strict_alignment', 1)",
+    ),
+    "an item of a list": (
+        "from numba.core.ir_utils import arr_math as t; old, t[0] = t[0], 'other'",
+        "t[0] = old",
+        "numba.core.ir_utils:arr_math', ['other', 'max'",
+    ),
+    "a longer list": (
+        "from numba.core.ir_utils import arr_math as t; t.append('other')",
+        "t.pop()",
+        "'other'])]",
+    ),
+    "a set": (
+        "from numba.core.untyped_passes import CanonicalizeLoopEntry as c; t = c._supported_globals; t.remove(zip)",
+        "t.add(zip)",
+        "numba.core.untyped_passes:CanonicalizeLoopEntry._supported_globals', {",
+    ),
+    "a table made later": (
+        "from numba.np import ufunc_db as m; t = m.get_ufunc_info(np.add); old, t['dd->d'] = t['dd->d'], t['qq->q']",
+        "t['dd->d'] = old",
+        """_ufunc_db[<ufunc 'add'>]", [('dd->d', <function int_add_impl""",
+    ),
+    "a module": (
+        "from numba.np import arraymath as m; old, m.operator = m.operator, m.math",
+        "m.operator = old",
+        "numba.np.arraymath:operator', <module 'math'",
+    ),
+}
+
+
+@pytest.mark.parametrize("without", [{}, {"WITHOUT_NUMBERS": "1"}])
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_is_not_what_it_was_counts_until_it_is_again(run, what, without):
+    change, undo, named = CHANGES[what]
+    before, found, after = run(OWN.format(change=change, undo=undo), **without)[0].splitlines()
+    assert (before, after) == ("[]", "[]")
+    assert found.startswith("[(")
+    assert found.endswith(" True")
+    assert named in found
+
+
+LATE_IMPORT = """
+import sys
+from numba.core import cgutils
+before, old = [*sys.meta_path], cgutils.pack_array
+cgutils.pack_array = cgutils.unpack_tuple
+from numba.np import linalg
+cgutils.pack_array = old
+from nbcache.glue.identity import originals
+from nbcache.glue.identity.patched import Patches
+
+def mine(*args): ...
+print(before == sys.meta_path, type(linalg.__spec__.loader).__name__, vars(linalg.__loader__).keys())
+kept = originals.of("numba.np.linalg", linalg)
+print(kept.late, kept.members == dict(vars(linalg)), originals.of("numba", numba).late)
+"""
+
+
+def test_modules_that_are_imported_later_are_copied_when_they_are_whole(run):
+    assert run(LATE_IMPORT)[0].splitlines() == [
+        "True SourceFileLoader dict_keys(['name', 'path'])",
+        "True True False",
+    ]
+
+
 # What Numba takes from colorama; a stream that no process can describe is behind some of it, as there.
 COLORAMA = """
 import sys
