@@ -7,6 +7,7 @@ numba/core/typeconv/rules.py and the ``can_convert_to`` of numba/core/types.
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -36,8 +37,12 @@ _RULES: Final = {
     "float64": "uuuuuuuuuueus",
     "complex64": "-----------ep",
     "complex128": "-----------ue",
+    # No code takes one: Numba's own has neither arithmetic for it nor a way to hand it over.
+    "float16": "uuuuuuuuuppss",
 }
 """From each scalar to each of `SCALARS`: exact, promotion, safe, unsafe or not at all."""
+_WORD: Final = 64
+"""Bits of the largest integers."""
 _RANKS: Final = {"e": EXACT, "p": PROMOTE, "s": SAFE, "u": UNSAFE, "-": None}
 _CONVERSIONS: Final = {
     (source, target): _RANKS[letter]
@@ -57,6 +62,7 @@ _PYTHON: Final[dict[type, Type]] = {
 _NUMPY: Final[dict[Any, Type]] = {
     np.bool_: ("bool",),
     **{np.dtype(name).type: (name,) for name in SCALARS if name != "bool"},
+    np.float16: ("float16",),
     # C's integers of the same size are classes of their own.
     **{np.dtype(code).type: (np.dtype(code).name,) for code in "bhilqBHILQ"},
 }
@@ -111,17 +117,32 @@ def _of_array(value: np.ndarray[Any, Any]) -> Type | None:
         return None
     flags = value.flags
     layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
-    return ("array", _shared(value.dtype), value.ndim, layout, flags.writeable, flags.aligned)
+    # Numba takes every array for an aligned one.
+    return ("array", _shared(value.dtype), value.ndim, layout, flags.writeable, True)
 
 
 def _of_subclass(value: Any) -> Type | None:
-    # Python's numbers and strings are taken for what they are also as subclasses, but an enumeration's members aren't.
-    if hasattr(value, "_member_map_") or isinstance(value, bool):
-        return None
+    if isinstance(value, enum.IntEnum):
+        return _of_member(type(value))
+    # Python's numbers and strings are taken for what they are also as subclasses, other enumerations' members among
+    # them.
     for base in (int, float, complex, str):
         if isinstance(value, base):
             return _PYTHON[base]
     return None
+
+
+def _of_member(kind: type[enum.IntEnum]) -> Type | None:
+    """The type of an enumeration's members; None where their values are of several."""
+    values = [each.value for each in kind]
+    found = {_of_integer(each) if type(each) is int else of_value(each) for each in values}
+    only = found.pop() if len(found) == 1 else None
+    return None if only is None else ("enum", only)
+
+
+def _of_integer(value: int) -> Type | None:
+    size = value.bit_length()
+    return ("int64",) if size < _WORD else ("uint64",) if size == _WORD else None
 
 
 def _shared(described: np.dtype[Any]) -> Any:
@@ -144,6 +165,9 @@ def conversion(source: Type, target: Type) -> int | None:
             return PROMOTE
         inner = conversion(source, target[1])
         return None if inner is None else max(inner, PROMOTE)
+    if kind == "enum":
+        inner = conversion(source[1], target)
+        return None if inner is None else max(inner, SAFE)
     if kind != wanted:
         return _CONVERSIONS.get((kind, wanted))
     if kind == "array":
@@ -178,6 +202,8 @@ def words(described: Type) -> str:
         return f"{words(described[1])} or None"
     if kind == "record":
         return f"record({described[1]})"
+    if kind == "enum":
+        return f"member of an IntEnum of {words(described[1])}"
     if kind in {"datetime64", "timedelta64"}:
         return f"{kind}[{described[1]}]"
     return {"unicode_type": "str", "none": "None"}.get(kind, str(kind))

@@ -19,6 +19,16 @@ _TYPES: Final[dict[str, Any]] = {
     **{f"{sign}int{bits}": getattr(ctypes, f"c_{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
 
+_NUMBERS: Final[dict[str, type]] = {
+    "bool": bool,
+    **dict.fromkeys(("float32", "float64"), float),
+    **{name: int for name in _TYPES if "int" in name},
+}
+
+
+class _NoNumberError(Exception):
+    """An argument is no number of the kind that is wanted."""
+
 
 class Callback:
     """What ``@cfunc`` made: an address for C, and a function of ctypes."""
@@ -30,12 +40,41 @@ class Callback:
         self.__doc__ = function.doc
         self.address = address
         """What C calls: it is valid for the life of the process."""
-        *arguments, result = (_c_type(each["json"]) for each in function.signatures[0].types)
+        *self._arguments, self._result = (each["json"] for each in function.signatures[0].types)
+        result, *arguments = map(_c_type, (self._result, *self._arguments))
         self.ctypes = ctypes.CFUNCTYPE(result, *arguments)(address)
 
     def __call__(self, *args: Any) -> Any:
-        """Call it through ctypes."""
-        return self.ctypes(*args)
+        """Call it through ctypes: numbers convert as Numba's dispatcher converts them, pointers as ctypes does.
+
+        Raises TypeError for other arguments, before anything is called.
+        """
+        if len(args) != len(self._arguments):
+            raise self._mismatch(args)
+        try:
+            return self.ctypes(*(self._converted(*each) for each in zip(args, self._arguments, strict=True)))
+        except (ctypes.ArgumentError, _NoNumberError):
+            raise self._mismatch(args) from None
+
+    def _converted(self, value: Any, wanted: str) -> Any:
+        convert = _NUMBERS.get(wanted)
+        if convert is None:
+            return value
+        from nbcache.published import argtypes  # most callbacks are called by C alone
+
+        found = argtypes.of_value(value)
+        if found is None or argtypes.conversion(found, (wanted,)) is None:
+            raise _NoNumberError
+        number = convert(value)
+        if convert is int and not -(1 << 63) <= number < 1 << 64:
+            raise OverflowError("int too big to convert")
+        return number
+
+    def _mismatch(self, args: tuple[Any, ...]) -> TypeError:
+        from nbcache.published import argtypes
+
+        got = ", ".join(map(argtypes.words_of, args))
+        return TypeError(f"{self.__name__} was not published for ({got}): it takes ({', '.join(self._arguments)})")
 
 
 def make(function: Function, address_of: Callable[[str], int]) -> Callback:

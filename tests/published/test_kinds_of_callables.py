@@ -107,3 +107,54 @@ def test_chosen_loops_alone_are_published(folder):
     store = folder / "store"
     accumulator(store, 'import faces; nbcache.publish("add3", faces.add3, ["f8(f8, f8)"])', folder)
     assert node(store, 'print(nbcache.load("add3").types)', folder).stdout == "['dd->d']\n"
+
+
+CALLED = """
+import ctypes
+import numpy as np
+f = nbcache.load("faces")
+print(f.scaled(1.5, 2), f.scaled(2, 3), f.scaled(np.float32(0.5), np.int8(3)))
+print(f.scaled(True, np.bool_(True)), f.scaled(1.5, 2.9), f.scaled(1.0, 2**32 + 3))
+buffer = (ctypes.c_double * 3)(1, 2, 3)
+print(f.doubled(buffer, 3), list(buffer))
+values = np.arange(3.0)
+f.doubled(values.ctypes.data_as(ctypes.POINTER(ctypes.c_double)), 3)
+print(values)
+for args in [(1.5,), (1.5, 2, 3), ("text", 2), (1j, 2), (None, 2), (np.ones(3), 2)]:
+    try:
+        print(f.scaled(*args))
+    except TypeError as error:
+        print(error)
+for args in [(values, 3), ((ctypes.c_float * 3)(), 3)]:
+    try:
+        print(f.doubled(*args))
+    except TypeError as error:
+        print(error)
+try:
+    f.scaled(1.0, 2**70)
+except OverflowError as error:
+    print(error)
+"""
+CALLED_SAID = """\
+3.0 6.0 1.5
+1.0 3.0 3.0
+None [2.0, 4.0, 6.0]
+[0. 2. 4.]
+scaled was not published for (float64): it takes (float64, int32)
+scaled was not published for (float64, int64, int64): it takes (float64, int32)
+scaled was not published for (str, int64): it takes (float64, int32)
+scaled was not published for (complex128, int64): it takes (float64, int32)
+scaled was not published for (None, int64): it takes (float64, int32)
+scaled was not published for (array(float64, 1d, C), int64): it takes (float64, int32)
+doubled was not published for (array(float64, 1d, C), int64): it takes (float64*, int64)
+doubled was not published for (c_float_Array_3, int64): it takes (float64*, int64)
+int too big to convert
+"""
+
+
+def test_a_callback_that_is_called_checks_what_it_is_called_with(folder):
+    store = folder / "store"
+    accumulator(
+        store, 'import faces; nbcache.publish("faces", {"scaled": faces.scaled, "doubled": faces.doubled})', folder
+    )
+    assert node(store, CALLED, folder).stdout == CALLED_SAID

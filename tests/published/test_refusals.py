@@ -9,7 +9,7 @@ MODULE = """
 import ctypes
 import enum
 import numpy as np
-from numba import guvectorize, jit, literally, njit, objmode, typed, types, vectorize
+from numba import cfunc, guvectorize, jit, literally, njit, objmode, typed, types, vectorize
 from numba.experimental import jitclass
 
 @njit
@@ -67,6 +67,21 @@ class Color(enum.Enum):
 @njit
 def is_red(color):
     return color == Color.RED
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+@njit
+def is_low(level):
+    return level == Level.LOW
+
+@cfunc("f8(f8)")
+def called_by_c(x):
+    return x + 1
+
+@njit
+def calls_callback(x):
+    return called_by_c(x)
 
 @njit
 def draw(generator):
@@ -126,6 +141,8 @@ CASES = {
     "r.call, r.plain, 1": "it takes a function, which would have to be compiled by Numba: call it by its name instead",
     "r.returns_function, *()": "has not been compiled",
     "r.is_red, r.Color.RED": "it takes Enum<int64>(Color), which a node without Numba doesn't know how to hand over",
+    "r.is_low, r.Level.LOW": "it takes IntEnum<int64>(Level), whose class is nothing without Numba: publish it for int64, as which members pass",
+    "r.calls_callback, 1.0": "or a function that is handed over), which needs Numba",
     "r.draw, np.random.default_rng(1)": "it takes NumPyRandomGeneratorType,",
     "r.literal, 3": "it takes the value 3 itself as a part of its type: make it a constant of the function",
     "r.foreign, -3": "built in, which no other process has",

@@ -96,6 +96,10 @@ def _reason(typ: Any) -> str:
         return (
             f"it takes the value {typ.literal_value!r} itself as a part of its type: make it a constant of the function"
         )
+    if isinstance(typ, types.IntEnumMember):
+        return (
+            f"it takes {typ}, whose class is nothing without Numba: publish it for {typ.dtype}, as which members pass"
+        )
     return f"it takes {typ}, which a node without Numba doesn't know how to hand over"
 
 
