@@ -86,6 +86,11 @@ class Keyring:
         """Whether anything from elsewhere may be taken at all."""
         return self.unsigned or bool(self.keys)
 
+    @property
+    def words(self) -> list[str]:
+        """The list that it was read from, or one that says the same."""
+        return [*map(str, self.keys.values()), *([UNSIGNED] if self.unsigned else [])]
+
     def trusted(self, signature: Signature) -> bool:
         """Whether a signature's key is in the list, and neither has expired."""
         key = self.keys.get((signature.name, signature.public))
@@ -104,7 +109,11 @@ class Keyring:
         groups = groups_of(beside)
         if groups is None or (signed is not None and not any(map(self.trusted, signed))):
             return False
-        return all(any(self.trusted(Signature(*each, "")) for each in group) for group in groups)
+        return self.trusts(groups)
+
+    def trusts(self, groups: Iterable[Group]) -> bool:
+        """Whether of each group of signers one is trusted."""
+        return self.unsigned or all(any(self.trusted(Signature(*each, "")) for each in group) for group in groups)
 
 
 Group = tuple[tuple[str, str, int], ...]

@@ -91,6 +91,8 @@ def export(store: Store, name: str, folder: str, *, package: str | None = None, 
     manifest = manifests.decode(found.manifest)
     package = re.sub(r"[.-]", "_", name) if package is None else package
     problem = _problem(manifest, package, requires)
+    if not store.trusts(manifest.beside):
+        problem = manifests.UNTRUSTED
     if problem is not None:
         raise PublicationError(name, problem)
     with tempfile.TemporaryDirectory(prefix="nbcache-wheel-") as project:

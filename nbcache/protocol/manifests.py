@@ -37,7 +37,7 @@ from nbcache.protocol.images import ImageFacts
 from nbcache.records import Record
 from nbcache.store.content import parsed
 
-VERSION: Final = 4
+VERSION: Final = 5
 """Raised whenever the meaning of a field changes, or a field comes or goes."""
 
 SCALARS: Final = (
@@ -46,6 +46,8 @@ SCALARS: Final = (
 )  # fmt: skip
 WHAT: Final = ("njit", "ufunc", "gufunc", "cfunc", "numba")
 """Kinds of published functions. ``numba``: one that needs Numba, whose ``reason`` and ``source`` alone are known."""
+
+UNTRUSTED: Final = "code that no key in NBCACHE_TRUSTED_KEYS signed took part in it: publish it again"
 
 TypeData = Mapping[str, Any]
 Constant = Mapping[str, Any]
@@ -189,6 +191,8 @@ class Manifest(Record):
     """
     functions: Mapping[str, Function]
     """By attribute; a publication of a single function has it under ``""``."""
+    beside: tuple[tuple[tuple[str, str, int], ...], ...] = ()
+    """Who signed what its code is made of or was built beside: for each, one is to be trusted (`nbcache.keyring`)."""
 
 
 # -- out -----------------------------------------------------------------------------------------
@@ -323,6 +327,12 @@ def _location(value: Any, where: str) -> tuple[str, str, int]:
     return value[0], value[1], value[2]
 
 
+def _signer(value: Any, where: str) -> tuple[str, str, int]:
+    if not isinstance(value, list) or [type(each) for each in value] != [str, str, int]:
+        raise _fail(where, "a key's name, the key, and until when it counts", value)
+    return value[0], value[1], value[2]
+
+
 def _constant(value: Any, where: str) -> Constant:
     if not isinstance(value, dict) or len(value) != 1 or not value.keys() <= {"json", "dtype", "pickle"}:
         raise _fail(where, "a constant", value)
@@ -447,4 +457,5 @@ _manifest: Final = _record(
     arrays=_mapping(_ARRAY),
     imports=_mapping(_several(_text)),
     functions=_mapping(_FUNCTION),
+    beside=_several(_several(_signer)),
 )

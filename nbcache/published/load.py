@@ -104,6 +104,8 @@ def _load(stores: Sequence[Store], name: str, version: int | None, numba: WithNu
         manifest = manifests.decode(publication.manifest)
     except ManifestError as exc:
         raise PublicationError(name, f"its manifest can't be used: {exc}") from exc
+    if not store.trusts(manifest.beside):
+        raise PublicationError(name, manifests.UNTRUSTED)
     return publication.digest, realize(manifest, store, numba=numba)
 
 

@@ -106,7 +106,8 @@ class Prover:
         """
         if self._process is None:
             return Proof(self._problem, (), None)
-        told = json.dumps({"store": store.path, "uids": sorted(store.trust.uids)}).encode()
+        keys = [] if store.keyring is None else store.keyring.words
+        told = json.dumps({"store": store.path, "uids": sorted(store.trust.uids), "keys": keys}).encode()
         request = told + b"\n" + manifest
         try:
             return self._asked(request, meanwhile)

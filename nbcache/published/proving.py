@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from importlib.machinery import ModuleSpec
 
+    from nbcache.config import Settings
     from nbcache.protocol.manifests import Function, Manifest
 
 IDLE_SECONDS: Final = 60.0
@@ -106,13 +107,17 @@ def _say(channel: int, line: bytes) -> None:
 
 def _prove(channel: int, request: bytes) -> None:
     line, _, manifest = request.partition(b"\n")
+    from nbcache.config import Settings
+
     told = json.loads(line)
-    for fact in _facts(manifest, told["store"], frozenset(told["uids"])):
+    settings = Settings(
+        dir=told["store"], readonly=True, trusted_uids=frozenset(told["uids"]), trusted_keys=tuple(told["keys"])
+    )
+    for fact in _facts(manifest, settings):
         _say(channel, json.dumps(fact).encode() + b"\n")
 
 
-def _facts(data: bytes, where: str, uids: frozenset[int]) -> Iterator[dict[str, str]]:
-    from nbcache.config import Settings
+def _facts(data: bytes, settings: Settings) -> Iterator[dict[str, str]]:
     from nbcache.protocol import manifests
     from nbcache.published import load, unpickling
 
@@ -121,7 +126,7 @@ def _facts(data: bytes, where: str, uids: frozenset[int]) -> Iterator[dict[str, 
         # Of a function that needs Numba there is nothing to prove.
         without = {name: each for name, each in manifest.functions.items() if each.what != "numba"}
         manifest = manifest._replace(functions=without)
-        store = load.opened(Settings(dir=where, readonly=True, trusted_uids=uids))
+        store = load.opened(settings)
         loaded = load.realize(manifest, store)
     except NbcacheError as exc:
         yield {"problem": str(exc)}

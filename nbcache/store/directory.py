@@ -26,10 +26,10 @@ from nbcache.store import layout, tree
 from nbcache.trust import OPEN_FLAGS, Trust
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from nbcache.config import Settings
-    from nbcache.keyring import Keyring
+    from nbcache.keyring import Group, Keyring
     from nbcache.store.entry import Header, ParsedEntry
     from nbcache.store.evict import Plan
     from nbcache.store.found import FoundEntry
@@ -167,6 +167,10 @@ class Store:
         if signed is None and beside is None:
             return True
         return self.keyring is not None and self.keyring.admits(signed, beside)
+
+    def trusts(self, groups: Sequence[Group]) -> bool:
+        """Whether of each group of signers one is trusted."""
+        return not groups or (self.keyring is not None and self.keyring.trusts(groups))
 
     def exists(self, key: str) -> bool:
         """Whether something lies under a key: one ``stat``, nothing is checked."""
