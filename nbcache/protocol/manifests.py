@@ -218,7 +218,9 @@ def _plain(value: Any) -> Any:
 
 # -- in ------------------------------------------------------------------------------------------
 
-_Reader = Callable[[Any, str], Any]
+_Where = Any
+"""A place in a manifest: its name, or where it is and which item or field of that. Most are never told to anybody."""
+_Reader = Callable[[Any, _Where], Any]
 
 
 def decode(data: bytes) -> Manifest:
@@ -241,12 +243,19 @@ def decode(data: bytes) -> Manifest:
     return found
 
 
-def _fail(where: str, wanted: str, value: object) -> ManifestError:
-    return ManifestError(f"{where} must be {wanted}, not {value!r:.60}")
+def _fail(where: _Where, wanted: str, value: object) -> ManifestError:
+    return ManifestError(f"{_words(where)} must be {wanted}, not {value!r:.60}")
+
+
+def _words(where: _Where) -> str:
+    if isinstance(where, str):
+        return where
+    outer, inner = where
+    return f"{_words(outer)}[{inner}]" if isinstance(inner, int) else f"{_words(outer)}.{inner}"
 
 
 def _exactly(kind: type, words: str) -> _Reader:
-    def read(value: Any, where: str) -> Any:
+    def read(value: Any, where: _Where) -> Any:
         if type(value) is not kind:
             raise _fail(where, words, value)
         return value
@@ -255,24 +264,25 @@ def _exactly(kind: type, words: str) -> _Reader:
 
 
 _text = _exactly(str, "text")
+_TEXTS: Final = frozenset({str})
 _flag = _exactly(bool, "true or false")
 _number = _exactly(int, "a whole number")
 
 
-def _natural(value: Any, where: str) -> int:
+def _natural(value: Any, where: _Where) -> int:
     if type(value) is not int or value < 0:
         raise _fail(where, "a whole number of at least 0", value)
     return value
 
 
-def _time(value: Any, where: str) -> float:
+def _time(value: Any, where: _Where) -> float:
     if type(value) not in {int, float}:
         raise _fail(where, "a number", value)
     return float(value)
 
 
 def _choice(*words: str) -> _Reader:
-    def read(value: Any, where: str) -> str:
+    def read(value: Any, where: _Where) -> str:
         if not isinstance(value, str) or value not in words:
             raise _fail(where, f"one of {', '.join(words)}", value)
         return value
@@ -281,7 +291,7 @@ def _choice(*words: str) -> _Reader:
 
 
 def _hexadecimal(digits: int) -> _Reader:
-    def read(value: Any, where: str) -> str:
+    def read(value: Any, where: _Where) -> str:
         if not isinstance(value, str) or len(value) != digits or value.strip("0123456789abcdef"):
             raise _fail(where, f"{digits} hexadecimal digits", value)
         return value
@@ -294,46 +304,48 @@ def _maybe(reader: _Reader) -> _Reader:
 
 
 def _several(reader: _Reader, count: int | None = None) -> _Reader:
-    def read(value: Any, where: str) -> tuple[Any, ...]:
+    def read(value: Any, where: _Where) -> tuple[Any, ...]:
         if not isinstance(value, list) or (count is not None and len(value) != count):
             raise _fail(where, "a list" if count is None else f"a list of {count}", value)
-        return tuple(reader(each, f"{where}[{i}]") for i, each in enumerate(value))
+        if reader is _text and {type(each) for each in value} <= _TEXTS:
+            return tuple(value)
+        return tuple([reader(each, (where, i)) for i, each in enumerate(value)])
 
     return read
 
 
 def _mapping(reader: _Reader) -> _Reader:
-    def read(value: Any, where: str) -> dict[str, Any]:
+    def read(value: Any, where: _Where) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise _fail(where, "a mapping", value)
-        return {name: reader(each, f"{where}.{name}") for name, each in value.items()}
+        return {name: reader(each, (where, name)) for name, each in value.items()}
 
     return read
 
 
-def _fields(value: Any, where: str, readers: Mapping[str, _Reader]) -> dict[str, Any]:
+def _fields(value: Any, where: _Where, readers: Mapping[str, _Reader]) -> dict[str, Any]:
     if not isinstance(value, dict) or value.keys() != readers.keys():
         raise _fail(where, f"a mapping of {', '.join(readers)}", value)
-    return {name: reader(value[name], f"{where}.{name}") for name, reader in readers.items()}
+    return {name: reader(value[name], (where, name)) for name, reader in readers.items()}
 
 
 def _record(make: Callable[..., Any], **readers: _Reader) -> _Reader:
     return lambda value, where: make(**_fields(value, where, readers))
 
 
-def _location(value: Any, where: str) -> tuple[str, str, int]:
+def _location(value: Any, where: _Where) -> tuple[str, str, int]:
     if not isinstance(value, list) or [type(each) for each in value] != [str, str, int]:
         raise _fail(where, "function, file and line", value)
     return value[0], value[1], value[2]
 
 
-def _signer(value: Any, where: str) -> tuple[str, str, int]:
+def _signer(value: Any, where: _Where) -> tuple[str, str, int]:
     if not isinstance(value, list) or [type(each) for each in value] != [str, str, int]:
         raise _fail(where, "a key's name, the key, and until when it counts", value)
     return value[0], value[1], value[2]
 
 
-def _constant(value: Any, where: str) -> Constant:
+def _constant(value: Any, where: _Where) -> Constant:
     if not isinstance(value, dict) or len(value) != 1 or not value.keys() <= {"json", "dtype", "pickle"}:
         raise _fail(where, "a constant", value)
     if "pickle" in value:
@@ -343,23 +355,23 @@ def _constant(value: Any, where: str) -> Constant:
     return value
 
 
-def _dtype(value: Any, where: str) -> Any:
+def _dtype(value: Any, where: _Where) -> Any:
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
         raise _fail(where, "a dtype", value)
     for i, field in enumerate(value):
         if not isinstance(field, list) or len(field) not in {2, 3}:
-            raise _fail(f"{where}[{i}]", "a field: its name, dtype and perhaps shape", field)
+            raise _fail((where, i), "a field: its name, dtype and perhaps shape", field)
         name, kind, *shape = field
-        (_several(_text, 2) if isinstance(name, list) else _text)(name, f"{where}[{i}]")
-        _dtype(kind, f"{where}[{i}]")
+        (_several(_text, 2) if isinstance(name, list) else _text)(name, (where, i))
+        _dtype(kind, (where, i))
         for each in shape:
-            _several(_natural)(each, f"{where}[{i}]")
+            _several(_natural)(each, (where, i))
     return value
 
 
-def _type(value: Any, where: str) -> TypeData:
+def _type(value: Any, where: _Where) -> TypeData:
     kind = value.get("k") if isinstance(value, dict) else None
     readers = _TYPES.get(kind) if isinstance(kind, str) else None
     if readers is None:
@@ -390,14 +402,14 @@ _TYPES: Final[Mapping[str, Mapping[str, _Reader]]] = {
 }
 
 
-def _image(value: Any, where: str) -> ImageFacts:
+def _image(value: Any, where: _Where) -> ImageFacts:
     try:
         return images.parse(value)
     except ImageError as exc:
-        raise ManifestError(f"{where}: {exc}") from exc
+        raise ManifestError(f"{_words(where)}: {exc}") from exc
 
 
-def _consistent(function: Function, codes: int, where: str) -> None:
+def _consistent(function: Function, codes: int, where: _Where) -> None:
     for i, signature in enumerate(function.signatures):
         if signature.code >= codes:
             raise _fail(f"{where}.signatures[{i}].code", "one of the codes", signature.code)
