@@ -66,6 +66,11 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
         metavar="ADDRESS",
         help="build on the Dask cluster whose scheduler is there, such as tcp://HOST:8786 (needs nbcache[dask])",
     )
+    parser.add_argument(
+        "--confined",
+        action="store_true",
+        help="have what is imported write nothing, as in a daemon's jobs, or fail where the kernel has no means",
+    )
     parser.add_argument("--daemon", action="store_true", help="let the daemons of the store build, and wait for them")
     add_job_options(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -82,6 +87,8 @@ def prewarm(args: argparse.Namespace) -> int:
     limits, cluster = limits_of(args), farm_of(args.dask, "--dask")
     if cluster and args.daemon:
         raise UsageError("prewarm: --dask doesn't go with --daemon, which decides itself where it builds")
+    if args.confined and (cluster or args.daemon):
+        raise UsageError("prewarm: --confined is for what is built here; daemons and clusters confine jobs anyway")
     settings = settings_of(args)
     store = _store_to_fill(settings, asking=args.daemon)
     cpus = processors_of(args.cpu)
@@ -99,7 +106,10 @@ def prewarm(args: argparse.Namespace) -> int:
     elif cluster:
         answers = prewarming.farm(cluster, store, settings, wishes, limits=limits, path=[os.getcwd()])
     else:
-        answers = prewarming.grant(store, settings, wishes, workers=args.workers, limits=limits, path=[os.getcwd()])
+        answers = prewarming.grant(
+            store, settings, wishes,
+            workers=args.workers, limits=limits, path=[os.getcwd()], confined=args.confined,
+        )  # fmt: skip
     failed: list[dict[str, str]] = []
     for granted in answers:
         bar.step()

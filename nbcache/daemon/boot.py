@@ -1,10 +1,10 @@
 """How an interpreter of the daemon's begins: confined, and judging, before it imports what isn't Python's own.
 
-Run as ``python -S -s -B -c "…; boot.main()" ORDERS ASKING MODULES SCRATCH ROOT NAMESPACES``, with nbcache found in
+Run as ``python -S -s -B -c "…; boot.main()" ORDERS ASKING MODULES SCRATCH ROOT CONFINED``, with nbcache found in
 MODULES, which is the daemon's own, at the end of ``sys.path``. Python's standard library, and what decides where that
 is, was judged by the daemon (:mod:`nbcache.daemon.interpreters`). Then, in this order:
 
-1. into namespaces, where the kernel allows it; the process that was started stays outside and waits;
+1. into namespaces, or under Landlock, as the kernel allows it; the process that was started stays outside and waits;
 2. the finder that judges (:mod:`nbcache.importing`) stands before all others;
 3. ``site`` runs, and so what ``.pth`` files import, judged like everything else;
 4. nbcache as that interpreter has it is imported, and makes it a :mod:`nbcache.daemon.zygote`.
@@ -24,6 +24,8 @@ from nbcache.daemon.channel import Channel
 
 HIDDEN_VARIABLE: Final = "NBCACHE_JOB_HIDDEN"
 """The file that jobs shall not see: the key that signs what goes to remote tiers."""
+WANTED, REQUIRED = "1", "2"
+"""That it confines itself as far as it can; and that it ends where it can't."""
 PATH_VARIABLE: Final = "NBCACHE_JOB_PATH"
 """PYTHONPATH, which is not to be looked at before the finder is there."""
 
@@ -39,11 +41,18 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     end = Channel.of(int(asking))
-    namespaces = wanted == "1" and _enter(worker.connect(end), scratch)
-    if not namespaces:
+    confined = wanted in {WANTED, REQUIRED}
+    namespaces = confined and _enter(worker.connect(end), scratch)
+    guarded = confined and not namespaces
+    if guarded:
+        confinement.fork_guarded()
+    landlock = guarded and _restrict(scratch)
+    if not namespaces and not landlock:
+        if wanted == REQUIRED:
+            sys.exit("the kernel allows neither namespaces nor Landlock, so jobs can't be confined")
         confinement.settle_alone()
     # Anew: this may be another process.
-    worker.connect(end).say({"namespaces": namespaces})
+    worker.connect(end).say({"namespaces": namespaces, "landlock": landlock, "guarded": guarded})
     given = config.inherited((PATH_VARIABLE, "NBCACHE_TRUSTED_UIDS"))
     importing.guard(worker.rule(worker.uids(given["NBCACHE_TRUSTED_UIDS"])))
     places = [place for place in given.get(PATH_VARIABLE, "").split(os.pathsep) if os.path.isabs(place)]
@@ -71,6 +80,16 @@ def _enter(link: worker.Link, scratch: str) -> bool:
     pid = confinement.fork_interpreter(scratch, hidden)
     if pid:
         os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 0xFF)
+    return True
+
+
+def _restrict(scratch: str) -> bool:
+    """Whether this process, and what it starts, writes nothing but its scratch directory now."""
+    try:
+        confinement.settle_alone(scratch)
+    except OSError:
+        return False
+    os.environ[worker.LANDLOCK_VARIABLE] = "1"
     return True
 
 

@@ -12,6 +12,7 @@ from nbcache.daemon import blame, history, interpreters, jobs, turns
 from nbcache.daemon.audit import Audit
 from nbcache.daemon.confinement import Uids
 from nbcache.daemon.farm import Farm
+from nbcache.daemon.judging import Judging
 from nbcache.daemon.pool import Confining, CrashError, ForkingPool, InterpreterError, JobError, Pools
 from nbcache.daemon.publisher import Publisher, Ticket
 from nbcache.daemon.remote import Remote
@@ -48,6 +49,7 @@ class Building:
         self._presence = presence
         self._wake = wake
         self._pools = Pools(self._make_pool)
+        self._judging = Judging(wake)
         self._uids = Uids(commons.options.uids)
         self._failures_said = Sparing(_log, MAX_FAILURES_SAID)
         self._remote = Remote(lambda: commons.settings)
@@ -80,7 +82,7 @@ class Building:
                 return
             if job.future is None and not self._is_looked_for(job):
                 with self._commons.sparing.containing(job.request.function, partial(self._give_up, job)):
-                    free -= self._start_job(job)
+                    free -= self._has_interpreter(job) and self._start_job(job)
 
     def _is_looked_for(self, job: Job) -> bool:
         """Whether the remote tiers are being asked for what a job would build; they are asked once."""
@@ -91,6 +93,12 @@ class Building:
             if job.look is not None:
                 job.look.add_done_callback(lambda _look: self._wake())
         return job.look is not None and not job.look.done()
+
+    def _has_interpreter(self, job: Job) -> bool:
+        """Whether what a job needs to run is there, or known not to be."""
+        if self._goes_to_farm(job) or self._pools.has(*_environment(job)):
+            return True
+        return self._judging.is_over(job.request.interpreter, self._commons.store.trust, job.request.uid)
 
     def _start_job(self, job: Job) -> bool:
         store, key = self._commons.store, job.request.key
@@ -142,14 +150,16 @@ class Building:
 
     def _executor(self, job: Job) -> Executor:
         """Where a job is to run. Raises what making a pool raises."""
-        interpreter, settings, kernels = job.request.interpreter, job.request.settings, job.request.cc != ""
-        if self._farm is not None and self._farm.slots and not job.stays:
-            return self._farm.executor(interpreter, settings, kernels)
-        return self._pools.get(interpreter, settings, kernels)
+        if self._farm is not None and self._goes_to_farm(job):
+            return self._farm.executor(*_environment(job))
+        return self._pools.get(*_environment(job))
+
+    def _goes_to_farm(self, job: Job) -> bool:
+        return self._farm is not None and self._farm.slots > 0 and not job.stays
 
     def _make_pool(self, interpreter: str, numba_settings: Mapping[str, str], kernels: bool) -> ForkingPool:
         commons, trust = self._commons, self._commons.store.trust
-        problem = interpreters.problem(interpreter, trust)
+        problem = self._judging.problem(interpreter)
         if problem is not None:
             msg = f"the interpreter {interpreter} {problem}"
             raise NbcacheError(msg)
@@ -255,3 +265,8 @@ class Building:
         for path in job.paths:
             self._commons.answers.answer(path)
         job.let_go()
+
+
+def _environment(job: Job) -> tuple[str, Mapping[str, str], bool]:
+    """What a job's interpreter is started as."""
+    return job.request.interpreter, job.request.settings, job.request.cc != ""

@@ -21,7 +21,10 @@ import socket
 import struct
 from array import array
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAX_MESSAGE: Final = 1 << 16
 """The longest message [bytes]."""
@@ -41,6 +44,8 @@ class Channel:
     def __init__(self, end: socket.socket) -> None:
         """Take over a socket."""
         self._socket = end
+        self.discard: Callable[[list[int]], None] = close_all
+        """Closes what came with something that is no message; to close may have to wait."""
         self.pid = 0
         """Who sent what was read last, as the kernel says; 0 before, and unless `wants_credentials` was called."""
 
@@ -90,7 +95,7 @@ class Channel:
         whole = not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
         message = _parse(data) if data and whole else None
         if message is None:
-            close_all(fds)
+            self.discard(fds)
             if data or not whole:
                 raise BadMessageError("it is no JSON object, or too long")
             return None
@@ -103,6 +108,15 @@ def _parse(data: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def is_in_memory(fd: int) -> bool:
+    """Whether a descriptor is of a file in memory: nothing that is done with it waits for anybody."""
+    try:
+        fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+    except OSError:
+        return False
+    return True
 
 
 def close_all(fds: list[int]) -> None:

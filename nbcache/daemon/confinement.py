@@ -16,6 +16,10 @@ of it, that sees no process but those it started, and that is all gone with its 
 
 What a job may write is a small filesystem of its own in memory, ``TMPDIR``, and its channel to the daemon.
 
+Where the kernel denies namespaces, there is **Landlock**, which needs no rights, and the same filter: a job changes no
+file but those in a directory of its own and in /dev/shm, and signals nobody. What it starts is left to the interpreter
+when it ends, and what an interpreter leaves to a *guard* outside, which has nothing else to do than to kill it.
+
 Where neither is to be had, the uid is all that there is, or nothing: :class:`Confinement` says so, the daemon says it
 once in its log, and `nbcache status` each time.
 """
@@ -51,6 +55,8 @@ class Confinement:
     uid: int
     """Who it runs as."""
     namespaces: bool
+    landlock: bool = False
+    """Whether, without namespaces, Landlock keeps jobs from writing."""
     problem: str = ""
     """Why not more; "" if there is nothing to be said."""
 
@@ -58,14 +64,17 @@ class Confinement:
     def summary(self) -> str:
         """In a few words, for `nbcache status`."""
         who = f"as uid {self.uid}" if self.uid != os.geteuid() else "as the daemon's uid"
-        return f"{who}, {'in namespaces' if self.namespaces else 'without namespaces'}"
+        if self.namespaces:
+            return f"{who}, in namespaces"
+        return f"{who}, without namespaces{', under Landlock' if self.landlock else ''}"
 
     @property
     def complaint(self) -> str | None:
         """What an operator should know, in one line, for the log; None if all is well."""
         if self.namespaces and not self.problem:
             return None
-        kept = "" if self.namespaces or self.uid != os.geteuid() else ": they can write all that the daemon can"
+        unkept = not self.namespaces and not self.landlock and self.uid == os.geteuid()
+        kept = ": they can write all that the daemon can" if unkept else ""
         return f"jobs run {self.summary}{kept}{self.problem and f' ({self.problem})'}"
 
 
@@ -167,13 +176,44 @@ def settle_job(scratch: str) -> None:
         syscalls.prctl(syscalls.DUMPABLE, 0)
 
 
-def settle_alone() -> None:
-    """The same where there are no namespaces: at least nobody else of the same uid may trace this process."""
+def settle_alone(scratch: str | None = None) -> None:
+    """The same where there are no namespaces: nobody else of the same uid may trace this process. Raises OSError.
+
+    Where Landlock is to be had, it writes nothing but *scratch*, if that is given.
+    """
     syscalls.prctl(syscalls.PARENT_DEATH_SIGNAL, signal.SIGKILL)
     syscalls.prctl(syscalls.NO_NEW_PRIVILEGES, 1)
     syscalls.prctl(syscalls.SUBREAPER, 1)
     if os.getuid():
         syscalls.prctl(syscalls.DUMPABLE, 0)
+    if scratch is not None:
+        places = [scratch, _SHARED_MEMORY, *_DEVICES]
+        syscalls.restrict_writing(place for place in places if os.path.exists(place))
+        syscalls.refuse_ways_out(alone=False)
+        syscalls.drop_capabilities()
+
+
+def fork_guarded() -> None:
+    """Fork; return in the child. The parent stays until that ends, or is told to end, and kills all that is left.
+
+    All but what became somebody else's child is left to it: it is the subreaper of everything below.
+    """
+    syscalls.prctl(syscalls.SUBREAPER, 1)
+    heard = {signal.SIGTERM, signal.SIGCHLD}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, heard)
+    guarded = os.fork()
+    if guarded == 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return
+    # In place of SIGKILL, when who started it ends.
+    syscalls.prctl(syscalls.PARENT_DEATH_SIGNAL, signal.SIGTERM)
+    ended = False
+    while not ended and signal.sigwait(heard) == signal.SIGCHLD:
+        with suppress(ChildProcessError):
+            while not ended and (pid := os.waitpid(-1, os.WNOHANG)[0]):
+                ended = pid == guarded
+    end_strays(set())
+    os._exit(0)
 
 
 def _map_ids(proc: int, inside: tuple[int, int], outside: tuple[int, int]) -> None:

@@ -26,10 +26,11 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import config
+from nbcache.daemon.job_services import Services
 from nbcache.daemon.pool import MODULES, ForkingPool, Limits
 from nbcache.daemon.publisher import Ticket
 from nbcache.daemon.running import NEVER, CrashError, FarmError, InterpreterError, JobError
-from nbcache.daemon.supervisor import Interpreter, Services
+from nbcache.daemon.supervisor import Interpreter
 from nbcache.plain import one_line
 
 if TYPE_CHECKING:

@@ -25,10 +25,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import nbcache
 from nbcache.daemon import boot
+from nbcache.daemon.beside import Beside
 from nbcache.daemon.confinement import Confinement
+from nbcache.daemon.job_services import Services
 from nbcache.daemon.publisher import Ticket
 from nbcache.daemon.running import NEVER, Call, CrashError, InterpreterError, JobError
-from nbcache.daemon.supervisor import Interpreter, Services
+from nbcache.daemon.supervisor import Interpreter, started_in_time
 from nbcache.store import reasons
 
 if TYPE_CHECKING:
@@ -43,6 +45,8 @@ _log = logging.getLogger("nbcache")
 MODULES: Final = os.path.dirname(os.path.dirname(os.path.abspath(nbcache.__file__)))
 """Where this process has nbcache from."""
 _BEGIN: Final = f"import sys; sys.path.append({{!r}}); from {boot.__name__} import main; main()"
+MAX_STARTS: Final = 2
+"""How many interpreters that hang a call may meet: what they import may lie on a filesystem that hangs."""
 _END_SECONDS: Final = 2.0
 """How long killed interpreters are waited for [s]: who stops a daemon doesn't wait for a disk."""
 
@@ -63,7 +67,9 @@ class Confining:
     uid: int | None = None
     """As whom they run; None for the uid of this process."""
     namespaces: bool = True
-    """Whether they get namespaces, where the kernel allows it."""
+    """Whether they get namespaces, or else Landlock, where the kernel allows it."""
+    required: bool = False
+    """Whether nothing is run where it allows neither."""
     told: Callable[[Confinement], None] = lambda _confinement: None
     """Is told what an interpreter was given, in another thread."""
 
@@ -108,6 +114,7 @@ class ForkingPool(Executor):
         self._interpreters: list[Interpreter] = []
         self._ended: list[subprocess.Popen[bytes]] = []
         """Those that were killed and may not be gone yet."""
+        self._beside = Beside(self._rouse)
         self._thread: threading.Thread | None = None
         self._scratch = ""
         self._wake = -1, -1
@@ -185,7 +192,13 @@ class ForkingPool(Executor):
         if thread is not None:
             thread.join(2 * _END_SECONDS)
 
+    def _rouse(self) -> None:
+        """Have the thread look, from any other one."""
+        with self._lock:
+            self._notify()
+
     def _notify(self) -> None:
+        """The same; whoever calls holds the lock, or the descriptor could be something else's by now."""
         with suppress(OSError):
             os.write(self._wake[1], b"!")
 
@@ -212,8 +225,10 @@ class ForkingPool(Executor):
                 interpreter.cancel("the pool was shut down")
                 self._ended.append(interpreter.process)
             for process in self._ended:
-                with suppress(subprocess.TimeoutExpired):
+                try:
                     process.wait(_END_SECONDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()
             self._interpreters.clear()
             shutil.rmtree(self._scratch, ignore_errors=True)
             with self._lock:
@@ -239,6 +254,7 @@ class ForkingPool(Executor):
                 now = [each.handlers.get(fd) for each in self._interpreters]
                 if handlers[fd] in now:
                     handlers[fd]()
+        self._beside.settle()
         for each in self._interpreters:
             each.pass_time()
 
@@ -252,14 +268,26 @@ class ForkingPool(Executor):
             if not each.dead and each.hangs:
                 each.dead = f"the interpreter {self.interpreter} doesn't begin its jobs"
                 _log.warning("%s; starting another interpreter in its place", each.dead)
-                again = [call for call in each.take_back() if not call.future.done()]
                 with self._lock:
-                    self._waiting.extendleft(reversed(again))
+                    self._waiting.extendleft(reversed(self._once_more(each)))
             if each.dead and not each.running:
                 each.cancel(each.dead)
                 self._interpreters.remove(each)
                 self._ended.append(each.process)
         self._ended = [process for process in self._ended if process.poll() is None]
+
+    def _once_more(self, interpreter: Interpreter) -> list[Call]:
+        """What an interpreter that hangs has not begun; what met that once too often isn't tried any more."""
+        again: list[Call] = []
+        for call in interpreter.take_back():
+            if call.future.done():
+                continue
+            call.starts += 1
+            if call.starts < MAX_STARTS:
+                again.append(call)
+            else:
+                call.future.set_exception(self._lost(interpreter.dead))
+        return again
 
     def _feed(self) -> None:
         while True:
@@ -293,6 +321,9 @@ class ForkingPool(Executor):
                 return each
         try:
             return self._start()
+        except TimeoutError:
+            self._problem = f"the interpreter {self.interpreter} can't be started: its filesystem doesn't answer"
+            return None
         except OSError as error:
             if self._uid is None:
                 self._problem = f"the interpreter {self.interpreter} can't be started: {error.strerror or error}"
@@ -310,7 +341,7 @@ class ForkingPool(Executor):
             os.chown(self._scratch, uid, uid)
 
         def start(orders: int, asking: int, errors: int) -> subprocess.Popen[bytes]:
-            wanted = "1" if self._confining.namespaces else "0"
+            wanted = boot.REQUIRED if self._confining.required else boot.WANTED if self._confining.namespaces else "0"
             rest = [str(orders), str(asking), MODULES, self._scratch, self._root, wanted]
             return subprocess.Popen(  # noqa: S603  an interpreter that was found trusted
                 [*command, *rest], env={**self._environment, "TMPDIR": self._scratch}, cwd="/",
@@ -318,14 +349,15 @@ class ForkingPool(Executor):
                 user=uid, group=uid, extra_groups=None if uid is None else [],
             )  # fmt: skip
 
-        interpreter = Interpreter(start, Services(self._trust, self._publisher, self._built, self._tell))
+        services = Services(self._trust, self._publisher, self._built, self._tell, self._beside)
+        interpreter = started_in_time(lambda: Interpreter(start, services))
         self._interpreters.append(interpreter)
         return interpreter
 
     def _tell(self, interpreter: Interpreter) -> None:
         problem = interpreter.problem and f"the kernel gives them no namespaces ({interpreter.problem})"
         problems = "; ".join(filter(None, [self._problem, problem]))
-        self._confining.told(Confinement(self._built, bool(interpreter.namespaces), problems))
+        self._confining.told(Confinement(self._built, bool(interpreter.namespaces), interpreter.landlock, problems))
 
     def _fail(self, reason: str) -> None:
         with self._lock:
@@ -348,9 +380,14 @@ class Pools:
         self._most = most
         self._pools: dict[tuple[str, tuple[tuple[str, str], ...], bool], ForkingPool] = {}
 
+    def has(self, interpreter: str, settings: Mapping[str, str], kernels: bool = False) -> bool:
+        """Whether there is a pool for these already."""
+        pool = self._pools.get(_key(interpreter, settings, kernels))
+        return pool is not None and not pool.closed
+
     def get(self, interpreter: str, settings: Mapping[str, str], kernels: bool = False) -> ForkingPool:
         """The pool for these. Raises what making one raises."""
-        key = (interpreter, tuple(sorted(settings.items())), kernels)
+        key = _key(interpreter, settings, kernels)
         pool = self._pools.pop(key, None)
         if pool is None or pool.closed:
             pool = self._make(interpreter, settings, kernels)
@@ -374,3 +411,7 @@ class Pools:
     @staticmethod
     def _retire(pool: ForkingPool) -> None:
         threading.Thread(target=pool.shutdown, name="nbcache retires a pool", daemon=True).start()
+
+
+def _key(interpreter: str, settings: Mapping[str, str], kernels: bool) -> tuple[str, tuple[tuple[str, str], ...], bool]:
+    return interpreter, tuple(sorted(settings.items())), kernels

@@ -146,20 +146,28 @@ def _identity(wish: Wish) -> str:
 
 
 def grant(
-    store: Store, settings: Settings, wishes: Iterable[Wish], *, workers: int, limits: Limits, path: list[str]
+    store: Store,
+    settings: Settings,
+    wishes: Iterable[Wish],
+    *,
+    workers: int,
+    limits: Limits,
+    path: list[str],
+    confined: bool = False,
 ) -> Iterator[Granted]:
     """Build everything, *workers* at once, in children of this interpreter; yield each as it is done.
 
-    *path*: where modules are looked for besides where each request says.
+    *path*: where modules are looked for besides where each request says. *confined*: as a daemon's jobs are, or not at
+    all.
     """
     root, publisher = store.path, Publisher(lambda: store)
 
     def make(interpreter: str, numba_settings: Mapping[str, str], kernels: bool) -> ForkingPool:
         environment = interpreters.environment(store.trust, settings, numba_settings, kernels=kernels)
-        # Whoever prewarms has their own modules imported, with their own rights.
+        # Whoever prewarms has their own modules imported, with their own rights, unless they want it otherwise.
         return ForkingPool(
             interpreter, root, environment, workers or os.cpu_count() or 1, limits,
-            trust=store.trust, publisher=publisher, confining=Confining(namespaces=False),
+            trust=store.trust, publisher=publisher, confining=Confining(namespaces=confined, required=confined),
         )  # fmt: skip
 
     pools = Pools(make)

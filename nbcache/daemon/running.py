@@ -53,6 +53,8 @@ class Call:
     order: bytes
     ticket: Ticket
     what: str
+    starts: int = 0
+    """How many interpreters hung that were to begin it."""
 
 
 class Errors:

@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,21 +26,21 @@ from nbcache.daemon.running import NEVER, CrashError, Errors, InterpreterError, 
 from nbcache.daemon.zygote import PROTOCOL_VERSION
 from nbcache.plain import one_line
 from nbcache.protocol import effort
-from nbcache.store.usage import MAX_RECORD
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
 
-    from nbcache.daemon.publisher import Publisher
+    from nbcache.daemon.job_services import Services
     from nbcache.daemon.running import Call
-    from nbcache.trust import Trust
 
 _log = logging.getLogger("nbcache")
 START_SECONDS: Final = 120.0
 """How long an interpreter may take to import Numba, on a busy machine and a cold network filesystem [s]."""
 FORK_SECONDS: Final = 10.0
 """How long one that is ready may take to begin a job [s]: then it hangs, and another one is started beside it."""
+EXECUTE_SECONDS: Final = 10.0
+"""How long it may take until an interpreter is being executed [s]; its file may lie on a filesystem that hangs."""
 GRACE_SECONDS: Final = 5.0
 """How long a job that has answered may take to end [s]; then it is made to."""
 STUCK_SECONDS: Final = 5.0
@@ -65,9 +68,12 @@ class Interpreter:
         """Why it takes no more orders."""
         self.namespaces: bool | None = None
         """Whether jobs get namespaces; None until that is known."""
+        self.landlock = False
+        """Whether, without namespaces, they are under Landlock."""
         self.problem = ""
+        self._guarded = False
         self.pid = 0
-        """That of the one who forks, which is a child of `process` where there are namespaces."""
+        """That of the one who forks, which is a child of `process` where there are namespaces, or a guard."""
         self._ticket = Ticket(built=services.built)
         self._started = time.monotonic()
         self._orders, orders = Channel.pair()
@@ -93,6 +99,7 @@ class Interpreter:
         """Have a job begun; return False if the interpreter doesn't take it."""
         job = Running(call, seconds)
         job.channel, theirs = Channel.pair()
+        job.channel.discard = lambda fds: self._services.discard(job, fds)
         reading, writing = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(reading, False)
         job.errors = Errors(f"the job for {call.what}", reading)
@@ -125,7 +132,8 @@ class Interpreter:
         """End it, and all that it runs."""
         self.dead = self.dead or reason
         if self.process.poll() is None:
-            self.process.kill()
+            # A guard ends what was started, and can't if it is killed.
+            (self.process.terminate if self._guarded else self.process.kill)()
         for job in list(self.running.values()):
             job.kill()
             job.settle(self.lost(reason))
@@ -219,6 +227,7 @@ class Interpreter:
                 if "namespaces" in said:
                     channel.close_all(fds)
                     self.namespaces, self.pid = bool(said["namespaces"]), self._asking.pid
+                    self.landlock, self._guarded = bool(said.get("landlock")), bool(said.get("guarded"))
                     self._services.confined(self)
                 elif "problem" in said:
                     channel.close_all(fds)
@@ -247,12 +256,17 @@ class Interpreter:
         except BlockingIOError:
             return
         except (OSError, BadMessageError) as error:
-            job.settle(CrashError(f"it said something that is no message: {error}"))
-            self._end(job)
+            self._forsake(job, error)
 
     def _understand(self, job: Running, said: dict[str, Any], fds: list[int]) -> None:
         assert job.channel is not None
         job.messages += 1
+        if "judge" in said and job.begun and job.messages <= MAX_MESSAGES:
+            self._services.judge(job, said, fds, self._forsake)
+            return
+        if not all(map(channel.is_in_memory, fds)):
+            self._services.discard(job, fds)
+            raise BadMessageError("what came along is no file in memory")
         if job.messages > MAX_MESSAGES:
             channel.close_all(fds)
             raise BadMessageError("it is one too many")
@@ -285,6 +299,10 @@ class Interpreter:
             self.handlers[job.pidfd] = lambda: self._is_gone(job)
         if job.call.future.done():
             self._end(job)
+
+    def _forsake(self, job: Running, error: Exception) -> None:
+        job.settle(CrashError(f"it said something that is no message: {error}"))
+        self._end(job)
 
     # -- how it ends -----------------------------------------------------------------------------
 
@@ -371,40 +389,32 @@ class Interpreter:
             self._drop(self.errors)
 
 
-class Services:
-    """What jobs may ask for."""
+def started_in_time(start: Callable[[], Interpreter]) -> Interpreter:
+    """Start an interpreter in a thread: that may hang. Raises OSError, TimeoutError after :data:`EXECUTE_SECONDS`."""
+    started: Future[Interpreter] = Future()
 
-    def __init__(
-        self, trust: Trust, publisher: Publisher, built: int, confined: Callable[[Interpreter], None]
-    ) -> None:  # fmt: skip
-        """*trust* judges for those who can't; *built* is the uid that they run as; *confined* is told of each start."""
-        self._trust = trust
-        self._publisher = publisher
-        self.built = built
-        self.confined = confined
-
-    def answer(self, end: Channel, ticket: Ticket, said: dict[str, Any], fds: list[int]) -> None:
-        """Do what was asked for. Raises BadMessageError, OSError."""
-        if "judge" in said:
-            end.send({"problem": self._judge(said, fds)})
-        elif "entry" in said:
-            done = self._publisher.take(ticket, lambda most: channel.unsealed(fds, most))
-            end.send({"ok": done.ok, "reason": done.reason})
-        elif "usage" in said:
-            self._publisher.usage(ticket, channel.unsealed(fds, MAX_RECORD))
-        else:
-            channel.close_all(fds)
-            raise BadMessageError("it means nothing")
-
-    def _judge(self, said: dict[str, Any], fds: list[int]) -> str | None:
+    def run() -> None:
         try:
-            if len(fds) != 1:
-                raise BadMessageError("it names nothing to be judged")
-            status = os.fstat(fds[0])
-            if said["judge"] == "owner":
-                return self._trust.owner_problem(status, fds[0])
-            return self._trust.writers_problem(status, fds[0], may_be_sticky=bool(said.get("sticky")))
-        except OSError as error:
-            return f"can't be examined: {error.strerror or error}"
-        finally:
-            channel.close_all(fds)
+            interpreter = start()
+        except BaseException as error:  # noqa: BLE001  whoever waits gets it
+            started.set_exception(error)
+        else:
+            started.set_result(interpreter)
+            # The process is killed when the thread ends that made it (prctl(2), PR_SET_PDEATHSIG).
+            interpreter.process.wait()
+
+    thread = threading.Thread(target=run, name="nbcache starts an interpreter", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise OSError(str(error)) from error
+    try:
+        return started.result(EXECUTE_SECONDS)
+    except FutureTimeoutError:
+        started.add_done_callback(_abandon)
+        raise TimeoutError from None
+
+
+def _abandon(started: Future[Interpreter]) -> None:
+    if started.exception() is None:
+        started.result().cancel("it came too late")

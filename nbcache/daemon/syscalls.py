@@ -1,4 +1,4 @@
-"""System calls of Linux that Python has no names for: namespaces, mounts, capabilities, filters. All raise OSError.
+"""System calls of Linux that Python has no names for: namespaces, mounts, Landlock, filters. All raise OSError.
 
 Numbers and structures are those of the kernel's ``include/uapi``.
 """
@@ -9,7 +9,10 @@ import ctypes
 import errno
 import os
 import struct
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 NEW_USER: Final = 0x10000000
 NEW_PID: Final = 0x20000000
@@ -38,6 +41,15 @@ _CLONE3: Final = 435
 _NEW_CGROUP: Final = 0x02000000
 _AT_FDCWD: Final = -100
 _RECURSIVE: Final = 0x8000
+_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
+_LANDLOCK_BENEATH: Final = 1
+_LANDLOCK_WRITING: Final = (0x1FF2, 0x3FF2, 0x7FF2)
+"""Everything that changes files, as versions 1, 2 and 3 of Landlock know it: write, make, remove; move; cut."""
+_LANDLOCK_FILE: Final = 0x4002
+"""What of that can be allowed of a file: writing, cutting."""
+_LANDLOCK_TCP, _LANDLOCK_TCP_SINCE = 0x3, 4
+_LANDLOCK_SCOPED, _LANDLOCK_SCOPED_SINCE = 0x3, 6
+"""Abstract sockets and signals: neither reaches those who are not restricted alike."""
 _CAPABILITIES: Final = 0x20080522
 
 
@@ -50,13 +62,23 @@ class _Machine(NamedTuple):
     unshare: int
     socket: int
     socketpair: int
+    prlimit: int
     keyrings: tuple[int, int, int]
+    attributes: tuple[int, ...]
+    """What sets modes, owners, dates and extended attributes."""
 
 
+_NEW_ATTRIBUTES: Final = (452, 463, 466)
 _NUMBERS: Final = {
-    "x86_64": _Machine(0xC000003E, 0x40000000, 56, 272, 41, 53, (248, 249, 250)),
-    "aarch64": _Machine(0xC00000B7, 0x40000000, 220, 97, 198, 199, (217, 218, 219)),
-}
+    "x86_64": _Machine(
+        0xC000003E, 0x40000000, 56, 272, 41, 53, 302, (248, 249, 250),
+        (90, 91, 92, 93, 94, 132, 188, 189, 190, 197, 198, 199, 235, 260, 261, 268, 280, *_NEW_ATTRIBUTES),
+    ),
+    "aarch64": _Machine(
+        0xC00000B7, 0x40000000, 220, 97, 198, 199, 261, (217, 218, 219),
+        (5, 6, 7, 14, 15, 16, 52, 53, 54, 55, 88, *_NEW_ATTRIBUTES),
+    ),
+}  # fmt: skip
 # AF_INET, AF_INET6, AF_NETLINK; and of socketpair(2), SOCK_STREAM and SOCK_SEQPACKET. The others can reach any socket
 # that has a path: a session's bus, a terminal multiplexer.
 _FAMILIES: Final = (2, 10, 16)
@@ -115,17 +137,51 @@ def drop_capabilities() -> None:
     _call("capset", struct.pack("<Ii", _CAPABILITIES, 0), bytes(24))
 
 
-def refuse_ways_out() -> None:
+def restrict_writing(places: Iterable[str]) -> None:
+    """Let this process, and what it starts, change nothing but what is beneath these places: landlock(7), Linux 5.13.
+
+    Nor, where the kernel is new enough, cut a file short (6.2), speak TCP (6.7), or signal a process that isn't
+    restricted alike (6.12). It needs no rights but NO_NEW_PRIVILEGES, can't be undone, and can be done once more. What
+    it doesn't know of is for :func:`refuse_ways_out`.
+    """
+    version = _call("syscall", _LANDLOCK_CREATE, None, 0, 1)
+    writing = _LANDLOCK_WRITING[min(version, len(_LANDLOCK_WRITING)) - 1]
+    rules = struct.pack(
+        "<3Q",
+        writing,
+        _LANDLOCK_TCP if version >= _LANDLOCK_TCP_SINCE else 0,
+        _LANDLOCK_SCOPED if version >= _LANDLOCK_SCOPED_SINCE else 0,
+    )
+    # An older kernel takes more than it knows, where that is zero.
+    ruleset = _call("syscall", _LANDLOCK_CREATE, rules, len(rules), 0)
+    try:
+        for place in places:
+            fd = os.open(place, os.O_PATH | os.O_CLOEXEC)
+            try:
+                allowed = writing if os.path.isdir(place) else writing & _LANDLOCK_FILE
+                _call("syscall", _LANDLOCK_ADD, ruleset, _LANDLOCK_BENEATH, struct.pack("<Qi", allowed, fd), 0)
+            finally:
+                os.close(fd)
+        prctl(NO_NEW_PRIVILEGES, 1)
+        _call("syscall", _LANDLOCK_RESTRICT, ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def refuse_ways_out(*, alone: bool = True) -> None:
     """Refuse what leads out of namespaces, for this process and what it starts: seccomp(2). Needs NO_NEW_PRIVILEGES.
 
     All sockets but those of the network, which is an empty one: a socket with a path is reached through a read-only
     filesystem just as well, whatever is behind it. Further namespaces of users and cgroups, in which there are rights
     to mount what is writable, and most holes of past years. Keyrings, which are a user's and not a namespace's.
     io_uring, which does what it is told without system calls.
+
+    Where this process isn't *alone* in its namespaces, also what Landlock doesn't hinder: to set modes, owners, dates
+    and extended attributes of files, and limits of other processes.
     """
     if os.uname().machine not in _NUMBERS:
         raise OSError(errno.ENOSYS, f"not known how on {os.uname().machine}")
-    program = _assembled(_filter(_NUMBERS[os.uname().machine]))
+    program = _assembled(_filter(_NUMBERS[os.uname().machine], alone=alone))
     block = ctypes.create_string_buffer(program)
     header = struct.pack("<H6xQ", len(program) // 8, ctypes.addressof(block))
     _call("prctl", _SECCOMP, _FILTER, header, 0, 0)
@@ -136,22 +192,27 @@ _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
 _Line = tuple[int, str, str, int]
 
 
-def _filter(numbers: _Machine) -> list[_Line]:
+def _filter(numbers: _Machine, *, alone: bool) -> list[_Line]:
     """A program over struct seccomp_data (number, architecture, ..., arguments from 16 on): what, where to."""
+    refused = _IO_URING_SETUP, *numbers.keyrings, *(() if alone else numbers.attributes)
     return [
         (_LOAD, "", "", 4),
         (_EQUAL, "", "refuse", numbers.architecture),
         (_LOAD, "", "", 0),
         (_AT_LEAST, "refuse", "", numbers.foreign),
-        *((_EQUAL, "refuse", "", number) for number in (_IO_URING_SETUP, *numbers.keyrings)),
+        *((_EQUAL, "refuse", "", number) for number in refused),
         # Its flags are in memory, where they can't be looked at; the C library then takes the older one.
         (_EQUAL, "absent", "", _CLONE3),
         (_EQUAL, "flags", "", numbers.clone),
         (_EQUAL, "flags", "", numbers.unshare),
         (_EQUAL, "socket", "", numbers.socket),
+        (_EQUAL, "allow" if alone else "limit", "", numbers.prlimit),
         (_EQUAL, "pair", "allow", numbers.socketpair),
         (_LOAD, "flags", "", 16),
         (_ANY_BIT, "refuse", "allow", NEW_USER | _NEW_CGROUP),
+        # prlimit64(pid, ...), 0 for this process
+        (_LOAD, "limit", "", 16),
+        (_EQUAL, "allow", "refuse", 0),
         # socket(family, type, ...)
         (_LOAD, "socket", "", 16),
         *((_EQUAL, "allow", "", family) for family in _FAMILIES[:-1]),

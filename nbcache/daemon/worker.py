@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 KERNELS_VARIABLE: Final = "NBCACHE_JOB_KERNELS"
 """Set where jobs build kernels, for which their interpreter is made ready."""
+LANDLOCK_VARIABLE: Final = "NBCACHE_JOB_LANDLOCK"
+"""Set by an interpreter that writes nothing but its scratch directory, though it has no namespaces."""
 _GONE: Final = "the daemon is gone"
 
 

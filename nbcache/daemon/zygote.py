@@ -24,8 +24,10 @@ import logging
 import os
 import resource
 import select
+import shutil
 import signal
 import sys
+import tempfile
 from contextlib import suppress
 from typing import Any, Final, NoReturn
 
@@ -43,12 +45,18 @@ _POLL_SECONDS: Final = 60.0
 class Zygote:
     """The loop: takes orders, forks, tells how children ended."""
 
-    def __init__(self, orders: Channel, link: worker.Link, scratch: str, *, namespaces: bool) -> None:
-        """Take *orders*; children get namespaces of their own, with a directory *scratch* to write to, if they may."""
+    def __init__(
+        self, orders: Channel, link: worker.Link, scratch: str, *, namespaces: bool, landlock: bool = False
+    ) -> None:
+        """Take *orders*; children get namespaces of their own, if they may, with a directory *scratch* to write to.
+
+        With *landlock*, they get a directory in that one instead, and write nothing else.
+        """
         self._orders = orders
         self._link = link
         self._scratch = scratch
         self._namespaces = namespaces
+        self._landlock = landlock
         self._children: dict[int, int] = {}
         self._ended, self._end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -89,6 +97,8 @@ class Zygote:
 
     def _fork(self, number: int, end: int, order: int, errors: int) -> None:
         try:
+            if self._landlock:
+                os.mkdir(self._own(number), 0o700)
             pid = confinement.fork_job() if self._namespaces else os.fork()
         except OSError as error:
             Channel.of(os.dup(end)).send({"crash": f"no process could be made: {error.strerror}"})
@@ -98,10 +108,14 @@ class Zygote:
             self._orders.close()
             self._link.close()
             channel.close_all([self._ended, self._end])
-            self._run(end, order, errors)
+            self._run(number, end, order, errors)
         self._children[pid] = number
 
-    def _run(self, end: int, order: int, errors: int) -> NoReturn:
+    def _own(self, number: int) -> str:
+        """The directory of a job."""
+        return f"{self._scratch}/{number}"
+
+    def _run(self, number: int, end: int, order: int, errors: int) -> NoReturn:
         """In the child: carry out an order and end."""
         status = 1
         try:
@@ -117,7 +131,7 @@ class Zygote:
             for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
                 signal.signal(name, signal.SIG_DFL)
             link.say({"started": True})
-            said = self._carried_out(order)
+            said = self._carried_out(number, order)
             link.say(said)
             atexit._run_exitfuncs()  # noqa: SLF001  leaves the usage record, which os._exit would not
             link.say({"done": True})
@@ -125,11 +139,15 @@ class Zygote:
         finally:
             os._exit(status)
 
-    def _carried_out(self, order: int) -> dict[str, Any]:
+    def _carried_out(self, number: int, order: int) -> dict[str, Any]:
         os.setsid()
         try:
             if self._namespaces:
                 confinement.settle_job(self._scratch)
+            elif self._landlock:
+                os.environ["TMPDIR"] = self._own(number)
+                tempfile.tempdir = None
+                confinement.settle_alone(self._own(number))
             else:
                 confinement.settle_alone()
             asked = json.loads(channel.unsealed([order], MAX_ORDER))
@@ -139,15 +157,20 @@ class Zygote:
         return _outcome(asked)
 
     def _reap(self) -> None:
+        ended: list[int] = []
         with suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if pid == 0:
                     break
                 if pid in self._children:
-                    self._orders.send({"ended": self._children.pop(pid), "status": status})
+                    number = self._children.pop(pid)
+                    ended.append(number)
+                    self._orders.send({"ended": number, "status": status})
         if not self._namespaces:
             confinement.end_strays(set(self._children))
+        for number in ended if self._landlock else ():
+            shutil.rmtree(self._own(number), ignore_errors=True)
 
 
 def _outcome(asked: dict[str, Any]) -> dict[str, Any]:
@@ -174,7 +197,7 @@ def _limit(size: int) -> None:
 
 def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool) -> None:
     """Warm Numba up and take orders. Everything is imported as the rule of trust allows it."""
-    given = config.inherited(("NBCACHE_TRUSTED_UIDS", "NBCACHE_LOG", worker.KERNELS_VARIABLE))
+    given = config.inherited(("NBCACHE_TRUSTED_UIDS", "NBCACHE_LOG", worker.KERNELS_VARIABLE, worker.LANDLOCK_VARIABLE))
     uids = worker.uids(given["NBCACHE_TRUSTED_UIDS"])
     link = worker.connect(Channel.of(asking))
     trust = worker.rule(uids)
@@ -201,5 +224,6 @@ def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool)
     if worker.KERNELS_VARIABLE in given:
         warmth.warm_for_kernels()
         activation.attend_kernels()
-    Zygote(Channel.of(orders), link, scratch, namespaces=namespaces).serve()
+    landlock = worker.LANDLOCK_VARIABLE in given
+    Zygote(Channel.of(orders), link, scratch, namespaces=namespaces, landlock=landlock).serve()
     sys.exit(0)

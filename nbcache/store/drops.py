@@ -27,7 +27,7 @@ _NAME: Final = re.compile(r"([0-9]{1,10})(?:-[0-9a-f]{8})?", re.ASCII)
 MAX_LISTED: Final = 10_000
 """How much of what lies there is listed."""
 MAX_OTHERS: Final = 100
-"""How many directories with longer names are looked into."""
+"""How many directories with longer names, of those whose name they have, are looked into."""
 _SECOND: Final = os.urandom(4).hex()
 """Nobody knows which the second name is before there is such a process."""
 
@@ -70,11 +70,22 @@ def _names(root: str, where: str, trust: Trust) -> Iterator[str]:
     with suppressed(OSError), Folder(root, where) as folder:
         for item in islice(folder.items(), MAX_LISTED):
             named = _NAME.fullmatch(item.name)
-            if named is not None and item.name not in plain and int(named[1]) in trust.uids:
+            if named is None or item.name in plain or int(named[1]) not in trust.uids:
+                continue
+            # What has a trusted user's name need not be that user's.
+            if _is_its_owners(item):
                 found += 1
                 if found > MAX_OTHERS:
                     return
                 yield item.name
+
+
+def _is_its_owners(item: os.DirEntry[str]) -> bool:
+    try:
+        return owner(item.name, item.stat(follow_symlinks=False)) is not None
+    except OSError as raised:
+        let_pass(raised)
+        return False
 
 
 def opened(root: str, where: str, name: str, trust: Trust) -> Folder | None:

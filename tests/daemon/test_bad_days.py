@@ -5,6 +5,7 @@ Each is said once and survived: clients end with the right output, and once it i
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -19,6 +20,8 @@ from contextlib import suppress
 import pytest
 from nbtest import daemons, disks, proc, usage
 from nbtest.programs import held_back
+
+from nbcache.protocol import requests, spool
 
 YEAR = 365 * 86400
 BOUND = daemons.MUCH  # [s] what a client of `PATIENT` would not end within if it waited
@@ -445,3 +448,23 @@ def test_a_stale_pid(place, programs):
             programs.served(again, "work")
             assert again.stop() == 0
         sleeper.communicate(b"\n")
+
+
+def test_a_filesystem_hangs_that_requests_name(place, programs):
+    """To look at an interpreter there waits for ever; that takes no worker, and nobody else waits."""
+    store, warm = place / "store", place / "warm"
+    main, expected = programs.write("recorded")
+    checked(proc.run([main], place / "other", {"NBCACHE_RECORD": str(warm)}), expected)
+    line = warm.read_bytes().splitlines()[0]
+    impatient = {"NBTEST_PATIENT": ""}
+    with daemons.daemon(store, "--workers", "1", extra=impatient) as daemon, disks.hanging_disk(place / "disk") as disk:
+        for number in range(6):
+            asked = dataclasses.replace(
+                requests.read(line), key=f"{number:064x}", interpreter=f"{disk}/{number}/bin/python"
+            )
+            assert spool.submit(str(store), asked)
+        programs.served(daemon, "meanwhile")
+        daemons.wait_for(lambda: not daemons.spool(store), lambda: daemon.log)
+        assert daemon.log.count("can't be looked at: its filesystem doesn't answer") == 6, daemon.log
+        programs.served(daemon, "later")
+        assert daemon.stop() == 0

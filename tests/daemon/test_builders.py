@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from nbtest import daemons, proc, users
+from nbtest import daemons, denials, disks, proc, users
 
 from nbcache.protocol import requests, spool
 
@@ -186,6 +186,39 @@ def test_a_stopped_job_is_ended_when_its_time_is_over(place):
         assert daemon.stop() == 0
 
 
+HANGING = """
+import os
+from nbcache.daemon import worker
+worker._current.link.ask({{"judge": "owner"}}, os.open({disk!r}, os.O_PATH))
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes another user")
+def test_a_job_that_has_something_judged_that_hangs_costs_its_slot(place):
+    """Whose a file is, its server has to say; where it doesn't, only the jobs of whoever brought that wait."""
+    python = proc.interpreter_for(54321)
+    if python is None:
+        pytest.skip("no interpreter that an unprivileged user may execute")
+    store, packages, theirs = place / "store", proc.packages(), place / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, 54321, 54321)
+    extra = {**packages, "NBCACHE_TRUSTED_UIDS": "54321"}
+    with disks.hanging_disk(place / "disk") as disk:
+        with daemons.daemon(store, "--workers", "2", python=python, extra=extra) as daemon:
+            main, expected = write(theirs, "hanging", HANGING.format(disk=str(disk)), k=5)
+            waiting = proc.start([main], store, {**PATIENT, **packages}, python=python, user=54321)
+            daemons.wait_for(lambda: daemon.heartbeat().get("busy"), lambda: daemon.log)
+            for name in ("one", "two"):
+                main, _ = write(place, name)
+                proc.run([main], store, {**PATIENT, **packages}, python=python)
+                daemon.says(f"built {name}:f")
+            assert daemon.heartbeat()["busy"] == 1
+            assert waiting.poll() is None
+            assert daemon.stop() == 0
+        outcome = proc.finish(waiting)
+        assert (outcome.status, outcome.stdout) == (0, expected), outcome.stderr
+
+
 FREEZER = "/sys/fs/cgroup/freezer"
 
 
@@ -249,41 +282,46 @@ if os.fork() == 0:
 
 
 @pytest.fixture
-def without_namespaces(place):
-    """A Python in whose processes the kernel refuses to make namespaces, as some distributions' and containers' do."""
-    script = place / "python"
-    limit = "/proc/sys/user/max_user_namespaces"
-    script.write_text(
-        f'#!/bin/sh\nexec unshare -Ur sh -c \'echo 0 >{limit} && exec "$0" "$@"\' {sys.executable} "$@"\n'
-    )
-    script.chmod(0o755)
-    if subprocess.run([script, "-c", "pass"], check=False).returncode:
-        pytest.skip("no namespace can be made here, so it can't be taken away either")
-    return str(script)
+def python_for(place):
+    return denials.pythons(place)
 
 
-@pytest.mark.parametrize("namespaces", [True, False])
-def test_what_an_import_starts_ends_with_the_job(place, namespaces, without_namespaces):
+SAYS = {
+    "namespaces": "",
+    "landlock": ", without namespaces, under Landlock (",
+    "neither": ", without namespaces: they can",
+}
+
+
+@pytest.mark.parametrize("way", denials.WAYS)
+def test_what_an_import_starts_ends_with_the_job(place, way, python_for):
     """Children, sessions of their own, daemons that hold everything open: nobody waits for them, and they are gone."""
-    store, seconds = place / "store", f"{40000 + os.getpid() + namespaces}"
-    with daemons.daemon(store, python=sys.executable if namespaces else without_namespaces) as daemon:
+    store, seconds = place / "store", f"{40000 + os.getpid()}{denials.WAYS.index(way)}"
+    with daemons.daemon(store, python=python_for[way]) as daemon:
         served(place, daemon, "before")
         served(place, daemon, "parent", does=ESCAPES.format(seconds=seconds))
         daemons.wait_for(lambda: not processes(seconds), lambda: str(processes(seconds)))
-        assert ("without namespaces" in daemon.log) is not namespaces
+        assert SAYS[way] in daemon.log
+        assert ("without namespaces" in daemon.log) is not (way == "namespaces")
         assert daemon.stop() == 0
 
 
-def test_a_daemon_that_is_killed_leaves_no_process(place):
-    store, seconds = place / "store", f"{50000 + os.getpid()}"
-    with daemons.daemon(store) as daemon:
-        main, _ = write(place, "parent", ESCAPES.format(seconds=seconds) + "time.sleep(3600)\n")
+@pytest.mark.parametrize("way", denials.WAYS)
+@pytest.mark.parametrize("who", ["daemon", "interpreter"])
+def test_who_is_killed_leaves_no_process(place, who, way, python_for):
+    store, seconds = place / "store", f"{50000 + os.getpid()}{denials.WAYS.index(way)}{len(who)}"
+    with daemons.daemon(store, python=python_for[way]) as daemon:
+        served(place, daemon, "before")
+        forks = max(pid for pid, _ in workers(daemon))
+        main, _ = write(place, "parent", ESCAPES.format(seconds=seconds) + until(place / "never"))
         waiting = proc.start([main], store, PATIENT)
         daemons.wait_for(lambda: len(processes(seconds)) == 3, lambda: daemon.log)
         left = [pid for pid, _ in workers(daemon)]
-        daemon.kill()
-        daemons.wait_for(lambda: not processes(seconds))
-        daemons.wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in left))
+        (place / "never").touch() if who == "interpreter" else None
+        daemon.kill() if who == "daemon" else os.kill(forks, signal.SIGKILL)
+        daemons.wait_for(lambda: not processes(seconds), lambda: str(processes(seconds)))
+        if who == "daemon":
+            daemons.wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in left))
         assert proc.finish(waiting).status == 0
 
 
@@ -367,8 +405,11 @@ def bus(place):
         yield path
 
 
-def attack(place, bus, user=None, python=None):
-    """Run a daemon, as *user*, whose job tries everything; return what it reports, and the daemon's log."""
+def attack(place, bus, user=None, python=None, script=None, but=None):
+    """Run a daemon, as *user*, whose job tries everything; return the daemon's log.
+
+    *script* is a Python that becomes that user by itself; *but* is what a job may do all the same.
+    """
     store = place / "store"
     key = place / "signing.key"
     key.write_text("secret\n")
@@ -376,7 +417,8 @@ def attack(place, bus, user=None, python=None):
     os.chown(key, user or 0, user or 0)
     more = {"extra": {"NBCACHE_SIGNING_KEY": str(key)}}
     if user is not None:
-        more = {"user": user, "python": python, "extra": {**proc.packages(), **more["extra"]}}
+        who = {"user": user, "python": python} if script is None else {"python": script}
+        more = {**who, "extra": {**proc.packages(), **more["extra"]}}
     asker = {} if user is None else {"user": user, "python": python}
     packages = {} if user is None else proc.packages()
     with daemons.daemon(store, **more) as daemon:
@@ -399,6 +441,7 @@ def attack(place, bus, user=None, python=None):
                 "key": str(key),
             }
             does = ATTACK.format(store=str(store), state=state, victim=victim, **told)
+            does = does.replace(f'attempt("{but}"', "pass  # ") if but else does
             main, expected = write(place, "attacker", does, k=7)
             outcome = proc.run([main], store, {**PATIENT, **packages}, **asker)
         assert (outcome.stdout, outcome.status) == (expected, 0), outcome.stderr
@@ -409,7 +452,7 @@ def attack(place, bus, user=None, python=None):
         assert daemon.stop() == 0
     proc.verify(store) if user is None else None
     assert not [line for line in said if "SUCCEEDS" in line], said
-    assert len([line for line in said if "fails:" in line]) == ATTACK.count("attempt(") - 1, said
+    assert len([line for line in said if "fails:" in line]) == ATTACK.count("attempt(") - (2 if but else 1), said
     assert "scratch fine" in said
     return daemon.log
 
@@ -470,39 +513,24 @@ def test_jobs_of_a_daemon_that_is_root_are_another_user_s(place, bus):
 
 # -- where there are no namespaces -----------------------------------------------------------------
 
-GIVES_UIDS = """#!{python}
-import ctypes, os, sys
-ours, theirs = os.pipe()
-if os.fork() == 0:
-    # Outside, to write what root may: all ids, so that there are uids to give.
-    os.read(ours, 1)
-    for name in ("uid_map", "gid_map"):
-        with open(f"/proc/{{os.getppid()}}/{{name}}", "w") as file:
-            file.write("0 0 4294967295")
-    os._exit(0)
-if ctypes.CDLL(None).unshare(0x10000000):
-    sys.exit("no namespace of users can be made")
-os.write(theirs, b"!")
-os.wait()
-with open("/proc/sys/user/max_user_namespaces", "w") as file:
-    file.write("0")
-os.execv("{python}", ["{python}", *sys.argv[1:]])
-"""
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes another user")
+def test_a_job_without_namespaces_writes_nothing_but_its_scratch(place, bus):
+    """The kernel denies namespaces to an ordinary user's daemon; Landlock does what they would do."""
+    script, python = denials.with_users(place, user=54321)
+    os.chown(place, 54321, 54321)
+    log = attack(place, bus, 54321, python, script, but="key")
+    assert "jobs run as the daemon's uid, without namespaces, under Landlock (" in log
+    assert not os.path.exists("/tmp/nbcache-escaped")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, which has uids to give")
 def test_another_uid_alone_keeps_jobs_out_of_the_store(place, bus):
-    """The kernel denies namespaces: jobs are another user's, who may write nothing of the daemon's."""
-    python, store, seconds = proc.interpreter_for(54321), place / "store", f"{60000 + os.getpid()}"
-    if python is None:
-        pytest.skip("no interpreter that an unprivileged user may execute")
-    script = place / "python"
-    script.write_text(GIVES_UIDS.format(python=python))
-    script.chmod(0o755)
-    if subprocess.run([script, "-c", "pass"], check=False).returncode:
-        pytest.skip("no namespace can be made here, so it can't be taken away either")
+    """The kernel denies namespaces and Landlock: jobs are another user's, who may write nothing of the daemon's."""
+    store, seconds = place / "store", f"{60000 + os.getpid()}"
+    script, python = denials.with_users(place, landlock=False)
     packages = proc.packages()
-    with daemons.daemon(store, python=str(script), extra=packages) as daemon:
+    with daemons.daemon(store, python=script, extra=packages) as daemon:
         asker = {"python": python}
         main, expected = write(place, "good")
         assert proc.run([main], store, {**PATIENT, **packages}, **asker).stdout == expected

@@ -7,10 +7,11 @@ import time
 from concurrent.futures import CancelledError
 
 import pytest
+from nbtest.disks import hanging_disk
 
 from nbcache.config import Settings
-from nbcache.daemon import interpreters
-from nbcache.daemon.pool import Confining, CrashError, ForkingPool, JobError, Limits, Pools
+from nbcache.daemon import interpreters, supervisor
+from nbcache.daemon.pool import Confining, CrashError, ForkingPool, InterpreterError, JobError, Limits, Pools
 from nbcache.daemon.publisher import Publisher
 from nbcache.store import Store
 
@@ -53,7 +54,7 @@ def test_what_becomes_of_calls(pool):
         used.submit(os._exit, 3).result()
     assert used.submit(math.sqrt, 9.0).result() == 3.0
     (given,) = pool.told
-    assert given.summary.endswith(("in namespaces", "without namespaces"))
+    assert given.summary.endswith(("in namespaces", "without namespaces", "under Landlock"))
 
 
 def test_a_job_that_takes_longer_than_it_may(pool):
@@ -96,3 +97,24 @@ def test_a_pool_that_is_ended(pool):
     assert pools.get("python", {}) is first
     first.shutdown()
     assert pools.get("python", {}) is not first
+
+
+def test_an_interpreter_that_never_gets_ready_ends_its_calls(pool, place, monkeypatch):
+    monkeypatch.setattr(supervisor, "START_SECONDS", 0.5)
+    script = place / "python"
+    script.write_text("#!/bin/sh\nexec sleep 3600\n")
+    script.chmod(0o755)
+    futures = [pool(str(script)).submit(math.sqrt, 4.0) for _ in range(3)]
+    for future in futures:
+        with pytest.raises(InterpreterError, match="doesn't begin its jobs"):
+            future.result()
+
+
+def test_an_interpreter_on_a_filesystem_that_hangs_ends_its_calls(pool, place, monkeypatch):
+    monkeypatch.setattr(supervisor, "EXECUTE_SECONDS", 0.5)
+    with hanging_disk(place / "disk") as disk:
+        used = pool(str(disk / "python"))
+        for future in [used.submit(math.sqrt, 4.0) for _ in range(2)]:
+            with pytest.raises(InterpreterError, match="its filesystem doesn't answer"):
+                future.result()
+        assert pool().submit(math.sqrt, 4.0).result() == 2.0

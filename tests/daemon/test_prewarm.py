@@ -7,7 +7,7 @@ import os
 import sys
 
 import pytest
-from nbtest import daemons, proc, usage
+from nbtest import daemons, denials, proc, usage
 from nbtest.kinds import LIB, MAIN
 
 
@@ -151,3 +151,45 @@ def test_the_script_does_the_same(main, place):
     assert done.status == 0, done.stderr
     assert "1 of 1 built" in done.stdout
     assert os.access(script, os.X_OK)
+
+
+WRITING = """
+from numba import njit
+try:
+    with open({path!r}, "w") as file:
+        file.write("written")
+except OSError:
+    pass
+@njit(["int64(int64)"])
+def f(x):
+    return x + 1
+"""
+
+
+def writing(place):
+    """A module that writes a file when it is imported; return the file's path."""
+    (place / "lib.py").write_text(WRITING.format(path=str(place / "file")))
+    return place / "file"
+
+
+@pytest.mark.parametrize("way", ["namespaces", "landlock"])
+def test_what_is_imported_confined_writes_nothing(place, way):
+    file, python = writing(place), denials.pythons(place)[way]
+    options = ["-m", "nbcache", "prewarm", "--dir", place / "store", "--module", "lib"]
+    done = proc.run([*options, "--confined"], cwd=place, python=python)
+    assert (done.status, done.stdout) == (0, "1 of 1 built or there already\n"), done.stderr
+    assert not file.exists()
+    assert any((place / "store").glob("v1/objects/*/*.nbo"))
+    # With one's own rights otherwise.
+    assert proc.run(options, cwd=place, python=python).status == 0
+    assert file.exists()
+
+
+def test_where_nothing_can_be_confined_nothing_is_imported(place):
+    file, python = writing(place), denials.pythons(place)["neither"]
+    options = ["-m", "nbcache", "prewarm", "--dir", place / "store", "--module", "lib", "--confined"]
+    done = proc.run(options, cwd=place, python=python)
+    assert (done.status, done.stdout) == (1, "0 of 1 built or there already\n"), done.stderr
+    assert "jobs can't be confined" in done.stderr
+    assert not file.exists()
+    assert "anyway" in prewarm(place / "store", "--confined", "--daemon", "list", cwd=place).stderr

@@ -266,3 +266,14 @@ def test_strangers_directories_are_not_all_listed(root, monkeypatch):
         os.mkdir(f"{root}/v1/requests/{os.geteuid()}-{number:08x}")
     assert len(spool.scan(root, TRUST)) == 1
     assert len(list(drops._names(root, "v1/requests", TRUST))) == len(TRUST.uids) + 5
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
+def test_a_stranger_s_directories_of_a_user_s_name_hide_none_of_that_user(root, monkeypatch):
+    """Also the plain name may be taken before the user comes."""
+    monkeypatch.setattr(drops, "MAX_OTHERS", 5)
+    for name in (str(os.geteuid()), *(f"{os.geteuid()}-{number:08x}" for number in range(50))):
+        os.mkdir(f"{root}/v1/requests/{name}")
+        os.chown(f"{root}/v1/requests/{name}", 4321, 4321)
+    assert spool.submit(root, BY_REFERENCE)
+    assert len(spool.scan(root, TRUST)) == 1

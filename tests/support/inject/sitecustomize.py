@@ -65,9 +65,9 @@ def _be_patient():
 
     heartbeats.DEAD_SECONDS = 600.0
     if "serve" in sys.orig_argv:
-        from nbcache.daemon import supervisor
+        from nbcache.daemon import judging, supervisor
 
-        supervisor.FORK_SECONDS = 600.0
+        supervisor.FORK_SECONDS = judging.SECONDS = supervisor.EXECUTE_SECONDS = 600.0
     remote.LOOKUP_SECONDS = remote.PROCESS_SECONDS = remote.NESTED_SECONDS = 300.0
     # Only who speaks to servers itself loads what does.
     if {"push", "pull"} & set(sys.orig_argv) or any("nbcache.remote.helper" in each for each in sys.orig_argv):

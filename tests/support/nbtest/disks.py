@@ -1,7 +1,8 @@
-"""Disks small enough to be filled."""
+"""Disks small enough to be filled, and one that doesn't answer."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -31,3 +32,25 @@ def small_disk(point: Path, size: str, *options: str) -> Iterator[Path]:
         yield point
     finally:
         subprocess.run(["umount", "-l", str(point)], check=True)
+
+
+@contextmanager
+def hanging_disk(point: Path) -> Iterator[Path]:
+    """Mount a filesystem at ``point``, which is made, that answers nothing until this ends; skip the test where one can't.
+
+    It is FUSE's, with nobody behind it, so whoever waits for it can be killed.
+    """
+    try:
+        server = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        pytest.skip(f"needs FUSE: {error}")
+    point.mkdir()
+    libc = ctypes.CDLL(None)
+    options = f"fd={server},rootmode=40000,user_id=0,group_id=0,allow_other"
+    try:
+        if libc.mount(b"fuse", os.fsencode(point), b"fuse", 0, options.encode()):
+            pytest.skip("can't mount a FUSE filesystem")
+        yield point
+    finally:
+        os.close(server)
+        libc.umount2(os.fsencode(point), 2)

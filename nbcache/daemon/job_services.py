@@ -1,0 +1,112 @@
+"""What a daemon's jobs may ask of it: to judge a file, to take an entry, to write down what was used."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from nbcache.daemon import channel
+from nbcache.daemon.beside import Beside
+from nbcache.daemon.channel import BadMessageError, Channel
+from nbcache.store.usage import MAX_RECORD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nbcache.daemon.publisher import Publisher, Ticket
+    from nbcache.daemon.running import Running
+    from nbcache.trust import Trust
+
+
+class Services:
+    """What jobs may ask for."""
+
+    def __init__(
+        self,
+        trust: Trust,
+        publisher: Publisher,
+        built: int,
+        confined: Callable[[Any], None],
+        beside: Beside | None = None,
+    ) -> None:
+        """*trust* judges for those who can't; *built* is the uid that they run as; *confined* is told of each
+        interpreter that started.
+
+        What jobs pass on that may hang is dealt with *beside* the thread that asks.
+        """
+        self._trust = trust
+        self._publisher = publisher
+        self.built = built
+        self.confined = confined
+        self._beside = Beside(lambda: None) if beside is None else beside
+
+    def judge(
+        self, job: Running, said: dict[str, Any], fds: list[int], fail: Callable[[Running, Exception], None]
+    ) -> None:
+        """Answer what a job asks of a file, or *fail* it; later, as a file's server may not answer. Raises OSError."""
+
+        def work() -> Callable[[], None]:
+            try:
+                answer = {"problem": self._judge(said, fds)}
+            except Exception as error:  # noqa: BLE001  whatever it is costs that job, and no other
+                return partial(fail, job, error)
+            return partial(tell, answer)
+
+        def tell(answer: dict[str, Any]) -> None:
+            if not job.gone and job.channel is not None:
+                try:
+                    job.channel.send(answer)
+                except OSError as error:
+                    fail(job, error)
+
+        self._do(job, work, fds)
+
+    def discard(self, job: Running, fds: list[int]) -> None:
+        """Close what a job passed on, whatever that is. Raises OSError."""
+        if fds:
+            # Also that may have to wait for a file's server.
+            self._do(job, partial(_closed, fds), fds)
+
+    def _do(self, job: Running, work: Callable[[], Callable[[], None]], fds: list[int]) -> None:
+        try:
+            self._beside.do(job.call.ticket.asked, work)
+        except OSError:
+            channel.close_all(fds)
+            raise
+
+    def answer(self, end: Channel, ticket: Ticket, said: dict[str, Any], fds: list[int]) -> None:
+        """Do what was asked for. Raises BadMessageError, OSError."""
+        if "judge" in said:
+            # An interpreter's own question, about what it imports.
+            end.send({"problem": self._judge(said, fds)})
+        elif "entry" in said:
+            done = self._publisher.take(ticket, lambda most: channel.unsealed(fds, most))
+            end.send({"ok": done.ok, "reason": done.reason})
+        elif "usage" in said:
+            self._publisher.usage(ticket, channel.unsealed(fds, MAX_RECORD))
+        else:
+            channel.close_all(fds)
+            raise BadMessageError("it means nothing")
+
+    def _judge(self, said: dict[str, Any], fds: list[int]) -> str | None:
+        try:
+            if len(fds) != 1:
+                raise BadMessageError("it names nothing to be judged")
+            status = os.fstat(fds[0])
+            if said["judge"] == "owner":
+                return self._trust.owner_problem(status, fds[0])
+            return self._trust.writers_problem(status, fds[0], may_be_sticky=bool(said.get("sticky")))
+        except OSError as error:
+            return f"can't be examined: {error.strerror or error}"
+        finally:
+            channel.close_all(fds)
+
+
+def _closed(fds: list[int]) -> Callable[[], None]:
+    channel.close_all(fds)
+    return _nothing
+
+
+def _nothing() -> None:
+    """What is left to be done about what was closed."""

@@ -1,0 +1,82 @@
+"""Interpreters in whose processes the kernel denies what keeps a daemon's jobs in, as some distributions and containers do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nbtest import proc
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NO_LANDLOCK = """
+import ctypes, os, struct, sys
+# landlock_create_ruleset(2) is ENOSYS, as where the kernel was built without it.
+lines = [(0x20, 0, 0, 0), (0x15, 0, 1, 444), (6, 0, 0, 0x50000 | 38), (6, 0, 0, 0x7FFF0000)]
+program = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *line) for line in lines))
+libc = ctypes.CDLL(None)
+libc.prctl(38, 1, 0, 0, 0)
+if libc.prctl(22, 2, struct.pack("<H6xQ", len(lines), ctypes.addressof(program)), 0, 0):
+    sys.exit("no filter can be had")
+"""
+WAYS = ("namespaces", "landlock", "neither")
+
+
+def pythons(place: Path) -> dict[str, str]:
+    """For each of WAYS, a Python in whose processes the kernel gives jobs no better, as some distributions' don't."""
+    limit = "/proc/sys/user/max_user_namespaces"
+    stub = place / "stub.py"
+    stub.write_text(f"{NO_LANDLOCK}os.execv(sys.executable, [sys.executable, *sys.argv[1:]])\n")
+    found = {"namespaces": sys.executable}
+    for name, first in (("landlock", ""), ("neither", stub)):
+        script = place / f"python-{name}"
+        script.write_text(
+            f'#!/bin/sh\nexec unshare -Ur sh -c \'echo 0 >{limit} && exec "$0" "$@"\' {sys.executable} {first} "$@"\n'
+        )
+        script.chmod(0o755)
+        if subprocess.run([script, "-c", "pass"], check=False).returncode:
+            pytest.skip("no namespace can be made here, so it can't be taken away either")
+        found[name] = str(script)
+    return found
+
+
+GIVES_UIDS = """#!{python}
+import ctypes, os, sys
+ours, theirs = os.pipe()
+if os.fork() == 0:
+    # Outside, to write what root may: all ids, so that there are uids to give.
+    os.read(ours, 1)
+    for name in ("uid_map", "gid_map"):
+        with open(f"/proc/{{os.getppid()}}/{{name}}", "w") as file:
+            file.write("0 0 4294967295")
+    os._exit(0)
+if ctypes.CDLL(None).unshare(0x10000000):
+    sys.exit("no namespace of users can be made")
+os.write(theirs, b"!")
+os.wait()
+with open("/proc/sys/user/max_user_namespaces", "w") as file:
+    file.write("0")
+if {user}:
+    os.setgroups([])
+    os.setgid({user})
+    os.setuid({user})
+{more}
+os.execv("{python}", ["{python}", *sys.argv[1:]])
+"""
+
+
+def with_users(place: Path, *, user: int = 0, landlock: bool = True) -> tuple[str, str]:
+    """A Python whose processes get no namespaces, where users are who they are; and one that *user* may execute."""
+    python = proc.interpreter_for(54321)
+    if python is None:
+        pytest.skip("no interpreter that an unprivileged user may execute")
+    script = place / "python"
+    script.write_text(GIVES_UIDS.format(python=python, user=user, more="" if landlock else NO_LANDLOCK))
+    script.chmod(0o755)
+    if subprocess.run([script, "-c", "pass"], check=False).returncode:
+        pytest.skip("no namespace can be made here, so it can't be taken away either")
+    return str(script), python
