@@ -100,6 +100,10 @@ def _watch_cuda() -> None:
 def cuda_imported() -> None:
     """numba-cuda, or Numba's own target, was just imported: hook it now if the cache is on, else when it is used."""
     try:
+        if "nbcache.glue.identity.told" in sys.modules:
+            from nbcache.glue.identity import told
+
+            told.numba_cuda_was_whole = told.newest_number()
         activation = sys.modules.get("nbcache.client.activation")
         if activation is not None and activation.session() is not None:
             activation.attend_kernels()

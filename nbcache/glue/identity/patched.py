@@ -1,4 +1,4 @@
-"""What others have put into Numba's modules, classes and tables, a helper in the place of its own say.
+"""What others have put into a compiler's modules, classes and tables, a helper in the place of its own say.
 
 Numba's definitions count by their names, and so does all that they call. Somebody's function in the place of one of
 them is under that name now and changes what is compiled, so it counts by its content for everything that is. So does
@@ -11,7 +11,8 @@ the numbers are read, all in one pass over memory, and then the members of the d
 last look. Where the numbers aren't where they are expected, that is all of them. Lists and sets have no numbers: their
 sizes and what they refer to are read in the same way.
 
-Not noticed: what is changed inside a function or an instance, and tables that were empty.
+Not noticed: what is changed inside a function or an instance, and tables that were empty. Of numba-cuda's modules
+nobody keeps copies, so in these only somebody's definitions are noticed.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ from nbcache.glue.identity.ownership import (
     is_toolchain_module,
 )
 from nbcache.glue.identity.told import newest_number, number_of
+from nbcache.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from nbcache.glue.identity.originals import Members, Original
 
@@ -84,11 +86,27 @@ def _are_items_where_expected() -> bool:
     return bool(size == 3 and mask == 7 and _MEMORY[first // _WORD - 1] == id(int))
 
 
-class Patches:
-    """What of others is in Numba's modules and classes, if these were Numba's alone at the number *since*; 0: never."""
+class Compiler(Record):
+    """Whose modules are looked through."""
 
-    def __init__(self, since: int) -> None:
+    modules: Callable[[Iterable[str]], Iterator[tuple[str, ModuleType]]]
+    """Those of its modules that count, among those that are loaded under these names."""
+    knows: Callable[[object], bool]
+    """Whether a module of this name comes with it, or with what it is built upon."""
+
+
+NUMBA = Compiler(originals.modules, is_toolchain_module)
+
+
+class Patches:
+    """What of others is in a compiler's modules and classes.
+
+    They were its alone at the number *since*; 0: never.
+    """
+
+    def __init__(self, since: int, compiler: Compiler = NUMBA) -> None:
         self._seen = since
+        self._compiler = compiler
         self._last = ""
         """The module that was loaded last when modules were looked through."""
         self._owners: list[_Owner] = []
@@ -128,15 +146,15 @@ class Patches:
         self._seen = newest_number()
 
     def _look_through_modules(self) -> None:
-        """Take in what of Numba was loaded since this was done last."""
+        """Take in what of the compiler was loaded since this was done last."""
         names = [*sys.modules]
         fresh = names[len(names) - names[::-1].index(self._last) :] if self._last in sys.modules else names
         self._last = names[-1]
-        modules = [*originals.modules(fresh)]
+        modules = [*self._compiler.modules(fresh)]
         held = [originals.of(*each) for each in modules]
         for (_name, module), each in zip(modules, held, strict=True):
             if each.late:
-                _take_out_others(module, each)
+                _take_out_others(module, each, self._compiler.knows)
         self._take_in([module for _name, module in modules], [each.members for each in held])
         for each in held:
             self._take_in(each.classes, each.of_classes)
@@ -165,7 +183,7 @@ class Patches:
         later: list[Table] = []
         for at in which:
             owner, original = self._owners[at], self._originals[at]
-            self._note(owner, _changes(owner, original))
+            self._note(owner, _changes(owner, original, self._compiler.knows))
             if isinstance(owner, ModuleType) and original is not None:
                 later += originals.made_later(owner)
         self._sum_up()
@@ -238,10 +256,11 @@ def _members_of(owner: _Owner) -> Any:
     return owner.content if isinstance(owner, Table) else vars(owner)
 
 
-def _take_out_others(module: ModuleType, original: Original) -> None:
+def _take_out_others(module: ModuleType, original: Original, knows: Callable[[object], bool]) -> None:
     """Leave in the *original* what is Numba's: the module may have imported what somebody had put elsewhere before."""
     members = original.members or {}
-    for name in [each for each, value in members.items() if _is_others(value) and not _imports(module, each, value)]:
+    others = [name for name, value in members.items() if _is_others(value, knows)]
+    for name in [each for each in others if not _imports(module, each, members[each])]:
         del members[name]
 
 
@@ -250,14 +269,14 @@ def _counts(table: Table) -> bool:
     return table.original is not None or type(next(iter(table.content.values()), None)) is FunctionType
 
 
-def _changes(owner: _Owner, original: Members | None) -> dict[str, Any]:
+def _changes(owner: _Owner, original: Members | None, knows: Callable[[object], bool]) -> dict[str, Any]:
     """What of an owner's members isn't the toolchain's, or isn't what it was, by what `Patches.members` call it."""
     members = dict(_members_of(owner))
     if original is None:
         return {
             _called(owner, name): value
             for name, value in members.items()
-            if _is_others(value) and not _imports(owner, name, value)
+            if _is_others(value, knows) and not _imports(owner, name, value)
         }
     changed = {name: value for name, value in members.items() if original.get(name, owner) is not value}
     changed.update(dict.fromkeys(original.keys() - members.keys(), _GONE))
@@ -265,10 +284,10 @@ def _changes(owner: _Owner, original: Members | None) -> dict[str, Any]:
         return {
             _called(owner, name): value
             for name, value in changed.items()
-            if _is_others(value) or not _is_own_state(owner, name, value)
+            if _is_others(value, knows) or not _is_own_state(owner, name, value)
         }
-    found = {_called(owner, name): value for name, value in changed.items() if _is_others(value)}
-    rest = [(name, value) for name, value in changed.items() if not _is_others(value)]
+    found = {_called(owner, name): value for name, value in changed.items() if _is_others(value, knows)}
+    rest = [(name, value) for name, value in changed.items() if not _is_others(value, knows)]
     return {**found, owner.name: rest} if rest else found
 
 
@@ -327,19 +346,19 @@ def _called(owner: _Owner, member: Any) -> str:
     return f"{owner.__module__}:{owner.__qualname__}.{member}"
 
 
-def _is_others(value: Any) -> bool:
-    """Whether a member of a module or class of Numba's is somebody else's definition."""
+def _is_others(value: Any, knows: Callable[[object], bool]) -> bool:
+    """Whether a member of a module or class is the definition of somebody whose modules nobody *knows*."""
     kind = type(value)
     if kind is FunctionType:
         return not _is_compilers(value)
     if issubclass(kind, type):
         if not value.__flags__ & HEAP_TYPE:
             return False
-        return not (is_toolchain_module(value.__module__) and has_toolchain_methods(value))
+        return not (knows(value.__module__) and has_toolchain_methods(value))
     parts = [getattr(value, name) for base in kind.__mro__ for name in _WRAPPERS.get(base, ())]
     if not all(_is_compilers(part) for part in parts if isinstance(part, FunctionType)):
         return True
-    return callable(value) and not is_toolchain_module(kind.__module__)
+    return callable(value) and not knows(kind.__module__)
 
 
 def _imports(owner: _Owner, name: str, value: Any) -> bool:
