@@ -109,9 +109,11 @@ def unwatch() -> None:
             sys.meta_path.remove(finder)
 
 
-def watch_parts(imported: "Callable[[ModuleType], None]") -> None:
-    """Have *imported* called with each module of Numba's whose import is over, from now on."""
-    _parts_finder.part_imported = imported
+def watch_parts(
+    begins: "Callable[[], None]", ends: "Callable[[], None]", imported: "Callable[[ModuleType], None]"
+) -> None:
+    """Have *begins* and *ends* called around each import of a module of Numba's from now on, and *imported* with it."""
+    _parts_finder.part_begins, _parts_finder.part_ends, _parts_finder.part_imported = begins, ends, imported
     if _parts_finder not in sys.meta_path:
         sys.meta_path.insert(0, _parts_finder)
 
@@ -195,6 +197,9 @@ class _Finder:
         if self in sys.meta_path:
             sys.meta_path.remove(self)
 
+    def ends(self) -> None:
+        """With or without an exception."""
+
     def over(self, _module: "ModuleType") -> None:
         self.imported()
 
@@ -207,7 +212,10 @@ class _Finder:
         def exec_module(module: "ModuleType") -> None:
             del loader.exec_module
             self.begins()
-            execute(module)
+            try:
+                execute(module)
+            finally:
+                self.ends()
             self.over(module)
 
         try:
@@ -219,13 +227,18 @@ class _Finder:
 class _PartsFinder(_Finder):
     """The same for each module of Numba's that is imported later than Numba itself."""
 
+    part_begins: "Callable[[], None]"
+    part_ends: "Callable[[], None]"
     part_imported: "Callable[[ModuleType], None]"
 
     def looks_for(self, name: str) -> bool:
         return name.startswith(self.name) and not name.startswith("numba.cuda")
 
     def begins(self) -> None:
-        """There are more to come."""
+        self.part_begins()
+
+    def ends(self) -> None:
+        self.part_ends()
 
     def over(self, module: "ModuleType") -> None:
         self.part_imported(module)

@@ -71,7 +71,7 @@ def numba_imported() -> None:
             told.listen(just_imported=True)
             with _nbcache.nothing_collected():
                 originals.keep_all()
-            _nbcache.watch_parts(_part_imported)
+            _nbcache.watch_parts(originals.begin, originals.end, _part_imported)
         environ = dict(os.environ) if _nbcache.heeds_environment() else {}
         asleep = _is_patient(environ) and dormant.sleep(lambda: _activate(environ))
     except Exception as raised:  # noqa: BLE001  as below

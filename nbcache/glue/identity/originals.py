@@ -41,14 +41,18 @@ _GROWING = frozenset(
 
 
 class Table:
-    """A container in a module or class: ``name`` is ``module:name``; ``original`` is a copy of it, or None."""
+    """A container in a module or class: ``name`` is ``module:name``; ``original`` is a copy of it, or None.
 
-    __slots__ = ("content", "name", "original")
+    What ``grows`` is a registry: what is added to it, and what others put into it, counts by what it is registered for.
+    """
+
+    __slots__ = ("content", "grows", "name", "original")
 
     def __init__(self, name: str, content: Any, original: Any) -> None:
         self.name = name
         self.content = content
         self.original = original
+        self.grows = False
 
 
 class Original:
@@ -75,6 +79,73 @@ def keep_all() -> None:
     """``import numba`` is over: copy all that it brought."""
     for name, module in modules([*sys.modules]):
         _originals[name] = module, _original(name, module, copy=True)
+    _own_registrations.update((id(items), [(0, len(items))]) for items in _registries())
+    for name, variable, attribute in _INSIDE:
+        content = getattr(vars(sys.modules[name]).get(variable), attribute, None)
+        if type(content) is dict and name in _originals:
+            table = Table(f"{name}:{variable}.{attribute}", content, content.copy())
+            table.grows = True
+            _growing.append(table)
+            _originals[name][1].tables.append(table)
+
+
+def begin() -> None:
+    """The import of a module of Numba's begins, which may register things."""
+    _begun.append([len(items) for items in _registries()])
+
+
+def end() -> None:
+    """It is over; imports lie within one another."""
+    for items, start in zip(_registries(), _begun.pop(), strict=True):
+        _own_registrations[id(items)].append((start, len(items)))
+    for table in _growing:
+        table.original.update((key, table.content[key]) for key in table.content.keys() - table.original.keys())
+
+
+def registered_by_others(items: list[Any], start: int) -> list[int]:
+    """Which things in a list of Numba's built-in registries, from *start* on, no import of Numba's put there.
+
+    Nothing where nobody was there when Numba was imported.
+    """
+    spans = _own_registrations.get(id(items))
+    if spans is None or sum(b - a for a, b in _merged(spans)) == len(items):
+        return []
+    return [at for at in range(start, len(items)) if not any(a <= at < b for a, b in spans)]
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, stop in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(stop, merged[-1][1])
+        else:
+            merged.append((start, stop))
+    return merged
+
+
+def _registries() -> list[list[Any]]:
+    """The lists that ``infer_global``, ``lower_builtin`` and their like add to."""
+    typing = sys.modules["numba.core.typing.templates"].builtin_registry
+    lowering = sys.modules["numba.core.imputils"].builtin_registry
+    return [
+        typing.functions, typing.attributes, typing.globals,
+        lowering.functions, lowering.getattrs, lowering.setattrs, lowering.casts, lowering.constants,
+    ]  # fmt: skip
+
+
+_INSIDE = (
+    ("numba.core.datamodel.registry", "default_manager", "_handlers"),
+    ("numba.core.pythonapi", "_boxers", "functions"),
+    ("numba.core.pythonapi", "_unboxers", "functions"),
+    ("numba.core.pythonapi", "_reflectors", "functions"),
+    ("numba.core.compiler_machinery", "_pass_registry", "_registry"),
+)
+"""Tables in objects: module, variable, attribute."""
+_growing: list[Table] = []
+_own_registrations: dict[int, list[tuple[int, int]]] = {}
+"""By the id of such a list, from where to where modules of Numba's have added to it while they were imported."""
+_begun: list[list[int]] = []
+"""How long the lists were when each of the imports began that aren't over."""
 
 
 def keep(module: ModuleType) -> None:

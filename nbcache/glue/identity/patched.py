@@ -286,6 +286,8 @@ def _changes(owner: _Owner, original: Members | None, knows: Callable[[object], 
             for name, value in changed.items()
             if _is_others(value, knows) or not _is_own_state(owner, name, value)
         }
+    if owner.grows:
+        changed = {name: value for name, value in changed.items() if name in original and not _is_others(value, knows)}
     found = {_called(owner, name): value for name, value in changed.items() if _is_others(value, knows)}
     rest = [(name, value) for name, value in changed.items() if not _is_others(value, knows)]
     return {**found, owner.name: rest} if rest else found
