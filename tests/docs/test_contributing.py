@@ -33,7 +33,7 @@ def example():
         import test_describe
     finally:
         del sys.path[0]
-    names = {name: getattr(test_describe, name) for name in ("Holder", "KeyMaker", "look", "pytest")}
+    names = {name: getattr(test_describe, name) for name in ("look", "pytest")}
     exec(tests, names)
     return table, {name: value for name, value in names.items() if name.startswith("test_")}, names
 
@@ -58,6 +58,7 @@ def test_without_the_describer_the_example_fails(example):
 @pytest.mark.parametrize(
     ("line", "name"),
     [
+        ("        node.watch_attribute(ratio, attribute, value)\n", "test_a_ratio_that_changes_is_another_one"),
         ('    node.edge("class", type(ratio))\n', "test_a_ratio_whose_class_computes_otherwise_is_another_one"),
         ("        describe_instance(node, ratio)\n        return\n", "test_what_a_subclass_of_a_ratio_holds_counts"),
     ],

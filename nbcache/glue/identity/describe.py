@@ -28,8 +28,9 @@ from numba.np.ufunc.gufunc import GUFunc
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.identity import describe_functions, describe_numba
-from nbcache.glue.identity.node import HandedOn, Node
+from nbcache.glue.identity.node import HandedOn, Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
+    HEAP_TYPE,
     drawing_name,
     is_numba_type,
     is_toolchain_module,
@@ -37,6 +38,7 @@ from nbcache.glue.identity.ownership import (
 )
 from nbcache.glue.identity.referred import Referred
 from nbcache.glue.identity.state import tell, tells
+from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from nbcache.glue.identity.node import Describer
@@ -54,7 +56,22 @@ class Describers:
         """What belongs to the toolchain: met in nearly every function, and digested once."""
 
     def describe(self, obj: object, compiled: bool = False) -> Node:
-        """The node of *obj*, which is no atom: as what is *compiled*, or what may run.  Raises Unidentifiable."""
+        """The node of *obj*, which is no atom: as what is *compiled*, or what may run.
+
+        Raises Unidentifiable, also where looking at it raises something else: somebody's property or metaclass may, and
+        an attribute need not be there yet.
+        """
+        try:
+            return self._describe(obj, compiled)
+        except Unidentifiable:
+            raise
+        except Exception as raised:
+            let_pass(raised)
+            cls = type.__getattribute__(type(obj), "__qualname__")
+            msg = f"an object of type {cls}, of which reading something raises {type(raised).__name__}"
+            raise Unidentifiable(msg) from raised
+
+    def _describe(self, obj: object, compiled: bool) -> Node:
         name = None if is_numba_type(obj) or isinstance(obj, np.ndarray) else toolchain_name(obj)
         if name is None and compiled:
             name = drawing_name(obj)
@@ -80,6 +97,13 @@ class Describers:
             kind = self._by_type[type(obj)] = (*_describer_for(type(obj)), _is_individual(type(obj)))
         base, describer, node.individual = kind
         describer(node, obj)
+        if base not in _COMMON and describer not in _WITH_CLASS and _may_become_another(obj):
+            node.snapshot(_class_of, obj)
+        self._complete(node, obj, base)
+        return node
+
+    def _complete(self, node: Node, obj: object, base: type) -> None:
+        """Add what no describer knows: which of its namesakes it is, and what a subclass adds to the *base*."""
         if not node.title:
             node.title = type(obj).__name__
         ordinal = self._extensions.ordinal(obj.target if isinstance(obj, Referred) else obj)
@@ -94,7 +118,6 @@ class Describers:
             else:
                 node.part("class", type(obj).__qualname__.encode())
             add_state(node, obj, beyond=base)
-        return node
 
 
 def _describer_for(cls: type) -> tuple[type, Describer]:
@@ -126,7 +149,18 @@ def _is_individual(cls: type) -> bool:
     return not is_toolchain_module(cls.__module__)
 
 
+def _may_become_another(obj: object) -> bool:
+    """Whether an object's ``__class__`` can be set."""
+    return bool(type(obj).__flags__ & HEAP_TYPE) or isinstance(obj, ModuleType)
+
+
+def _class_of(obj: object) -> list[object]:
+    return [type(obj)]
+
+
 _COMMON: dict[type, Describer] = {**describe_functions.DESCRIBERS, **describe_numba.DESCRIBERS}
+_WITH_CLASS = frozenset({describe_numba.describe_other_dispatcher})
+"""Describers of what must not be kept alive, which watch its class themselves, as those of what is common do."""
 _WITH_THEIR_STATE: frozenset[type] = frozenset(
     {FunctionType, Dispatcher, LiftedCode, UFuncDispatcher, DUFunc, GUFunc, _Intrinsic, types.Type, np.ufunc, type,
      FunctionTemplate, AttributeTemplate,

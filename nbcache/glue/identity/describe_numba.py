@@ -100,6 +100,7 @@ def _describe_simulated_kernel(node: Node, kernel: Any) -> None:
 def _describe_class_of(node: Node, obj: object) -> None:
     """The class of a dispatcher, and what somebody's subclass keeps in it."""
     cls = type(obj)
+    node.watch_attribute(weakref.proxy(obj), "__class__", cls)
     name = toolchain_name(cls)
     if name is not None:
         node.part("class", name.encode(), name)

@@ -66,12 +66,7 @@ def describe_instance(node: Node, obj: Any) -> None:
         raise Unidentifiable(msg)
     node.title = f"instance of {cls.__module__}.{cls.__qualname__}"
     node.edge("class", cls)
-    node.snapshot(_class_of, obj)
     add_state(node, obj)
-
-
-def _class_of(obj: object) -> list[object]:
-    return [type(obj)]
 
 
 def add_state(node: Node, obj: Any, *, beyond: type = object) -> None:

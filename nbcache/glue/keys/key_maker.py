@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import logging
 import sys
 import weakref
 from contextlib import nullcontext
@@ -28,6 +29,8 @@ from nbcache.glue.identity.registrations import ExtensionIndex
 from nbcache.glue.identity.state import generators
 from nbcache.glue.keys.conditions import Conditions
 from nbcache.glue.keys.installed import InstalledExtensions
+from nbcache.passing import let_pass
+from nbcache.store import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.node import Node, Scope
     from nbcache.glue.keys.choices import Choices
 
+_log = logging.getLogger("nbcache")
 MOST_BEYOND = 5_000
 """How many objects a registration may reach for what compiled code refers to to be looked for among them."""
 MOST_BEYOND_IN_ALL = 15_000
@@ -113,7 +117,16 @@ class KeyMaker:
         return bool(self.conditions.patched) or (frame.unit is not None and frame.unit.has_own_pipeline)
 
     def close(self, frame: Frame) -> None:
-        """A compilation is over: see what others have registered for what it asked for."""
+        """A compilation is over: see what others have registered for what it asked for.  Never raises."""
+        try:
+            self._close(frame)
+        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+            let_pass(raised)
+            _log.debug("could not determine what a compilation asked for", exc_info=True)
+            frame.consulted.conflict = frame.consulted.conflict or reasons.INTERNAL
+            frame.consulted.close({}, self._in_words)
+
+    def _close(self, frame: Frame) -> None:
         index, consulted = self.extensions, frame.consulted
         index.refresh()
         self.came_late(frame.modules)
@@ -132,10 +145,18 @@ class KeyMaker:
         consulted.close(current, self._in_words)
 
     def before(self, frame: Frame, names: Collection[bytes]) -> None:
-        """See what others have registered for *names*, before it runs: it may change what it reads."""
-        consulted = frame.consulted
+        """See what others have registered for *names*, before it runs: it may change what it reads.  Never raises."""
         if not names or self.extensions.empty:
             return
+        try:
+            self._before(frame, names)
+        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+            let_pass(raised)
+            _log.debug("could not determine what is registered", exc_info=True)
+            frame.consulted.conflict = frame.consulted.conflict or reasons.INTERNAL
+
+    def _before(self, frame: Frame, names: Collection[bytes]) -> None:
+        consulted = frame.consulted
         for name in self.extensions.relevant_among(names):
             if name not in consulted.snapshot and not consulted.conflict:
                 self.came_late(frame.modules)
