@@ -71,7 +71,7 @@ def numba_imported() -> None:
             told.listen(just_imported=True)
             with _nbcache.nothing_collected():
                 originals.keep_all()
-            _nbcache.watch_parts(originals.begin, originals.end, _part_imported)
+            _nbcache.watch_parts(_part_begins, _part_ends, _part_imported)
         environ = dict(os.environ) if _nbcache.heeds_environment() else {}
         asleep = _is_patient(environ) and dormant.sleep(lambda: _activate(environ))
     except Exception as raised:  # noqa: BLE001  as below
@@ -79,6 +79,26 @@ def numba_imported() -> None:
         asleep = False
     if not asleep:
         _activate()
+
+
+def _part_begins() -> None:
+    """The import of one of Numba's modules begins."""
+    try:
+        from nbcache.glue.identity import originals
+
+        originals.begin()
+    except Exception as raised:  # noqa: BLE001  the cache must never be the reason that a program fails
+        _let_pass(raised)
+
+
+def _part_ends() -> None:
+    """It is over, with or without an exception."""
+    try:
+        from nbcache.glue.identity import originals
+
+        originals.end()
+    except Exception as raised:  # noqa: BLE001  as above
+        _let_pass(raised)
 
 
 def _part_imported(module: ModuleType) -> None:

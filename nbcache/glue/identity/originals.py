@@ -96,7 +96,8 @@ def begin() -> None:
 
 def end() -> None:
     """It is over; imports lie within one another."""
-    for items, start in zip(_registries(), _begun.pop(), strict=True):
+    # Somebody may have removed Numba from sys.modules to import it again: then there is nothing to tell.
+    for items, start in zip(_registries(), _begun.pop() if _begun else (), strict=False):
         _own_registrations[id(items)].append((start, len(items)))
     for table in _growing:
         table.original.update((key, table.content[key]) for key in table.content.keys() - table.original.keys())
@@ -125,8 +126,10 @@ def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def _registries() -> list[list[Any]]:
     """The lists that ``infer_global``, ``lower_builtin`` and their like add to."""
-    typing = sys.modules["numba.core.typing.templates"].builtin_registry
-    lowering = sys.modules["numba.core.imputils"].builtin_registry
+    homes = [sys.modules.get(name) for name in ("numba.core.typing.templates", "numba.core.imputils")]
+    typing, lowering = (getattr(home, "builtin_registry", None) for home in homes)
+    if typing is None or lowering is None:
+        return []
     return [
         typing.functions, typing.attributes, typing.globals,
         lowering.functions, lowering.getattrs, lowering.setattrs, lowering.casts, lowering.constants,
@@ -195,8 +198,13 @@ def _tables(prefix: str, members: Members, *, copy: bool) -> list[Table]:
     return [
         Table(prefix + name, value, value.copy() if copy else None)
         for name, value in members.items()
-        if type(value) in _CONTAINERS and value and not name.startswith("__") and name not in _GROWING
+        if type(value) in _CONTAINERS and value and not _is_pythons(name) and name not in _GROWING
     ]
+
+
+def _is_pythons(name: str) -> bool:
+    """Whether Python keeps something under that name, as ``enum`` does all flags that were ever combined."""
+    return name.startswith("_") and (name.endswith("_") or name.startswith("__"))
 
 
 _CONTAINERS = frozenset({dict, list, set})

@@ -297,6 +297,39 @@ def test_what_is_not_what_it_was_counts_until_it_is_again(run, what, without):
     assert named in found
 
 
+AGAIN = """
+import sys
+for name in [name for name in sys.modules if name.partition(".")[0] == "numba"]:
+    del sys.modules[name]
+import numba
+print(numba.njit(lambda x: x + 2)(1))
+"""
+
+
+def test_numba_may_be_imported_once_more(run):
+    assert run(AGAIN) == ("3\n", "")
+
+
+FLAGS = """
+import nbcache.client.activation as activation
+from llvmlite.binding.newpassmanagers import RefPruneSubpasses
+
+@njit
+def first(x):
+    return x + 1
+
+first(1)
+for number in range(16):
+    RefPruneSubpasses(number)
+RefPruneSubpasses._value2member_map_[99] = 99
+print(activation.session().maker.patches.look())
+"""
+
+
+def test_what_python_keeps_of_enumerations_is_no_change(run):
+    assert run(FLAGS)[0] == "{}\n"
+
+
 LATE_IMPORT = """
 import sys
 from numba.core import cgutils
