@@ -42,17 +42,10 @@ def _own(
 _FUNCTIONS = (
     _own(
         "function-of-a-module",
-        "from numba.cpython import numbers",
+        "from numba.np.math import numbers",
         "numbers.int_divmod = numbers.int_divmod_signed",
         "a // b",
         "np.uint64(2**63 + 5), np.uint64(3)",
-    ),
-    _own(
-        "function-of-a-module-imported-by-the-program",
-        "from numba.np import npyfuncs",
-        "npyfuncs.np_real_add_impl = npyfuncs.np_real_sub_impl",
-        "np.add(a, b)",
-        _FLOATS,
     ),
     _own(
         "dispatcher-of-a-module",
@@ -135,15 +128,15 @@ _DATA = (
     ),
     _own(
         "ufuncs-table-made-later",
-        "from numba.np import npyfuncs, ufunc_db",
-        "ufunc_db.get_ufunc_info(np.add)['dd->d'] = npyfuncs.np_real_sub_impl",
+        "from numba.cpython import numbers\nfrom numba.np import ufunc_db",
+        "ufunc_db.get_ufunc_info(np.add)['dd->d'] = numbers.real_sub_impl",
         "np.add(a, b)",
         _FLOATS,
     ),
     _own(
         "ufuncs-table-made-later-and-changed-late",
-        "from numba.np import npyfuncs, ufunc_db",
-        "ufunc_db.get_ufunc_info(np.add)['dd->d'] = npyfuncs.np_real_sub_impl",
+        "from numba.cpython import numbers\nfrom numba.np import ufunc_db",
+        "ufunc_db.get_ufunc_info(np.add)['dd->d'] = numbers.real_sub_impl",
         "np.add(a, b)",
         _FLOATS,
         text=_LATE,
