@@ -169,7 +169,8 @@ def modules(names: Iterable[str]) -> Iterator[tuple[str, ModuleType]]:
     for name in names:
         if name.startswith(_ROOTS) and is_kept(name):
             module = sys.modules.get(name)
-            if isinstance(module, ModuleType):
+            # Numba 0.61 has Python's `warnings` under a second name, of its own.
+            if isinstance(module, ModuleType) and module.__name__ == name:
                 yield name, module
 
 
