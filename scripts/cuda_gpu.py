@@ -38,7 +38,7 @@ if "--no-compiler" in sys.argv:
     # In their places it would count for all kernels, as what a program puts into numba-cuda does.
     for each in (compiler.compile_extra, compiler.compile_internal, nvvm.compile_ir, nvrtc.compile,
                  driver._Linker.complete):
-        each.__code__ = impossible.__code__
+        each.__code__ = impossible.__code__.replace(co_filename=each.__code__.co_filename)
 started, began = time.perf_counter(), time.process_time()
 """
 TAIL = """

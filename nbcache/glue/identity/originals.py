@@ -91,15 +91,19 @@ def keep_all() -> None:
 
 def begin() -> None:
     """The import of a module of Numba's begins, which may register things."""
-    _begun.append([len(items) for items in _registries()])
+    _begun.append(([len(items) for items in _registries()], [table.content.copy() for table in _growing]))
 
 
 def end() -> None:
     """It is over; imports lie within one another."""
-    for items, start in zip(_registries(), _begun.pop(), strict=True):
+    lengths, contents = _begun.pop()
+    for items, start in zip(_registries(), lengths, strict=True):
         _own_registrations[id(items)].append((start, len(items)))
-    for table in _growing:
-        table.original.update((key, table.content[key]) for key in table.content.keys() - table.original.keys())
+    for table, before in zip(_growing, contents, strict=True):
+        # Also in the place of another's: numba-cuda has a data model of its own for a type of Numba's.
+        changed = {key: value for key, value in table.content.items() if before.get(key) is not value}
+        added = {key: value for key, value in table.content.items() if key not in table.original}
+        table.original.update({**added, **changed})
 
 
 def registered_by_others(items: list[Any], start: int) -> list[int]:
@@ -144,8 +148,8 @@ _INSIDE = (
 _growing: list[Table] = []
 _own_registrations: dict[int, list[tuple[int, int]]] = {}
 """By the id of such a list, from where to where modules of Numba's have added to it while they were imported."""
-_begun: list[list[int]] = []
-"""How long the lists were when each of the imports began that aren't over."""
+_begun: list[tuple[list[int], list[dict[Any, Any]]]] = []
+"""How long the lists were when each of the imports began that aren't over, and what was in the tables that grow."""
 
 
 def keep(module: ModuleType) -> None:
