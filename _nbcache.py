@@ -104,7 +104,7 @@ def watch(imported: "Callable[[], None]") -> None:
 
 def unwatch() -> None:
     """Call nothing."""
-    for finder in (_finder, _parts_finder, _cuda_finder):
+    for finder in (_finder, _parts_finder, _cuda_finder, _whole_cuda_finder):
         if finder in sys.meta_path:
             sys.meta_path.remove(finder)
 
@@ -118,11 +118,12 @@ def watch_parts(
         sys.meta_path.insert(0, _parts_finder)
 
 
-def watch_cuda(imported: "Callable[[], None]") -> None:
-    """Have *imported* called when the import of ``numba.cuda``'s dispatchers is over, whoever brings them."""
-    _cuda_finder.imported = imported
-    if _cuda_finder not in sys.meta_path:
-        sys.meta_path.insert(0, _cuda_finder)
+def watch_cuda(imported: "Callable[[], None]", whole: "Callable[[], None]") -> None:
+    """Have *imported* called when ``numba.cuda``'s dispatchers are imported, *whole* when all of its import is over."""
+    _cuda_finder.imported, _whole_cuda_finder.imported = imported, whole
+    for finder in (_cuda_finder, _whole_cuda_finder):
+        if finder not in sys.meta_path:
+            sys.meta_path.insert(0, finder)
 
 
 def spec_of_others(mine: object, name: str, path: "Any", target: "ModuleType | None") -> "Any":
@@ -247,3 +248,4 @@ class _PartsFinder(_Finder):
 _finder = _Finder("numba")
 _parts_finder = _PartsFinder("numba.")
 _cuda_finder = _Finder("numba.cuda.dispatcher")
+_whole_cuda_finder = _Finder("numba.cuda")

@@ -94,16 +94,12 @@ def _part_imported(module: ModuleType) -> None:
 def _watch_cuda() -> None:
     """Wait for numba-cuda, if it is installed: then this is there, from when Python started."""
     if "_numba_cuda_redirector" in sys.modules and "numba.cuda.dispatcher" not in sys.modules:
-        _nbcache.watch_cuda(cuda_imported)
+        _nbcache.watch_cuda(cuda_imported, cuda_is_whole)
 
 
 def cuda_imported() -> None:
     """numba-cuda, or Numba's own target, was just imported: hook it now if the cache is on, else when it is used."""
     try:
-        if "nbcache.glue.identity.told" in sys.modules:
-            from nbcache.glue.identity import told
-
-            told.numba_cuda_was_whole = told.newest_number()
         activation = sys.modules.get("nbcache.client.activation")
         if activation is not None and activation.session() is not None:
             activation.attend_kernels()
@@ -114,6 +110,17 @@ def cuda_imported() -> None:
     except Exception as raised:  # noqa: BLE001  the cache must never be the reason that a program fails
         _let_pass(raised)
         _nbcache.tell("kernels aren't cached: nbcache failed to start", raised)
+
+
+def cuda_is_whole() -> None:
+    """Nobody but numba-cuda itself can have put anything into its modules yet."""
+    try:
+        if "nbcache.glue.identity.told" in sys.modules:
+            from nbcache.glue.identity import told
+
+            told.numba_cuda_was_whole = told.newest_number()
+    except Exception as raised:  # noqa: BLE001  as above
+        _let_pass(raised)
 
 
 def _is_patient(environ: dict[str, str]) -> bool:
