@@ -104,18 +104,9 @@ def watch(imported: "Callable[[], None]") -> None:
 
 def unwatch() -> None:
     """Call nothing."""
-    for finder in (_finder, _parts_finder, _cuda_finder):
+    for finder in (_finder, _cuda_finder):
         if finder in sys.meta_path:
             sys.meta_path.remove(finder)
-
-
-def watch_parts(
-    begins: "Callable[[], None]", ends: "Callable[[], None]", imported: "Callable[[ModuleType], None]"
-) -> None:
-    """Have *begins* and *ends* called around each import of a module of Numba's from now on, and *imported* with it."""
-    _parts_finder.part_begins, _parts_finder.part_ends, _parts_finder.part_imported = begins, ends, imported
-    if _parts_finder not in sys.meta_path:
-        sys.meta_path.insert(0, _parts_finder)
 
 
 def watch_cuda(imported: "Callable[[], None]") -> None:
@@ -185,23 +176,10 @@ class _Finder:
         self.name = name
 
     def find_spec(self, name: str, path: "Any" = None, target: "ModuleType | None" = None) -> "Any":
-        spec = spec_of_others(self, name, path, target) if self.looks_for(name) else None
+        spec = spec_of_others(self, name, path, target) if name == self.name else None
         if spec is not None:
             self._follow(spec.loader)
         return spec
-
-    def looks_for(self, name: str) -> bool:
-        return name == self.name
-
-    def begins(self) -> None:
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-
-    def ends(self) -> None:
-        """With or without an exception."""
-
-    def over(self, _module: "ModuleType") -> None:
-        self.imported()
 
     def _follow(self, loader: "Any") -> None:
         execute = getattr(loader, "exec_module", None)
@@ -211,12 +189,10 @@ class _Finder:
 
         def exec_module(module: "ModuleType") -> None:
             del loader.exec_module
-            self.begins()
-            try:
-                execute(module)
-            finally:
-                self.ends()
-            self.over(module)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+            execute(module)
+            self.imported()
 
         try:
             loader.exec_module = exec_module
@@ -224,26 +200,5 @@ class _Finder:
             return
 
 
-class _PartsFinder(_Finder):
-    """The same for each module of Numba's that is imported later than Numba itself."""
-
-    part_begins: "Callable[[], None]"
-    part_ends: "Callable[[], None]"
-    part_imported: "Callable[[ModuleType], None]"
-
-    def looks_for(self, name: str) -> bool:
-        return name.startswith(self.name) and not name.startswith("numba.cuda")
-
-    def begins(self) -> None:
-        self.part_begins()
-
-    def ends(self) -> None:
-        self.part_ends()
-
-    def over(self, module: "ModuleType") -> None:
-        self.part_imported(module)
-
-
 _finder = _Finder("numba")
-_parts_finder = _PartsFinder("numba.")
 _cuda_finder = _Finder("numba.cuda.dispatcher")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import _nbcache
 
 if TYPE_CHECKING:
-    from types import ModuleType
     from typing import Any
 
     from nbcache.config import Settings
@@ -66,12 +65,9 @@ def numba_imported() -> None:
         from nbcache.glue.hooks import dormant
 
         if releases.problem() is None:
-            from nbcache.glue.identity import originals, told
+            from nbcache.glue.identity import told
 
             told.listen(just_imported=True)
-            with _nbcache.nothing_collected():
-                originals.keep_all()
-            _nbcache.watch_parts(_part_begins, _part_ends, _part_imported)
         environ = dict(os.environ) if _nbcache.heeds_environment() else {}
         asleep = _is_patient(environ) and dormant.sleep(lambda: _activate(environ))
     except Exception as raised:  # noqa: BLE001  as below
@@ -79,36 +75,6 @@ def numba_imported() -> None:
         asleep = False
     if not asleep:
         _activate()
-
-
-def _part_begins() -> None:
-    """The import of one of Numba's modules begins."""
-    try:
-        from nbcache.glue.identity import originals
-
-        originals.begin()
-    except Exception as raised:  # noqa: BLE001  the cache must never be the reason that a program fails
-        _let_pass(raised)
-
-
-def _part_ends() -> None:
-    """It is over, with or without an exception."""
-    try:
-        from nbcache.glue.identity import originals
-
-        originals.end()
-    except Exception as raised:  # noqa: BLE001  as above
-        _let_pass(raised)
-
-
-def _part_imported(module: ModuleType) -> None:
-    """One of Numba's modules was imported that Numba's own import leaves out."""
-    try:
-        from nbcache.glue.identity import originals
-
-        originals.keep(module)
-    except Exception as raised:  # noqa: BLE001  the cache must never be the reason that a program fails
-        _let_pass(raised)
 
 
 def _watch_cuda() -> None:
@@ -120,10 +86,6 @@ def _watch_cuda() -> None:
 def cuda_imported() -> None:
     """numba-cuda, or Numba's own target, was just imported: hook it now if the cache is on, else when it is used."""
     try:
-        if "nbcache.glue.identity.told" in sys.modules:
-            from nbcache.glue.identity import told
-
-            told.numba_cuda_was_whole = told.newest_number()
         activation = sys.modules.get("nbcache.client.activation")
         if activation is not None and activation.session() is not None:
             activation.attend_kernels()

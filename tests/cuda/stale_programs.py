@@ -255,17 +255,3 @@ SETTINGS["variable-that-an-overload-reads"] = (
     _READS + _KERNEL.format(options="", value="doubled(x[i])"),
     {"WHICH": "other"},
 )
-
-_PATCH = """
-from llvmlite import ir
-from numba.cuda import nvvmutils
-original = nvvmutils.get_global_id
-def shifted(builder, dim):
-    found = original(builder, dim)
-    return builder.add(found, ir.Constant(found.type, 8))
-nvvmutils.get_global_id = shifted
-"""
-PATCHED = {"patch": (_PATCH, "8))", "16))"), "patch-that-is-gone": (_PATCH, "_id = shifted", "_id = original")}
-"""Programs that put something into numba-cuda, which stays there for what the process runs next."""
-for _name, (_text, _old, _new) in PATCHED.items():
-    _value(_name, _text, "x[i] * 3", _old, _new)

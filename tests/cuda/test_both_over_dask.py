@@ -15,7 +15,7 @@ clusters.needed()
 PRELOAD = """
 import os
 from numba.core import event
-from numba.cuda import compiler
+from numba.cuda import compiler, dispatcher
 from numba.cuda.cudadrv import driver, nvvm
 from nbtest import fakegpu
 
@@ -34,8 +34,7 @@ class Forbidding(event.Listener):
 if "NBTEST_FORBIDDEN" in os.environ:
     # Whoever puts something into Numba itself has other keys.
     event.register("numba:run_pass", Forbidding())
-    for each in (compiler.compile_extra, compiler.compile_internal, nvvm.compile_ir, driver._Linker.complete):
-        fakegpu.instead(each, forbidden)
+    compiler.compile_extra = compiler.compile_internal = nvvm.compile_ir = driver._Linker.complete = forbidden
 """
 
 PROGRAM = """

@@ -158,10 +158,12 @@ def test_what_a_module_asks_of_the_device_is_answered_where_that_is_known(place,
     tree.mkdir()
     (tree / "kernels_of_test.py").write_text(ON_A_DEVICE.format(before=before))
     program = "import numpy as np\n{}import kernels_of_test\nkernels_of_test.kernel[1, 1](np.ones(4, np.float32))\n"
-    # The client's device isn't there either: what only a real one answers.
+    # The client's device isn't there either.
     there = (
-        "from numba import cuda\ncuda.device_array = lambda n: None\n"
+        "from numba import cuda\ncuda.is_available = cuda.is_bfloat16_supported = lambda: True\n"
+        "cuda.gpus = [0]\ncuda.device_array = lambda n: None\n"
         "cuda.get_current_device().MULTIPROCESSOR_COUNT = 1\n"
+        "from numba.cuda import api\ncuda.get_current_device = api.get_current_device\n"
     )
     with daemons.daemon(place / "store") as daemon:
         found = run({"main": program.format(there)}, tree, cc="8.9", store=place / "store", env=daemons.WAITING)

@@ -2,7 +2,7 @@
 
 import pytest
 from nbtest.kernels import needs_numba_cuda, run
-from stale_programs import PATCHED, SETTINGS, STALE
+from stale_programs import SETTINGS, STALE
 
 pytestmark = needs_numba_cuda
 
@@ -34,11 +34,6 @@ def test_some_programs_that_change(tmp_path):
     check(QUICK, tmp_path)
 
 
-@pytest.mark.parametrize("name", sorted(PATCHED))
-def test_what_others_put_into_numba_cuda_counts(name, tmp_path):
-    check([name], tmp_path)
-
-
 # With debug information, what earlier programs of the process used becomes part of the code, without a cache.
 ALONE = ["debug", "exception", "line-of-exception"]
 
@@ -46,7 +41,7 @@ ALONE = ["debug", "exception", "line-of-exception"]
 @pytest.mark.long
 def test_all_programs_that_change(tmp_path):
     assert len(STALE) + len(SETTINGS) >= 30
-    check([name for name in STALE if name not in {*ALONE, *PATCHED}], tmp_path)
+    check([name for name in STALE if name not in ALONE], tmp_path)
 
 
 @pytest.mark.long

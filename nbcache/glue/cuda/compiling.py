@@ -23,12 +23,10 @@ from nbcache.capabilities import spelt
 from nbcache.glue import marks
 from nbcache.glue.cuda import load
 from nbcache.glue.cuda.births import Births, DeferredOverload
-from nbcache.glue.cuda.registrations import NUMBA_CUDA, CudaRegistrations
+from nbcache.glue.cuda.registrations import CudaRegistrations
 from nbcache.glue.cuda.toolkit import KernelConditions, capability
 from nbcache.glue.cuda.units import CudaUnit
-from nbcache.glue.identity import told
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.glue.identity.patched import Patches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,18 +40,12 @@ class CudaCompilations:
 
     def __init__(self, session: KernelSession) -> None:
         self.session = session
-        self.patches = Patches(told.numba_cuda_was_whole, NUMBA_CUDA)
-        self.conditions = KernelConditions(session.maker.conditions, self._identify_patches)
+        self.conditions = KernelConditions(session.maker.conditions)
         self.registrations = CudaRegistrations(session.maker.engine)
         self.births = Births(session.maker, session.frames, lambda: self.conditions.digest(capability()))
         self.cc = ""
         """The compute capability of the device that something was compiled for last; "" if nothing was yet."""
         self._depth = 0
-
-    def _identify_patches(self) -> tuple[tuple[str, str], ...]:
-        """What others have put into Numba and numba-cuda."""
-        maker = self.session.maker
-        return maker.identify_patches(maker.patches) + maker.identify_patches(self.patches)
 
     @property
     def is_open(self) -> bool:

@@ -15,7 +15,7 @@ import functools
 import hashlib
 import os
 import sys
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from numba.core import imputils as host_imputils
@@ -30,10 +30,9 @@ from numba.cuda.typing.typeof import typeof_impl
 
 from nbcache.glue.identity.consulted import spelling_of
 from nbcache.glue.identity.ownership import cell_values, is_compilers, is_numba_type, module_edition, resolve
-from nbcache.glue.identity.patched import Compiler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from nbcache.glue.identity.graph import IdentityEngine
     from nbcache.glue.identity.node import Scope
@@ -231,37 +230,8 @@ def _is_known_class(cls: type) -> bool:
     module = cls.__module__
     if module == "builtins" or module_edition(module) is not None:
         return True
-    return _is_toolkits(module) and resolve(module, cls.__qualname__) is cls
-
-
-def _is_toolkits(module: str) -> bool:
     file = getattr(sys.modules.get(module), "__file__", None)
-    return isinstance(file, str) and file.startswith(_toolkit())
-
-
-def _is_known_module(name: object) -> bool:
-    """Whether a module is Python's, Numba's, numba-cuda's or the toolkit's."""
-    return isinstance(name, str) and (module_edition(name) is not None or _is_toolkits(name))
-
-
-def _modules_that_count(names: Iterable[str]) -> Iterator[tuple[str, ModuleType]]:
-    for name in names:
-        if name.startswith("numba.cuda") and not f"{name}.".startswith(_LEFT_OUT):
-            module = sys.modules.get(name)
-            if isinstance(module, ModuleType):
-                yield name, module
-
-
-_LEFT_OUT = (
-    "numba.cuda.tests.",  # stand for user code
-    "numba.cuda.testing.",
-    "numba.cuda.simulator.",  # compiles nothing
-    "numba.cuda.core.config.",  # settings are in the key
-    "numba.cuda.core.event.",  # who listens takes no part in compiling
-    "numba.cuda.core.caching.",  # numba-cuda's own cache stays out
-)
-NUMBA_CUDA = Compiler(_modules_that_count, _is_known_module)
-"""What others put into its modules counts for all kernels."""
+    return isinstance(file, str) and file.startswith(_toolkit()) and resolve(module, cls.__qualname__) is cls
 
 
 def _functions_in(part: object, depth: int) -> Iterator[FunctionType]:

@@ -87,9 +87,7 @@ def install(session: KernelSession) -> str | None:
     readings.belongs_to_compiler(os.path.dirname(numba_cuda.__file__), *_toolkit())
     compilations = CudaCompilations(session)
     _known.append(compilations)
-    compilations.patches.look()
     _installed.extend(replacing.replace(seams, compilations))
-    compilations.patches.skip()
     return None
 
 

@@ -52,10 +52,8 @@ class _Device(_Part):
         self.supports_fp8 = cc[:2] >= _FP8_FROM
 
 
-class Function(_Part):
-    """A kernel that was bound."""
-
-    def __init__(self, cc: Capability, module: Module, name: str) -> None:
+class _Function(_Part):
+    def __init__(self, cc: Capability, module: _Module, name: str) -> None:
         super().__init__(cc)
         self.module = module
         self.name = name
@@ -64,37 +62,33 @@ class Function(_Part):
         """Nothing will be launched."""
 
 
-class Module(_Part):
-    """Code that was loaded."""
-
+class _Module(_Part):
     initialized = True
     """What a program wants done once its code is loaded can't be done: none is."""
 
-    def get_function(self, name: str) -> Function:
-        return Function(self._cc, self, name)
+    def get_function(self, name: str) -> _Function:
+        return _Function(self._cc, self, name)
 
 
-class Context(_Part):
-    """What code is loaded into."""
-
+class _Context(_Part):
     id = 0
 
     def __init__(self, cc: Capability) -> None:
         super().__init__(cc)
         self.device = _Device(cc)
 
-    def create_module_image(self, _cubin: Any, _setup: Any = None, _teardown: Any = None) -> Module:
-        return Module(self._cc)
+    def create_module_image(self, _cubin: Any, _setup: Any = None, _teardown: Any = None) -> _Module:
+        return _Module(self._cc)
 
 
 class _Runtime(_Part):
     """In the place of `devices._Runtime`."""
 
-    def __init__(self, cc: Capability, context: Context) -> None:
+    def __init__(self, cc: Capability) -> None:
         super().__init__(cc)
-        self._context = context
+        self._context = _Context(cc)
 
-    def get_or_create_context(self, _devnum: Any) -> Context:
+    def get_or_create_context(self, _devnum: Any) -> _Context:
         return self._context
 
     @contextmanager
@@ -102,12 +96,9 @@ class _Runtime(_Part):
         yield
 
 
-def install(cc: Capability, context: Context | None = None) -> None:
-    """Answer for a device of this compute capability from now on, whatever devices this host has.
-
-    *context*: what code is loaded into; one of its own that somebody wants to look at.
-    """
-    runtime = _Runtime(cc, Context(cc) if context is None else context)
+def install(cc: Capability) -> None:
+    """Answer for a device of this compute capability from now on, whatever devices this host has."""
+    runtime = _Runtime(cc)
     devices._runtime = runtime
     # `cuda.gpus`, which others hold; and `cuda.is_available`, which modules ask before they define kernels.
     devices._DeviceList.lst = property(lambda _self: [runtime.get_or_create_context(0).device])

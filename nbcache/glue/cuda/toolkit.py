@@ -33,8 +33,6 @@ from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.keys.conditions import IRRELEVANT_SETTINGS, SHOWING_SETTINGS, shown_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from nbcache.glue.keys.conditions import Conditions
 
 _Component = tuple[str, str]
@@ -171,10 +169,8 @@ def _settings() -> list[str]:
 class KernelConditions:
     """Digests of all of the above, by compute capability."""
 
-    def __init__(self, host: Conditions, look_for_patches: Callable[[], tuple[_Component, ...]] = tuple) -> None:
+    def __init__(self, host: Conditions) -> None:
         self._host = host
-        self._look_for_patches = look_for_patches
-        self._patched: tuple[_Component, ...] = ()
         self.shown = ""
         """Which setting of numba-cuda's asks to see what it does, in words."""
         self._values: list[tuple[str, Any]] = []
@@ -183,12 +179,11 @@ class KernelConditions:
     def digest(self, cc: Capability) -> bytes:
         """32 bytes.  numba-cuda re-reads its environment before it compiles; so does this.  Raises Unidentifiable."""
         self._host.reread()
-        scope, patched = vars(config), self._look_for_patches()
-        same = self._values and all(scope.get(name) is value for name, value in self._values)
-        if not same or patched != self._patched:
+        scope = vars(config)
+        if not self._values or any(scope.get(name) is not value for name, value in self._values):
             showing = [name for name in SHOWING_SETTINGS if name in scope]
             self._values = [(name, scope[name]) for name in (*_settings(), *showing)]
-            self.shown, self._patched = shown_by(scope), patched
+            self.shown = shown_by(scope)
             self._digests.clear()
         found = self._digests.get(cc)
         if found is None:
@@ -203,7 +198,7 @@ class KernelConditions:
     def components(self, cc: Capability) -> list[_Component]:
         """The labelled parts behind `digest`.  Raises Unidentifiable."""
         settings = [(f"config/NUMBA_{name}", repr(getattr(config, name))) for name in _settings()]
-        return [*toolchain_components(), ("target/cc", spelt(cc)), *settings, *self._patched]
+        return [*toolchain_components(), ("target/cc", spelt(cc)), *settings]
 
     def summary(self, cc: Capability) -> str:
         """One line for people."""

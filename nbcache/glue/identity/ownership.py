@@ -337,8 +337,7 @@ def _functions_in(classes: list[type]) -> list[FunctionType]:
                 functions.append(member)
             elif kind is staticmethod:
                 around.append(member.__func__)
-            elif kind not in _WITHOUT_CODE and not hasattr(kind, "__getattr__"):
-                # Who answers for attributes that it hasn't may do anything: numba-cuda's driver starts.
+            elif kind not in _WITHOUT_CODE:
                 around += (member, getattr(member, "__func__", None), getattr(member, "fget", None))
     return functions + [part for part in around if isinstance(part, FunctionType)]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from numba.core.types.abstract import Type
 from numba.core.typing import templates
 
-from nbcache.glue.identity import consulted, originals
+from nbcache.glue.identity import consulted
 from nbcache.glue.identity.consulted import is_type_class
 from nbcache.glue.identity.ownership import (
     HEAP_TYPE,
@@ -73,21 +73,6 @@ def chooser_of(template: Any) -> Any | None:
             if base in template.__mro__:
                 return getattr(template, field)
     return None
-
-
-def ids_of_others(items: list[Any], start: int) -> Iterator[int]:
-    """The ids of what somebody put into a list of a registry, Numba's though it may be for something of Numba's."""
-    for at in originals.registered_by_others(items, start):
-        if not _comes_by_itself(items[at]):
-            yield id(items[at])
-
-
-def _comes_by_itself(item: Any) -> bool:
-    """Whether Numba may have registered an item while a program runs: so it does templates around choosers."""
-    if isinstance(item, type):
-        return True
-    asked = getattr(item[1], "templates", ())
-    return bool(asked) and all(chooser_of(template) is not None for template in asked)
 
 
 def only_types(template: Any) -> bool:

@@ -47,7 +47,6 @@ from nbcache.glue.identity.registered import (
     asks_of,
     chooser_of,
     identified,
-    ids_of_others,
     is_others,
     lowered_for,
     module_of,
@@ -85,7 +84,6 @@ class ExtensionIndex:
         self._seen: dict[str, dict[Any, Any]] = {}
         self._relevant: dict[bytes, tuple[bytes, ...]] = {}
         self._digests: dict[int, tuple[Registration, bytes, Scope]] = {}
-        self._put_there: set[int] = set()  # see `ids_of_others`
         self._typing: set[Any] = set()
         self._inlined: tuple[int, list[Any]] = (-1, [])
         self._refused: dict[int, tuple[int, str]] = {}
@@ -265,7 +263,6 @@ class ExtensionIndex:
         items = getattr(registry, field)
         start = self._positions.get((id(registry), field), 0)
         self._positions[id(registry), field] = len(items)
-        self._put_there.update(ids_of_others(items, start))
         return items[start:]
 
     def _read_typing(self, registry: Any) -> None:
@@ -278,8 +275,7 @@ class ExtensionIndex:
         keys = [*(template.key for template in (*functions, *attributes)), *(value for value, _typ in values)]
         counts = self._namesakes.setdefault((id(registry), "functions"), Counter())
         counts_of_values = self._namesakes.setdefault((id(registry), "globals"), Counter())
-        templated = [*functions, *attributes, *(template for _value, template in asked)]
-        if not self._put_there and are_numbas(templated, keys):
+        if are_numbas([*functions, *attributes, *(template for _value, template in asked)], keys):
             counts.update(map(id, (template.key for template in functions)))  # the registry keeps them alive
             counts_of_values.update(id(value) for value, _typ in values)
             return
@@ -290,11 +286,9 @@ class ExtensionIndex:
         for template in attributes:
             if is_others(template, template.key):
                 self._file_attributes(template)
-        for each in values:
-            value, typ = each
-            put_there = id(each) in self._put_there
+        for value, typ in values:
             for template in getattr(typ, "templates", ()):
-                if is_others(template, value) or put_there:
+                if is_others(template, value):
                     self._file_template(value, template, counts_of_values[id(value)], late=late)
             counts_of_values[id(value)] += 1
 
@@ -322,27 +316,26 @@ class ExtensionIndex:
         # What an intrinsic's typing half answered is registered for itself.
         functions = [each for each in self._news(registry, "functions") if each[0] is not each[1]]
         members = [
-            (field, undecorated(each[0]), each[1], each[2], id(each) in self._put_there)
+            (field, undecorated(decorated), name, signature)
             for field in ("getattrs", "setattrs")
-            for each in self._news(registry, field)
+            for decorated, name, signature in self._news(registry, field)
         ]
         members += [
-            (field, each[0], None, each[1], id(each) in self._put_there)
+            (field, implementation, None, signature)
             for field in ("casts", "constants")
-            for each in self._news(registry, field)
+            for implementation, signature in self._news(registry, field)
         ]
         if not functions and not members:
             return
         keys = [key for _implementation, function, signature in functions for key in (function, *(signature or ()))]
-        keys += [formal for *_rest, signature, _put_there in members for formal in signature or ()]
-        if not self._put_there and are_numbas([*(each[0] for each in functions), *(each[1] for each in members)], keys):
+        keys += [formal for *_rest, signature in members for formal in signature or ()]
+        if are_numbas([*(each[0] for each in functions), *(each[1] for each in members)], keys):
             return
-        for each in functions:
-            implementation, function, signature = each
-            if is_others(implementation, function, signature) or id(each) in self._put_there:
+        for implementation, function, signature in functions:
+            if is_others(implementation, function, signature):
                 self._file(lowered_for(function, signature), "lowering", function, implementation, signature)
-        for field, implementation, name, signature, by_others in members:
-            if is_others(implementation, None, signature) or by_others:
+        for field, implementation, name, signature in members:
+            if is_others(implementation, None, signature):
                 general = EVERYTHING if name is None else consulted.attribute(name)
                 self._file(of_type(signature) or general, field, None, implementation, signature)
 

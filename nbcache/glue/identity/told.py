@@ -31,8 +31,6 @@ _NUMBER = 24
 """Where a dictionary has its number (``ma_version_tag``) [bytes]: after what every object has, and its size."""
 numba_was_whole = 0
 """The number of a dictionary that was changed when nobody but Numba itself could have changed one of Numba's."""
-numba_cuda_was_whole = 0
-"""The same for numba-cuda."""
 
 
 def number_of(dictionary: dict[Any, Any]) -> int:

@@ -54,7 +54,7 @@ class KeyMaker:
     def __init__(self) -> None:
         self.patches = Patches(told.numba_was_whole)
         self._patched: dict[str, tuple[object, str, Scope]] = {}
-        self.conditions = Conditions(lambda: self.identify_patches(self.patches))
+        self.conditions = Conditions(self._identify_patches)
         self.extensions = ExtensionIndex()
         describers = Describers(self.extensions)
         self.engine = IdentityEngine(describers.describe, self._generation, _keeps_memo, is_compilable)
@@ -187,9 +187,9 @@ class KeyMaker:
             return "something else is registered with Numba for what it uses"
         return None
 
-    def identify_patches(self, patches: Patches) -> tuple[tuple[str, str], ...]:
-        """What others have put into a compiler, as components of a key.  Raises Unidentifiable."""
-        members = patches.look()
+    def _identify_patches(self) -> tuple[tuple[str, str], ...]:
+        """What others have put into Numba, as components of a key.  Raises Unidentifiable."""
+        members = self.patches.look()
         if not members:
             return ()
         with self.as_before():

@@ -5,11 +5,10 @@
 runs programs in this process, one after the other, with such a device and writes what happened as JSON: for each, how
 often numba-cuda's front end, NVVM, NVRTC and nvJitLink ran, what each launch executed or would have, what the
 program's arrays hold in the end, and the exception that ended it. NVIDIA's compilers and linker are the real
-ones, which need no driver; the device is the one that nbcache's own workers have. With `REAL` in the place of a
+ones, which need no driver; look-ups of a device or context get the one made here. With `REAL` in the place of a
 compute capability there is no such device: kernels run on the GPU of this host.
 """
 
-import functools
 import hashlib
 import json
 import runpy
@@ -17,7 +16,6 @@ import sys
 import time
 import traceback
 from collections import Counter
-from types import FunctionType
 
 from nbtest import cubins
 
@@ -27,24 +25,52 @@ launched = []
 loaded = []
 
 
-INSTEAD = {}
-"""By number, what is called in the place of a function of numba-cuda's."""
+class _Device:
+    id = 0
+    name = b"fake"
+
+    def __init__(self, cc):
+        self.compute_capability = cc
+        self.uuid = "GPU-fake"
 
 
-def instead(function, do):
-    """Have ``do(original, …)`` called for *function*.
+class _Function:
+    kernel = None
 
-    Its code is exchanged, and nothing put into its place: whoever puts something into numba-cuda has other keys.
-    """
-    original = FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
-    number = len(INSTEAD)
-    INSTEAD[number] = functools.partial(do, original)
-    called = f"__import__('sys').modules['nbtest.fakegpu'].INSTEAD[{number}](*args, **kwargs)"
-    function.__code__ = eval(f"lambda *args, **kwargs: {called}").__code__.replace(
-        co_filename=function.__code__.co_filename
-    )
+    def __init__(self, module, name):
+        self.module = module
+        self.name = name
+
+    def set_shared_memory_carveout(self, carveout):
+        launched.append({"carveout": carveout})
+
+
+class _Module:
+    initialized = False
+
+    def __init__(self, cubin, setup):
+        self.cubin = cubin
+        self._setup = setup or []
+
+    def setup(self):
+        self.initialized = True
+        for function in self._setup:
+            function(self)
+
+    def get_function(self, name):
+        assert name.encode() in self.cubin.code, f"the cubin has no {name}"
+        return _Function(self, name)
+
+
+class _Context:
+    id = 0
+
+    def __init__(self, cc):
+        self.device = _Device(cc)
+
+    def create_module_image(self, cubin, setup=None, _teardown=None):
+        loaded.append(cubin)
+        return _Module(cubin, setup)
 
 
 def parse(text):
@@ -55,41 +81,15 @@ def parse(text):
 
 def install(cc):
     """Put a device with this compute capability where numba-cuda looks for one."""
-    from numba.cuda import dispatcher
+    from numba.cuda import api, dispatcher
+    from numba.cuda.cudadrv import devices
 
-    from nbcache import capabilities
-    from nbcache.glue.cuda import standin
-
-    class Function(standin.Function):
-        def set_shared_memory_carveout(self, carveout):
-            launched.append({"carveout": carveout})
-
-    class Module(standin.Module):
-        initialized = False
-
-        def __init__(self, cc, cubin, setup):
-            super().__init__(cc)
-            self.cubin = cubin
-            self.to_do = setup or []
-
-        def setup(self):
-            self.initialized = True
-            for function in self.to_do:
-                function(self)
-
-        def get_function(self, name):
-            assert name.encode() in self.cubin.code, f"the cubin has no {name}"
-            return Function(capability, self, name)
-
-    class Context(standin.Context):
-        def create_module_image(self, cubin, setup=None, _teardown=None):
-            loaded.append(cubin)
-            return Module(capability, cubin, setup)
-
-    sys.modules["nbtest.fakegpu"] = sys.modules[__name__]
-    capability = capabilities.of_device(*cc)
-    standin.install(capability, Context(capability))
-    instead(dispatcher._Kernel.launch, _launch)
+    context = _Context(cc)
+    dispatcher.get_current_device = api.get_current_device = lambda: context.device
+    sys.modules["numba.cuda.compiler"].get_current_device = dispatcher.get_current_device
+    devices.get_context = dispatcher.get_context = api.current_context = lambda _number=None: context
+    dispatcher._Kernel.launch = _launch
+    return context
 
 
 def use_real():
@@ -97,20 +97,21 @@ def use_real():
     from numba.cuda import dispatcher
     from numba.cuda.cudadrv import driver
 
-    def noted(launch, kernel, *args, **kwargs):
+    launch, prefer = dispatcher._Kernel.launch, driver.CudaPythonFunction.set_shared_memory_carveout
+
+    def noted(kernel, *args, **kwargs):
         _note(kernel, kernel._codelibrary.get_cufunc().name, kernel._codelibrary.get_cubin())
         return launch(kernel, *args, **kwargs)
 
-    def preferred(prefer, function, carveout):
+    def preferred(function, carveout):
         launched.append({"carveout": carveout})
         return prefer(function, carveout)
 
-    sys.modules["nbtest.fakegpu"] = sys.modules[__name__]
-    instead(dispatcher._Kernel.launch, noted)
-    instead(driver.CudaPythonFunction.set_shared_memory_carveout, preferred)
+    dispatcher._Kernel.launch = noted
+    driver.CudaPythonFunction.set_shared_memory_carveout = preferred
 
 
-def _launch(_original, kernel, *_args, **_kwargs):
+def _launch(kernel, args, griddim, blockdim, stream=0, sharedmem=0):
     function = kernel._codelibrary.get_cufunc()
     _note(kernel, function.name, function.module.cubin)
 
@@ -138,18 +139,20 @@ def count():
     from numba.cuda import compiler
     from numba.cuda.cudadrv import driver, nvrtc, nvvm
 
-    def counting(function, label):
-        def counted(original, *args, **kwargs):
+    def counting(owner, name, label):
+        original = getattr(owner, name)
+
+        def counted(*args, **kwargs):
             runs[label] += 1
             return original(*args, **kwargs)
 
-        instead(function, counted)
+        setattr(owner, name, counted)
 
-    counting(compiler.compile_extra, "front end")
-    counting(compiler.compile_internal, "front end")
-    counting(nvvm.compile_ir, "NVVM")
-    counting(nvrtc.compile, "NVRTC")
-    counting(driver._Linker.complete, "nvJitLink")
+    counting(compiler, "compile_extra", "front end")
+    counting(compiler, "compile_internal", "front end")
+    counting(nvvm, "compile_ir", "NVVM")
+    counting(nvrtc, "compile", "NVRTC")
+    counting(driver._Linker, "complete", "nvJitLink")
 
 
 def run(program):
