@@ -61,7 +61,7 @@ def dripping():
 
 def test_an_object_without_end_is_read_no_farther_than_an_object_can_be(tmp_path):
     with sending(endless) as (server, address):
-        data = storage.opened(address).get(NAME)
+        data = storage.opened(address).get(NAME, 600)
         assert server.ended.wait(600)
         assert admission.MAX_OBJECT < len(data) < admission.MAX_OBJECT + len(PIECE)
         # What is on its way besides fits into the buffers of the kernel and the library.
@@ -123,7 +123,7 @@ def test_a_directory_holds_files_and_all_else_is_nothing(tmp_path):
     assert (tmp_path / "private").read_text() == "of somebody" and store.get("link") == b"mine"
     with (folder / "huge").open("wb") as file:
         file.truncate(1 << 40)
-    assert len(store.get("huge")) <= admission.MAX_OBJECT + (1 << 20)
+    assert len(store.get("huge", 600)) <= admission.MAX_OBJECT + (1 << 20)
     (folder / "sub").touch()
     with pytest.raises(StorageError) as caught:
         storage.opened(f"file://{folder}/sub").get(NAME)
