@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 from nbtest import proc
-from nbtest.published import accumulator, node
+from nbtest.published import CALLING, accumulator, build_elsewhere, node
 
 from nbcache import wheels
 from nbcache.config import Settings
@@ -14,17 +14,6 @@ from nbcache.remote import archive, signing
 from nbcache.store import Store
 
 OURS, THEIRS = (str(signing.generate(name).public) for name in ("ours", "theirs"))
-MODULE = """
-from numba import njit
-
-@njit
-def inner(x):
-    return x + 1
-
-@njit
-def f(x):
-    return 2 * inner(x)
-"""
 REFUSED = "code that no key in NBCACHE_TRUSTED_KEYS signed took part in it"
 
 
@@ -36,10 +25,9 @@ def signer(tmp_path):
 @pytest.fixture
 def store(tmp_path, signer):
     """A store that was filled from elsewhere with what one function needs."""
-    (tmp_path / "functions.py").write_text(textwrap.dedent(MODULE))
-    accumulator(tmp_path / "built", "import functions; functions.f(1.5)", tmp_path)
+    built = build_elsewhere(tmp_path)
     bundle = str(tmp_path / "bundle")
-    archive.write(bundle, archive.of_store(Store.open(Settings(dir=str(tmp_path / "built"))), signer, None))
+    archive.write(bundle, archive.of_store(Store.open(Settings(dir=str(built))), signer, None))
     made = Store.open(Settings(dir=str(tmp_path / "store"), trusted_keys=(str(signer.public),)))
     assert archive.load(bundle, made, Keyring([str(signer.public)]), print)["refused"] == 0
     return tmp_path / "store"
@@ -79,7 +67,7 @@ def test_no_wheel_is_made_of_it_either(tmp_path, store, signer):
 
 
 def test_what_was_built_here_is_nobodys(tmp_path):
-    (tmp_path / "functions.py").write_text(textwrap.dedent(MODULE))
+    (tmp_path / "functions.py").write_text(CALLING)
     program = "import functions; functions.f(1.5); nbcache.publish('f', functions.f)"
     accumulator(tmp_path / "store", program, tmp_path, NBCACHE_TRUSTED_KEYS=OURS)
     node(tmp_path / "store", "assert nbcache.load('f')(1.5) == 5.0", tmp_path)

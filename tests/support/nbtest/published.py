@@ -61,6 +61,26 @@ def node(store: Path, program: str, folder: Path, **extra: str) -> proc.Outcome:
     return _run(store, _BLOCKED + "import nbcache\n" + textwrap.dedent(program) + checks, folder, extra)
 
 
+CALLING = """
+from numba import njit
+
+@njit
+def inner(x):
+    return x + 1
+
+@njit
+def f(x):
+    return 2 * inner(x)
+"""
+
+
+def build_elsewhere(folder: Path) -> Path:
+    """Write module ``functions``, whose ``f`` calls its ``inner``, and return a store in which they were built."""
+    (folder / "functions.py").write_text(CALLING)
+    accumulator(folder / "built", "import functions; functions.f(1.5)", folder)
+    return folder / "built"
+
+
 def begun(store: Path, program: str, folder: Path, **extra: str) -> subprocess.Popen[str]:
     """Begin what :func:`node` does, and wait until it has printed a line; :func:`ended` waits for the rest of it."""
     whole = _BLOCKED + "import nbcache\n" + textwrap.dedent(program) + _CHECKED
