@@ -212,7 +212,7 @@ def test_a_job_that_has_something_judged_that_hangs_costs_its_slot(place):
                 main, _ = write(place, name)
                 proc.run([main], store, {**PATIENT, **packages}, python=python)
                 daemon.says(f"built {name}:f")
-            assert daemon.heartbeat()["busy"] == 1
+            daemons.wait_for(lambda: daemon.heartbeat().get("busy") == 1, lambda: daemon.log)
             assert waiting.poll() is None
             assert daemon.stop() == 0
         outcome = proc.finish(waiting)
