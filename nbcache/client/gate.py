@@ -2,16 +2,20 @@
 
 An entry whose code crashes at once is passed over after two crashes; but where many processes begin at once, all of
 them would have begun before the first has crashed. So who is about to call one for the first time takes one of two
-*places*, and gives it back when the call is over: files in the user's own directory, ``v1/trials/<uid>/``::
+*places*, and gives it back when the call is over. The places are in a file in the user's own directory,
+``v1/trials/<uid>/places-1``, which is a table: its row, by the entry's digest, has two records of 32 bytes::
 
-    <digest of the entry>.0  .1     under flock(2) while taken; "<pid> <its processor time then [s]>"
-    <digest of the entry>.well      what it is called when it is given back: nobody takes places any more
+    <digest of the entry, 16 bytes> <"T" taken, or "W" well> <pid, 4 bytes> <its processor time then [s], 8 bytes>
 
-The kernel gives back the place of a process that died, and then it isn't empty: so whoever takes it next looks at what
-crashed, after that crash was told. Each crash that is known costs a place, so no more than two die, however many begin
-at once. Who finds no place waits: until there is one, or until whoever has one has worked on for
-:data:`WORKED_SECONDS`; a process waits no longer in all than :data:`~nbcache.store.quarantine.WINDOW_SECONDS`, the time
-after which a crash isn't laid at an entry's door either.
+A place is taken while a process has a lock on its record's bytes (fcntl(2)). Where one got through, ``W`` says so, and
+nobody takes places any more. The kernel gives back the place of a process that died, and then ``T`` stands there: so
+whoever takes it next looks at what crashed, after that crash was told. Each crash that is known costs a place, so no
+more than two die, however many begin at once. Who finds no place waits: until there is one, or until whoever has one
+has worked on for :data:`WORKED_SECONDS`; a process waits no longer in all than
+:data:`~nbcache.store.quarantine.WINDOW_SECONDS`, the time after which a crash isn't laid at an entry's door either.
+
+Two entries may share a row: then one's processes may wait for the other's, or take a place once more. Rejected: a file
+for each entry, which took longer to create and rename than the rest of a hit takes.
 
 Only for what is called right after it was loaded: what is compiled when a module is imported isn't, and nobody could
 give a place back.
@@ -21,6 +25,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import struct
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -33,20 +38,65 @@ if TYPE_CHECKING:
 
 WORKED_SECONDS: Final = 0.5
 """From then on, whoever has a place is through with what can go wrong at once [s]."""
+FILE: Final = "places-1"
+"""Its name has the version of its format."""
 _POLL_SECONDS: Final = (0.001, 0.05)
-_PLACES: Final = tuple(f".{number}" for number in range(quarantine.CRASHES))
-_WELL: Final = ".well"
+_RECORD: Final = struct.Struct("<16sc3xId")
+_PLACES: Final = quarantine.CRASHES
+_ROWS: Final = 4096
+_TAKEN, _WELL = b"T", b"W"
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_Record = tuple[bytes, bytes, int, float]
+
+
+class Gates:
+    """Those of all entries of a user, as one process sees them. They are not for its forked children.
+
+    Locks of fcntl(2) belong to the process, so a child that closes the file gives none of them back.
+    """
+
+    def __init__(self, path: str, high: Callable[[int], int]) -> None:
+        """*path* is that of the file; *high* moves a descriptor out of a program's way."""
+        self._path = path
+        self._high = high
+        self.fd = -1
+
+    def open(self) -> None:
+        """Have the file that is there now, which may not be the one that was. Raises OSError."""
+        if self.fd >= 0 and os.fstat(self.fd).st_nlink:
+            return
+        self.close()
+        self.fd = self._high(os.open(self._path, _FLAGS, 0o600))
+
+    def close(self) -> None:
+        """Give back all places of this process."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def remove(self) -> None:
+        """This process is through: the file is of no use any more, unless somebody is inside, or has crashed there."""
+        if self.fd < 0:
+            return
+        with suppressed(OSError):
+            fcntl.lockf(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            size = _ROWS * _PLACES * _RECORD.size
+            content = os.pread(self.fd, size, 0)
+            records = _RECORD.iter_unpack(content[: len(content) // _RECORD.size * _RECORD.size])
+            if all(record[1] != _TAKEN for record in records):
+                os.unlink(self._path)
+        self.close()
 
 
 class Gate:
     """That of one entry. Whatever fails lets everybody in: without a place, as if there were no gate."""
 
-    def __init__(self, stem: str, high: Callable[[int], int]) -> None:
-        """*stem* is the path without what is told above; *high* moves a descriptor out of a program's way."""
-        self._stem = stem
-        self._high = high
-        self._taken: list[tuple[int, str]] = []
+    def __init__(self, gates: Gates, digest: str) -> None:
+        """*digest* is the entry's, 32 hexadecimal digits."""
+        self._gates = gates
+        self._digest = bytes.fromhex(digest)
+        self._row = int(digest[:8], 16) % _ROWS * _PLACES * _RECORD.size
+        self._taken: list[int] = []
 
     def enter(self, crashes: Callable[[bool], int], seconds: float) -> bool:
         """Wait for a place, no longer than that [s]; return False if so many crashed meanwhile that there is none.
@@ -56,7 +106,10 @@ class Gate:
         pause, longest = _POLL_SECONDS
         deadline = time.monotonic() + seconds
         with suppressed(OSError, ValueError):
-            while not os.path.lexists(self._stem + _WELL) and time.monotonic() < deadline:
+            while time.monotonic() < deadline:
+                self._gates.open()
+                if any(record[:2] == (self._digest, _WELL) for record in self._records()):
+                    return True
                 entered = self._try(crashes)
                 if entered is not None:
                     return entered
@@ -64,56 +117,58 @@ class Gate:
                 pause = min(pause * 1.5, longest)
         return True
 
-    def leave(self, *, well: bool) -> None:
-        """Give the place back: through with it, or (in a forked child) without a word. Never raises."""
+    def leave(self) -> None:
+        """Give the place back: through with it. Never raises."""
         taken, self._taken = self._taken, []
-        for fd, path in taken:
-            with suppressed(OSError):
-                if well:
-                    os.rename(path, self._stem + _WELL)
-                os.close(fd)
-
-    def remove(self) -> None:
-        """The entry is proven: nothing of this is needed any more."""
-        for suffix in (*_PLACES, _WELL):
-            with suppressed(OSError):
-                os.unlink(self._stem + suffix)
+        self._give_back(taken, _RECORD.pack(self._digest, _WELL, 0, 0.0))
 
     def _try(self, crashes: Callable[[bool], int]) -> bool | None:
         """Whether there is a place, and will be any; None if nobody knows yet. Raises OSError, ValueError."""
-        taken: list[tuple[int, str]] = []
+        taken: list[int] = []
         busy = known = 0
         try:
-            for suffix in _PLACES:
-                path = self._stem + suffix
-                fd = self._high(os.open(path, _FLAGS, 0o600))
-                taken.append((fd, path))
+            for number in range(_PLACES):
+                place = self._row + number * _RECORD.size
                 try:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    busy += _is_busy(fd)
-                    os.close(taken.pop()[0])
+                    fcntl.lockf(self._gates.fd, fcntl.LOCK_EX | fcntl.LOCK_NB, _RECORD.size, place)
+                except (BlockingIOError, PermissionError):
+                    busy += _is_busy(self._records()[number])
                     continue
-                known = crashes(os.fstat(fd).st_size > 0)
+                taken.append(place)
+                known = crashes(self._records()[number][1] == _TAKEN)
                 if not known:
                     break
-            if known >= quarantine.CRASHES:
+            if not os.fstat(self._gates.fd).st_nlink:
+                return None
+            if known >= _PLACES:
                 return False
             # Where one crashed there may be one more, and nobody beside it.
-            if busy + known >= quarantine.CRASHES:
+            if busy + known >= _PLACES:
                 return None
+            record = _RECORD.pack(self._digest, _TAKEN, os.getpid(), time.process_time())
+            for place in taken:
+                os.pwrite(self._gates.fd, record, place)
             self._taken, taken = taken, []
-            for fd, _path in self._taken:
-                os.pwrite(fd, b"%d %.3f" % (os.getpid(), time.process_time()), 0)
             return True
         finally:
-            for fd, _path in taken:
-                os.close(fd)
+            self._give_back(taken)
+
+    def _records(self) -> list[_Record]:
+        """Those of this row. Raises OSError."""
+        row = os.pread(self._gates.fd, _PLACES * _RECORD.size, self._row)
+        return [*_RECORD.iter_unpack(row.ljust(_PLACES * _RECORD.size, b"\0"))]
+
+    def _give_back(self, places: list[int], record: bytes = b"") -> None:
+        for place in places:
+            with suppressed(OSError, ValueError):
+                if record:
+                    os.pwrite(self._gates.fd, record, place)
+                fcntl.lockf(self._gates.fd, fcntl.LOCK_UN, _RECORD.size, place)
 
 
-def _is_busy(fd: int) -> bool:
-    """Whether whoever holds a place may still crash at once. Raises OSError, ValueError."""
-    pid, _, before = os.pread(fd, 64, 0).partition(b" ")
+def _is_busy(record: _Record) -> bool:
+    """Whether whoever holds a place may still crash at once."""
+    _digest, state, pid, before = record
     # Where that says nothing, or is of somebody who is gone, the place was taken just now.
-    worked = effort.processor_time(int(pid), children=False) if before else None
-    return worked is None or worked - float(before) < WORKED_SECONDS
+    worked = effort.processor_time(pid, children=False) if state == _TAKEN else None
+    return worked is None or worked - before < WORKED_SECONDS

@@ -15,7 +15,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from nbcache.client.gate import Gate
+from nbcache.client.gate import FILE, Gate, Gates
 from nbcache.passing import suppressed
 from nbcache.plain import one_line
 from nbcache.store import atomic, drops, layout, quarantine
@@ -48,9 +48,9 @@ class Trials:
         self._noted: dict[str, str] = {}
         """By digest, the path of an entry; "" for one of a layer."""
         self._good: frozenset[str] | None = None
+        self._gates = Gates("", _high)
         self._inside: dict[int, Gate] = {}
         """By thread, what it calls for the first time now."""
-        self._gates: dict[str, Gate] = {}
         self._patience = quarantine.WINDOW_SECONDS
         """How long this process may still wait for places [s]."""
 
@@ -79,7 +79,7 @@ class Trials:
         """This thread is through with what it called first. Never raises."""
         thread = threading.get_ident()
         if self._pid == os.getpid() and thread in self._inside:
-            self._inside.pop(thread).leave(well=True)
+            self._inside.pop(thread).leave()
 
     def _is_good(self, digest: str) -> bool:
         """Whether somebody has used an entry of a layer and ended well."""
@@ -99,14 +99,14 @@ class Trials:
     def _enter(self, digest: str) -> bool:
         """Wait for a place among those who call this entry first; False if it turned out to crash."""
         self.go_on()
-        gate = Gate(f"{os.path.dirname(self._stem)}/{digest}", _high)
+        gate = Gate(self._gates, digest)
         began = time.monotonic()
         try:
             if not gate.enter(lambda look: self._crashes(digest, look), self._patience):
                 return False
         finally:
             self._patience -= time.monotonic() - began
-        self._gates[digest] = self._inside[threading.get_ident()] = gate
+        self._inside[threading.get_ident()] = gate
         return True
 
     def finish(self) -> None:
@@ -114,7 +114,8 @@ class Trials:
         if self._pid != os.getpid() or self._keys < 0:
             return
         for gate in self._inside.values():
-            gate.leave(well=True)
+            gate.leave()
+        self._gates.remove()
         with suppressed(OSError, ValueError):
             faulthandler.disable()
             # A forked child may have crashed.
@@ -127,17 +128,17 @@ class Trials:
                     os.unlink(self._stem + suffix)
                 noted = list(self._noted.items())[:MAX_PROVEN]
                 layered = [digest for digest, path in noted if not path]
-                good = set(layered) if layered and quarantine.vouch(self._store.path, layered) else set()
+                if layered:
+                    quarantine.vouch(self._store.path, layered)
                 for digest, path in noted:
-                    if (digest in good or (path and quarantine.approve(path, digest))) and digest in self._gates:
-                        self._gates[digest].remove()
+                    if path:
+                        quarantine.approve(path, digest)
 
     def _open(self) -> None:
         """Begin to note. In a forked child too: what its parent noted is its parent's. Raises OSError."""
         inherited, self._pid, self._keys, self._noted = self._keys >= 0, os.getpid(), -1, {}
-        places, self._inside, self._gates = self._inside, {}, {}
-        for gate in places.values():
-            gate.leave(well=False)
+        self._inside = {}
+        self._gates.close()
         # Whoever has fatal errors told elsewhere wants them there.
         if faulthandler.is_enabled() and not inherited:
             return
@@ -145,6 +146,7 @@ class Trials:
         if drop is None:
             return
         self._stem = f"{drop}/{atomic.unique()}"
+        self._gates = Gates(f"{drop}/{FILE}", _high)
         self._crash = _high(os.open(self._stem + CRASH, _CREATE, layout.FILE_MODE))
         self._keys = _high(os.open(self._stem + KEYS, _CREATE, layout.FILE_MODE))
         faulthandler.enable(self._crash, all_threads=False)
