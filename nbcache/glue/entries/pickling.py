@@ -26,6 +26,7 @@ from numba.stencils.stencil import StencilFunc
 
 from nbcache.glue import marks
 from nbcache.glue.capture import placeholders
+from nbcache.glue.entries.named_types import name_of, type_called
 from nbcache.glue.entries.verdicts import Unloadable
 from nbcache.glue.identity.describe_numba import ADDRESS
 from nbcache.glue.identity.describe_numpy import by_address
@@ -64,6 +65,8 @@ class TokenPickler(NumbaPickler):
             return self._method(obj)
         elif isinstance(obj, types.Function):
             return self._function(obj)
+        elif isinstance(obj, Type) and name_of(obj) is not None:
+            return type_called, (name_of(obj),)
         elif isinstance(obj, Type) and re.search(ADDRESS, obj.name):
             return self._addressed_type(obj)
         elif isinstance(obj, _HOLDERS) and not _is_value(obj.value):

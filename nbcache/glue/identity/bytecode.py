@@ -120,20 +120,26 @@ def nested_codes(code: CodeType) -> Iterator[CodeType]:
 def _make_plan(code: CodeType) -> CodePlan:
     attribute_names: set[str] = set()
     reads: dict[Variable, set[Read]] = {}
+    asks_membership = False
     for each in nested_codes(code):
-        for variable, found in _reads(each).items():
+        raw = each.co_code  # a copy each time
+        for variable, found in _reads(each, raw).items():
             reads.setdefault(variable, set()).update(found)
+        asks_membership = asks_membership or _CONTAINS_OP in raw[::2]
         attribute_names.update(each.co_names)
-        # Several at once, too: ``resolve_name("pkg.cfg:K")``.
-        texts = (const.replace(":", ".").split(".") for const in each.co_consts if isinstance(const, str))
-        attribute_names.update(part for parts in texts if all(map(str.isidentifier, parts)) for part in parts)
+        for const in each.co_consts:
+            if isinstance(const, str):
+                # Several at once, too: ``resolve_name("pkg.cfg:K")``.
+                parts = const.replace(":", ".").split(".")
+                if all(map(str.isidentifier, parts)):
+                    attribute_names.update(parts)
     return CodePlan(
         digest=_digest(code),
-        global_names=tuple(sorted(name for kind, name in reads if kind == GLOBAL)),
+        global_names=tuple(sorted([name for kind, name in reads if kind == GLOBAL])),
         attribute_names=frozenset(attribute_names),
-        imports=tuple(sorted(name for kind, name in reads if kind == IMPORTED)),
+        imports=tuple(sorted([name for kind, name in reads if kind == IMPORTED])),
         reads=reads,
-        asks_membership=any(_CONTAINS_OP in each.co_code[::2] for each in nested_codes(code)),
+        asks_membership=asks_membership,
         serialized=_serialized(code) if _SERIALIZE in attribute_names else frozenset(),
     )
 
@@ -151,13 +157,13 @@ def _serialized(code: CodeType) -> frozenset[str]:
     return frozenset(handed - other)
 
 
-def _reads(code: CodeType) -> dict[Variable, set[Read]]:
-    """What one code object reads off its variables, without its nested code."""
+def _reads(code: CodeType, raw: bytes) -> dict[Variable, set[Read]]:
+    """What one code object, whose bytecode is *raw*, reads off its variables, without its nested code."""
     chains = _Chains()
-    chains.scan(code, _KINDS)
+    chains.scan(code, raw, _KINDS)
     if chains.aliases:  # what is read off local variables matters only if they stand for something else
         chains = _Chains()
-        chains.scan(code, _KINDS_WITH_LOCALS)
+        chains.scan(code, raw, _KINDS_WITH_LOCALS)
         chains.follow_aliases()
     return {variable: found for variable, found in chains.found.items() if variable[0] != _LOCAL}
 
@@ -175,9 +181,9 @@ class _Chains:
         self._module: Variable = (IMPORTED, "")
         """What ``from ... import`` reads from."""
 
-    def scan(self, code: CodeType, kinds: _Kinds) -> None:
+    def scan(self, code: CodeType, raw: bytes, kinds: _Kinds) -> None:
         """One pass over the bytecode."""
-        raw, names, slots, cells, found = code.co_code, code.co_names, *_slots(code), self.found
+        names, slots, cells, found = code.co_names, *_slots(code), self.found
         variable: Variable | None = None
         chain: tuple[str, ...] = ()
         extended = 0

@@ -87,6 +87,8 @@ class Patches:
         """What is looked at.  It lives as long as this does, or addresses would come to mean something else."""
         self._places = np.empty(0, np.int64)
         """The words in memory that have the numbers of these dictionaries of members."""
+        self._numbers = b""
+        """What they were at the last look."""
         self._found: dict[int, dict[str, Any]] = {}
         """By position among the owners, which members are others'."""
         self.members: dict[str, Any] = {}
@@ -100,11 +102,13 @@ class Patches:
             self._look_at(range(len(self._owners)))
             return self.members
         numbers = _MEMORY.take(self._places, mode="wrap")  # all are within
-        newest = int(numbers.max(initial=0))
-        if newest > self._seen:
+        now = numbers.tobytes()
+        if now != self._numbers:  # comparing them all takes a tenth of what looking for the highest takes
+            self._numbers = now
             changed = np.flatnonzero(numbers > self._seen).tolist()
-            self._seen = newest
-            self._look_at(changed)
+            self._seen = max(self._seen, int(numbers.max(initial=0)))
+            if changed:
+                self._look_at(changed)
         return self.members
 
     def skip(self) -> None:
