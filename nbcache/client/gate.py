@@ -29,6 +29,7 @@ import struct
 import time
 from typing import TYPE_CHECKING, Final
 
+from nbcache.client.kept import KeptFile
 from nbcache.passing import suppressed
 from nbcache.protocol import effort
 from nbcache.store import quarantine
@@ -55,33 +56,35 @@ class Gates:
     Locks of fcntl(2) belong to the process, so a child that closes the file gives none of them back.
     """
 
-    def __init__(self, path: str, high: Callable[[int], int]) -> None:
-        """*path* is that of the file; *high* moves a descriptor out of a program's way."""
+    def __init__(self, path: str) -> None:
+        """*path* is that of the file."""
         self._path = path
-        self._high = high
-        self.fd = -1
+        self._file: KeptFile | None = None
 
-    def open(self) -> None:
-        """Have the file that is there now, which may not be the one that was. Raises OSError."""
-        if self.fd >= 0 and os.fstat(self.fd).st_nlink:
-            return
+    def opened(self) -> KeptFile:
+        """Return the file that is there now, which may not be the one that was. Raises OSError."""
+        if self._file is not None:
+            with suppressed(OSError):
+                if self._file.status().st_nlink:
+                    return self._file
         self.close()
-        self.fd = self._high(os.open(self._path, _FLAGS, 0o600))
+        self._file = KeptFile(self._path, _FLAGS, 0o600)
+        return self._file
 
     def close(self) -> None:
         """Give back all places of this process."""
-        fd, self.fd = self.fd, -1
-        if fd >= 0:
-            os.close(fd)
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
     def remove(self) -> None:
-        """This process is through: the file is of no use any more, unless somebody is inside, or has crashed there."""
-        if self.fd < 0:
+        """This process is through: the file is of no use any more, unless somebody is inside, or has died there."""
+        if self._file is None:
             return
         with suppressed(OSError):
-            fcntl.lockf(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            size = _ROWS * _PLACES * _RECORD.size
-            content = os.pread(self.fd, size, 0)
+            fd = self._file.fd()
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            content = os.pread(fd, _ROWS * _PLACES * _RECORD.size, 0)
             records = _RECORD.iter_unpack(content[: len(content) // _RECORD.size * _RECORD.size])
             if all(record[1] != _TAKEN for record in records):
                 os.unlink(self._path)
@@ -97,6 +100,8 @@ class Gate:
         self._digest = bytes.fromhex(digest)
         self._row = int(digest[:8], 16) % _ROWS * _PLACES * _RECORD.size
         self._taken: list[int] = []
+        self._file: KeptFile | None = None
+        """Where these places are."""
 
     def enter(self, crashes: Callable[[bool], int], seconds: float) -> bool:
         """Wait for a place, no longer than that [s]; return False if so many crashed meanwhile that there is none.
@@ -107,10 +112,11 @@ class Gate:
         deadline = time.monotonic() + seconds
         with suppressed(OSError, ValueError):
             while time.monotonic() < deadline:
-                self._gates.open()
-                if any(record[:2] == (self._digest, _WELL) for record in self._records()):
+                self._file = self._gates.opened()
+                fd = self._file.fd()
+                if any(record[:2] == (self._digest, _WELL) for record in self._records(fd)):
                     return True
-                entered = self._try(crashes)
+                entered = self._try(fd, crashes)
                 if entered is not None:
                     return entered
                 time.sleep(pause)
@@ -120,9 +126,11 @@ class Gate:
     def leave(self) -> None:
         """Give the place back: through with it. Never raises."""
         taken, self._taken = self._taken, []
-        self._give_back(taken, _RECORD.pack(self._digest, _WELL, 0, 0.0))
+        if taken and self._file is not None:
+            with suppressed(OSError):
+                self._give_back(self._file.fd(), taken, _RECORD.pack(self._digest, _WELL, 0, 0.0))
 
-    def _try(self, crashes: Callable[[bool], int]) -> bool | None:
+    def _try(self, fd: int, crashes: Callable[[bool], int]) -> bool | None:
         """Whether there is a place, and will be any; None if nobody knows yet. Raises OSError, ValueError."""
         taken: list[int] = []
         busy = known = 0
@@ -130,15 +138,15 @@ class Gate:
             for number in range(_PLACES):
                 place = self._row + number * _RECORD.size
                 try:
-                    fcntl.lockf(self._gates.fd, fcntl.LOCK_EX | fcntl.LOCK_NB, _RECORD.size, place)
+                    fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, _RECORD.size, place)
                 except (BlockingIOError, PermissionError):
-                    busy += _is_busy(self._records()[number])
+                    busy += _is_busy(self._records(fd)[number])
                     continue
                 taken.append(place)
-                known = crashes(self._records()[number][1] == _TAKEN)
+                known = crashes(self._records(fd)[number][1] == _TAKEN)
                 if not known:
                     break
-            if not os.fstat(self._gates.fd).st_nlink:
+            if not os.fstat(fd).st_nlink:
                 return None
             if known >= _PLACES:
                 return False
@@ -147,23 +155,23 @@ class Gate:
                 return None
             record = _RECORD.pack(self._digest, _TAKEN, os.getpid(), time.process_time())
             for place in taken:
-                os.pwrite(self._gates.fd, record, place)
+                os.pwrite(fd, record, place)
             self._taken, taken = taken, []
             return True
         finally:
-            self._give_back(taken)
+            self._give_back(fd, taken)
 
-    def _records(self) -> list[_Record]:
+    def _records(self, fd: int) -> list[_Record]:
         """Those of this row. Raises OSError."""
-        row = os.pread(self._gates.fd, _PLACES * _RECORD.size, self._row)
+        row = os.pread(fd, _PLACES * _RECORD.size, self._row)
         return [*_RECORD.iter_unpack(row.ljust(_PLACES * _RECORD.size, b"\0"))]
 
-    def _give_back(self, places: list[int], record: bytes = b"") -> None:
+    def _give_back(self, fd: int, places: list[int], record: bytes = b"") -> None:
         for place in places:
             with suppressed(OSError, ValueError):
                 if record:
-                    os.pwrite(self._gates.fd, record, place)
-                fcntl.lockf(self._gates.fd, fcntl.LOCK_UN, _RECORD.size, place)
+                    os.pwrite(fd, record, place)
+                fcntl.lockf(fd, fcntl.LOCK_UN, _RECORD.size, place)
 
 
 def _is_busy(record: _Record) -> bool:

@@ -8,14 +8,13 @@ noted. An entry that some process has used and ended well costs nothing here.
 from __future__ import annotations
 
 import faulthandler
-import fcntl
 import os
-import resource
 import threading
 import time
 from typing import TYPE_CHECKING, Final
 
 from nbcache.client.gate import FILE, Gate, Gates
+from nbcache.client.kept import KeptFile
 from nbcache.passing import suppressed
 from nbcache.plain import one_line
 from nbcache.store import atomic, drops, layout, quarantine
@@ -29,7 +28,6 @@ LOOK_SECONDS: Final = 10.0
 """How long what others crashed with is believed to be all [s]."""
 MAX_PROVEN: Final = 2000
 """How many entries a process says to be good when it ends."""
-_HIGH: Final = 500
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -42,13 +40,13 @@ class Trials:
         self._looked = -LOOK_SECONDS
         self._suspects: dict[str, quarantine.Suspect] = {}
         self._pid = 0
-        self._keys = -1
-        self._crash = -1
+        self._keys: KeptFile | None = None
+        self._crash: KeptFile | None = None
         self._stem = ""
         self._noted: dict[str, str] = {}
         """By digest, the path of an entry; "" for one of a layer."""
         self._good: frozenset[str] | None = None
-        self._gates = Gates("", _high)
+        self._gates = Gates("")
         self._inside: dict[int, Gate] = {}
         """By thread, what it calls for the first time now."""
         self._patience = quarantine.WINDOW_SECONDS
@@ -66,12 +64,12 @@ class Trials:
                 return True
             if self._pid != os.getpid():
                 self._open()
-            if self._keys >= 0 and entry.digest not in self._noted:
+            if self._keys is not None and entry.digest not in self._noted:
                 if called and not self._enter(entry.digest):
                     return False
                 name = one_line(entry.header.function)[:200]
                 line = f"{entry.digest} {entry.header.key} {time.time():.3f} {name}\n"
-                os.write(self._keys, line.encode("utf-8", "replace"))
+                os.write(self._keys.fd(), line.encode("utf-8", "replace"))
                 self._noted[entry.digest] = "" if entry.layer else entry.path
         return True
 
@@ -111,7 +109,7 @@ class Trials:
 
     def finish(self) -> None:
         """The process ends well: nothing that it used is to blame for anything. Never raises."""
-        if self._pid != os.getpid() or self._keys < 0:
+        if self._pid != os.getpid() or self._keys is None or self._crash is None:
             return
         for gate in self._inside.values():
             gate.leave()
@@ -119,10 +117,10 @@ class Trials:
         with suppressed(OSError, ValueError):
             faulthandler.disable()
             # A forked child may have crashed.
-            crashed = os.fstat(self._crash).st_size > 0
-            os.close(self._keys)
-            os.close(self._crash)
-            self._keys = -1
+            crashed = self._crash.status().st_size > 0
+            self._keys.close()
+            self._crash.close()
+            self._keys = None
             if not crashed:
                 for suffix in (CRASH, KEYS):
                     os.unlink(self._stem + suffix)
@@ -136,7 +134,7 @@ class Trials:
 
     def _open(self) -> None:
         """Begin to note. In a forked child too: what its parent noted is its parent's. Raises OSError."""
-        inherited, self._pid, self._keys, self._noted = self._keys >= 0, os.getpid(), -1, {}
+        inherited, self._pid, self._keys, self._noted = self._keys is not None, os.getpid(), None, {}
         self._inside = {}
         self._gates.close()
         # Whoever has fatal errors told elsewhere wants them there.
@@ -146,16 +144,7 @@ class Trials:
         if drop is None:
             return
         self._stem = f"{drop}/{atomic.unique()}"
-        self._gates = Gates(f"{drop}/{FILE}", _high)
-        self._crash = _high(os.open(self._stem + CRASH, _CREATE, layout.FILE_MODE))
-        self._keys = _high(os.open(self._stem + KEYS, _CREATE, layout.FILE_MODE))
-        faulthandler.enable(self._crash, all_threads=False)
-
-
-def _high(fd: int) -> int:
-    """Move a descriptor out of the way: a program that closes all and opens its own won't have this number soon."""
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    try:
-        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, min(_HIGH, most - 10))
-    finally:
-        os.close(fd)
+        self._gates = Gates(f"{drop}/{FILE}")
+        self._crash = KeptFile(self._stem + CRASH, _CREATE, layout.FILE_MODE)
+        self._keys = KeptFile(self._stem + KEYS, _CREATE, layout.FILE_MODE)
+        faulthandler.enable(self._crash.fd(), all_threads=False)

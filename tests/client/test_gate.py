@@ -26,7 +26,7 @@ class Known:
 
 @pytest.fixture
 def gates(tmp_path):
-    opened = gate.Gates(str(tmp_path / gate.FILE), lambda fd: fd)
+    opened = gate.Gates(str(tmp_path / gate.FILE))
     yield opened
     opened.close()
 
@@ -36,7 +36,7 @@ def inside(gates, digest=ENTRY, end=None):
     ready, told = os.pipe()
     child = os.fork()
     if not child:
-        theirs = gate.Gates(gates._path, lambda fd: fd)
+        theirs = gate.Gates(gates._path)
         mine = gate.Gate(theirs, digest)
         os.write(told, b"1" if mine.enter(Known(), MUCH) else b"0")
         if end is None:
@@ -116,17 +116,17 @@ def test_whoever_has_worked_on_keeps_nobody_out(gates, monkeypatch):
 
 def test_the_file_goes_with_the_last_and_whoever_comes_has_a_new_one(gates):
     child = inside(gates)
-    gates.open()
+    gates.opened()
     gates.remove()
     assert os.path.exists(gates._path)  # somebody is inside
     kill(child)
-    gates.open()
+    gates.opened()
     gates.remove()
     assert os.path.exists(gates._path)  # somebody died inside
     os.truncate(gates._path, 0)
-    gates.open()
-    other = gate.Gates(gates._path, lambda fd: fd)
-    other.open()
+    gates.opened()
+    other = gate.Gates(gates._path)
+    other.opened()
     gates.remove()
     assert not os.path.exists(gates._path)
     entered, mine, _ = enter(other)
@@ -146,7 +146,7 @@ def test_a_forked_child_gives_no_place_of_its_parents_back(gates, monkeypatch):
     os.waitpid(child, 0)
     child = os.fork()
     if not child:
-        theirs = gate.Gates(gates._path, lambda fd: fd)
+        theirs = gate.Gates(gates._path)
         os._exit(0 if enter(theirs, seconds=0.2)[2] else 1)
     assert os.waitpid(child, 0)[1] == 0
     kill(other)
@@ -162,6 +162,22 @@ def test_a_file_that_says_nothing_lets_everybody_in(gates, content):
 
 
 def test_where_there_can_be_no_file_everybody_comes_in(tmp_path):
-    entered, mine, in_vain = enter(gate.Gates(str(tmp_path / "none" / gate.FILE), lambda fd: fd))
+    entered, mine, in_vain = enter(gate.Gates(str(tmp_path / "none" / gate.FILE)))
     assert entered and not in_vain and not mine._taken
     mine.leave()
+
+
+def test_a_program_that_closes_all_descriptors_loses_no_file_of_its_own(gates, tmp_path):
+    mine = gate.Gate(gates, ENTRY)
+    assert mine.enter(Known(), MUCH)
+    number = gates.opened().fd()
+    os.close(number)
+    with open(tmp_path / "theirs", "wb") as file:
+        os.dup2(file.fileno(), number)
+    mine.leave()
+    entered, mine, in_vain = enter(gates)
+    assert entered and not in_vain and mine._taken
+    mine.leave()
+    gates.close()
+    assert (tmp_path / "theirs").read_bytes() == b""
+    os.close(number)
