@@ -268,9 +268,15 @@ def test_status_tells_of_daemons_jobs_and_failures(place):
         assert done.status == 0, done.stderr
         return json.loads(done.stdout)
 
+    def told():
+        """What is said once the daemon's last sign of life is of after both jobs."""
+        now = status()
+        (daemon,) = now["daemons"]
+        return daemon["entries"] and len(daemon["jobs"]) > 1 and not daemon["queue"] and now
+
     with daemons.daemon(store, "--workers", "3"):
         assert client(main, store).status == 0
-        said = daemons.wait_for(lambda: (now := status())["daemons"][0]["entries"] and now)
+        said = daemons.wait_for(told)
         (daemon,) = said["daemons"]
         assert (daemon["alive"], daemon["workers"], daemon["queue"]) == (True, 3, 0)
         assert daemon["size"] > 1000
