@@ -5,14 +5,16 @@ them would have begun before the first has crashed. So who is about to call one 
 *places*, and gives it back when the call is over. The places are in a file in the user's own directory,
 ``v1/trials/<uid>/places-1``, which is a table: its row, by the entry's digest, has two records of 32 bytes::
 
-    <digest of the entry, 16 bytes> <"T" taken, or "W" well> <pid, 4 bytes> <its processor time then [s], 8 bytes>
+    <digest of the entry, 16 bytes> <"T" taken, or "W" well> <namespace of the next, 3 bytes>
+    <thread id, 4 bytes> <its processor time then [s], 8 bytes>
 
 A place is taken while a process has a lock on its record's bytes (fcntl(2)). Where one got through, ``W`` says so, and
 nobody takes places any more. The kernel gives back the place of a process that died, and then ``T`` stands there: so
 whoever takes it next looks at what crashed, after that crash was told. Each crash that is known costs a place, so no
 more than two die, however many begin at once. Who finds no place waits: until there is one, or until whoever has one
-has worked on for :data:`WORKED_SECONDS`; a process waits no longer in all than
-:data:`~nbcache.store.quarantine.WINDOW_SECONDS`, the time after which a crash isn't laid at an entry's door either.
+has worked on for :data:`WORKED_SECONDS` and no crash was told (a kernel that writes a core dump works, too); a process
+waits no longer in all than :data:`~nbcache.store.quarantine.WINDOW_SECONDS`, the time after which a crash isn't laid at
+an entry's door either.
 
 Two entries may share a row: then one's processes may wait for the other's, or take a place once more. Rejected: a file
 for each entry, which took longer to create and rename than the rest of a hit takes.
@@ -26,6 +28,7 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
+import threading
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -42,12 +45,12 @@ WORKED_SECONDS: Final = 0.5
 FILE: Final = "places-1"
 """Its name has the version of its format."""
 _POLL_SECONDS: Final = (0.001, 0.05)
-_RECORD: Final = struct.Struct("<16sc3xId")
+_RECORD: Final = struct.Struct("<16sc3sId")
 _PLACES: Final = quarantine.CRASHES
 _ROWS: Final = 4096
 _TAKEN, _WELL = b"T", b"W"
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_Record = tuple[bytes, bytes, int, float]
+_Record = tuple[bytes, bytes, bytes, int, float]
 
 
 class Gates:
@@ -86,7 +89,8 @@ class Gates:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             content = os.pread(fd, _ROWS * _PLACES * _RECORD.size, 0)
             records = _RECORD.iter_unpack(content[: len(content) // _RECORD.size * _RECORD.size])
-            if all(record[1] != _TAKEN for record in records):
+            # Under that path may be another file by now, with others inside: whoever has that one removes it.
+            if os.fstat(fd).st_nlink and all(record[1] != _TAKEN for record in records):
                 os.unlink(self._path)
         self.close()
 
@@ -97,6 +101,7 @@ class Gate:
     def __init__(self, gates: Gates, digest: str) -> None:
         """*digest* is the entry's, 32 hexadecimal digits."""
         self._gates = gates
+        self.digest = digest
         self._digest = bytes.fromhex(digest)
         self._row = int(digest[:8], 16) % _ROWS * _PLACES * _RECORD.size
         self._taken: list[int] = []
@@ -121,14 +126,16 @@ class Gate:
                     return entered
                 time.sleep(pause)
                 pause = min(pause * 1.5, longest)
+            return crashes(True) < _PLACES
         return True
 
-    def leave(self) -> None:
-        """Give the place back: through with it. Never raises."""
+    def leave(self, *, used: bool = True) -> None:
+        """Give the place back: got through with it, or it was of no use. Never raises."""
         taken, self._taken = self._taken, []
         if taken and self._file is not None:
+            record = _RECORD.pack(self._digest, _WELL, b"", 0, 0.0) if used else bytes(_RECORD.size)
             with suppressed(OSError):
-                self._give_back(self._file.fd(), taken, _RECORD.pack(self._digest, _WELL, 0, 0.0))
+                self._give_back(self._file.fd(), taken, record)
 
     def _try(self, fd: int, crashes: Callable[[bool], int]) -> bool | None:
         """Whether there is a place, and will be any; None if nobody knows yet. Raises OSError, ValueError."""
@@ -153,7 +160,11 @@ class Gate:
             # Where one crashed there may be one more, and nobody beside it.
             if busy + known >= _PLACES:
                 return None
-            record = _RECORD.pack(self._digest, _TAKEN, os.getpid(), time.process_time())
+            if not taken and (known := crashes(True)):
+                return False if known >= _PLACES else None
+            record = _RECORD.pack(
+                self._digest, _TAKEN, _namespace(), threading.get_native_id(), time.thread_time()
+            )
             for place in taken:
                 os.pwrite(fd, record, place)
             self._taken, taken = taken, []
@@ -176,7 +187,13 @@ class Gate:
 
 def _is_busy(record: _Record) -> bool:
     """Whether whoever holds a place may still crash at once."""
-    _digest, state, pid, before = record
-    # Where that says nothing, or is of somebody who is gone, the place was taken just now.
-    worked = effort.processor_time(pid, children=False) if state == _TAKEN else None
+    _digest, state, namespace, thread, before = record
+    # Where that says nothing, or is of somebody who is gone or can't be seen here, the place was taken just now.
+    known = state == _TAKEN and namespace == _namespace()
+    worked = effort.thread_time(thread) if known else None
     return worked is None or worked - before < WORKED_SECONDS
+
+
+def _namespace() -> bytes:
+    """Within which ids of threads mean the same."""
+    return (os.stat("/proc/self/ns/pid").st_ino & 0xFFFFFF).to_bytes(3, "little")

@@ -236,6 +236,7 @@ class Lookup:
         rejected: list[str] = []
         self.twins.pop(unit.key, None)
         for entry in self._places.find(unit, rejected.append):
+            begins = not entry.proven and not (self._trials is not None and self._trials.has_begun(entry.digest))
             if not entry.proven and self._is_condemned(entry, None if waited else unit):
                 rejected.append(reasons.QUARANTINED)
                 continue
@@ -243,12 +244,14 @@ class Lookup:
                 found.result = take(self.noted(entry))
                 return found
             except Unloadable as exc:
+                self._withdraw(entry, begins)
                 rejected.append(str(exc))
                 found.is_usable = found.is_usable or (entry.header.key == unit.key and not entry.layer and entry.whole)
                 if isinstance(exc, InUse):
                     self.twins[unit.key] = self.twins.get(unit.key, 0) + 1
             except Exception as raised:  # noqa: BLE001  an entry that can't be loaded is a miss, whatever the reason
                 let_pass(raised)
+                self._withdraw(entry, begins)
                 self._fault("loading", unit)
                 rejected.append(reasons.INTERNAL)
         for reason in rejected:
@@ -275,6 +278,11 @@ class Lookup:
             logs.once(_log, logging.WARNING, "skipped an entry of %s because programs crashed with it", function)
             return True
         return False
+
+    def _withdraw(self, entry: FoundEntry, begins: bool) -> None:
+        """An entry that this process *begins* with could not be loaded, so nobody got through with it."""
+        if begins and self._trials is not None:
+            self._trials.withdraw(entry.digest)
 
     def _count(self, unit: Unit | RuntimeUnit | WrapperUnit, entry: FoundEntry | None) -> None:
         """A hit: of an *entry*, or of what this process has loaded before."""

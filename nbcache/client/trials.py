@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from nbcache.client.gate import FILE, Gate, Gates
 from nbcache.client.kept import KeptFile
-from nbcache.passing import suppressed
+from nbcache.passing import let_pass, suppressed
 from nbcache.plain import one_line
 from nbcache.store import atomic, drops, layout, quarantine
 from nbcache.store.quarantine import CRASH, KEYS
@@ -62,7 +62,7 @@ class Trials:
         with suppressed(OSError, ValueError):
             if entry.layer and self._is_good(entry.digest):
                 return True
-            if self._pid != os.getpid():
+            if self._pid != os.getpid() or self._is_lost():
                 self._open()
             if self._keys is not None and entry.digest not in self._noted:
                 if called and not self._enter(entry.digest):
@@ -73,11 +73,35 @@ class Trials:
                 self._noted[entry.digest] = "" if entry.layer else entry.path
         return True
 
+    def has_begun(self, digest: str) -> bool:
+        """Whether it is noted that this process uses an entry."""
+        return digest in self._noted
+
+    def withdraw(self, digest: str) -> None:
+        """What was begun with could not be used after all: that says nothing good of it. Never raises."""
+        self._noted.pop(digest, None)
+        gate = self._inside.get(threading.get_ident())
+        if gate is not None and gate.digest == digest:
+            del self._inside[threading.get_ident()]
+            gate.leave(used=False)
+
     def go_on(self) -> None:
         """This thread is through with what it called first. Never raises."""
         thread = threading.get_ident()
         if self._pid == os.getpid() and thread in self._inside:
             self._inside.pop(thread).leave()
+
+    def _is_lost(self) -> bool:
+        """Whether the program has closed what is noted in. Then its fatal errors may be told to a file of its own."""
+        if self._keys is None or self._crash is None:
+            return False
+        try:
+            self._keys.status()
+            self._crash.status()
+        except OSError as raised:
+            let_pass(raised)
+            return True
+        return False
 
     def _is_good(self, digest: str) -> bool:
         """Whether somebody has used an entry of a layer and ended well."""
@@ -111,16 +135,16 @@ class Trials:
         """The process ends well: nothing that it used is to blame for anything. Never raises."""
         if self._pid != os.getpid() or self._keys is None or self._crash is None:
             return
-        for gate in self._inside.values():
+        for gate in [*self._inside.values()]:
             gate.leave()
         self._gates.remove()
         with suppressed(OSError, ValueError):
             faulthandler.disable()
-            # A forked child may have crashed.
-            crashed = self._crash.status().st_size > 0
             self._keys.close()
             self._crash.close()
             self._keys = None
+            # A forked child may have crashed.
+            crashed = os.path.getsize(self._stem + CRASH) > 0
             if not crashed:
                 for suffix in (CRASH, KEYS):
                     os.unlink(self._stem + suffix)
@@ -134,6 +158,7 @@ class Trials:
 
     def _open(self) -> None:
         """Begin to note. In a forked child too: what its parent noted is its parent's. Raises OSError."""
+        before = [file for file in (self._keys, self._crash) if file is not None]
         inherited, self._pid, self._keys, self._noted = self._keys is not None, os.getpid(), None, {}
         self._inside = {}
         self._gates.close()
@@ -148,3 +173,5 @@ class Trials:
         self._crash = KeptFile(self._stem + CRASH, _CREATE, layout.FILE_MODE)
         self._keys = KeptFile(self._stem + KEYS, _CREATE, layout.FILE_MODE)
         faulthandler.enable(self._crash.fd(), all_threads=False)
+        for file in before:
+            file.close()

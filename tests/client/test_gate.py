@@ -181,3 +181,45 @@ def test_a_program_that_closes_all_descriptors_loses_no_file_of_its_own(gates, t
     gates.close()
     assert (tmp_path / "theirs").read_bytes() == b""
     os.close(number)
+
+
+def test_what_could_not_be_used_lets_nobody_else_in_without_a_place(gates):
+    mine = gate.Gate(gates, ENTRY)
+    assert mine.enter(Known(), MUCH)
+    mine.leave(used=False)
+    known = Known()
+    entered, mine, _ = enter(gates, known)
+    assert (entered, len(mine._taken), known.looks) == (True, 1, 0)
+    mine.leave()
+
+
+def test_who_comes_in_beside_two_that_work_looks_first_at_what_crashed(gates, monkeypatch):
+    """A kernel that writes a core dump works, too."""
+    monkeypatch.setattr(gate, "WORKED_SECONDS", -1.0)
+    children = inside(gates), inside(gates)
+    known = Known(2)
+    assert (enter(gates, known)[0], known.looks) == (False, 1)
+    assert enter(gates, Known(1), seconds=0.2)[2]  # somebody else may be the second to die
+    assert enter(gates, Known(2), seconds=0.0)[0] is False
+    for child in children:
+        kill(child)
+
+
+def test_of_whom_nothing_can_be_known_nobody_says_that_it_worked(gates, monkeypatch):
+    monkeypatch.setattr(gate, "WORKED_SECONDS", -1.0)
+    children = inside(gates), inside(gates)
+    monkeypatch.setattr(gate, "_namespace", lambda: b"123")
+    assert enter(gates, seconds=0.2)[2]
+    for child in children:
+        kill(child)
+
+
+def test_who_has_a_file_that_is_no_more_leaves_the_one_that_is_there(gates):
+    gates.opened()
+    other = gate.Gates(gates._path)
+    other.opened()
+    other.remove()
+    child = inside(gate.Gates(gates._path))
+    gates.remove()
+    assert os.path.exists(gates._path)
+    kill(child)
