@@ -162,9 +162,7 @@ class Gate:
                 return None
             if not taken and (known := crashes(True)):
                 return False if known >= _PLACES else None
-            record = _RECORD.pack(
-                self._digest, _TAKEN, _namespace(), threading.get_native_id(), time.thread_time()
-            )
+            record = _RECORD.pack(self._digest, _TAKEN, _namespace(), threading.get_native_id(), time.thread_time())
             for place in taken:
                 os.pwrite(fd, record, place)
             self._taken, taken = taken, []

@@ -17,6 +17,7 @@ from nbcache.glue.entries.externals import provide
 from nbcache.glue.entries.inspection import Annotation, Inspection, LoadedDescriptor, Metadata
 from nbcache.glue.entries.library import StoredLibrary, abort_unresolved, entry_point
 from nbcache.glue.entries.meta import META_VERSION, Asked, Environments, LibraryMeta, LiteralsMeta, Meta, Read
+from nbcache.glue.entries.named_types import type_called  # noqa: F401  pickles call it, and a hit imports nothing
 from nbcache.glue.entries.verdicts import InUse, Unloadable
 from nbcache.glue.identity.consulted import Consulted
 from nbcache.glue.identity.node import Unresolvable
