@@ -46,6 +46,8 @@ _MUCH: Final = 1 << 20
 _PORTS: Final = {"http": 80, "https": 443, "redis": 6379, "rediss": 6379}
 _NO_PARTS: Final = re.compile(r"RangeNotSatisfied|status: 416|too (?:much|little) data")
 """Said of a server that was asked for a part and sent everything, or that has less than that."""
+_UNSENT: Final = "error sending request"
+"""Said where a line ended before there was an answer, or none could be had: at once, not after having waited."""
 _STATUS: Final = re.compile(r"\bstatus: (\d{3})")
 _FULL: Final = re.compile(r"\bOOM\b|[Nn]o space left|[Qq]uota")
 _CAUSES: Final = re.compile(
@@ -136,7 +138,7 @@ class Storage:
         return b"".join(parts)
 
     @staticmethod
-    def _do(call: Callable[[], bytes | None]) -> bytes | None:
+    def _do(call: Callable[[], bytes | None], again: bool = True) -> bytes | None:
         try:
             return call()
         except StorageError:
@@ -147,6 +149,10 @@ class Storage:
             kind = _kind_of(error)
             if kind == _ABSENT:
                 return None
+            if again and _UNSENT in str(error):
+                # A server may end a line it kept open in the moment in which we ask: that says nothing of the server,
+                # and every request here can be made twice.
+                return Storage._do(call, again=False)
             raise StorageError(kind, _words_of(error)) from error
 
 

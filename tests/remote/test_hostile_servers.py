@@ -75,6 +75,12 @@ def test_a_server_that_knows_no_parts_gives_all_of_it():
         assert storage.opened(address).head(NAME) in {content, content[: objects.HEAD_BYTES]}
 
 
+def test_a_line_that_is_ended_while_it_is_asked_says_nothing_of_the_server():
+    lines = iter([[], [b"HTTP/1.1 200 Fine\r\nContent-Length: 5\r\n\r\n", b"there"]])
+    with sending(lambda: next(lines)) as (_, address):
+        assert storage.opened(address).get(NAME) == b"there"
+
+
 def slow():
     yield b"HTTP/1.1 200 Fine\r\nContent-Length: 20000\r\n\r\n" + bytes(10000)
     time.sleep(1.5 * ANSWER_SECONDS)
