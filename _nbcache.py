@@ -7,7 +7,6 @@ not even annotations from `__future__`, which is a file as well.
 
 import sys
 
-_AT_SECURE = 23  # getauxval(3), <linux/auxvec.h>
 TYPE_CHECKING = False  # importing typing for it would cost every process milliseconds
 
 if TYPE_CHECKING:
@@ -17,103 +16,27 @@ if TYPE_CHECKING:
 
 
 def switch(environ: "Mapping[str, str]") -> None:
-    """What the line in ``nbcache.pth`` calls: wait for Numba if the environment says so, and may."""
-    if is_wanted(environ):
-        watch(_load_client)
+    """What the line in ``nbcache.pth`` calls: wait for Numba if the environment says so.
 
-
-def is_wanted(environ: "Mapping[str, str]") -> bool:
-    """Whether the environment asks for nbcache, and may."""
-    return bool(environ.get("NBCACHE_DIR") or environ.get("NBCACHE_COUNT")) and heeds_environment()
-
-
-def heeds_environment() -> bool:
-    """Whether ``NBCACHE_*`` in the environment counts for this process.
-
-    Not where Python was told to ignore its own variables (``-I``, ``-E``), and not where the process has rights that
-    whoever started it, and wrote the environment, may not have.
+    Whether it may is only asked when Numba is imported: most processes never do.
     """
-    return not (sys.flags.isolated or sys.flags.ignore_environment or has_rights_of_its_own())
+    if environ.get("NBCACHE_DIR") or environ.get("NBCACHE_COUNT"):
+        watch("numba", _load_client)
 
 
-def has_rights_of_its_own() -> bool:
-    """Whether this process has rights that whoever started it may not have."""
-    import os  # `site` has done so before
-
-    global _secure  # noqa: PLW0603  it stays what it was when the program was executed
-    if os.getuid() != os.geteuid() or os.getgid() != os.getegid():
-        return True
-    if _secure is None:
-        _secure = _is_secure()
-    return _secure
-
-
-_secure: "bool | None" = None
-
-
-def _is_secure() -> bool:
-    """Whether the kernel gave rights to this process when its program was executed, capabilities among them."""
-    try:
-        with open("/proc/self/auxv", "rb") as file:
-            vector = file.read()
-    except OSError:
-        # No /proc; or it is closed to this process, as after setuid(2) by a server that gave up root.
-        try:
-            import ctypes  # takes milliseconds, which is why it isn't the first way
-
-            return bool(ctypes.CDLL(None).getauxval(_AT_SECURE))
-        except (ImportError, OSError, AttributeError):  # it can't be known
-            return True
-    word = 8 if sys.maxsize > 1 << 32 else 4
-    at = 0
-    while (entry := vector[at : at + 2 * word]) and not entry.startswith(_AT_SECURE.to_bytes(word, sys.byteorder)):
-        at += 2 * word
-    return any(entry[word:])
-
-
-class nothing_collected:  # noqa: N801  named as what it is like
-    """Around importing, which makes thousands of objects that all stay.
-
-    A full collection amid them, which looks at all that Numba is made of, would be a third of what waking costs.
-    """
-
-    def __enter__(self) -> None:
-        """Begin."""
-        import gc
-
-        # Another thread may have Python collect nothing meanwhile, for good; nobody could tell our doing from its.
-        threading = sys.modules.get("threading")
-        self.ours = gc.isenabled() and (threading is None or threading.active_count() == 1)
-        if self.ours:
-            gc.disable()
-
-    def __exit__(self, *_raised: object) -> None:
-        """End."""
-        import gc
-
-        if self.ours:
-            gc.enable()
-
-
-def watch(imported: "Callable[[], None]") -> None:
-    """Have *imported* called when Numba's own import is over, instead of what was to be called."""
-    _finder.imported = imported
-    if _finder not in sys.meta_path:
-        sys.meta_path.insert(0, _finder)
+def watch(name: str, imported: "Callable[[], None]") -> None:
+    """Have *imported* called when the import of a module is over, instead of what was to be called."""
+    for finder in sys.meta_path:
+        if isinstance(finder, _Finder) and finder.name == name:
+            finder.imported = imported
+            return
+    sys.meta_path.insert(0, _Finder(name, imported))
 
 
 def unwatch() -> None:
     """Call nothing."""
-    for finder in (_finder, _cuda_finder):
-        if finder in sys.meta_path:
-            sys.meta_path.remove(finder)
-
-
-def watch_cuda(imported: "Callable[[], None]") -> None:
-    """Have *imported* called when the import of ``numba.cuda``'s dispatchers is over, whoever brings them."""
-    _cuda_finder.imported = imported
-    if _cuda_finder not in sys.meta_path:
-        sys.meta_path.insert(0, _cuda_finder)
+    for finder in [finder for finder in sys.meta_path if isinstance(finder, _Finder)]:
+        sys.meta_path.remove(finder)
 
 
 def spec_of_others(mine: object, name: str, path: "Any", target: "ModuleType | None") -> "Any":
@@ -128,25 +51,20 @@ def spec_of_others(mine: object, name: str, path: "Any", target: "ModuleType | N
     return None
 
 
-def _load_client() -> None:
-    try:
-        from nbcache.client import hook
-
-        hook.numba_imported()
-    except Exception as error:  # noqa: BLE001  a package that is broken must not keep a program from importing Numba
-        tell("nbcache stays off: it can't be imported", error)
-
-
 def extend() -> None:
     """Numba's own extension point (``numba_extensions``): the way in where no ``.pth`` is processed.
 
     Numba warns of an extension that can't be imported, so it is this module that it imports.
     """
+    _load_client("init_extension")
+
+
+def _load_client(entered: str = "switched_on") -> None:
     try:
         from nbcache.client import hook
 
-        hook.init_extension()
-    except Exception as error:  # noqa: BLE001  as above
+        getattr(hook, entered)()
+    except Exception as error:  # noqa: BLE001  a package that is broken must not keep a program from importing Numba
         tell("nbcache stays off: it can't be imported", error)
 
 
@@ -170,10 +88,9 @@ def tell(what: str, error: Exception) -> None:
 class _Finder:
     """Finds a module the way it would be found without it, and calls `imported` after the import."""
 
-    imported: "Callable[[], None]"
-
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, imported: "Callable[[], None]") -> None:
         self.name = name
+        self.imported = imported
 
     def find_spec(self, name: str, path: "Any" = None, target: "ModuleType | None" = None) -> "Any":
         spec = spec_of_others(self, name, path, target) if name == self.name else None
@@ -198,7 +115,3 @@ class _Finder:
             loader.exec_module = exec_module
         except AttributeError:  # a loader with slots: the extension point is the second way in
             return
-
-
-_finder = _Finder("numba")
-_cuda_finder = _Finder("numba.cuda.dispatcher")

@@ -95,9 +95,9 @@ def load(
     Raises `nbcache.errors.NotPublishedError` for a name that isn't there, and `nbcache.errors.PublicationError` for a
     publication that can't be used here, with the reason.
     """
-    import _nbcache
+    from nbcache import process
 
-    with _nbcache.nothing_collected():
+    with process.nothing_collected():
         from nbcache.published import load as loading
 
         return loading.load(name, _settings(), numba=numba, version=version, follow=follow)

@@ -37,7 +37,7 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal
 
-import _nbcache
+from nbcache import process
 from nbcache.records import Record
 from nbcache.values import HOST, READERS, SECRET
 
@@ -124,7 +124,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
 
 def environment() -> Mapping[str, str]:
     """Return the environment of this process, or nothing where it doesn't count."""
-    return os.environ if _nbcache.heeds_environment() else {}
+    return os.environ if process.heeds_environment() else {}
 
 
 def files(env: Mapping[str, str]) -> list[str]:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Final
 
-import _nbcache
+from nbcache import process
 
 HOST: Final = "host"
 """As a processor: whatever the process runs on, with all that it can do."""
@@ -54,7 +54,7 @@ def _ladder(value: object) -> tuple[str, ...]:
 
 
 def _expand_user(text: str) -> str:
-    if _nbcache.heeds_environment() or text.partition("/")[0] != "~":
+    if process.heeds_environment() or text.partition("/")[0] != "~":
         return os.path.expanduser(text)
     import pwd  # HOME is of the environment, too
 

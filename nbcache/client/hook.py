@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import _nbcache
+from nbcache import process
 
 if TYPE_CHECKING:
     from typing import Any
@@ -25,7 +26,7 @@ def arm(settings: Settings | None = None) -> None:
         _watch_cuda()
         _activate()
     else:
-        _nbcache.watch(numba_imported)
+        _nbcache.watch("numba", numba_imported)
 
 
 def disarm() -> None:
@@ -50,8 +51,14 @@ def init_extension() -> None:
     import os
 
     # It comes with the first compilation, which may be after somebody switched the cache off.
-    if not _state["disarmed"] and _nbcache.is_wanted(os.environ):
+    if not _state["disarmed"] and process.is_wanted(os.environ):
         arm()
+
+
+def switched_on() -> None:
+    """Numba was just imported, and the environment asks for nbcache: hook it, if the environment counts here."""
+    if process.heeds_environment():
+        numba_imported()
 
 
 def numba_imported() -> None:
@@ -68,7 +75,7 @@ def numba_imported() -> None:
             from nbcache.glue.identity import told
 
             told.listen(just_imported=True)
-        environ = dict(os.environ) if _nbcache.heeds_environment() else {}
+        environ = dict(os.environ) if process.heeds_environment() else {}
         asleep = _is_patient(environ) and dormant.sleep(lambda: _activate(environ))
     except Exception as raised:  # noqa: BLE001  as below
         _let_pass(raised)
@@ -80,7 +87,7 @@ def numba_imported() -> None:
 def _watch_cuda() -> None:
     """Wait for numba-cuda, if it is installed: then this is there, from when Python started."""
     if "_numba_cuda_redirector" in sys.modules and "numba.cuda.dispatcher" not in sys.modules:
-        _nbcache.watch_cuda(cuda_imported)
+        _nbcache.watch("numba.cuda.dispatcher", cuda_imported)
 
 
 def cuda_imported() -> None:
@@ -123,7 +130,7 @@ def _activate(environ: dict[str, str] | None = None) -> None:
         settings = _state["settings"] or config.load(environ)
         # A file may name the directory for the commands; that alone switches no process on, whatever else armed it.
         if not settings.sources.get("dir", "").startswith("file "):
-            with _nbcache.nothing_collected():
+            with process.nothing_collected():
                 from nbcache.client import activation
 
                 activation.activate(settings)

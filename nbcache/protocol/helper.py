@@ -30,8 +30,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-import _nbcache
-from nbcache import config
+from nbcache import config, process
 from nbcache.passing import let_pass
 from nbcache.records import Record
 from nbcache.store import reasons
@@ -258,7 +257,7 @@ def start(settings: Settings, seconds: float) -> bool:
 def _python() -> str:
     """Return the interpreter to run a helper with; "" where there is none that could be meant."""
     # A program that embeds Python finds it where whoever started it says; and to others it is that program itself.
-    if _nbcache.has_rights_of_its_own():
+    if process.has_rights_of_its_own():
         return ""
     if re.search("python|pypy", os.path.basename(sys.executable or ""), re.IGNORECASE):
         return sys.executable

@@ -362,7 +362,7 @@ def test_the_system_s_file_counts_where_the_environment_does_not(tmp_path, monke
     monkeypatch.setenv("HOME", "/stranger")
     monkeypatch.setenv("NBCACHE_LOG", "debug")
     assert (load().dir, load().log) == ("/stranger/x", "DEBUG")
-    monkeypatch.setattr(config._nbcache, "heeds_environment", lambda: False)
+    monkeypatch.setattr(config.process, "heeds_environment", lambda: False)
     assert (load().dir, load().log) == (pwd.getpwuid(os.geteuid()).pw_dir + "/x", "INFO")
     assert config.environment() == {}
     assert config.unknown_variables() == []
@@ -396,7 +396,7 @@ def test_the_environment_does_not_count_with_capabilities_of_the_program(place):
         pytest.skip("no interpreter that an unprivileged user may execute")
     capable = place / "python"
     shutil.copy(os.path.realpath(python), capable)
-    program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import _nbcache; print(_nbcache.heeds_environment())"
+    program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from nbcache import process; print(process.heeds_environment())"
 
     def said():
         start = {"PYTHONHOME": sysconfig.get_config_var("prefix") if python == sys.executable else "/usr"}

@@ -1,0 +1,83 @@
+"""The process that nbcache is a guest in: whether its environment counts, and that importing isn't interrupted.
+
+Every client imports this while Numba is imported, and a node before anything else, so it imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_AT_SECURE: Final = 23  # getauxval(3), <linux/auxvec.h>
+
+
+def is_wanted(environ: Mapping[str, str]) -> bool:
+    """Whether the environment asks for nbcache, and may."""
+    return bool(environ.get("NBCACHE_DIR") or environ.get("NBCACHE_COUNT")) and heeds_environment()
+
+
+def heeds_environment() -> bool:
+    """Whether ``NBCACHE_*`` in the environment counts for this process.
+
+    Not where Python was told to ignore its own variables (``-I``, ``-E``), and not where the process has rights that
+    whoever started it, and wrote the environment, may not have.
+    """
+    return not (sys.flags.isolated or sys.flags.ignore_environment or has_rights_of_its_own())
+
+
+def has_rights_of_its_own() -> bool:
+    """Whether this process has rights that whoever started it may not have."""
+    global _secure  # noqa: PLW0603  it stays what it was when the program was executed
+    if os.getuid() != os.geteuid() or os.getgid() != os.getegid():
+        return True
+    if _secure is None:
+        _secure = _is_secure()
+    return _secure
+
+
+_secure: bool | None = None
+
+
+def _is_secure() -> bool:
+    """Whether the kernel gave rights to this process when its program was executed, capabilities among them."""
+    try:
+        with open("/proc/self/auxv", "rb") as file:
+            vector = file.read()
+    except OSError:
+        # No /proc; or it is closed to this process, as after setuid(2) by a server that gave up root.
+        try:
+            import ctypes  # takes milliseconds, which is why it isn't the first way
+
+            return bool(ctypes.CDLL(None).getauxval(_AT_SECURE))
+        except (ImportError, OSError, AttributeError):  # it can't be known
+            return True
+    word = 8 if sys.maxsize > 1 << 32 else 4
+    at = 0
+    while (entry := vector[at : at + 2 * word]) and not entry.startswith(_AT_SECURE.to_bytes(word, sys.byteorder)):
+        at += 2 * word
+    return any(entry[word:])
+
+
+class nothing_collected:  # noqa: N801  named as what it is like
+    """Around importing, which makes thousands of objects that all stay.
+
+    A full collection amid them, which looks at all that Numba is made of, would be a third of what waking costs.
+    """
+
+    def __enter__(self) -> None:
+        """Begin."""
+        # Another thread may have Python collect nothing meanwhile, for good; nobody could tell our doing from its.
+        threading = sys.modules.get("threading")
+        self.ours = gc.isenabled() and (threading is None or threading.active_count() == 1)
+        if self.ours:
+            gc.disable()
+
+    def __exit__(self, *_raised: object) -> None:
+        """End."""
+        if self.ours:
+            gc.enable()
