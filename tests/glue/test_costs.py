@@ -138,3 +138,36 @@ def test_until_its_first_hit_a_process_loads_nothing_that_only_misses_need(tmp_p
     assert not {name.partition(".")[0] for name in loaded} & SLOW
     # No named tuples of `typing`, no dataclasses, no patterns that a hit doesn't look for.
     assert not {"texts compiled", "patterns compiled"} & warm.keys(), warm
+
+
+ARRAYS_AND_CALLBACKS = """
+import sys
+import numpy as np
+from numba import cfunc, njit
+
+TABLE, LARGE = np.arange(4.0), np.arange(200_000.0)
+
+@njit
+def read(at):
+    return TABLE[at] + LARGE[-at]
+
+@cfunc("float64(float64)")
+def double(x):
+    return 2 * x
+
+@njit
+def through(x):
+    return double(x)
+
+assert (read(1), double.ctypes(1.5), through(2.0)) == (200_000.0, 3.0, 4.0)
+print(*(name for name in sys.modules if name.startswith("nbcache.glue.identity.")))
+"""
+
+
+def test_arrays_and_callbacks_load_no_describers_of_other_kinds(tmp_path):
+    (tmp_path / "main.py").write_text(ARRAYS_AND_CALLBACKS)
+    outcomes = [proc.run([tmp_path / "main.py"], tmp_path / "store", cwd=tmp_path) for _ in range(3)]
+    assert [outcome.stderr for outcome in outcomes] == [""] * 3
+    loaded = {name.rpartition(".")[2] for name in outcomes[2].stdout.split()}
+    assert "describe_numpy" in loaded
+    assert not loaded & {"kinds", "instances", "describe_python", "describe_foreign", "describe_cuda"}

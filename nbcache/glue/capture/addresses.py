@@ -108,10 +108,10 @@ def owner_of_closure(value: int, closures: Iterable[Any], reach: Reach) -> tuple
 
 def has_bare(module: str) -> bool:
     """Whether a final *module*, as text, follows numbers as pointers that somebody's own lowering put there."""
-    return _BARE.search(module) is not None
+    return re.search(_BARE, module) is not None
 
 
-_BARE = re.compile(r"inttoptr \(i64 [0-9]{6,} to ")
+_BARE = r"inttoptr \(i64 [0-9]{6,} to "
 """No object lies below the first hundred thousand bytes; small numbers stand for something else."""
 
 

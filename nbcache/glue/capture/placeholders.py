@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from nbcache.glue.capture.compilations import Frame
 
-_SPELLING = re.compile(rb"nbcache![0-9a-z]{24}\.[0-9]+!")
+_SPELLING = rb"nbcache![0-9a-z]{24}\.[0-9]+!"
 Definition = tuple[Any, ...]
 Location = tuple[str, str, int]
 
@@ -203,7 +203,7 @@ def live_address(frame: Frame, value: int) -> str | None:
 
 def tokens_in(code: bytes) -> set[str]:
     """The tokens spelled out in object code."""
-    return {match.decode() for match in _SPELLING.findall(code)}
+    return {match.decode() for match in re.findall(_SPELLING, code)}
 
 
 def definition_for(token: str, reach: Callable[[], Reach]) -> Definition:

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import functools
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbcache.glue import marks
 from nbcache.glue.identity.node import Node
-
-if TYPE_CHECKING:
-    pass
-
-# -- attributes that anybody sets --------------------------------------------------------------
 
 IGNORED_MEMBERS = frozenset(
     {

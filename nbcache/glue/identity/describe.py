@@ -127,13 +127,20 @@ def _describer_for(cls: type) -> tuple[type, Describer]:
             return base, _COMMON[base]
         # What other tables have is from elsewhere.
         module = str(base.__module__)
-        if module.startswith("numba.cuda."):
-            from nbcache.glue.identity.describe_cuda import BY_NAME
+        name = f"{module}:{base.__qualname__}"
+        if name in describe_numba.BY_NAME:
+            return object, describe_numba.BY_NAME[name]
+        if module == "numpy":
+            from nbcache.glue.identity import describe_numpy
 
-            name = f"{module}:{base.__qualname__}"
-            if name in BY_NAME:
-                return object, BY_NAME[name]
-        if not module.startswith("numba.core.") or f"{module}:{base.__qualname__}" in describe_numba.BY_NAME:
+            if base in describe_numpy.DESCRIBERS:
+                return base, describe_numpy.DESCRIBERS[base]
+        elif module.startswith("numba.cuda."):
+            from nbcache.glue.identity import describe_cuda
+
+            if name in describe_cuda.BY_NAME:
+                return object, describe_cuda.BY_NAME[name]
+        elif not module.startswith("numba.core."):
             break
     from nbcache.glue.identity import kinds
 
