@@ -42,7 +42,7 @@ def build(line: str, root: str, trusted_uids: list[int], insist: bool = True, tr
             _kernels().become_device(request.cc)
         if tried:
             worker.hold_back()
-        key = requested.carry_out(request, trust, store.holds, insist=insist)
+        key = requested.carry_out(request, trust, store.holds, insist=insist, maker=worker.maker)
         if tried:
             from nbcache.glue import canary
 

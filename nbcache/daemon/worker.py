@@ -34,6 +34,7 @@ from nbcache.trust import Trust, overflow_id
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.store.entry import Header
     from nbcache.store.locks import Lease
     from nbcache.store.publish import Published
@@ -42,6 +43,8 @@ KERNELS_VARIABLE: Final = "NBCACHE_JOB_KERNELS"
 """Set where jobs build kernels, for which their interpreter is made ready."""
 LANDLOCK_VARIABLE: Final = "NBCACHE_JOB_LANDLOCK"
 """Set by an interpreter that writes nothing but its scratch directory, though it has no namespaces."""
+maker: KeyMaker | None = None
+"""What makes keys in this process and in those that it forks, once its interpreter has prepared it."""
 _GONE: Final = "the daemon is gone"
 
 

@@ -39,6 +39,12 @@ PROTOCOL_VERSION: Final = 3
 MAX_ORDER: Final = 64 << 20
 MAX_RESULT: Final = channel.MAX_MESSAGE // 16
 """The longest text of a result [characters]; each may take twelve bytes."""
+_EACH_JOB_NEEDS: Final = (
+    "nbcache.daemon.jobs",
+    *("nbcache.client." + name for name in ("others", "publishing", "recording", "wording")),
+    *("nbcache.store." + name for name in ("locks", "publish")),
+)
+"""What a job would import, and a client only where it misses."""
 _POLL_SECONDS: Final = 60.0
 
 
@@ -221,6 +227,13 @@ def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool)
 
     activation.activate(settings, worker.HandingStore(root, trust, writable=True, keyring=worker.keyring()))
     warmth.warm()
+    session = activation.session()
+    if session is not None:
+        # What is registered with Numba by now is read here, once, and not by each job.
+        session.maker.prepare()
+        worker.maker = session.maker
+    for name in _EACH_JOB_NEEDS:
+        importlib.import_module(name)
     if worker.KERNELS_VARIABLE in given:
         warmth.warm_for_kernels()
         activation.attend_kernels()

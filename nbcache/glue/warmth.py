@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
+from typing import Final
+
+_ONLY_FOR_MISSES: Final = (
+    "numba.core.boxing",
+    "numba.core.runtime.context",
+    *("nbcache.glue.capture." + name for name in ("diagnostics", "witness")),
+    *("nbcache.glue." + name for name in ("entries.pack", "foreign", "identity.kinds", "keys.choices")),
+    "nbcache.glue.requests.requested",
+)
+"""What a process that hits never loads."""
 
 
 def warm() -> None:
@@ -14,11 +25,8 @@ def warm() -> None:
     from numba.core import entrypoints
     from numba.core.registry import cpu_target
 
-    # A process that hits never loads these.
-    from nbcache.glue.capture import diagnostics, witness  # noqa: F401
-    from nbcache.glue.entries import pack  # noqa: F401
-    from nbcache.glue.identity import kinds  # noqa: F401
-
+    for name in _ONLY_FOR_MISSES:
+        importlib.import_module(name)
     entrypoints.init_all()
     cpu_target.typing_context.refresh()
     cpu_target.target_context.refresh()

@@ -216,13 +216,17 @@ def prepare(public: Any, sig: Any) -> None:
 # -- the worker's side -------------------------------------------------------------------------
 
 
-def carry_out(request: Request, trust: Trust, is_built: Callable[[str], bool], *, insist: bool) -> str | None:
+def carry_out(
+    request: Request, trust: Trust, is_built: Callable[[str], bool], *, insist: bool, maker: KeyMaker | None = None
+) -> str | None:
     """Compile what is asked for, in a process of its own, with the hook switched on; return its key here.
 
     None stands for "compiled, under keys that only its module knows".  *is_built* says whether a key is in
     the store by now.  The process has the client's settings of Numba from its start; its ``sys.path`` is
     made the client's, as far as that is trusted.  Raises RefusedError; if it *insists*, also if the key or
     the source of the module is another than the client's.
+
+    *maker* is the one of this process, if it has one: what is registered with Numba need not be read twice.
     """
     become(request.path, trust)
     public = fetch(request, insist=insist)
@@ -234,7 +238,7 @@ def carry_out(request: Request, trust: Trust, is_built: Callable[[str], bool], *
     args, return_type = signature(request)
     key = "" if insist else _made(public, args)
     if not key:
-        key = _key(request, public, args, return_type, insist=insist)
+        key = _key(request, maker or KeyMaker(), public, args, return_type, insist=insist)
         if not is_built(key):
             _insist_on_compiling(public, args, return_type)
     return key
@@ -245,8 +249,9 @@ def compiled_for(request: Request) -> tuple[Any, tuple[Any, ...]]:
     return fetch(request, insist=True), signature(request)[0]
 
 
-def _key(request: Request, public: Any, args: tuple[Any, ...], return_type: Any, *, insist: bool) -> str:
-    maker = KeyMaker()
+def _key(
+    request: Request, maker: KeyMaker, public: Any, args: tuple[Any, ...], return_type: Any, *, insist: bool
+) -> str:
     maker.prepare()
     return key_of(request, lambda: _unit(maker, public, args, return_type), insist=insist)
 

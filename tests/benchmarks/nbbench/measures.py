@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from nbcache.protocol import requests, spool
 from nbtest import daemons, proc
 
 from nbbench import environments
@@ -214,16 +215,16 @@ def _throughput(bench: Bench, module: str, count: int = 100) -> float:
     other = {"NBCACHE_RECORD": str(record)}
     outcome = proc.run([bench.folder / "record.py"], bench.folder / f"store-{module}", other, cwd=bench.folder)
     assert outcome.status == 0, outcome.stderr
-    requests = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
-    spool = bench.store / "v1" / "requests"
+    asked = [requests.read(line) for line in record.read_text(encoding="utf-8").splitlines()]
     started = time.perf_counter()
-    for request in requests:
-        temporary = spool / f".{request['key']}"
-        temporary.write_text(json.dumps(request), encoding="utf-8")
-        temporary.rename(spool / f"{request['key']}.0.json")
+    for request in asked:
+        spool.submit(str(bench.store), request)
     daemons.wait_for(lambda: not daemons.spool(bench.store))
+    seconds = time.perf_counter() - started
     assert not daemons.failures(bench.store)
-    return len(requests) / (time.perf_counter() - started)
+    objects = bench.store / "v1" / "objects"
+    assert all(any((objects / each.key[:2]).glob(f"{each.key[2:]}*")) for each in asked)
+    return len(asked) / seconds
 
 
 def identity(bench: Bench, repeat: int) -> Samples:
