@@ -11,11 +11,11 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from nbcache.protocol import requests, spool
 from nbtest import daemons, proc
 
 from nbbench import environments
 from nbbench.sides import NBCACHE, PLAIN, SIDES
+from nbcache.protocol import requests, spool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
