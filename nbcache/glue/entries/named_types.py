@@ -6,7 +6,9 @@ from typing import Any
 
 from numba.core import types
 
-_NAMES = {id(each): name for name, each in vars(types).items() if isinstance(each, types.Type)}
+from nbcache.glue.identity.ownership import is_numba_type
+
+_NAMES = {id(each): name for name, each in vars(types).items() if is_numba_type(each)}
 
 
 def name_of(obj: object) -> str | None:
