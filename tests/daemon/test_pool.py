@@ -57,6 +57,18 @@ def test_what_becomes_of_calls(pool):
     assert given.summary.endswith(("in namespaces", "without namespaces", "under Landlock"))
 
 
+PREPARED = """[
+    __import__("nbcache.daemon.worker", fromlist=["_"]).maker.extensions.settled,
+    *(name in __import__("sys").modules for name in (
+        "nbcache.daemon.jobs", "nbcache.glue.requests.requested", "nbcache.glue.entries.pack", "nbcache.store.publish"
+    )),
+]"""
+
+
+def test_what_every_job_needs_is_read_before_it_begins(pool):
+    assert pool().submit(eval, PREPARED).result() == [True] * 5
+
+
 def test_a_job_that_takes_longer_than_it_may(pool):
     with pytest.raises(CrashError, match="it took longer than 4 s"):
         pool(seconds=4).submit(time.sleep, 3600).result()
