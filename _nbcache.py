@@ -27,7 +27,7 @@ def switch(environ: "Mapping[str, str]") -> None:
 def watch(name: str, imported: "Callable[[], None]") -> None:
     """Have *imported* called when the import of a module is over, instead of what was to be called."""
     for finder in sys.meta_path:
-        if isinstance(finder, _Finder) and finder.name == name:
+        if type(finder) is _Finder and finder.name == name:
             finder.imported = imported
             return
     sys.meta_path.insert(0, _Finder(name, imported))
@@ -35,7 +35,7 @@ def watch(name: str, imported: "Callable[[], None]") -> None:
 
 def unwatch() -> None:
     """Call nothing."""
-    for finder in [finder for finder in sys.meta_path if isinstance(finder, _Finder)]:
+    for finder in [finder for finder in sys.meta_path if type(finder) is _Finder]:
         sys.meta_path.remove(finder)
 
 

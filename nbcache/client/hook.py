@@ -51,20 +51,24 @@ def init_extension() -> None:
     import os
 
     # It comes with the first compilation, which may be after somebody switched the cache off.
-    if not _state["disarmed"] and process.is_wanted(os.environ):
+    if _state["armed"] or (not _state["disarmed"] and process.is_wanted(os.environ)):
         arm()
 
 
 def switched_on() -> None:
     """Numba was just imported, and the environment asks for nbcache: hook it, if the environment counts here."""
-    if process.heeds_environment():
+    if _state["armed"] or process.heeds_environment():
         numba_imported()
+    else:
+        _state["disarmed"] = True  # it stays so, whatever rights the process has later
 
 
 def numba_imported() -> None:
     """Hook Numba, which was just imported, when it is used; what the environment says counts as of now."""
     import os
 
+    if _state["disarmed"]:
+        return
     _state["armed"] = True
     _watch_cuda()
     try:

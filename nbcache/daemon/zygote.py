@@ -29,11 +29,16 @@ import signal
 import sys
 import tempfile
 from contextlib import suppress
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from nbcache import config, importing
 from nbcache.daemon import channel, confinement, worker
 from nbcache.daemon.channel import BadMessageError, Channel
+from nbcache.passing import let_pass
+
+if TYPE_CHECKING:
+    from nbcache.client.session import ClientSession
+    from nbcache.glue.keys.key_maker import KeyMaker
 
 PROTOCOL_VERSION: Final = 3
 MAX_ORDER: Final = 64 << 20
@@ -201,6 +206,18 @@ def _limit(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+def _maker(session: ClientSession | None) -> KeyMaker | None:
+    """What makes this process's keys, with what is registered with Numba by now read here, and not by each job."""
+    try:
+        if session is not None:
+            # And no more: what a job's module registers must not count as added late, which it isn't for a client.
+            session.maker.extensions.refresh()
+            return session.maker
+    except Exception as raised:  # noqa: BLE001  somebody's class may raise what it likes: each job says so of its own
+        let_pass(raised)
+    return None
+
+
 def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool) -> None:
     """Warm Numba up and take orders. Everything is imported as the rule of trust allows it."""
     given = config.inherited(("NBCACHE_TRUSTED_UIDS", "NBCACHE_LOG", worker.KERNELS_VARIABLE, worker.LANDLOCK_VARIABLE))
@@ -227,11 +244,7 @@ def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool)
 
     activation.activate(settings, worker.HandingStore(root, trust, writable=True, keyring=worker.keyring()))
     warmth.warm()
-    session = activation.session()
-    if session is not None:
-        # What is registered with Numba by now is read here, once, and not by each job.
-        session.maker.prepare()
-        worker.maker = session.maker
+    worker.maker = _maker(activation.session())
     for name in _EACH_JOB_NEEDS:
         importlib.import_module(name)
     if worker.KERNELS_VARIABLE in given:

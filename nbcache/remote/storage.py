@@ -47,7 +47,9 @@ _PORTS: Final = {"http": 80, "https": 443, "redis": 6379, "rediss": 6379}
 _NO_PARTS: Final = re.compile(r"RangeNotSatisfied|status: 416|too (?:much|little) data")
 """Said of a server that was asked for a part and sent everything, or that has less than that."""
 _UNSENT: Final = "error sending request"
-"""Said where a line ended before there was an answer, or none could be had: at once, not after having waited."""
+"""Said where a line ended before there was an answer, or none could be had."""
+_AT_ONCE: Final = 0.2
+"""What ends later ended while something was waited for [s]."""
 _STATUS: Final = re.compile(r"\bstatus: (\d{3})")
 _FULL: Final = re.compile(r"\bOOM\b|[Nn]o space left|[Qq]uota")
 _CAUSES: Final = re.compile(
@@ -139,6 +141,7 @@ class Storage:
 
     @staticmethod
     def _do(call: Callable[[], bytes | None], again: bool = True) -> bytes | None:
+        began = time.monotonic()
         try:
             return call()
         except StorageError:
@@ -149,7 +152,8 @@ class Storage:
             kind = _kind_of(error)
             if kind == _ABSENT:
                 return None
-            if again and _UNSENT in str(error):
+            at_once = time.monotonic() - began < _AT_ONCE
+            if again and at_once and _UNSENT in str(error) and not _STATUS.search(str(error)):
                 # A server may end a line it kept open in the moment in which we ask: that says nothing of the server,
                 # and every request here can be made twice.
                 return Storage._do(call, again=False)

@@ -58,7 +58,7 @@ def test_what_becomes_of_calls(pool):
 
 
 PREPARED = """[
-    __import__("nbcache.daemon.worker", fromlist=["_"]).maker.extensions.settled,
+    __import__("nbcache.daemon.worker", fromlist=["_"]).maker is not None,
     *(name in __import__("sys").modules for name in (
         "nbcache.daemon.jobs", "nbcache.glue.requests.requested", "nbcache.glue.entries.pack", "nbcache.store.publish"
     )),

@@ -301,3 +301,53 @@ def test_the_daemon_keeps_the_store_within_its_limit(place):
         daemons.wait_for(lambda: "evicted" in daemon.log, lambda: daemon.log)
         assert sum(path.stat().st_size for path in store.glob("v1/objects/*/*.nbo")) <= size // 2
         assert proc.run([main], store).status == 0
+
+
+EXTENDING = """
+import numba
+from numba import types
+from numba.extending import lower_builtin, overload, overload_method, type_callable
+
+def own(x): ...
+@overload(own)
+def _own(x):
+    return lambda x: x + 1
+
+def lowered(x): return x + 2
+@type_callable(lowered)
+def _type(context):
+    return lambda x: x
+@lower_builtin(lowered, types.Integer)
+def _lower(context, builder, sig, args):
+    return builder.add(args[0], context.get_constant(sig.args[0], 2))
+
+@overload_method(types.Array, "plus")
+def _plus(a, n):
+    return lambda a, n: a.sum() + n
+
+@numba.njit
+def f(x): return own(x)
+@numba.njit
+def g(x): return lowered(x)
+@numba.njit
+def h(a): return a.plus(3)
+"""
+
+
+def test_what_a_module_registers_counts_for_a_daemon_as_for_its_clients(place):
+    """A daemon's interpreter has read what is registered before the module comes: it is registered no later for that."""
+    main = write(place, ext=EXTENDING, main="import ext, numpy\nprint(ext.f(1), ext.g(1), ext.h(numpy.ones(3)))\n")
+    store = place / "store"
+    with daemons.daemon(store) as daemon:
+        for _ in range(2):
+            outcome = client(main, store, NBCACHE_LOG="info")
+            assert outcome.stdout == "2 3 6.0\n", outcome.stderr
+            assert "skipped" not in outcome.stderr, outcome.stderr
+        daemon.settle()
+        assert {name.split("(")[0] for name in re.findall("INFO built (.*)", daemon.log)} >= {
+            "ext:f ",
+            "ext:g ",
+            "ext:h ",
+        }
+    clients = [record for record in usage.records(store) if record["argv0"].endswith("main.py")]
+    assert not any(record["builds"] for record in clients)

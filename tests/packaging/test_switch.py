@@ -73,6 +73,22 @@ def test_a_broken_nbcache_does_not_disturb_python(own, tmp_path, code):
         assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: changes ids")
+def test_a_process_that_had_rights_when_numba_was_imported_is_left_alone_for_good(own):
+    (own.site / "numba.py").write_text("__version__ = '0.0'\n")
+    program = (
+        "import os; os.setegid(4321)\n" + ARMED + "\nos.setegid(0); hook.init_extension(); print(hook._state['armed'])"
+    )
+    done = own.run(program, NBCACHE_DIR="/nonexistent")
+    assert (done.stdout, done.stderr) == ("False\nFalse\n", "")
+
+
+def test_a_cache_that_is_switched_off_while_numba_is_imported_stays_off(own):
+    (own.site / "numba.py").write_text("import nbcache\nnbcache.disable()\n__version__ = '0.0'\n")
+    done = own.run(ARMED, NBCACHE_DIR="/nonexistent")
+    assert (done.stdout, done.stderr) == ("False\n", "")
+
+
 def test_a_broken_client_does_not_disturb_numba(own, tmp_path):
     (own.site / "numba.py").write_text("answer = 42\n")
     (own.site / "nbcache" / "client" / "hook.py").write_text("raise RuntimeError('broken')")

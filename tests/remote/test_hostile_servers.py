@@ -81,6 +81,24 @@ def test_a_line_that_is_ended_while_it_is_asked_says_nothing_of_the_server():
         assert storage.opened(address).get(NAME) == b"there"
 
 
+def refusing():
+    said = b"upstream: error sending request"
+    yield b"HTTP/1.1 429 Later\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(said) + said
+
+
+def ending_late():
+    time.sleep(0.3)
+    yield from ()
+
+
+@pytest.mark.parametrize("answer", [refusing, ending_late])
+def test_what_a_server_says_and_what_was_waited_for_is_asked_once(answer):
+    asked = []
+    with sending(lambda: asked.append(1) or answer()) as (_, address), pytest.raises(StorageError):
+        storage.opened(address).get(NAME)
+    assert asked == [1]
+
+
 def slow():
     yield b"HTTP/1.1 200 Fine\r\nContent-Length: 20000\r\n\r\n" + bytes(10000)
     time.sleep(1.5 * ANSWER_SECONDS)

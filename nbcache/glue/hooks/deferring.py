@@ -14,6 +14,7 @@ from numba.core import (
 
 from nbcache.glue import marks
 from nbcache.glue.identity.declared import declares_extensions
+from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from nbcache.glue.hooks.policy import Session
@@ -68,12 +69,17 @@ def extensions(original: Any, _session: Session) -> Any:
     return init_all
 
 
-def before_types(_original: Any, session: Session) -> Any:
+def before_types(original: Any, session: Session) -> Any:
     """Load extensions before types are made of arguments."""
 
-    def _compilation_chain_init_hook(_self: Any) -> None:
+    @functools.wraps(original)
+    def _compilation_chain_init_hook(self: Any) -> None:
         """As Numba's, which loads every package that extends it before it looks at an argument."""
-        session.maker.installed.prepare()
+        try:
+            session.maker.installed.prepare()
+        except Exception as raised:  # noqa: BLE001  somebody's class, at which it looked, may raise what it likes
+            let_pass(raised)
+            original(self)
 
     return _compilation_chain_init_hook
 

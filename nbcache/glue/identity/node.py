@@ -358,10 +358,7 @@ class Watched:
         for owner, name, value in items:
             groups.setdefault(name, []).append((owner, value))
         for name, pairs in groups.items():
-            owners, seen = [owner for owner, _value in pairs], [value for _owner, value in pairs]
-            # Asking an object for its class as for an attribute takes twice as long.
-            by_type = name == "__class__" and all(map(is_, map(type, owners), seen))
-            self.same.append((type if by_type else reader(name), owners, seen))
+            self.same.append((reader(name), [owner for owner, _value in pairs], [value for _owner, value in pairs]))
 
     def unchanged(self) -> bool:
         """As `Scope.unchanged`; may raise anything, which means no."""
