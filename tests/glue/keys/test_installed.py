@@ -74,6 +74,24 @@ def test_it_is_loaded_to_compile_and_not_for_a_hit(place):
     assert place.run(more) == "2 2 [] False\n-1 ['h'] True\n"
 
 
+RAISING = """
+class Raising(type):
+    @property
+    def __module__(cls):
+        raise RuntimeError("whose am I?")
+class Key(metaclass=Raising):
+    pass
+from numba.core.pythonapi import _boxers
+_boxers.functions[Key] = lambda *_args: None
+"""
+
+
+def test_what_raises_when_it_is_looked_at_is_loaded_as_numba_would(place):
+    place.extend(more=RAISING)
+    for _ in range(2):
+        assert place.run().startswith("2 2 ")
+
+
 def test_what_is_imported_is_loaded(place):
     main = "import addition\n" + MAIN.replace("x * 2", "addition.thing(x)")
     assert place.run(main) == "2 2 ['f', 'choose.<locals>.<lambda>', 'g'] True\n".replace("choose.<locals>.", "")
