@@ -37,7 +37,6 @@ from nbcache.daemon.channel import BadMessageError, Channel
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
-    from nbcache.client.session import ClientSession
     from nbcache.glue.keys.key_maker import KeyMaker
 
 PROTOCOL_VERSION: Final = 3
@@ -206,16 +205,15 @@ def _limit(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _maker(session: ClientSession | None) -> KeyMaker | None:
-    """What makes this process's keys, with what is registered with Numba by now read here, and not by each job."""
+def _prepared(maker: KeyMaker) -> KeyMaker | None:
+    """*maker*, which has read what is registered with Numba by now, so that not each job has to; None if it can't."""
     try:
-        if session is not None:
-            # And no more: what a job's module registers must not count as added late, which it isn't for a client.
-            session.maker.extensions.refresh()
-            return session.maker
+        # And no more: what a job's module registers must not count as added late, which it isn't for a client.
+        maker.extensions.refresh()
     except Exception as raised:  # noqa: BLE001  somebody's class may raise what it likes: each job says so of its own
         let_pass(raised)
-    return None
+        return None
+    return maker
 
 
 def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool) -> None:
@@ -244,7 +242,9 @@ def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool)
 
     activation.activate(settings, worker.HandingStore(root, trust, writable=True, keyring=worker.keyring()))
     warmth.warm()
-    worker.maker = _maker(activation.session())
+    session = activation.session()
+    if session is not None:
+        worker.maker = _prepared(session.maker)
     for name in _EACH_JOB_NEEDS:
         importlib.import_module(name)
     if worker.KERNELS_VARIABLE in given:
