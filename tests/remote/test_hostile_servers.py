@@ -69,13 +69,19 @@ def test_an_object_without_end_is_read_no_farther_than_an_object_can_be(tmp_path
         assert admission.open_entry(data) == admission.DAMAGED
 
 
-def test_a_server_that_knows_no_parts_gives_all_of_it():
+@pytest.fixture
+def hurried(monkeypatch):
+    """On a machine that is slow, too, what ended ended at once."""
+    monkeypatch.setattr(storage, "_AT_ONCE", 600.0)
+
+
+def test_a_server_that_knows_no_parts_gives_all_of_it(hurried):
     content = b"y" * 20000
     with sending(lambda: [b"HTTP/1.1 200 Fine\r\nContent-Length: 20000\r\n\r\n", content]) as (_, address):
         assert storage.opened(address).head(NAME) in {content, content[: objects.HEAD_BYTES]}
 
 
-def test_a_line_that_is_ended_while_it_is_asked_says_nothing_of_the_server():
+def test_a_line_that_is_ended_while_it_is_asked_says_nothing_of_the_server(hurried):
     lines = iter([[], [b"HTTP/1.1 200 Fine\r\nContent-Length: 5\r\n\r\n", b"there"]])
     with sending(lambda: next(lines)) as (_, address):
         assert storage.opened(address).get(NAME) == b"there"

@@ -112,7 +112,7 @@ def has_bare(module: str) -> bool:
 
 
 _BARE = r"inttoptr \(i64 [0-9]{6,} to "
-"""No object lies below the first hundred thousand bytes; small numbers stand for something else."""
+"""No object lies below the first hundred thousand bytes; small numbers stand for something else. Hits don't search."""
 
 
 def locate(owner: Owner, reach: Callable[[], Reach]) -> Address:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from nbcache.glue.capture.compilations import Frame
 
 _SPELLING = rb"nbcache![0-9a-z]{24}\.[0-9]+!"
+"""Compiled where it is used: a hit only binds, and would pay for it."""
 Definition = tuple[Any, ...]
 Location = tuple[str, str, int]
 

@@ -208,6 +208,13 @@ def test_globals_that_answer_for_what_is_missing(digest):
     assert digest(f) != first
 
 
+def test_a_global_with_the_name_of_what_objects_have_is_watched_as_any_other(digest):
+    f = function("@njit\ndef f(x): return isinstance(x, __class__)", __class__=dict)
+    first = digest(f)
+    f.py_func.__globals__["__class__"] = int
+    assert digest(f) != first
+
+
 def test_a_metaclass_counts_for_its_class(digest):
     def made(number):
         class Meta(type):
