@@ -3,9 +3,11 @@
 import os
 import textwrap
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from nbcache.cli import text
 from nbcache.store import layout
 
 
@@ -18,7 +20,10 @@ def published(filled):
     return filled
 
 
-def test_names_lists_what_is_published(published, nbcache):
+def test_names_lists_what_is_published(published, nbcache, monkeypatch):
+    created = min(each["created"] for each in nbcache("names", "--json", "--dir", published.path).json)
+    # By a clock that stands still, however long it takes until they are listed.
+    monkeypatch.setattr(text, "time", SimpleNamespace(time=lambda: created))
     done = nbcache("names", "--dir", published.path)
     assert done.status == 0
     assert [line.split() for line in done.out.splitlines()] == [

@@ -134,7 +134,8 @@ def past(tmp_path_factory):
     return showcase.build(folder / "store", days=30)
 
 
-def test_it_tells_what_happened(past):
+def test_it_tells_what_happened(past, monkeypatch):
+    monkeypatch.setattr(gather, "SECONDS", 600.0)
     told = gather.gather(past, 3 << 20)
     total = usage.merge(usage.read(past.path))
     assert told.summary.hits == total["hit_count"]

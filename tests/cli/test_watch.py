@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from nbtest import proc
+from nbtest.daemons import wait_for
 
 from nbcache import tally
 
@@ -54,6 +55,13 @@ def doctor(tmp_path):
         return proc.run(["-m", "nbcache", "doctor", *options, "--", sys.executable, path], store, extra)
 
     return run
+
+
+def ignores(pid, number):
+    """Whether a process ignores a signal."""
+    with open(f"/proc/{pid}/status") as file:
+        (mask,) = (line.split()[1] for line in file if line.startswith("SigIgn:"))
+    return bool(int(mask, 16) >> (number - 1) & 1)
 
 
 def told(done):
@@ -118,6 +126,8 @@ def test_an_interrupt_ends_the_command_and_not_the_report(tmp_path):
         start_new_session=True,
     )
     assert process.stdout.readline() == "ready\n"
+    # It leaves interrupts to the command once it has started that, which may be ready before.
+    wait_for(lambda: ignores(process.pid, signal.SIGINT))
     os.killpg(process.pid, signal.SIGINT)
     out, _ = process.communicate(timeout=600)
     assert process.returncode == 128 + signal.SIGINT

@@ -1,6 +1,7 @@
 """The plugin that switches the cache on in Dask workers, with functions that arrive pickled."""
 
 import json
+import re
 
 import pytest
 from nbtest import clusters, proc
@@ -99,8 +100,9 @@ def test_a_worker_without_nanny(cluster, place):
 def test_a_directory_that_is_not_there_is_one_line(cluster, place):
     ((results, misses, hits),), stderr = cluster(place / "nowhere", 1, "allowed")
     assert (results, misses, hits) == (EXPECTED, {}, 0)
-    assert stderr.count("nbcache") == 2  # in the path of the test as well
-    assert f"nbcache stays off in this Dask worker: there is no directory {place}/nowhere" in stderr
+    # Dask may warn of a slow machine, and name files whose path has the word.
+    (said,) = [line for line in stderr.splitlines() if re.search(r"(?<![\w/-])nbcache\b", line)]
+    assert f"nbcache stays off in this Dask worker: there is no directory {place}/nowhere" in said
     assert not (place / "nowhere").exists()
 
 

@@ -14,11 +14,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from contextlib import suppress
 
 import pytest
 from nbtest import daemons, disks, proc, usage
+from nbtest.processes import stopped
 from nbtest.programs import held_back
 
 from nbcache.protocol import requests, spool
@@ -102,14 +102,26 @@ def tries(daemon, times):
 
 
 def assert_calm(daemon, *said):
-    """The daemon lives, said each of ``said`` in one line of its log, and nothing at all twice."""
+    """The daemon lives, said each of ``said`` in one line of its log, and nothing twice but what was over meanwhile."""
+    for each in said:
+        # What a job says of itself comes by a pipe of its own, and may come after the job's answer.
+        daemon.says(each)
     assert daemon.process.poll() is None
     assert "Traceback" not in daemon.log, daemon.log
     assert "fault" not in daemon.log, daemon.log
-    lines = Counter(re.sub(r"^\S+ \S+ nbcache\[\d+\] ", "", line) for line in daemon.log.splitlines())
-    assert not [line for line, count in lines.items() if count > 1], daemon.log
+    lines = [re.sub(r"^\S+ \S+ nbcache\[\d+\] ", "", line) for line in daemon.log.splitlines()]
+    lasting = set()
+    for line in lines:
+        _, over, problem = line.partition("INFO resolved: ")
+        if over:
+            # What begins again once it is over is said again: an entry that is written takes the last of a disk's room
+            # for a moment, and a heartbeat may be due just then.
+            lasting.discard(f"WARNING {problem}")
+        else:
+            assert line not in lasting, daemon.log
+            lasting.add(line)
     for each in said:
-        assert sum(each in line for line in lines) == 1, daemon.log
+        assert sum(each in line for line in set(lines)) == 1, daemon.log
 
 
 def beats(daemon, times=2):
@@ -121,9 +133,10 @@ def beats(daemon, times=2):
 
 def status(store):
     """What ``nbcache status`` says of each daemon, by name; and as text."""
-    done = proc.run(["-m", "nbcache", "status", "--json"], store)
+    patient = {"NBTEST_PATIENT": "1"}
+    done = proc.run(["-m", "nbcache", "status", "--json"], store, patient)
     assert done.status == 0, done.stderr
-    text = proc.run(["-m", "nbcache", "status"], store)
+    text = proc.run(["-m", "nbcache", "status"], store, patient)
     assert text.status == 0, text.stderr
     return {each["name"]: each for each in json.loads(done.stdout)["daemons"]}, text.stdout
 
@@ -142,8 +155,8 @@ def test_the_store_s_disk_is_full(place, programs, disk):
         go.touch()
         checked(proc.finish(waiting, BOUND), expected)
         assert_calm(daemon, "amid:f could not be stored: no space left in the store", "could not build amid:f (int64)")
-        fill(disk)
-        assert shutil.disk_usage(disk).free == 0
+        # A heartbeat that is being replaced while it is filled leaves the room of one behind.
+        daemons.wait_for(lambda: fill(disk) and shutil.disk_usage(disk).free == 0)
         programs.ask(store, "during")
         tries(daemon, 3)
         outcome = programs.ask(store, "during", NBCACHE_READONLY="0", NBCACHE_LOG_FILE=f"{disk}/log")
@@ -173,16 +186,6 @@ def test_the_state_s_disk_is_full(place, programs, disk):
 
 
 # -- the store deleted -----------------------------------------------------------------------------
-
-
-def deleted(path):
-    """Delete a directory, though others go on writing into it."""
-
-    def try_it():
-        shutil.rmtree(path, ignore_errors=True)
-        return not path.exists()
-
-    daemons.wait_for(try_it)
 
 
 def seconds_used(process):
@@ -216,8 +219,10 @@ def test_the_store_is_deleted_and_what_it_lay_in(place, programs):
     (place / "shared").mkdir(parents=True)
     store = place / "shared/store"
     with daemons.daemon(store, logs=place) as daemon:
-        deleted(place / "shared")
-        daemons.wait_for(lambda: "is missing" in daemon.log)
+        # Away all at once, as a mount is: of a slow `rm -r`, the daemon would make a part again, and say so, each time.
+        (place / "shared").rename(place / "old")
+        shutil.rmtree(place / "old")
+        daemon.says("is missing, and so is")
         before, started = seconds_used(daemon.process), time.monotonic()
         programs.ask(store, "during")
         assert seconds_used(daemon.process) - before < 0.3 * (time.monotonic() - started)
@@ -240,8 +245,10 @@ def test_the_store_is_a_stranger_s_now(place, programs):
     with daemons.daemon(store) as daemon:
         (place / "theirs").mkdir()
         os.chown(place / "theirs", 4321, 4321)
-        store.rename(place / "old")
-        (place / "theirs").rename(store)
+        # In between, the daemon would make its own again.
+        with stopped(daemon.process.pid):
+            store.rename(place / "old")
+            (place / "theirs").rename(store)
         daemons.wait_for(lambda: "who isn't trusted" in daemon.log, lambda: daemon.log)
         programs.ask(store, "during")
         assert os.listdir(store) == []
@@ -412,7 +419,9 @@ def test_two_daemons_that_learn_late_of_having_one_name(place):
     first = Namesake(store)
     second = None
     try:
-        # As if both had begun at the same moment, or couldn't see each other.
+        # As if both had begun at the same moment, or couldn't see each other. Not while it writes a heartbeat, which
+        # would replace the other one's before it looks whose that is: the next one is due in two seconds.
+        beats(first, 1)
         first.process.send_signal(signal.SIGSTOP)
         (store / "v1/daemon/one.json").unlink()
         second = Namesake(store)

@@ -78,6 +78,17 @@ def workers(daemon):
     return found
 
 
+def job_of(daemon, quiet):
+    """The job that was begun since the pids *quiet* were there, and who forked it: (pid, parent).
+
+    No job is told by being there: one whose answer was logged is killed, and buried by who forked it, after that.
+    """
+    (found,) = daemons.wait_for(
+        lambda: [each for each in workers(daemon) if each[0] not in quiet and each[1] in quiet], lambda: daemon.log
+    )
+    return found
+
+
 def tree(folder):
     """Everything below a folder, with what is in it."""
     return {
@@ -134,11 +145,10 @@ def test_a_stopped_interpreter_keeps_nobody_waiting(place):
     store = place / "store"
     with daemons.daemon(store, "--workers", "2", extra=IMPATIENT) as daemon:
         served(place, daemon, "before")
-        forks = max(pid for pid, _ in workers(daemon))
+        quiet = {pid for pid, _ in workers(daemon)}
         slow, expected = write(place, "slow", until(place / "gate"), k=5)
         waiting = proc.start([slow], store, PATIENT)
-        daemons.wait_for(lambda: daemon.heartbeat().get("busy"), lambda: daemon.log)
-        daemons.wait_for(lambda: len(workers(daemon)) >= 3, lambda: daemon.log)
+        _, forks = job_of(daemon, quiet)
         os.kill(forks, signal.SIGSTOP)
         served(place, daemon, "during")
         assert "doesn't begin its jobs" in daemon.log
@@ -158,13 +168,14 @@ def test_a_stopped_job_costs_its_slot(place):
         quiet = {pid for pid, _ in workers(daemon)}
         slow, _ = write(place, "slow", until(place / "never"), k=5)
         waiting = proc.start([slow], store, PATIENT)
-        (job,) = daemons.wait_for(lambda: {pid for pid, _ in workers(daemon)} - quiet, lambda: daemon.log)
+        job, _ = job_of(daemon, quiet)
         os.kill(job, signal.SIGSTOP)
         served(place, daemon, "during")
         assert os.path.exists(f"/proc/{job}")
         assert waiting.poll() is None
         assert daemon.stop() == 0
-        assert not os.path.exists(f"/proc/{job}")
+        # It is killed before the daemon ends, and buried by who is left to do so.
+        daemons.wait_for(lambda: not os.path.exists(f"/proc/{job}"))
     assert proc.finish(waiting).status == 0
 
 
@@ -176,7 +187,7 @@ def test_a_stopped_job_is_ended_when_its_time_is_over(place):
         quiet = {pid for pid, _ in workers(daemon)}
         slow, expected = write(place, "slow", until(place / "gate"), k=5)
         waiting = proc.start([slow], store, PATIENT)
-        (job,) = daemons.wait_for(lambda: {pid for pid, _ in workers(daemon)} - quiet, lambda: daemon.log)
+        job, _ = job_of(daemon, quiet)
         os.kill(job, signal.SIGSTOP)
         daemon.says("slow:f (int64): it took longer than 12 s; trying once more")
         (place / "gate").touch()
@@ -251,7 +262,7 @@ def test_a_job_that_can_t_be_killed_costs_its_slot_and_no_other(place, frozen):
         quiet = {pid for pid, _ in workers(daemon)}
         slow, expected = write(place, "slow", until(place / "gate"), k=5)
         waiting = proc.start([slow], store, PATIENT)
-        (job,) = daemons.wait_for(lambda: {pid for pid, _ in workers(daemon)} - quiet, lambda: daemon.log)
+        job, _ = job_of(daemon, quiet)
         frozen(job)
         daemon.says("trying once more")
         (place / "gate").touch()
@@ -312,10 +323,11 @@ def test_who_is_killed_leaves_no_process(place, who, way, python_for):
     store, seconds = place / "store", f"{50000 + os.getpid()}{denials.WAYS.index(way)}{len(who)}"
     with daemons.daemon(store, python=python_for[way]) as daemon:
         served(place, daemon, "before")
-        forks = max(pid for pid, _ in workers(daemon))
+        quiet = {pid for pid, _ in workers(daemon)}
         main, _ = write(place, "parent", ESCAPES.format(seconds=seconds) + until(place / "never"))
         waiting = proc.start([main], store, PATIENT)
         daemons.wait_for(lambda: len(processes(seconds)) == 3, lambda: daemon.log)
+        _, forks = job_of(daemon, quiet)
         left = [pid for pid, _ in workers(daemon)]
         (place / "never").touch() if who == "interpreter" else None
         daemon.kill() if who == "daemon" else os.kill(forks, signal.SIGKILL)
@@ -448,6 +460,8 @@ def attack(place, bus, user=None, python=None, script=None, but=None):
         daemon.says("built attacker:f")
         now = tree(store / "v1/objects")
         assert {name: now[name] for name in kept} == kept
+        # The last of what it said, which comes by a pipe of its own.
+        daemon.says("scratch fine")
         said = report(daemon)
         assert daemon.stop() == 0
     proc.verify(store) if user is None else None
@@ -494,8 +508,10 @@ def test_jobs_of_a_daemon_that_is_root_are_another_user_s(place, bus):
             outcome = proc.run([place / f"{name}-main.py"], store, {**PATIENT, **packages}, python=python)
             assert (outcome.stdout, outcome.status) == (expected, 0), outcome.stderr
         daemon.says("built top:f")
-        assert "hit: base:g" in daemon.log, daemon.log
-        assert "uid 1234567000" in report(daemon)
+        # What a job says comes by a pipe of its own, and what a daemon says of itself with its next sign of life.
+        daemon.says("hit: base:g")
+        daemons.wait_for(lambda: "uid 1234567000" in report(daemon), lambda: daemon.log)
+        daemons.wait_for(lambda: daemon.heartbeat().get("confined"), lambda: daemon.log)
         status = proc.run(["-m", "nbcache", "status"], store)
         assert "as uid 1234567000" in status.stdout
         assert "in namespaces" in status.stdout
@@ -536,6 +552,9 @@ def test_another_uid_alone_keeps_jobs_out_of_the_store(place, bus):
         assert proc.run([main], store, {**PATIENT, **packages}, **asker).stdout == expected
         assert re.search("jobs run as uid 19000000.., without namespaces", daemon.log), daemon.log
         (victim,) = (str(path) for path in store.glob("v1/objects/*/*.nbo") if b'"good:f"' in path.read_bytes())
+        # The lease goes after the answer.
+        daemon.says("built good:f")
+        daemon.settle()
         kept = tree(store)
         does = ATTACK.format(
             store=str(store), state=str(daemon.log_path.with_suffix(".state")), victim=victim,
@@ -552,6 +571,7 @@ def test_another_uid_alone_keeps_jobs_out_of_the_store(place, bus):
         outcome = proc.run([main], store, {**PATIENT, **packages}, **asker)
         assert (outcome.stdout, outcome.status) == (expected, 0), outcome.stderr
         daemon.says("built attacker:f")
+        daemon.says("scratch fine")
         now = tree(store)
         assert {name: now.get(name) for name in kept if "objects" in name or "leases" in name} == {
             name: content for name, content in kept.items() if "objects" in name or "leases" in name
@@ -560,6 +580,7 @@ def test_another_uid_alone_keeps_jobs_out_of_the_store(place, bus):
         assert not [line for line in said if "SUCCEEDS" in line], said
         assert {"entry fails: PermissionError", "kill fails: PermissionError"} <= said
         daemons.wait_for(lambda: not processes(seconds), lambda: str(processes(seconds)))
+        daemons.wait_for(lambda: daemon.heartbeat().get("confined"), lambda: daemon.log)
         status = proc.run(["-m", "nbcache", "status"], store)
         assert "without namespaces" in status.stdout
         assert daemon.stop() == 0
@@ -631,9 +652,10 @@ def test_what_one_user_asks_for_replaces_nothing_of_another_s(place):
         main, _ = write(theirs, "forger", FORGERY.format(victim=str(victim), store=str(store)), k=7)
         asker = {"python": python, "user": 54321}
         assert proc.run([main], store, {**PATIENT, **packages}, **asker).stdout == "8\n"
-        said = [line.split("forgery: ")[1] for line in daemon.log.splitlines() if "forgery: " in line]
         beside = ["False what is under that key was built for another user"] * 10
         only_the_job = "it can't be handed in: only the job itself may do that, and not what it started"
+        daemon.says(only_the_job)
+        said = [line.split("forgery: ")[1] for line in daemon.log.splitlines() if "forgery: " in line]
         assert said == ["True already there", *beside, f"False {only_the_job}"]
         assert victim.read_bytes() == before
         outcome = proc.run([good], store, {**PATIENT, **packages, "NBCACHE_LOG": "debug"}, python=python)

@@ -6,6 +6,7 @@ import sys
 import threading
 
 import pytest
+from nbtest.daemons import MUCH
 
 from nbcache.daemon import interpreters, judging
 from nbcache.daemon.judging import Judging
@@ -23,6 +24,7 @@ def gate(monkeypatch):
         return "is a toy" if interpreter == "/toy" else None
 
     monkeypatch.setattr(interpreters, "problem", problem)
+    monkeypatch.setattr(judging, "SECONDS", MUCH)
     yield opened
     opened.set()
 
@@ -35,7 +37,7 @@ def test_a_verdict_is_waited_for_and_holds_once(gate):
     told.acquire()
     assert judges.is_over("/toy", trust, 1)
     assert judges.problem("/toy") == "is a toy"
-    assert not judges.is_over("/toy", trust, 1) or told.acquire(timeout=60)
+    assert not judges.is_over("/toy", trust, 1) or told.acquire(timeout=MUCH)
 
 
 def test_what_does_not_answer_is_known_after_a_while(gate, monkeypatch):
@@ -66,5 +68,5 @@ def test_a_verdict_by_another_rule_is_none(gate):
     judges.is_over(sys.executable, Trust(), 1)
     told.acquire()
     judges.is_over(sys.executable, Trust(frozenset({5})), 1)
-    assert told.acquire(timeout=60)
+    assert told.acquire(timeout=MUCH)
     assert not gate.is_set()

@@ -69,7 +69,12 @@ def at_once(main, store, count, **extra):
     """Run so many processes that begin at one moment; return how many died. The others say what they should."""
     gate = main.with_name("gate")
     gate.unlink(missing_ok=True)
-    text = f"import os, time, lib\nprint('ready', flush=True)\nwhile not os.path.exists({str(gate)!r}):\n    time.sleep(0.01)\n"
+    # By default nobody waits for longer than five seconds in all until another one is through, or dead: where cores are
+    # dumped, or many wait for a processor, that takes longer, and a third one would die.
+    text = (
+        "from nbcache.store import quarantine\nquarantine.WINDOW_SECONDS = 600.0\n"
+        f"import os, time, lib\nprint('ready', flush=True)\nwhile not os.path.exists({str(gate)!r}):\n    time.sleep(0.01)\n"
+    )
     gated = main.with_name("gated.py")
     gated.write_text(text + MAIN)
     processes = [proc.start([gated], store, extra) for _ in range(count)]

@@ -11,12 +11,18 @@ import time
 
 import pytest
 from nbtest import ports
-from nbtest.daemons import wait_for
+from nbtest.daemons import MUCH, wait_for
 
 from nbcache.metrics import exposing
 from nbcache.metrics.exposing import Address, BadAddressError, Exposer, read_address
 
 TEXT = b"answer 42\n"
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Nobody is given up who is only slow to ask."""
+    monkeypatch.setattr(exposing, "REQUEST_SECONDS", MUCH)
 
 
 class Running:

@@ -16,6 +16,9 @@ from nbcache.metrics.exposing import Address
 from nbcache.metrics.looking import Looker
 from nbcache.metrics.meter import Meter
 
+SLOW = 600.0
+"""What a moment may take on a busy machine [s]."""
+
 
 def test_waiting_is_from_the_date_of_a_request_to_its_answer():
     counts = Meter()
@@ -27,7 +30,7 @@ def test_waiting_is_from_the_date_of_a_request_to_its_answer():
     counts.answered("never read")
     found = counts.read()
     assert found.waits.counts[-1] == 1
-    assert 100 <= found.waits.total < 200
+    assert 100 <= found.waits.total < 100 + SLOW
     assert found.waits.counts[meter.WAIT_BOUNDS.index(60.0)] == 0
     assert 0 <= found.longest_wait < 60
     counts.rejected("b")
@@ -40,7 +43,7 @@ def test_waiting_is_from_the_date_of_a_request_to_its_answer():
 
 
 @pytest.mark.parametrize(
-    ("age", "most"), [(-1e9, 1.0), (1e18, meter.MAX_WAIT + 60), (float("inf"), meter.MAX_WAIT + 60)]
+    ("age", "most"), [(-1e9, SLOW), (1e18, meter.MAX_WAIT + SLOW), (float("inf"), meter.MAX_WAIT + SLOW)]
 )
 def test_the_date_of_a_request_is_whoever_s_wrote_it(age, most):
     counts = Meter()

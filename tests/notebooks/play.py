@@ -5,10 +5,15 @@ python play.py CELLS        cells begin with a line "# %%"; the kernel inherits 
 
 import json
 import sys
+import tempfile
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
+from traitlets.config import Config
+
+LONG = 900
+"""How long anything is waited for [s]: by default what a busy kernel says after four seconds is left out."""
 
 
 def cells(path):
@@ -25,5 +30,10 @@ def shown(output):
 
 
 notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells(sys.argv[1])])
-NotebookClient(notebook, timeout=900, kernel_name="python3").execute()
+with tempfile.TemporaryDirectory(prefix="nbtest-") as folder:
+    # By sockets in a folder of this process: ports are chosen before the kernel takes them, and may be another's by then.
+    by_sockets = Config({"ConnectionFileMixin": {"transport": "ipc", "ip": f"{folder}/kernel"}})
+    NotebookClient(
+        notebook, timeout=LONG, startup_timeout=LONG, iopub_timeout=LONG, kernel_name="python3", config=by_sockets
+    ).execute()
 print(json.dumps([[shown(output) for output in cell.outputs] for cell in notebook.cells], indent=1))

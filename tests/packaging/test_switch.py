@@ -9,12 +9,24 @@ from bare import ROOT, Environment
 
 MODULES = "import sys, json; print(json.dumps(sorted(sys.modules)))"
 LINE = (ROOT / "nbcache" / "nbcache.pth").read_text()
+PLAIN = "import os; (os.environ.get('NO_SUCH_NAME') or os.environ.get('NO_OTHER_NAME')) and print('never')"
+"""A line that does as little: what it takes says how slow a machine is on which 50 µs are too few for anything."""
 
 
 def modules(environment, **environ):
     done = environment.run(MODULES, **environ)
     assert (done.returncode, done.stderr) == (0, "")
     return set(json.loads(done.stdout))
+
+
+def least(line):
+    """The shortest time that executing a line takes [s]."""
+    best = 1.0
+    for _ in range(100):
+        started = time.perf_counter()
+        exec(line)
+        best = min(best, time.perf_counter() - started)
+    return best
 
 
 def test_unset_imports_nothing(installed, tmp_path):
@@ -26,12 +38,7 @@ def test_unset_imports_nothing(installed, tmp_path):
 def test_unset_takes_less_than_50_microseconds(monkeypatch):
     monkeypatch.delenv("NBCACHE_DIR", raising=False)
     monkeypatch.delenv("NBCACHE_COUNT", raising=False)
-    best = 1.0
-    for _ in range(100):
-        started = time.perf_counter()
-        exec(LINE)
-        best = min(best, time.perf_counter() - started)
-    assert best < 50e-6
+    assert least(LINE) < max(50e-6, 3 * least(PLAIN))
 
 
 @pytest.mark.parametrize("variable", ["NBCACHE_DIR", "NBCACHE_COUNT"])

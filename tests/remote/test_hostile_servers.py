@@ -11,7 +11,7 @@ import pytest
 from nbtest import badservers
 
 from nbcache import config, remotes
-from nbcache.remote import admission, objects, storage
+from nbcache.remote import admission, objects, storage, tiers
 from nbcache.remote.storage import StorageError
 from nbcache.remote.tiers import ANSWER_SECONDS, Tier
 
@@ -70,7 +70,7 @@ def test_an_object_without_end_is_read_no_farther_than_an_object_can_be(tmp_path
 
 
 @pytest.fixture
-def hurried(monkeypatch):
+def hurried(patient, monkeypatch):
     """On a machine that is slow, too, what ended ended at once."""
     monkeypatch.setattr(storage, "_AT_ONCE", 600.0)
 
@@ -98,7 +98,7 @@ def ending_late():
 
 
 @pytest.mark.parametrize("answer", [refusing, ending_late])
-def test_what_a_server_says_and_what_was_waited_for_is_asked_once(answer):
+def test_what_a_server_says_and_what_was_waited_for_is_asked_once(answer, patient):
     asked = []
     with sending(lambda: asked.append(1) or answer()) as (_, address), pytest.raises(StorageError):
         storage.opened(address).get(NAME)
@@ -111,7 +111,10 @@ def slow():
     yield bytes(10000)
 
 
-def test_who_is_patient_gets_what_takes_longer_than_a_function_waits():
+def test_who_is_patient_gets_what_takes_longer_than_a_function_waits(monkeypatch):
+    # How much longer that may be isn't the subject, and nobody knows how much longer it takes.
+    monkeypatch.setattr(storage, "PUT_SECONDS", 600.0)
+    monkeypatch.setattr(tiers, "UPLOAD_SECONDS", 600.0)
     with sending(slow) as (_, address):
         tier = Tier(address)
         assert "in time" in tier.get(NAME, ANSWER_SECONDS).problem
@@ -125,17 +128,18 @@ def test_an_object_that_drips_is_given_up_and_nothing_goes_on_waiting_for_it():
         assert server.ended.wait(600)
 
 
-def test_what_is_too_large_to_come_in_time_is_no_reason_to_leave_the_server_alone(monkeypatch):
+def test_what_is_too_large_to_come_in_time_is_no_reason_to_leave_the_server_alone(patient, monkeypatch):
     with sending(endless) as (_, address):
+        # The first piece may take as long as it takes; when it is there, there is no time for another one.
         tier = Tier(address)
         monkeypatch.setattr(storage, "GET_SECONDS", 0.0)
         monkeypatch.setattr(storage, "_MUCH", 0)
         for n in range(4):
-            assert "too large" in tier.get(f"{n:064}", 30.0).problem
+            assert "too large" in tier.get(f"{n:064}", 600.0).problem
         assert tier.status()["alone"] == ""
 
 
-def test_a_directory_holds_files_and_all_else_is_nothing(tmp_path):
+def test_a_directory_holds_files_and_all_else_is_nothing(tmp_path, patient):
     folder = tmp_path / "share"
     store = storage.opened(f"file://{folder}")
     assert store.get(NAME) is None

@@ -71,7 +71,7 @@ def test_an_empty_store_with_a_full_remote_cache_compiles_nothing(fleet, server,
     assert asked > 1
 
 
-def test_the_beginning_of_an_object_can_be_read_alone(server):
+def test_the_beginning_of_an_object_can_be_read_alone(server, patient):
     store, name = storage.opened(server), "{:064}".format
     assert store.head(name(0)) is None
     whole = bytes(range(256)) * 400
@@ -81,7 +81,9 @@ def test_the_beginning_of_an_object_can_be_read_alone(server):
         assert store.get(name(number)) == whole[:size]
 
 
-def test_what_an_older_version_stored_is_a_miss_without_a_word_and_is_replaced(fleet, tmp_path, program, command):
+def test_what_an_older_version_stored_is_a_miss_without_a_word_and_is_replaced(
+    fleet, tmp_path, program, command, patient
+):
     """It called its objects otherwise; and where such a thing lies all the same, it is none."""
     with remotes.redis(tmp_path) as (address, _):
         builder = fleet.host("builder", address)

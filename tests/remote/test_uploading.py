@@ -63,7 +63,7 @@ def make(store, tier, secret=KEY):
 def test_what_is_offered_is_signed_and_stored(tmp_path, tier):
     made = make(store_with(tmp_path, "a"), tier)
     made.offer(key("a"))
-    assert made.drain()
+    assert made.drain(600)
     (data,) = tier.objects.values()
     admitted = admission.admit(objects.unpack(data), key("a"), Keyring([str(KEY.public)]))
     assert admitted.sections == SECTIONS
@@ -149,7 +149,7 @@ def test_the_index_of_others_stays_where_it_cannot_be_read(tmp_path, tier, monke
 def test_what_is_of_no_use_to_other_hosts_stays(tmp_path, tier):
     made = make(store_with(tmp_path, "a", extra={"here": True}), tier)
     made.offer(key("a"))
-    assert made.drain() and tier.objects == {}
+    assert made.drain(600) and tier.objects == {}
     assert list(archive.of_store(open_store(tmp_path), KEY, None)) == []
 
 
@@ -163,7 +163,7 @@ def test_the_queue_is_bounded_and_what_finds_no_room_is_counted(tmp_path, tier):
     assert 5 <= made.counts["dropped"] <= 5 + UPLOADERS
     assert not made.drain(0.05)
     tier.open.set()
-    assert made.drain()
+    assert made.drain(600)
     assert len(tier.objects) + made.counts["dropped"] == len(names)
 
 
@@ -180,7 +180,7 @@ def test_its_size_is_bounded(tmp_path, tier, monkeypatch):
 def test_nothing_is_uploaded_without_a_key(tmp_path, tier):
     made = make(store_with(tmp_path, "a"), tier, None)
     made.offer(key("a"))
-    assert made.drain()
+    assert made.drain(600)
     assert tier.objects == {} and made.counts["unsigned"] == 1
 
 

@@ -34,7 +34,7 @@ def in_child(work):
     if child == 0:
         try:
             os.write(writer, b"1" if work() else b"0")
-            time.sleep(60)
+            time.sleep(600)
         finally:
             os._exit(0)
     os.close(writer)

@@ -5,7 +5,8 @@ Arms nbcache as the wheel's .pth does (twice is harmless), and adds the instrume
 NBTEST_FAKE_NUMBA=V   Numba claims to be version V, to its importers and to importlib.metadata.
 NBTEST_EVENTS=FILE    one JSON line at exit: the functions whose Dispatcher started a compilation.
 NBTEST_STATS=FILE     one JSON line at exit: nbcache.stats().
-NBTEST_PATIENT=1      nobody is given up who is only slow: a daemon, its interpreters, servers and helpers of remote caches.
+NBTEST_PATIENT=1      nobody is given up who is only slow: a daemon, its interpreters, servers and helpers of remote caches;
+                      and who tidies up at his end does all of it.
 """
 
 import os
@@ -60,15 +61,24 @@ def _dump_stats(path):
 def _be_patient():
     import sys
 
-    from nbcache.client import remote
+    from nbcache.client import asking, remote
     from nbcache.protocol import heartbeats
+    from nbcache.store.directory import Store
 
     heartbeats.DEAD_SECONDS = 600.0
+    # An entry may be there before another one that the same job makes, without which it is of no use.
+    asking.UNANSWERED_SECONDS = 60.0
+    # Else what a program does for its store at its end is left to the next one after a tenth of a second.
+    Store.tidy.__defaults__ = (600.0,)
     if "serve" in sys.orig_argv:
         from nbcache.daemon import judging, supervisor
+        from nbcache.daemon import remote as helpers
 
         supervisor.FORK_SECONDS = judging.SECONDS = supervisor.EXECUTE_SECONDS = 600.0
-    remote.LOOKUP_SECONDS = remote.PROCESS_SECONDS = remote.NESTED_SECONDS = 300.0
+        # A job that has answered writes down what it used; one that doesn't end is ended all the same.
+        supervisor.GRACE_SECONDS = 60.0
+        helpers.START_SECONDS = helpers.LOOK_SECONDS = 600.0
+    remote.LOOKUP_SECONDS = remote.PROCESS_SECONDS = remote.NESTED_SECONDS = remote.NESTED_BUDGET = 300.0
     # Only who speaks to servers itself loads what does.
     if {"push", "pull"} & set(sys.orig_argv) or any("nbcache.remote.helper" in each for each in sys.orig_argv):
         from nbcache.remote import helper, reading, storage, tiers, uploading
@@ -78,6 +88,10 @@ def _be_patient():
         ) = 200.0
         tiers.ANSWER_SECONDS = tiers.UPLOAD_SECONDS = 250.0
         reading.Reading.fetch.__defaults__ = (0, 280.0)
+        # Bound when the functions were made: how long one question for the beginning of an object may take, and how
+        # long a helper that ends goes on uploading.
+        tiers.Tier._persist.__defaults__ = (150.0,)
+        uploading.Uploading.drain.__defaults__ = (600.0,)
 
 
 if os.environ.get("NBTEST_FAKE_NUMBA"):

@@ -86,9 +86,9 @@ def fault(function: Callable[[Scene], Iterator[dict[str, str]]]) -> Callable[[Sc
 
 
 @contextmanager
-def serving(scene: Scene, *options: str) -> Iterator[daemons.Daemon]:
-    """A daemon that has built something."""
-    with daemons.daemon(scene.store, *options, extra={"NBTEST_PATIENT": ""}) as daemon:
+def serving(scene: Scene, *options: str, patient: bool = False) -> Iterator[daemons.Daemon]:
+    """A daemon that has built something. A *patient* one gives up no interpreter of its own."""
+    with daemons.daemon(scene.store, *options, extra={"NBTEST_PATIENT": "1" if patient else ""}) as daemon:
         scene.use()
         daemons.wait_for(lambda: daemon.heartbeat().get("busy") == 0, lambda: daemon.log)
         yield daemon
@@ -111,7 +111,8 @@ def a_daemon_that_just_began(scene):
 
 @fault
 def a_stopped_zygote(scene):
-    with serving(scene) as daemon, stopped(*descendants(daemon.process.pid)):
+    # Else another one takes its place after ten seconds, gets on, and is asked: a slow program would wait in vain again.
+    with serving(scene, patient=True) as daemon, stopped(*descendants(daemon.process.pid)):
         yield {}
 
 

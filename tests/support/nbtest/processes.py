@@ -15,10 +15,15 @@ if TYPE_CHECKING:
 
 @contextmanager
 def stopped(*pids: int) -> Iterator[None]:
-    """Processes that do nothing; they may be ended meanwhile."""
+    """Processes that do nothing; they may be ended meanwhile, and some of several may have ended before."""
     try:
         for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
+            try:
+                os.kill(pid, signal.SIGSTOP)
+            except ProcessLookupError:
+                # Of the processes that somebody started, one may have ended since they were listed.
+                if len(pids) == 1:
+                    raise
         yield
     finally:
         for pid in pids:

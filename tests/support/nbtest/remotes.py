@@ -6,6 +6,7 @@ installed skips its tests, and says so.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,8 @@ from nbtest import daemons, ports, proc
 PYTHON_BIN = Path(sys.executable).parent
 # Shorter ones are no keys to rclone.
 ACCESS, SECRET = "ACCESSKEYEXAMPLE", "SECRETKEYEXAMPLE"
+NOBODY = -1
+"""The holder of a lock that is free."""
 NGINX = """
 daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log; worker_processes 1; {user}
 events {{}}
@@ -146,27 +149,43 @@ class Fleet:
 
     def helpers(self):
         """The pids of the helpers that run for this fleet."""
-        found = []
-        for lock in self.runs.glob("*/nbcache/*.lock"):
-            inode = f":{lock.stat().st_ino} "
-            for line in Path("/proc/locks").read_text().splitlines():
-                if inode in line:
-                    found.append(int(line.split()[4]))
-        return found
+        found = [daemons.wait_for(lambda lock=lock: _holder(lock)) for lock in self.runs.glob("*/nbcache/*.lock")]
+        return [pid for pid in found if pid != NOBODY]
 
     def close(self):
-        for pid in self.helpers():
-            os.kill(pid, signal.SIGTERM)
-        # One that is stopped doesn't hear.
+        # One that is stopped doesn't hear; and one that was started in vain takes the place of another that ends.
         deadline = time.monotonic() + 20
-        while self.helpers() and time.monotonic() < deadline:
+        while self._signal(signal.SIGTERM) and time.monotonic() < deadline:
             time.sleep(0.02)
-        for pid in self.helpers():
-            os.kill(pid, signal.SIGKILL)
+        self._signal(signal.SIGKILL)
         for folder in self.runs.glob("*/nbcache"):
             # Some test puts a link there.
             for lock in [] if folder.is_symlink() else list(folder.iterdir()):
                 lock.unlink(missing_ok=True)
+
+    def _signal(self, number):
+        """Send a signal to the helpers that run; return their pids."""
+        found = self.helpers()
+        for pid in found:
+            # It may have ended since it was seen.
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+        return found
+
+
+def _holder(lock):
+    """The pid of who holds a lock, or NOBODY; None if that isn't known for the moment."""
+    inode = f":{lock.stat().st_ino} "
+    for line in Path("/proc/locks").read_text().splitlines():
+        if inode in line:
+            return int(line.split()[4])
+    # The kernel tells its locks a page at a time, and passes one over where others were given back in between.
+    with lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+    return NOBODY
 
 
 WAKE = """
@@ -176,12 +195,13 @@ from nbcache.protocol import helper
 settings = config.load()
 place = helper.meeting(settings, __version__)
 assert helper.folder_problem(place.folder) is None
-helper.start(settings, 60)
+started = False
 while True:
     try:
         if helper.ask(place, "status", "", 60) is not None:
             break
-    except OSError:
+    except OSError:  # none is there
+        started = started or helper.start(settings, 60)
         time.sleep(0.05)
 """
 
@@ -206,7 +226,7 @@ def status(env, run):
 
 
 def settle(env, run, least=None):
-    """Wait until a host's helper has uploaded all that waits; return its status.
+    """Wait until a host's helper has uploaded all that waits; return its status, as it is from then on.
 
     *run* runs a command of nbcache there and returns JSON. *least* is how many uploads there are, if it isn't one for
     each entry of its store: what was offered last may not have been heard yet.
@@ -216,6 +236,8 @@ def settle(env, run, least=None):
 
     def uploaded():
         found = status(env, run)
-        return not found["waiting"] and sum(found["uploads"].values()) >= least and found
+        return not found["waiting"] and sum(found["uploads"].values()) >= least
 
-    return daemons.wait_for(uploaded, lambda: f"no {least} uploads: {status(env, run)}")
+    daemons.wait_for(uploaded, lambda: f"no {least} uploads: {status(env, run)}")
+    # One is put together bit by bit: what it says of tiers may be of a moment before, when something still waited.
+    return status(env, run)
