@@ -27,15 +27,15 @@ def switch(environ: "Mapping[str, str]") -> None:
 def watch(name: str, imported: "Callable[[], None]") -> None:
     """Have *imported* called when the import of a module is over, instead of what was to be called."""
     for finder in sys.meta_path:
-        if type(finder) is _Finder and finder.name == name:
+        if type(finder) is Finder and finder.name == name:
             finder.imported = imported
             return
-    sys.meta_path.insert(0, _Finder(name, imported))
+    sys.meta_path.insert(0, Finder(name, imported))
 
 
 def unwatch() -> None:
     """Call nothing."""
-    for finder in [finder for finder in sys.meta_path if type(finder) is _Finder]:
+    for finder in [finder for finder in sys.meta_path if type(finder) is Finder]:
         sys.meta_path.remove(finder)
 
 
@@ -85,7 +85,7 @@ def tell(what: str, error: Exception) -> None:
         log.debug("%s", what, exc_info=error)
 
 
-class _Finder:
+class Finder:
     """Finds a module the way it would be found without it, and calls `imported` after the import."""
 
     def __init__(self, name: str, imported: "Callable[[], None]") -> None:
@@ -93,10 +93,23 @@ class _Finder:
         self.imported = imported
 
     def find_spec(self, name: str, path: "Any" = None, target: "ModuleType | None" = None) -> "Any":
-        spec = spec_of_others(self, name, path, target) if name == self.name else None
+        spec = spec_of_others(self, name, path, target) if self.looks_for(name) else None
         if spec is not None:
             self._follow(spec.loader)
         return spec
+
+    def looks_for(self, name: str) -> bool:
+        """Whether it is this module."""
+        return name == self.name
+
+    def begins(self) -> None:
+        """Its import begins; others aren't looked for."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def is_over(self, _module: "ModuleType") -> None:
+        """Its import is over, without an exception."""
+        self.imported()
 
     def _follow(self, loader: "Any") -> None:
         execute = getattr(loader, "exec_module", None)
@@ -106,10 +119,9 @@ class _Finder:
 
         def exec_module(module: "ModuleType") -> None:
             del loader.exec_module
-            if self in sys.meta_path:
-                sys.meta_path.remove(self)
+            self.begins()
             execute(module)
-            self.imported()
+            self.is_over(module)
 
         try:
             loader.exec_module = exec_module

@@ -126,7 +126,7 @@ def started(command: list[str], environment: dict[str, str]) -> Iterator[subproc
         yield process
     finally:
         process.stdin.close()
-        if process.wait(60):
+        if process.wait(600):
             raise SystemExit(f"{command} ended with status {process.returncode}")
 
 

@@ -9,6 +9,8 @@ import _nbcache
 from nbcache import process
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
     from typing import Any
 
     from nbcache.config import Settings
@@ -32,6 +34,8 @@ def arm(settings: Settings | None = None) -> None:
 def disarm() -> None:
     """Put Numba back as it was.  What is loaded stays loaded."""
     _nbcache.unwatch()
+    if _parts in sys.meta_path:
+        sys.meta_path.remove(_parts)
     _state.update(armed=False, activated=False, disarmed=True, settings=None)
     activation = sys.modules.get("nbcache.client.activation")
     if activation is not None:
@@ -79,6 +83,7 @@ def numba_imported() -> None:
             from nbcache.glue.identity import told
 
             told.listen(just_imported=True)
+            _parts.watch(told.note_part)
         environ = dict(os.environ) if process.heeds_environment() else {}
         asleep = _is_patient(environ) and dormant.sleep(lambda: _activate(environ))
     except Exception as raised:  # noqa: BLE001  as below
@@ -92,6 +97,36 @@ def _watch_cuda() -> None:
     """Wait for numba-cuda, if it is installed: then this is there, from when Python started."""
     if "_numba_cuda_redirector" in sys.modules and "numba.cuda.dispatcher" not in sys.modules:
         _nbcache.watch("numba.cuda.dispatcher", cuda_imported)
+
+
+class _Parts(_nbcache.Finder):
+    """The same for each module of Numba's that is imported later than Numba itself."""
+
+    def __init__(self) -> None:
+        super().__init__("numba.", lambda: None)
+        self.note: Callable[[ModuleType], None]
+
+    def watch(self, note: Callable[[ModuleType], None]) -> None:
+        """Have *note* called with each of them."""
+        self.note = note
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
+
+    def looks_for(self, name: str) -> bool:
+        # numba-cuda has files of its own for its modules, and a finder.
+        return name.startswith(self.name) and not name.startswith("numba.cuda")
+
+    def begins(self) -> None:
+        """Others may follow."""
+
+    def is_over(self, module: ModuleType) -> None:
+        try:
+            self.note(module)
+        except Exception as raised:  # noqa: BLE001  the cache must never be the reason that a program fails
+            _let_pass(raised)
+
+
+_parts = _Parts()
 
 
 def cuda_imported() -> None:

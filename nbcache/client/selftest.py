@@ -81,9 +81,8 @@ class _Attempt:
 
 
 def main() -> None:
-    """Try it; the store and how long that may take [s] are in ``sys.argv``."""
-    root, seconds = sys.argv[1], float(sys.argv[2])
-    deadline = time.monotonic() + seconds - TIDY_SECONDS
+    """Try it; the store and until when, by time.monotonic(), are in ``sys.argv``."""
+    root, deadline = sys.argv[1], float(sys.argv[2]) - TIDY_SECONDS
     logging.getLogger("nbcache").addHandler(logging.NullHandler())
     try:
         _test(root, deadline)

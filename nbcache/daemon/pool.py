@@ -237,7 +237,6 @@ class ForkingPool(Executor):
                 self._wake = -1, -1
 
     def _turn(self) -> None:
-        self._tidy()
         self._feed()
         handlers = {fd: handle for each in self._interpreters for fd, handle in each.handlers.items()}
         poll = select.poll()
@@ -257,6 +256,8 @@ class ForkingPool(Executor):
         self._beside.settle()
         for each in self._interpreters:
             each.pass_time()
+        # After what came was read: whoever was kept from reading for long would take an interpreter for one that hangs.
+        self._tidy()
 
     def _next_event(self) -> float:
         """When something has to be done at the latest, by time.monotonic()."""

@@ -70,7 +70,8 @@ def test_what_hits_cost(tmp_path):
     assert first["files opened"] <= 1 + metadata_files(), first
     assert first.get("listings", 0) <= len(sys.path) + 2, first
     each = {name: count / FURTHER for name, count in further.items()}
-    assert each["files opened"] == 1, each
+    # Numba changes a class and a module at its first use, once a process: what is written there is read in its code.
+    assert further["files opened"] <= FURTHER + 2, further
     assert each["pickle loads"] == 2, each
     assert each["stats"] <= 4, each
     assert each["bytes read"] <= 1 << 16, each

@@ -8,23 +8,27 @@ dictionaries (PEP 509): whatever changes one gives it a number that is higher th
 the numbers are read, all in one pass over memory, and then the members of the dictionaries that were changed since the
 last look. Where the numbers aren't where they are expected, that is all of them.
 
-Not noticed: data that somebody changes in there, one function of Numba's in the place of another, and tables that were
-empty.
+One of Numba's own functions in the place of another counts as well, and so does another number or text than the one
+that is written there: what should be there is read in the code of the module (`sources.py`).
+
+Not noticed: what isn't a constant (lists, tables of data), one of Numba's functions in the place of another in a table,
+or of one of the same name in another module, and tables that were empty.
 """
 
 from __future__ import annotations
 
 import ctypes
-import dis
 import functools
 import gc
 import sys
+from enum import EnumMeta
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
+from nbcache.glue.identity import told
 from nbcache.glue.identity.consulted import spelling_of
 from nbcache.glue.identity.node import are_same
 from nbcache.glue.identity.ownership import (
@@ -39,6 +43,8 @@ from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from nbcache.glue.identity.sources import Definitions
 
 _WORD = 8  # [bytes]
 _MEMORY = np.frombuffer(memoryview((ctypes.c_uint64 * (1 << 44)).from_address(_WORD)), np.int64)
@@ -58,6 +64,7 @@ _LEFT_OUT = (
     "numba.core.config.",  # settings are in the key
     "numba.core.event.",  # who listens takes no part in compiling
     "numba.core.caching.",  # Numba's own cache stays out
+    "numba.core.entrypoints.",  # imports extensions, and notes that it did
 )
 
 
@@ -85,8 +92,12 @@ class Patches:
         """The module that was loaded last when modules were looked through."""
         self._owners: list[_Owner] = []
         """What is looked at.  It lives as long as this does, or addresses would come to mean something else."""
+        self._fresh = 0
+        """From which of them on nobody looked at any yet."""
         self._places = np.empty(0, np.int64)
         """The words in memory that have the numbers of these dictionaries of members."""
+        self._whole = np.empty(0, np.int64)
+        """What these were at most when nobody but Numba itself could have changed anything there; 0: nobody knows."""
         self._numbers = b""
         """What they were at the last look."""
         self._found: dict[int, dict[str, Any]] = {}
@@ -105,7 +116,7 @@ class Patches:
         now = numbers.tobytes()
         if now != self._numbers:  # comparing them all takes a tenth of what looking for the highest takes
             self._numbers = now
-            changed = np.flatnonzero(numbers > self._seen).tolist()
+            changed = np.flatnonzero((numbers > self._seen) & (numbers > self._whole)).tolist()
             self._seen = max(self._seen, int(numbers.max(initial=0)))
             if changed:
                 self._look_at(changed)
@@ -130,6 +141,8 @@ class Patches:
             members = _MEMORY.take(np.array([*map(id, classes)], np.int64) // _WORD + _DICTIONARY) // _WORD
             numbers = np.array([*map(id, plain)], np.int64) // _WORD + _NUMBER
             self._places = np.concatenate([self._places, numbers, members + _NUMBER])
+            whole = [told.parts_were_whole.get(_module_of(each), 0) for each in self._owners[len(self._whole) :]]
+            self._whole = np.concatenate([self._whole, np.array(whole, np.int64)])
 
     def _look_at(self, which: Iterable[int]) -> None:
         for at in which:
@@ -138,12 +151,15 @@ class Patches:
             others = {
                 _called(owner, name): value
                 for name, value in [*members.items()]
-                if _is_others(value) and not _imports(owner, name, value)
+                if (_is_others(value) and not _imports(owner, name, value)) or _is_displaced(owner, name, value)
             }
+            if not isinstance(owner, _Table) and (at < self._fresh or _was_seen_whole(owner)):
+                others.update((_called(owner, name), members[name]) for name in _altered(owner, members))
             if others:
                 self._found[at] = others
             else:
                 self._found.pop(at, None)
+        self._fresh = len(self._owners)
         everything = {name: value for others in self._found.values() for name, value in others.items()}
         if [*everything] != [*self.members] or not are_same([*everything.values()], [*self.members.values()]):
             self.members = everything
@@ -193,35 +209,107 @@ def _is_others(value: Any) -> bool:
         if not value.__flags__ & HEAP_TYPE:
             return False
         return not (is_toolchain_module(value.__module__) and has_toolchain_methods(value))
-    parts = [getattr(value, name) for base in kind.__mro__ for name in _WRAPPERS.get(base, ())]
-    if not all(_is_compilers(part) for part in parts if isinstance(part, FunctionType)):
+    if not all(_is_compilers(part) for part in _parts(value) if isinstance(part, FunctionType)):
         return True
     return callable(value) and not is_toolchain_module(kind.__module__)
+
+
+def _parts(value: Any) -> list[Any]:
+    """What is inside something that isn't a function."""
+    return [getattr(value, name) for base in type(value).__mro__ for name in _WRAPPERS.get(base, ())]
 
 
 def _imports(owner: _Owner, name: str, value: Any) -> bool:
     """Whether a module of Numba's imports this itself, such as what ``numba.core.errors`` takes from colorama."""
     if not isinstance(owner, ModuleType):
         return False
-    where, attribute = _imported_by(owner).get(name, ("", ""))
+    where, attribute = _definitions_of(owner).imported.get(name, ("", ""))
     return getattr(sys.modules.get(where), attribute, owner) is value
 
 
-@functools.cache
-def _imported_by(module: ModuleType) -> dict[str, tuple[str, str]]:
-    """By the name that it gets in the module, what its code imports out of which other module."""
-    get_code = getattr(getattr(module.__spec__, "loader", None), "get_code", None)
-    code = None if get_code is None else get_code(module.__name__)
-    found, where, attribute = {}, "", ""
-    for instruction in () if code is None else dis.get_instructions(code):
-        if instruction.opname == "IMPORT_NAME":
-            where = instruction.argval
-        elif instruction.opname == "IMPORT_FROM":
-            attribute = instruction.argval
-        elif instruction.opname == "STORE_NAME" and attribute:
-            found[instruction.argval] = (where, attribute)
-            attribute = ""
-    return found
+def _definitions_of(owner: ModuleType | type) -> Definitions:
+    from nbcache.glue.identity import sources  # few processes have anything to read there
+
+    return sources.definitions_of(owner)
+
+
+def _is_set_later(owner: ModuleType | type, name: str) -> bool:
+    from nbcache.glue.identity import sources  # as above
+
+    return sources.is_set_later(owner, name)
+
+
+def _is_displaced(owner: _Owner, name: str, value: Any) -> bool:
+    """Whether one of Numba's definitions is in the place of another one."""
+    if isinstance(owner, _Table) or not isinstance(name, str):
+        return False
+    for part in (value, *_parts(value)):
+        # A class among the members of another was hardly written there.
+        if type(part) is not FunctionType and not (isinstance(part, type) and isinstance(owner, ModuleType)):
+            continue
+        # A wrapper, such as nbcache's own, says that it is what it is made around.
+        module = part.__globals__.get("__name__") if type(part) is FunctionType else part.__module__
+        qualname = part.__qualname__
+        own = name if isinstance(owner, ModuleType) else f"{owner.__qualname__}.{name}"
+        # A module has what it imports under the name that it has elsewhere.
+        if part.__name__ == name and (isinstance(owner, ModuleType) or qualname == own):
+            continue
+        # What a decorator made isn't called as what it decorates, and what Python's library made has Numba's name.
+        if "<" in qualname or not str(module).startswith(_ROOTS) or (module == owner.__name__ and qualname == own):
+            continue
+        known = _definitions_of(owner)
+        if name in known.aliases:
+            scopes = vars(owner), vars(sys.modules[_module_of(owner)])
+            return all(scope.get(other) is not value for other in known.aliases[name] for scope in scopes)
+        if name in known.defined or name in known.imported or (isinstance(owner, type) and _overrides(owner, name)):
+            return not _imports(owner, name, value)
+    return False
+
+
+def _overrides(cls: type, name: str) -> bool:
+    """Whether a member that a class's body says nothing of hides one of a class that it is derived from."""
+    known = _definitions_of(cls)
+    return bool(known.put) and name not in known.put and any(name in vars(base) for base in cls.__mro__[1:])
+
+
+def _altered(owner: ModuleType | type, members: Any) -> Iterator[str]:
+    """The names of members that are constants and have another value than any that the code gives them."""
+    if isinstance(owner, EnumMeta):  # its members are made of constants
+        return
+    names = [name for name, value in [*members.items()] if type(value) in _CONSTANT and not name.startswith("__")]
+    for name in names:
+        known = _definitions_of(owner)
+        where: tuple[ModuleType | type, ...] = (owner,)
+        if name in known.constants:
+            altered = not any(_is_equal(members[name], value) for value in known.constants[name])
+        elif name in known.imported:
+            module, attribute = known.imported[name]
+            source = sys.modules.get(module)
+            altered = not _is_equal(members[name], getattr(source, attribute, members[name]))
+            where = (owner, source) if isinstance(source, ModuleType) else where
+        else:
+            altered = isinstance(owner, type) and _overrides(owner, name)
+            # Decorators and metaclasses count their classes.
+            where = (owner,) if isinstance(owner, ModuleType) else owner.__mro__
+        if altered and not any(_is_set_later(each, name) for each in where):
+            yield name
+
+
+def _is_equal(value: Any, other: Any) -> bool:
+    # 0.0 isn't -0.0, nor 1 True.
+    return type(value) is type(other) and repr(value) == repr(other)
+
+
+def _module_of(owner: _Owner) -> str:
+    if isinstance(owner, _Table):
+        return owner.name.partition(":")[0]
+    return owner.__name__ if isinstance(owner, ModuleType) else owner.__module__
+
+
+def _was_seen_whole(owner: _Owner) -> bool:
+    """Whether it is known from when on anybody but Numba itself can have changed this: else all of it looks changed."""
+    name = _module_of(owner)
+    return name in told.modules_of_numba or name in told.parts_were_whole
 
 
 def _is_compilers(function: FunctionType) -> bool:
@@ -244,3 +332,5 @@ _WRAPPERS: dict[type, tuple[str, ...]] = {
     Dispatcher: ("py_func",),
 }
 """Whose functions are behind what isn't a function."""
+_CONSTANT = frozenset({int, float, complex, bool, str, bytes, type(None), tuple, frozenset})
+"""The classes of what code has as constants."""

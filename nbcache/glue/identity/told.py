@@ -9,6 +9,7 @@ import ctypes
 import functools
 import sys
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 from llvmlite.binding import ffi
@@ -31,6 +32,10 @@ _NUMBER = 24
 """Where a dictionary has its number (``ma_version_tag``) [bytes]: after what every object has, and its size."""
 numba_was_whole = 0
 """The number of a dictionary that was changed when nobody but Numba itself could have changed one of Numba's."""
+modules_of_numba: frozenset[str] = frozenset()
+"""The modules that were there then."""
+parts_were_whole: dict[str, int] = {}
+"""The same for each module of Numba's that was imported later, by its name."""
 
 
 def number_of(dictionary: dict[Any, Any]) -> int:
@@ -43,12 +48,17 @@ def newest_number() -> int:
     return number_of({"": None})
 
 
+def note_part(module: ModuleType) -> None:
+    """One of Numba's modules was just imported, after Numba."""
+    parts_were_whole[module.__name__] = newest_number()
+
+
 def listen(*, just_imported: bool = False) -> None:
     """Note from now on what is told.  Doing it again does nothing.
 
     *just_imported*: nobody but Numba itself can have told anything yet.
     """
-    global numba_was_whole
+    global modules_of_numba, numba_was_whole
     # Under the function, which anybody may have imported by name: llvmlite looks this up for each call.
     command_line = getattr(ffi.lib, _COMMAND_LINE)
     if not isinstance(command_line, _CommandLine):
@@ -60,6 +70,7 @@ def listen(*, just_imported: bool = False) -> None:
         # Making another registry takes as long as a tenth of a hit.
         own_annotations.update((as_numba_type if just_imported else AsNumbaTypeRegistry()).lookup)
         if just_imported:
+            modules_of_numba = frozenset(sys.modules)
             numba_was_whole = newest_number()
 
 

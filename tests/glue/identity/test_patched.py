@@ -2,13 +2,17 @@
 
 import contextlib
 import functools
+from types import ModuleType
 
 import pytest
 from nbtest import proc
 from numba import njit
+from numba.core import cgutils, inline_closurecall
 from numba.core.base import BaseContext
 from numba.core.cpu import CPUContext
+from numba.cpython import listobj, slicing
 from numba.np import arraymath
+from numba.np.random import distributions
 from numba.parfors import parfor
 
 from nbcache.glue.identity import patched
@@ -87,9 +91,35 @@ def test_what_is_put_into_a_table_of_functions_is_noticed(patches, monkeypatch):
     assert patches() == {"numba.parfors.parfor:swap_functions_map[(sum, numpy)]": helper}
 
 
+ONE_FOR_ANOTHER = {
+    "a function": (arraymath, "_median_inner", arraymath.np_median),
+    "a function of another module": (slicing, "get_slice_length", listobj.get_itemsize),
+    "a method": (CPUContext, "get_data_type", CPUContext.call_function_pointer),
+    "a method of another class": (CPUContext, "get_ufunc_info", BaseContext.get_constant_undef),
+    "a static method": (CPUContext, "get_constant_undef", staticmethod(arraymath.np_median)),
+    "a method that hides another class's": (CPUContext, "get_constant_undef", BaseContext.get_constant_null),
+    "a class": (inline_closurecall, "RewriteArrayOfConsts", parfor.Parfor),
+    "what is imported": (slicing, "impl_ret_borrowed", listobj.get_itemsize),
+    "what has two names": (cgutils, "is_true", cgutils.is_scalar_zero),
+    "a number that is imported": (distributions, "ziggurat_nor_r", 5.0),
+    "a number": (inline_closurecall, "enable_inline_arraycall", False),
+    "a number that hides another class's": (CPUContext, "strict_alignment", True),
+    "a number of a class": (CPUContext, "allow_dynamic_globals", False),
+    "another kind of number": (CPUContext, "allow_dynamic_globals", 1),
+}
+
+
+@pytest.mark.parametrize("what", ONE_FOR_ANOTHER)
+def test_what_is_numbas_in_the_place_of_something_else_is_noticed(patches, monkeypatch, what):
+    owner, name, value = ONE_FOR_ANOTHER[what]
+    module = isinstance(owner, ModuleType)
+    called = f"{owner.__name__}:{name}" if module else f"{owner.__module__}:{owner.__qualname__}.{name}"
+    assert patches() == {}
+    monkeypatch.setattr(owner, name, value)
+    assert patches() == {called: vars(owner)[name]}
+
+
 def test_what_numba_has_itself_is_not_others(patches, monkeypatch):
-    monkeypatch.setattr(CPUContext, "get_constant_generic", BaseContext.get_constant_undef)
-    monkeypatch.setattr(arraymath, "_median_inner", arraymath.np_median)
     monkeypatch.setattr(arraymath, "made", exec_in_numba("def made(): pass"), raising=False)
     assert patches() == {}
 

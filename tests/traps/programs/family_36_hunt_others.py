@@ -199,14 +199,16 @@ _PATCHED = main("""
     def f(a):
         return <VALUE>
 
-    show("f", f, np.array([1.0, 5.0, 7.0]))
+    show("f", f, <ARGUMENT>)
     """)
 
 
-def _patched(name: str, imports: str, patch: str, value: str, options: str = "") -> Program:
+def _patched(
+    name: str, imports: str, patch: str, value: str, options: str = "", argument: str = "np.array([1.0, 5.0, 7.0])"
+) -> Program:
     patch = py(patch).strip().replace("\n", "\n    ")
     use = _PATCHED.replace("<IMPORT>", imports).replace("<PATCH>", patch).replace("<VALUE>", value)
-    use = use.replace("<OPTIONS>", options)
+    use = use.replace("<OPTIONS>", options).replace("<ARGUMENT>", argument)
     return trap(f"hunt-patched-{name}", 36, Step(files={"main.py": use}), Step(env={"APP_PATCH": "1"}), rerun="same")
 
 
@@ -228,6 +230,23 @@ _PATCHES = (
         """,
         "np.sum(a)",
         "(parallel=True)",
+    ),
+    _patched(
+        "one-of-numba-s-for-another",
+        "from numba.core import cgutils",
+        """
+        cgutils.is_neg_int = cgutils.is_not_null
+        """,
+        "len([1.0] * int(a[1]))",
+    ),
+    _patched(
+        "number-of-numba-s",
+        "from numba.np.random import distributions",
+        """
+        distributions.ziggurat_nor_r = 5.0
+        """,
+        "a.standard_normal(20000).max()",
+        argument="np.random.default_rng(7)",
     ),
     _patched(
         "pipeline-of-all",
