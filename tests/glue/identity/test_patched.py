@@ -7,12 +7,11 @@ from types import ModuleType
 import pytest
 from nbtest import proc
 from numba import njit
-from numba.core import cgutils, inline_closurecall
+from numba.core import cgutils, funcdesc, inline_closurecall
 from numba.core.base import BaseContext
 from numba.core.cpu import CPUContext
 from numba.cpython import listobj, slicing
 from numba.np import arraymath
-from numba.np.random import distributions
 from numba.parfors import parfor
 
 from nbcache.glue.identity import patched
@@ -92,7 +91,7 @@ def test_what_is_put_into_a_table_of_functions_is_noticed(patches, monkeypatch):
 
 
 ONE_FOR_ANOTHER = {
-    "a function": (arraymath, "_median_inner", arraymath.np_median),
+    "a function": (slicing, "get_slice_length", slicing.fix_slice),
     "a function of another module": (slicing, "get_slice_length", listobj.get_itemsize),
     "a method": (CPUContext, "get_data_type", CPUContext.call_function_pointer),
     "a method of another class": (CPUContext, "get_ufunc_info", BaseContext.get_constant_undef),
@@ -101,7 +100,7 @@ ONE_FOR_ANOTHER = {
     "a class": (inline_closurecall, "RewriteArrayOfConsts", parfor.Parfor),
     "what is imported": (slicing, "impl_ret_borrowed", listobj.get_itemsize),
     "what has two names": (cgutils, "is_true", cgutils.is_scalar_zero),
-    "a number that is imported": (distributions, "ziggurat_nor_r", 5.0),
+    "a number that is imported": (funcdesc, "_dynamic_modname", "elsewhere"),
     "a number": (inline_closurecall, "enable_inline_arraycall", False),
     "a number that hides another class's": (CPUContext, "strict_alignment", True),
     "a number of a class": (CPUContext, "allow_dynamic_globals", False),
