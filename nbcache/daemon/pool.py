@@ -237,6 +237,7 @@ class ForkingPool(Executor):
                 self._wake = -1, -1
 
     def _turn(self) -> None:
+        self._tidy()
         self._feed()
         handlers = {fd: handle for each in self._interpreters for fd, handle in each.handlers.items()}
         poll = select.poll()
@@ -256,8 +257,6 @@ class ForkingPool(Executor):
         self._beside.settle()
         for each in self._interpreters:
             each.pass_time()
-        # After what came was read: whoever was kept from reading for long would take an interpreter for one that hangs.
-        self._tidy()
 
     def _next_event(self) -> float:
         """When something has to be done at the latest, by time.monotonic()."""
@@ -266,7 +265,7 @@ class ForkingPool(Executor):
     def _tidy(self) -> None:
         """Part with interpreters that died, hang, or aren't needed any more."""
         for each in list(self._interpreters):
-            if not each.dead and each.hangs:
+            if not each.dead and each.hangs and not _has_news(each):
                 each.dead = f"the interpreter {self.interpreter} doesn't begin its jobs"
                 _log.warning("%s; starting another interpreter in its place", each.dead)
                 with self._lock:
@@ -416,3 +415,11 @@ class Pools:
 
 def _key(interpreter: str, settings: Mapping[str, str], kernels: bool) -> tuple[str, tuple[tuple[str, str], ...], bool]:
     return interpreter, tuple(sorted(settings.items())), kernels
+
+
+def _has_news(interpreter: Interpreter) -> bool:
+    """Whether it said something that wasn't read yet: who is stopped for long must not take others for stopped."""
+    poll = select.poll()
+    for fd in interpreter.handlers:
+        poll.register(fd, select.POLLIN)
+    return bool(poll.poll(0))

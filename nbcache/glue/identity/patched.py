@@ -276,7 +276,11 @@ def _altered(owner: ModuleType | type, members: Any) -> Iterator[str]:
     """The names of members that are constants and have another value than any that the code gives them."""
     if isinstance(owner, EnumMeta):  # its members are made of constants
         return
-    names = [name for name, value in [*members.items()] if type(value) in _CONSTANT and not name.startswith("__")]
+    names = [
+        name
+        for name, value in [*members.items()]
+        if (type(value) in _CONSTANT or isinstance(value, np.generic)) and not name.startswith("__")
+    ]
     for name in names:
         known = _definitions_of(owner)
         where: tuple[ModuleType | type, ...] = (owner,)
@@ -296,8 +300,14 @@ def _altered(owner: ModuleType | type, members: Any) -> Iterator[str]:
 
 
 def _is_equal(value: Any, other: Any) -> bool:
-    # 0.0 isn't -0.0, nor 1 True.
-    return type(value) is type(other) and repr(value) == repr(other)
+    """Whether a value is the same constant as another one; nobody's code is asked, as ``==`` of a tuple would do."""
+    if type(value) is not type(other):
+        return False
+    if type(value) is tuple:
+        return len(value) == len(other) and all(map(_is_equal, value, other))
+    if type(value) is frozenset:
+        return {*map(type, value)} <= _CONSTANT - {tuple, frozenset} and value == other
+    return repr(value) == repr(other)  # 0.0 isn't -0.0, and a NaN is itself
 
 
 def _module_of(owner: _Owner) -> str:

@@ -13,6 +13,7 @@ import sys
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from nbcache.passing import let_pass
 from nbcache.records import Record
 
 if TYPE_CHECKING:
@@ -83,8 +84,11 @@ def _code_of(owner: ModuleType | type) -> CodeType | None:
 
 @functools.lru_cache(maxsize=8)
 def _code_of_module(module: ModuleType) -> CodeType | None:
-    get_code = getattr(getattr(module.__spec__, "loader", None), "get_code", None)
-    code = None if get_code is None else get_code(module.__name__)
+    try:
+        code = module.__spec__.loader.get_code(module.__name__)  # type: ignore[union-attr]
+    except Exception as raised:  # noqa: BLE001  no loader, one of another kind, or files that are gone
+        let_pass(raised)
+        return None
     return code if isinstance(code, CodeType) else None
 
 

@@ -4,6 +4,7 @@ import contextlib
 import functools
 from types import ModuleType
 
+import numpy as np
 import pytest
 from nbtest import proc
 from numba import njit
@@ -90,6 +91,13 @@ def test_what_is_put_into_a_table_of_functions_is_noticed(patches, monkeypatch):
     assert patches() == {"numba.parfors.parfor:swap_functions_map[(sum, numpy)]": helper}
 
 
+class Unequal:
+    def __eq__(self, other):
+        raise AssertionError(other)
+
+    __hash__ = __repr__ = None
+
+
 ONE_FOR_ANOTHER = {
     "a function": (slicing, "get_slice_length", slicing.fix_slice),
     "a function of another module": (slicing, "get_slice_length", listobj.get_itemsize),
@@ -104,6 +112,8 @@ ONE_FOR_ANOTHER = {
     "a number": (inline_closurecall, "enable_inline_arraycall", False),
     "a number that hides another class's": (CPUContext, "strict_alignment", True),
     "a number of a class": (CPUContext, "allow_dynamic_globals", False),
+    "a number of NumPy's": (CPUContext, "allow_dynamic_globals", np.int64(0)),
+    "a tuple": (inline_closurecall, "enable_inline_arraycall", (Unequal(),)),
     "another kind of number": (CPUContext, "allow_dynamic_globals", 1),
 }
 
