@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import marshal
 import weakref
-from collections import Counter
 from operator import attrgetter, is_, itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,7 +14,7 @@ from nbcache.glue.identity.exact import encode_atom
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from types import ModuleType
 
 MISSING = object()
@@ -22,6 +22,8 @@ MAX_ITEMS = 1_000_000
 """How many items a container may have: all are compared whenever somebody asks."""
 _LONG = 2000
 _MANY = 1000
+_FEW = 50
+"""So many objects are compared one by one as fast as in one go."""
 
 
 class Unidentifiable(Exception):  # noqa: N818  a verdict, not a malfunction
@@ -300,12 +302,33 @@ class Scope:
         return list(found)
 
 
+class _Seen:
+    """Values that were seen, to be compared with others by what they are and not by what they equal."""
+
+    __slots__ = ("_addresses", "_values")
+
+    def __init__(self, values: list[object]) -> None:
+        self._values = tuple(values)  # while they live, nothing else has their addresses
+        self._addresses = _addresses_in(self._values) if len(self._values) > _FEW else b""
+
+    def are(self, values: tuple[object, ...]) -> bool:
+        """Whether *values* are these very objects, in this order."""
+        if self._addresses:
+            return _addresses_in(values) == self._addresses
+        return all(map(is_, values, self._values))
+
+
+def _addresses_in(values: tuple[object, ...]) -> bytes:
+    """The memory in which a tuple has its items: comparing that takes a tenth of what asking for each takes."""
+    return ctypes.string_at(id(values) + tuple.__basicsize__, len(values) * tuple.__itemsize__)
+
+
 class Watched:
     """All that a scope and those below it read, sorted so that comparing is left to C.
 
-    One attribute or item of many owners is read by one `map`, and many items of one dictionary by one call; reading
-    each on its own takes four times as long. ``same``: (reader of one owner, owners, values seen). ``rows``: (reader of
-    several items, dictionary, values seen).
+    One attribute or item of many owners is read by one `map`, and many of one owner by one call; reading each on its
+    own takes four times as long. ``same``: (reader of one owner, owners, values seen). ``rows``: (reader of several
+    attributes or items, owner, values seen).
     """
 
     __slots__ = ("checks", "odd", "rows", "same", "sized", "sizes", "snapshots", "volatile")
@@ -321,14 +344,14 @@ class Watched:
         self.snapshots = [item for scope in scopes for item in scope.snapshots]
         self.odd: list[tuple[Callable[..., object], object, str, object]] = []
         """What wasn't there, and what is in a dictionary of a class of its own."""
-        self.same: list[tuple[Callable[[Any], object], list[Any], list[object]]] = []
-        self.rows: list[tuple[Callable[[Any], Any], Any, list[object]]] = []
+        self.same: list[tuple[Callable[[Any], object], list[Any], _Seen]] = []
+        self.rows: list[tuple[Callable[[Any], Any], Any, _Seen]] = []
         self._sort_attributes([item for scope in scopes for item in scope.attributes])
         self._sort_items([item for scope in scopes for item in (*scope.items, *scope.members)])
 
     def _sort_attributes(self, watched: list[tuple[object, str, object]]) -> None:
         self.odd += [(getattr, owner, name, value) for owner, name, value in watched if value is MISSING]
-        self._add_same(attrgetter, [item for item in watched if item[2] is not MISSING])
+        self._sort(attrgetter, [item for item in watched if item[2] is not MISSING])
 
     def _sort_items(self, watched: list[tuple[Any, str, object]]) -> None:
         plain: list[tuple[Any, str, object]] = []
@@ -338,34 +361,34 @@ class Watched:
                 self.odd.append((get, container, name, value))
             else:
                 plain.append((container, name, value))
-        names = Counter(name for _container, name, _value in plain)
-        sizes = Counter(id(container) for container, _name, _value in plain)
-        tables: dict[int, list[tuple[Any, str, object]]] = {}
-        rest: list[tuple[Any, str, object]] = []
-        for item in plain:
-            size = sizes[id(item[0])]
-            (tables.setdefault(id(item[0]), []) if size > max(1, names[item[1]]) else rest).append(item)
-        for table in tables.values():
-            if len(table) > 1:  # of a single name, itemgetter returns no tuple
-                read = itemgetter(*(name for _container, name, _value in table))
-                self.rows.append((read, table[0][0], [value for _container, _name, value in table]))
-            else:
-                rest += table
-        self._add_same(itemgetter, rest)
+        self._sort(itemgetter, plain)
 
-    def _add_same(self, reader: Callable[[str], Any], items: Iterable[tuple[Any, str, object]]) -> None:
-        groups: dict[str, list[tuple[object, object]]] = {}
-        for owner, name, value in items:
-            groups.setdefault(name, []).append((owner, value))
+    def _sort(self, reader: Callable[..., Any], watched: list[tuple[Any, str, object]]) -> None:
+        """Each by its owner or by its name, whichever makes the longer run of reads."""
+        tables: dict[int, list[tuple[Any, str, object]]] = {}
+        owners: dict[str, int] = {}
+        for item in watched:
+            tables.setdefault(id(item[0]), []).append(item)
+            owners[item[1]] = owners.get(item[1], 0) + 1
+        groups: dict[str, list[tuple[Any, object]]] = {}
+        for table in tables.values():
+            row, rest = [item for item in table if len(table) > owners[item[1]]], table
+            if len(row) > 1:  # of a single name, itemgetter returns no tuple
+                read = reader(*[name for _owner, name, _value in row])
+                self.rows.append((read, row[0][0], _Seen([value for _owner, _name, value in row])))
+                rest = [item for item in table if len(table) <= owners[item[1]]]
+            for owner, name, value in rest:
+                groups.setdefault(name, []).append((owner, value))
         for name, pairs in groups.items():
-            self.same.append((reader(name), [owner for owner, _value in pairs], [value for _owner, value in pairs]))
+            seen = _Seen([value for _owner, value in pairs])
+            self.same.append((reader(name), [owner for owner, _value in pairs], seen))
 
     def unchanged(self) -> bool:
         """As `Scope.unchanged`; may raise anything, which means no."""
         return (
             not self.volatile
-            and all(all(map(is_, map(read, owners), seen)) for read, owners, seen in self.same)
-            and all(all(map(is_, read(container), seen)) for read, container, seen in self.rows)
+            and all(seen.are(tuple(map(read, owners))) for read, owners, seen in self.same)
+            and all(seen.are(read(owner)) for read, owner, seen in self.rows)
             and list(map(len, self.sized)) == self.sizes
             and all(get(owner, name, MISSING) is seen for get, owner, name, seen in self.odd)
             and all(function(obj) == expected for function, obj, expected in self.checks)

@@ -7,7 +7,7 @@ import pytest
 from llvmlite import ir
 
 from nbcache.glue.identity.graph import IdentityEngine
-from nbcache.glue.identity.node import Node, Unidentifiable
+from nbcache.glue.identity.node import Node, Scope, Unidentifiable
 from nbcache.glue.keys.key_maker import KeyMaker
 
 
@@ -101,6 +101,36 @@ def test_a_change_at_the_end_of_a_chain_is_seen(engine):
     assert engine.digest(thing) != first
     end.name = "end"
     assert engine.digest(thing) == first
+
+
+@pytest.mark.parametrize("count", [1, 2, 49, 50, 51, 300])
+def test_something_equal_in_the_place_of_what_was_read_is_seen_however_much_is_read(count):
+    things = [Thing(f"{number}") for number in range(count)]
+    table = {f"{number}": number for number in range(count)}
+    for thing in things:
+        thing.value = 1
+    node = Node(things, "things")
+    for thing in things:
+        node.watch_attribute(thing, "name", thing.name)
+        node.watch_attribute(thing, "value", thing.value)
+    for name, value in table.items():
+        node.watch_item(table, name, value)
+    scope = Scope([node])
+    for thing in things[:: max(1, count // 5)]:
+        assert scope.unchanged()
+        for other in (True, 1.0):
+            thing.value = other
+            assert not scope.unchanged()
+        thing.value = 1
+        del thing.value
+        assert not scope.unchanged()
+        thing.value = 1
+    table["0"] = False
+    assert not scope.unchanged()
+    table["0"] = 0
+    assert scope.unchanged()
+    del table["0"]
+    assert not scope.unchanged()
 
 
 def test_a_memo_copied_to_another_object_is_not_its_identity(engine):
