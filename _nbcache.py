@@ -10,18 +10,17 @@ import sys
 TYPE_CHECKING = False  # importing typing for it would cost every process milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
 
-def switch(environ: "Mapping[str, str]") -> None:
-    """What the line in ``nbcache.pth`` calls: wait for Numba if the environment says so.
+def switch() -> None:
+    """What the line in ``nbcache.pth`` calls where the environment says so: wait for Numba.
 
-    Whether it may is only asked when Numba is imported: most processes never do.
+    Whether it may say so is only asked when Numba is imported: most processes never do.
     """
-    if environ.get("NBCACHE_DIR") or environ.get("NBCACHE_COUNT"):
-        watch("numba", _load_client)
+    watch("numba", _load_client)
 
 
 def watch(name: str, imported: "Callable[[], None]") -> None:
@@ -31,12 +30,6 @@ def watch(name: str, imported: "Callable[[], None]") -> None:
             finder.imported = imported
             return
     sys.meta_path.insert(0, Finder(name, imported))
-
-
-def unwatch() -> None:
-    """Call nothing."""
-    for finder in [finder for finder in sys.meta_path if type(finder) is Finder]:
-        sys.meta_path.remove(finder)
 
 
 def spec_of_others(mine: object, name: str, path: "Any", target: "ModuleType | None") -> "Any":
@@ -68,7 +61,7 @@ def _load_client(entered: str = "switched_on") -> None:
         tell("nbcache stays off: it can't be imported", error)
 
 
-_told: "set[str]" = set()
+_told = {""}  # an annotation would cost each process a dictionary
 
 
 def tell(what: str, error: Exception) -> None:
@@ -79,8 +72,7 @@ def tell(what: str, error: Exception) -> None:
 
         log = logging.getLogger("nbcache")
         # Its text may hold anything, and what makes it printable may be what can't be imported.
-        text = str(error).encode("unicode_escape").decode("ascii")
-        line = f"{what} ({type(error).__name__}: {text})"
+        line = f"{what} ({type(error).__name__}: {ascii(str(error))[1:-1]})"
         log.warning("%s", line)
         log.debug("%s", what, exc_info=error)
 
@@ -93,37 +85,30 @@ class Finder:
         self.imported = imported
 
     def find_spec(self, name: str, path: "Any" = None, target: "ModuleType | None" = None) -> "Any":
-        spec = spec_of_others(self, name, path, target) if self.looks_for(name) else None
-        if spec is not None:
-            self._follow(spec.loader)
-        return spec
-
-    def looks_for(self, name: str) -> bool:
-        """Whether it is this module."""
-        return name == self.name
-
-    def begins(self) -> None:
-        """Its import begins; others aren't looked for."""
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
+        return self.followed(spec_of_others(self, name, path, target)) if name == self.name else None
 
     def is_over(self, _module: "ModuleType") -> None:
-        """Its import is over, without an exception."""
+        """The import is over, without an exception."""
         self.imported()
 
-    def _follow(self, loader: "Any") -> None:
-        execute = getattr(loader, "exec_module", None)
+    def followed(self, spec: "Any") -> "Any":
+        """The *spec* of a module whose import will be told of; who waits for it alone waits no longer then."""
+        if spec is None or not hasattr(loader := spec.loader, "exec_module"):
+            return spec
         # numba-cuda asks all finders again, for its own files, and comes by here twice.
-        if execute is None or "exec_module" in getattr(loader, "__dict__", {}):
-            return
+        if "exec_module" in getattr(loader, "__dict__", ()):
+            return spec
+        execute = loader.exec_module
 
         def exec_module(module: "ModuleType") -> None:
             del loader.exec_module
-            self.begins()
+            if module.__name__ == self.name and self in sys.meta_path:
+                sys.meta_path.remove(self)
             execute(module)
             self.is_over(module)
 
         try:
             loader.exec_module = exec_module
         except AttributeError:  # a loader with slots: the extension point is the second way in
-            return
+            return spec
+        return spec

@@ -33,9 +33,8 @@ def arm(settings: Settings | None = None) -> None:
 
 def disarm() -> None:
     """Put Numba back as it was.  What is loaded stays loaded."""
-    _nbcache.unwatch()
-    if _parts in sys.meta_path:
-        sys.meta_path.remove(_parts)
+    for finder in [finder for finder in sys.meta_path if isinstance(finder, _nbcache.Finder)]:
+        sys.meta_path.remove(finder)
     _state.update(armed=False, activated=False, disarmed=True, settings=None)
     activation = sys.modules.get("nbcache.client.activation")
     if activation is not None:
@@ -112,12 +111,11 @@ class _Parts(_nbcache.Finder):
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
 
-    def looks_for(self, name: str) -> bool:
+    def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> Any:
         # numba-cuda has files of its own for its modules, and a finder.
-        return name.startswith(self.name) and not name.startswith("numba.cuda")
-
-    def begins(self) -> None:
-        """Others may follow."""
+        if not name.startswith(self.name) or name.startswith("numba.cuda"):
+            return None
+        return self.followed(_nbcache.spec_of_others(self, name, path, target))
 
     def is_over(self, module: ModuleType) -> None:
         try:

@@ -92,6 +92,8 @@ def at_once(main, store, count, **extra):
 def test_two_die_of_all_that_begin_at_once(main, place, count):
     store = place / "store"
     assert at_once(main, store, 2) == 0
+    # Where both compiled, because one waited too long, nobody has loaded g yet; then it would be suspected beside f.
+    assert fleet(main, store, 1) == 0
     spoil(store, "lib:f")
     before = usage.read(store)
     # On a machine that is busy with so many, the others wait as long as it takes.

@@ -9,12 +9,14 @@ and parsed then.
 from __future__ import annotations
 
 import ctypes
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 from numba import _dynfunc
 from numba.core.codegen import CodeLibrary, JITCodeLibrary
+from numba.core.funcdesc import FunctionDescriptor
 from numba.core.runtime import rtsys
 
 if TYPE_CHECKING:
@@ -135,7 +137,7 @@ def entry_point(library: StoredLibrary, fndesc: Any, environment: Any) -> Any:
 
     Numba takes llvmlite's lock twice for it, and tells who listens each time.
     """
-    call, engine, name = ffi.lib, library.codegen._engine, fndesc.llvm_cpython_wrapper_name
+    call, engine, name = ffi.lib, library.codegen._engine, _wrapper_name(fndesc)
     is_defined = engine.is_symbol_defined(name)  # asking LLVM for what isn't ends the process
     with call._lock._lock:
         address = call.LLVMPY_GetFunctionAddress._cfn(engine._ee, name.encode("ascii")) if is_defined else 0
@@ -144,6 +146,17 @@ def entry_point(library: StoredLibrary, fndesc: Any, environment: Any) -> Any:
     doc = f"compiled wrapper for {fndesc.qualname!r}"
     short = fndesc.qualname.rpartition(".")[2]
     return _dynfunc.make_function(fndesc.lookup_module(), short, doc, address, environment, (library,))
+
+
+def _wrapper_name(fndesc: Any) -> str:
+    """As `FunctionDescriptor.llvm_cpython_wrapper_name`, which spells the namespace anew for each function."""
+    name: str = fndesc.mangled_name
+    return _NAMESPACE + name[len(_NESTED) :] if name.startswith(_NESTED) else fndesc.llvm_cpython_wrapper_name
+
+
+_NESTED = "_ZN"
+_NAMESPACE: str = FunctionDescriptor.llvm_cpython_wrapper_name.fget(SimpleNamespace(mangled_name=_NESTED))
+"""What Numba puts in the place of that."""
 
 
 def abort_unresolved(target_context: Any) -> None:

@@ -20,8 +20,9 @@ from nbcache.glue.entries.meta import META_VERSION, Asked, Environments, Library
 from nbcache.glue.entries.named_types import type_called  # noqa: F401  pickles call it, and a hit imports nothing
 from nbcache.glue.entries.verdicts import InUse, Unloadable
 from nbcache.glue.identity.consulted import Consulted
-from nbcache.glue.identity.node import Unresolvable
+from nbcache.glue.identity.node import Unresolvable, are_same
 from nbcache.glue.identity.ownership import is_toolchain_module
+from nbcache.glue.keys.flags import flag_parts
 from nbcache.glue.keys.units import Unit
 from nbcache.glue.marks import belongs_to, hold
 from nbcache.records import Record
@@ -223,7 +224,7 @@ def _assemble(unit: Unit, target_context: Any, meta: Meta, library: Any) -> Any:
         _insert_generator(target_context, fndesc, meta.generator, library)
     return compiler.CompileResult(
         typing_context=target_context.typing_context,
-        target_context=compiler._make_subtarget(target_context, unit.flags),
+        target_context=_subtarget(target_context, unit.flags),
         entry_point=executable,
         typing_error=None,
         type_annotation=Annotation(inspection, meta.lifted),
@@ -238,6 +239,25 @@ def _assemble(unit: Unit, target_context: Any, meta: Meta, library: Any) -> Any:
         reload_init=[],
         referenced_envs=(),
     )
+
+
+def _subtarget(target_context: Any, flags: compiler.Flags) -> Any:
+    """As `compiler._make_subtarget`, which copies the context for each result: those with the same flags share one.
+
+    A context that is another one now, or has something else set on it, is copied again.
+    """
+    global _copied
+    key = target_context, flag_parts(flags)
+    content = [*vars(target_context), *vars(target_context).values()]
+    known, before, copy = _copied
+    if known != key or not are_same(content, before):
+        copy = compiler._make_subtarget(target_context, flags)
+        _copied = key, content, copy
+    return copy
+
+
+_copied: tuple[tuple[Any, bytes], list[Any], Any] = (None, b""), [], None
+"""The last one: context and flags, what was set on the context, the copy."""
 
 
 def settle_stencil(stencil: Any, cres: Any) -> None:

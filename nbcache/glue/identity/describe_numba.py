@@ -122,10 +122,17 @@ def _instance_attributes(cls: type) -> frozenset[str]:
 
 def _describe_frozen_defaults(node: Node, dispatcher: Any) -> None:
     """The defaults that callers get, which were the function's when it was decorated."""
-    parameters = dispatcher._compiler.pysig.parameters.values()
+    declared_then, function = dispatcher._compiler.pysig.parameters, dispatcher.py_func
+    parameters, code = declared_then.values(), function.__code__
     frozen = [p for p in parameters if p.default is not p.empty]
-    function = dispatcher.py_func
-    code, keywords = function.__code__, function.__kwdefaults__ or {}
+    usual = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    if (
+        not frozen and not function.__defaults__ and not code.co_flags & _VARIABLE
+        and not code.co_kwonlyargcount and not code.co_posonlyargcount
+        and tuple(declared_then) == code.co_varnames[: code.co_argcount] and all(p.kind is usual for p in parameters)
+    ):  # fmt: skip
+        return  # nearly all
+    keywords = function.__kwdefaults__ or {}
     current = [*(function.__defaults__ or ()), *(keywords[p.name] for p in parameters if p.name in keywords)]
     declared = [(p.name, p.kind) for p in parameters]
     if declared != _parameters(code):
@@ -134,6 +141,9 @@ def _describe_frozen_defaults(node: Node, dispatcher: Any) -> None:
     if len(frozen) != len(current) or any(p.default is not now for p, now in zip(frozen, current, strict=True)):
         for parameter in frozen:
             node.value(f"default at decoration: {parameter.name}", parameter.default)
+
+
+_VARIABLE = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 def _parameters(code: CodeType) -> list[tuple[str, Any]]:
