@@ -382,13 +382,7 @@ def _type(value: Any, where: _Where) -> TypeData:
 
 _ITEMS: Final = _several(_type)
 _MADE_OF: Final[Mapping[str, Mapping[str, _Reader]]] = {
-    "array": {
-        "dtype": _dtype,
-        "ndim": _natural,
-        "layout": _choice("C", "F", "A"),
-        "mutable": _flag,
-        "aligned": _flag,
-    },
+    "array": {"dtype": _dtype, "ndim": _natural, "layout": _choice("C", "F", "A"), "mutable": _flag, "aligned": _flag},
     "tuple": {"items": _ITEMS},
     "namedtuple": {"items": _ITEMS, "fields": _several(_text), "class": _text},
     "optional": {"of": _type},
@@ -428,46 +422,21 @@ _ARRAY: Final = _record(Array, digest=_DIGEST, what=_choice("data", "object"), o
 _OBJECT_FILE: Final = _record(ObjectFile, digest=_DIGEST, externals=_several(_text))
 _ENVIRONMENT: Final = _record(Environment, symbol=_text, module=_text, constants=_several(_constant))
 _CODE: Final = _record(
-    Code,
-    key=_hexadecimal(64),
-    entry=_hexadecimal(32),
-    externals=_several(_text),
-    cells=_several(_text),
+    Code, key=_hexadecimal(64), entry=_hexadecimal(32), externals=_several(_text), cells=_several(_text),
     environments=_several(_ENVIRONMENT),
-)
+)  # fmt: skip
 _UFUNC: Final = _record(Ufunc, inputs=_natural, outputs=_natural, identity=_number, signature=_maybe(_text))
 _SIGNATURE: Final = _record(
     Signature, code=_natural, symbol=_text, args=_several(_type), returns=_text, types=_several(_constant)
 )
 _FUNCTION: Final = _record(
-    Function,
-    what=_choice(*WHAT),
-    name=_text,
-    module=_text,
-    doc=_maybe(_text),
-    parameters=_several(_text),
-    defaults=_several(_constant),
-    star=_flag,
-    signatures=_several(_SIGNATURE),
-    check=_maybe(_text),
-    ufunc=_maybe(_UFUNC),
-    source=_maybe(_text),
-    reason=_maybe(_text),
-)
+    Function, what=_choice(*WHAT), name=_text, module=_text, doc=_maybe(_text),
+    parameters=_several(_text), defaults=_several(_constant), star=_flag, signatures=_several(_SIGNATURE),
+    check=_maybe(_text), ufunc=_maybe(_UFUNC), source=_maybe(_text), reason=_maybe(_text),
+)  # fmt: skip
 _manifest: Final = _record(
-    Manifest,
-    name=_text,
-    created=_time,
-    numba=_text,
-    host=_HOST,
-    extensions=_several(_EXTENSION),
-    codes=_several(_CODE),
-    memo=_maybe(_OBJECT_FILE),
-    checks=_maybe(_OBJECT_FILE),
-    image=_maybe(_image),
-    tokens=_mapping(_location),
-    arrays=_mapping(_ARRAY),
-    imports=_mapping(_several(_text)),
-    functions=_mapping(_FUNCTION),
-    beside=_several(_several(_signer)),
-)
+    Manifest, name=_text, created=_time, numba=_text, host=_HOST,
+    extensions=_several(_EXTENSION), codes=_several(_CODE), memo=_maybe(_OBJECT_FILE), checks=_maybe(_OBJECT_FILE),
+    image=_maybe(_image), tokens=_mapping(_location), arrays=_mapping(_ARRAY), imports=_mapping(_several(_text)),
+    functions=_mapping(_FUNCTION), beside=_several(_several(_signer)),
+)  # fmt: skip

@@ -20,8 +20,9 @@ from nbcache.glue.entries.meta import META_VERSION, Asked, Environments, Library
 from nbcache.glue.entries.named_types import type_called  # noqa: F401  pickles call it, and a hit imports nothing
 from nbcache.glue.entries.verdicts import InUse, Unloadable
 from nbcache.glue.identity.consulted import Consulted
-from nbcache.glue.identity.node import Unresolvable, are_same
+from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.identity.ownership import is_toolchain_module
+from nbcache.glue.identity.watched import are_same
 from nbcache.glue.keys.flags import flag_parts
 from nbcache.glue.keys.units import Unit
 from nbcache.glue.marks import belongs_to, hold

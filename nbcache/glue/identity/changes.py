@@ -7,7 +7,7 @@ from itertools import chain
 from types import FunctionType, MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from nbcache.glue.identity.node import MISSING, are_same
+from nbcache.glue.identity.watched import MISSING, are_same
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:

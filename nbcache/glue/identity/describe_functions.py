@@ -32,7 +32,7 @@ from numba.np.ufunc.dufunc import DUFunc
 from nbcache.glue.identity import imported
 from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED, plan_of
 from nbcache.glue.identity.exact import encode_atom
-from nbcache.glue.identity.node import MISSING, HandedOn, Node, Unidentifiable
+from nbcache.glue.identity.node import HandedOn, Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
     edition_of,
     has_toolchain_globals,
@@ -43,6 +43,7 @@ from nbcache.glue.identity.ownership import (
 )
 from nbcache.glue.identity.referred import refer
 from nbcache.glue.identity.state import describe_environment, tell, tell_imported
+from nbcache.glue.identity.watched import MISSING
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:

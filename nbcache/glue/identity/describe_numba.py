@@ -6,12 +6,7 @@ import functools
 import inspect
 import re
 import weakref
-from types import (
-    CodeType,
-    FunctionType,
-    MemberDescriptorType,
-    ModuleType,
-)
+from types import CodeType, FunctionType, MemberDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,11 +23,7 @@ from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 from nbcache.glue import marks
 from nbcache.glue.identity.describe_functions import function_name
 from nbcache.glue.identity.node import Node, Unidentifiable
-from nbcache.glue.identity.ownership import (
-    is_toolchain_definition,
-    module_name,
-    toolchain_name,
-)
+from nbcache.glue.identity.ownership import is_toolchain_definition, module_name, toolchain_name
 from nbcache.glue.identity.past import past_of
 
 if TYPE_CHECKING:

@@ -35,16 +35,14 @@ from typing import TYPE_CHECKING, Any
 from nbcache.glue import marks
 from nbcache.glue.identity.digests import components, digest_component, sharing_pattern
 from nbcache.glue.identity.node import (
-    MISSING,
     HandedOn,
     Memo,
     Node,
     Scope,
     TooMuchError,
     Unidentifiable,
-    Watched,
-    is_unchanged,
 )
+from nbcache.glue.identity.watched import MISSING, Watched, is_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

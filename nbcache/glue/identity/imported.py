@@ -14,8 +14,8 @@ from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from nbcache.glue.identity.bytecode import nested_codes, plan_of
-from nbcache.glue.identity.node import MISSING
 from nbcache.glue.identity.ownership import cell_values, is_toolchain_module
+from nbcache.glue.identity.watched import MISSING
 from nbcache.records import Record
 
 if TYPE_CHECKING:

@@ -26,8 +26,9 @@ from weakref import WeakKeyDictionary
 from llvmlite import ir
 
 from nbcache.glue import marks
-from nbcache.glue.identity.node import MISSING, Node, Unidentifiable
+from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import HEAP_TYPE, is_toolchain_module
+from nbcache.glue.identity.watched import MISSING
 from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:

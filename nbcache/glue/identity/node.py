@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import marshal
 import weakref
-from operator import attrgetter, is_, itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nbcache.glue.identity.exact import encode_atom
-from nbcache.passing import let_pass
+from nbcache.glue.identity.watched import Readings, Watched, is_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import ModuleType
 
-MISSING = object()
 MAX_ITEMS = 1_000_000
 """How many items a container may have: all are compared whenever somebody asks."""
 _LONG = 2000
 _MANY = 1000
-_FEW = 50
-"""So many objects are compared one by one as fast as in one go."""
 
 
 class Unidentifiable(Exception):  # noqa: N818  a verdict, not a malfunction
@@ -219,12 +214,11 @@ _CONTAINERS: dict[type, Callable[[Any], list[object]]] = {
 _TUPLE_DEPTH = 5
 
 
-class Scope:
+class Scope(Readings):
     """What one component read, and the scopes of the components it leads to."""
 
-    __slots__ = ("_bound", "_keepers", "_watched", "attributes", "checks", "children", "cycle", "handed_on", "hands_on",
-                 "individuals", "items", "keepers", "live", "members", "names", "sizes", "snapshots", "strings",
-                 "volatile")  # fmt: skip
+    __slots__ = ("_bound", "_keepers", "_watched", "children", "cycle", "handed_on", "hands_on", "individuals",
+                 "keepers", "live", "names", "strings")  # fmt: skip
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         # Nearly all components are one node, whose lists nobody needs any more.
@@ -300,117 +294,6 @@ class Scope:
                 found[scope] = None
                 pending += scope.children
         return list(found)
-
-
-class _Seen:
-    """Values that were seen, to be compared with others by what they are and not by what they equal."""
-
-    __slots__ = ("_addresses", "_values")
-
-    def __init__(self, values: list[object]) -> None:
-        self._values = tuple(values)  # while they live, nothing else has their addresses
-        self._addresses = _addresses_in(self._values) if len(self._values) > _FEW else b""
-
-    def are(self, values: tuple[object, ...]) -> bool:
-        """Whether *values* are these very objects, in this order."""
-        if self._addresses:
-            return _addresses_in(values) == self._addresses
-        return all(map(is_, values, self._values))
-
-
-def _addresses_in(values: tuple[object, ...]) -> bytes:
-    """The memory in which a tuple has its items: comparing that takes a tenth of what asking for each takes."""
-    return ctypes.string_at(id(values) + tuple.__basicsize__, len(values) * tuple.__itemsize__)
-
-
-class Watched:
-    """All that a scope and those below it read, sorted so that comparing is left to C.
-
-    One attribute or item of many owners is read by one `map`, and many of one owner by one call; reading each on its
-    own takes four times as long. ``same``: (reader of one owner, owners, values seen). ``rows``: (reader of several
-    attributes or items, owner, values seen).
-    """
-
-    __slots__ = ("checks", "odd", "rows", "same", "sized", "sizes", "snapshots", "volatile")
-
-    def __init__(self, scopes: list[Scope]) -> None:
-        self.volatile = any(scope.volatile for scope in scopes)
-        # What many read is looked at once.
-        checks = [item for scope in scopes for item in scope.checks]
-        self.checks = list({(each[0], id(each[1]), each[2]): each for each in checks}.values())
-        sizes = [item for scope in scopes for item in scope.sizes]
-        self.sized = [sized for sized, _size in sizes]
-        self.sizes = [size for _sized, size in sizes]
-        self.snapshots = [item for scope in scopes for item in scope.snapshots]
-        self.odd: list[tuple[Callable[..., object], object, str, object]] = []
-        """What wasn't there, and what is in a dictionary of a class of its own."""
-        self.same: list[tuple[Callable[[Any], object], list[Any], _Seen]] = []
-        self.rows: list[tuple[Callable[[Any], Any], Any, _Seen]] = []
-        self._sort_attributes([item for scope in scopes for item in scope.attributes])
-        self._sort_items([item for scope in scopes for item in (*scope.items, *scope.members)])
-
-    def _sort_attributes(self, watched: list[tuple[object, str, object]]) -> None:
-        self.odd += [(getattr, owner, name, value) for owner, name, value in watched if value is MISSING]
-        self._sort(attrgetter, [item for item in watched if item[2] is not MISSING])
-
-    def _sort_items(self, watched: list[tuple[Any, str, object]]) -> None:
-        plain: list[tuple[Any, str, object]] = []
-        for container, name, value in watched:
-            if value is MISSING or type(container) not in _PLAIN:
-                get = MappingProxyType.get if type(container) is MappingProxyType else dict.get
-                self.odd.append((get, container, name, value))
-            else:
-                plain.append((container, name, value))
-        self._sort(itemgetter, plain)
-
-    def _sort(self, reader: Callable[..., Any], watched: list[tuple[Any, str, object]]) -> None:
-        """Each by its owner or by its name, whichever makes the longer run of reads."""
-        tables: dict[int, list[tuple[Any, str, object]]] = {}
-        owners: dict[str, int] = {}
-        for item in watched:
-            tables.setdefault(id(item[0]), []).append(item)
-            owners[item[1]] = owners.get(item[1], 0) + 1
-        groups: dict[str, list[tuple[Any, object]]] = {}
-        for table in tables.values():
-            row, rest = [item for item in table if len(table) > owners[item[1]]], table
-            if len(row) > 1:  # of a single name, itemgetter returns no tuple
-                read = reader(*[name for _owner, name, _value in row])
-                self.rows.append((read, row[0][0], _Seen([value for _owner, _name, value in row])))
-                rest = [item for item in table if len(table) <= owners[item[1]]]
-            for owner, name, value in rest:
-                groups.setdefault(name, []).append((owner, value))
-        for name, pairs in groups.items():
-            seen = _Seen([value for _owner, value in pairs])
-            self.same.append((reader(name), [owner for owner, _value in pairs], seen))
-
-    def unchanged(self) -> bool:
-        """As `Scope.unchanged`; may raise anything, which means no."""
-        return (
-            not self.volatile
-            and all(seen.are(tuple(map(read, owners))) for read, owners, seen in self.same)
-            and all(seen.are(read(owner)) for read, owner, seen in self.rows)
-            and list(map(len, self.sized)) == self.sizes
-            and all(get(owner, name, MISSING) is seen for get, owner, name, seen in self.odd)
-            and all(function(obj) == expected for function, obj, expected in self.checks)
-            and all(are_same(take(obj), expected) for take, obj, expected in self.snapshots)
-        )
-
-
-def is_unchanged(watched: Watched) -> bool:
-    """Whether all that was read is what it was; what can't be read any more isn't."""
-    try:
-        return watched.unchanged()
-    except Exception as raised:  # noqa: BLE001  e.g. an emptied closure cell: then it did change
-        let_pass(raised)
-        return False
-
-
-_PLAIN = frozenset({dict, MappingProxyType})
-
-
-def are_same(now: list[object], before: list[object]) -> bool:
-    """Whether two lists hold the very same objects."""
-    return len(now) == len(before) and all(map(is_, now, before))
 
 
 class Memo:

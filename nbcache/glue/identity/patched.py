@@ -30,7 +30,6 @@ from numba.core.dispatcher import Dispatcher
 
 from nbcache.glue.identity import told
 from nbcache.glue.identity.consulted import spelling_of
-from nbcache.glue.identity.node import are_same
 from nbcache.glue.identity.ownership import (
     HEAP_TYPE,
     cell_values,
@@ -39,6 +38,7 @@ from nbcache.glue.identity.ownership import (
     is_toolchain_module,
 )
 from nbcache.glue.identity.told import newest_number, number_of
+from nbcache.glue.identity.watched import are_same
 from nbcache.records import Record
 
 if TYPE_CHECKING:

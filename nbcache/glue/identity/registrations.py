@@ -34,7 +34,7 @@ from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue.identity import consulted, told
 from nbcache.glue.identity.consulted import EVERYTHING, is_type_class
-from nbcache.glue.identity.node import Unidentifiable, are_same
+from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import (
     is_numba_type,
     is_toolchain_definition,
@@ -55,6 +55,7 @@ from nbcache.glue.identity.registered import (
     speaks_for_others,
     undecorated,
 )
+from nbcache.glue.identity.watched import are_same
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

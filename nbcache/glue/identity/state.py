@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nbcache.glue.identity.node import MISSING, Unidentifiable
+from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import toolchain_name
+from nbcache.glue.identity.watched import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
