@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 from nbcache.cli.place import open_store
-from nbcache.cli.text import age, duration, print_json, size, table
+from nbcache.cli.text import ago, duration, print_json, size, table
 from nbcache.store import folding, usage
 from nbcache.summary import aggregate
 
@@ -61,7 +60,7 @@ def show_stats(args: argparse.Namespace) -> int:
 def _rows(summary: Summary) -> list[tuple[str, str, str]]:
     """Return (what, number, remark) for each line."""
     rate = "" if summary.hit_rate is None else f"{summary.hit_rate:.1%} of look-ups"
-    since = f"since {age(summary.start, time.time())} ago" if summary.start else "none has ended yet"
+    since = f"since {ago(summary.start)}" if summary.start else "none has ended yet"
     uncacheable = {reason: item["count"] for reason, item in summary.uncacheable.items()}
     return [
         ("processes", str(summary.processes), since),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.cli.explain import components_of
 from nbcache.cli.place import open_layers, open_named, open_store
-from nbcache.cli.text import CommandError, UsageError, age, duration, print_json, size, table
+from nbcache.cli.text import CommandError, UsageError, age, ago, duration, print_json, size, table
 from nbcache.protocol import manifests
 from nbcache.store import files, usage
 
@@ -231,7 +231,7 @@ def _print_entry(entry: FoundEntry) -> None:
             **({"layer": entry.layer} if entry.layer else {}),
             **({"signed by": signers_of(header)} if header.signed is not None else {}),
             "compiled in": duration(header.compile_seconds),
-            "created": f"{age(header.created)} ago",
+            "created": ago(header.created),
             "build": header.build,
             "guard": header.guard or "-",
             "file": entry.path,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nbcache.cli.entries import SHORT
 from nbcache.cli.place import open_store
-from nbcache.cli.text import age, print_json, printable, table
+from nbcache.cli.text import ago, print_json, printable, table
 from nbcache.store import quarantine
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def show(args: argparse.Namespace) -> int:
         print_json([{**row.suspect._asdict(), "state": row.state} for row in chosen])
         return 0
     lines = [
-        (row.suspect.key[:SHORT], row.suspect.crashes, f"{age(row.suspect.latest)} ago", row.state,
+        (row.suspect.key[:SHORT], row.suspect.crashes, ago(row.suspect.latest), row.state,
          printable(row.suspect.function))
         for row in chosen
     ]  # fmt: skip

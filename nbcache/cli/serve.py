@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from nbcache import config
 from nbcache.cli import metrics
 from nbcache.cli.place import open_store, settings_of
-from nbcache.cli.text import CommandError, UsageError, age, duration, print_json, printable, table
+from nbcache.cli.text import CommandError, UsageError, ago, duration, print_json, printable, table
 from nbcache.cli.upkeep import parse_size
 from nbcache.client import logs
 from nbcache.protocol import heartbeats, spool
@@ -209,10 +209,10 @@ def status(args: argparse.Namespace) -> int:
     print(f"{waiting} requests wait" if waiting < spool.MAX_SCANNED else f"at least {waiting} requests wait")
     done = sorted((job for each in daemons for job in each.jobs), key=lambda job: -job[1])
     for what, when, seconds, how in done[:SHOWN]:
-        print(f"{age(when)} ago, in {duration(seconds)}: {printable(what)}: {printable(how)}")
+        print(f"{ago(when)}, in {duration(seconds)}: {printable(what)}: {printable(how)}")
     for each in failed[:SHOWN]:
         what = f"{each.function} {each.signature}".strip()
-        print(f"{age(each.created)} ago, {printable(what)}: {printable(each.reason)}")
+        print(f"{ago(each.created)}, {printable(what)}: {printable(each.reason)}")
     if len(failed) > SHOWN:
         print(f"and {len(failed) - SHOWN} more failures")
     return 0

@@ -75,6 +75,12 @@ def age(moment: float, now: float | None = None) -> str:
     return "now" if passed < 1 else duration(passed)
 
 
+def ago(moment: float, now: float | None = None) -> str:
+    """Return `age` as it is said of something that happened: ``5 min ago``, or ``now``."""
+    passed = age(moment, now)
+    return passed if passed == "now" else f"{passed} ago"
+
+
 def print_json(value: Any) -> None:
     """Print `value` as JSON for programs and people."""
     print(json.dumps(value, indent=2, sort_keys=True, default=str))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nbcache.cli.entries import SHORT, processor_of, read_components
 from nbcache.cli.explain import differing, explain, nearest
 from nbcache.cli.place import open_layers, open_store
-from nbcache.cli.text import CommandError, age, print_json, printable
+from nbcache.cli.text import CommandError, ago, print_json, printable
 from nbcache.store import usage
 
 if TYPE_CHECKING:
@@ -137,12 +137,14 @@ def _print_comparison(comparison: Comparison) -> None:
     new, old = comparison.new, comparison.old
     where = f"  in the layer {comparison.layer}" if comparison.layer else ""
     what = f"{new.key[:SHORT]}  {new.signature}  for {processor_of(new)}"
-    print(printable(f"  {what}  built {age(new.created)} ago{where}"))
+    print(printable(f"  {what}  built {ago(new.created)}{where}"))
     if old is None:
         print("    the first of its kind: nothing older to compare with")
         return
     what = f"{old.key[:SHORT]}  {old.signature}  for {processor_of(old)}"
-    print(printable(f"    differs from {what}  built {age(old.created)} ago, in:"))
+    if old.key == new.key:
+        what = "another one with the same key"
+    print(printable(f"    differs from {what}  built {ago(old.created)}, in:"))
     for line in comparison.lines:
         print(printable(f"      {line}"))
 

@@ -35,6 +35,10 @@ def test_age_of_something_from_a_clock_ahead():
     assert text.age(90, now=100) == "10.0 s"
 
 
+def test_what_happened_just_now_is_not_said_to_be_ago():
+    assert [text.ago(moment, 100.0) for moment in (101.0, 99.5, 40.0)] == ["now", "now", "1 min ago"]
+
+
 def test_table_aligns_and_shows_control_characters_as_such():
     assert list(text.table([("a", 1), ("long\x1b[31m", 100)], ("NAME", "N"), right=" >")) == [
         "NAME         N",

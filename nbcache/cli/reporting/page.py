@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import nbcache
 from nbcache.cli.reporting import charts
 from nbcache.cli.reporting.html import Html, join, name_of, prose, tag
-from nbcache.cli.text import age, size
+from nbcache.cli.text import ago, size
 from nbcache.plain import one_line
 from nbcache.store import reasons
 
@@ -82,7 +82,7 @@ def _head(report: Report, root: str) -> Html:
     made = time.strftime("%d %B %Y, %H:%M UTC", time.gmtime(report.made))
     alive = len(report.daemons)
     daemons = "no daemon" if not alive else f"{alive} daemon{'s' if alive > 1 else ''}"
-    since = f"first used {_ago(report.summary.start, report.made)}" if report.summary.start else "not used yet"
+    since = f"first used {ago(report.summary.start, report.made)}" if report.summary.start else "not used yet"
     return tag(
         "header",
         tag("div", "nbcache", class_="brand"),
@@ -261,7 +261,7 @@ def _eviction(report: Report) -> Html:
         tag(
             "tr",
             tag("td", name_of(each.name), " ", tag("span", each.signature, class_="quiet small")),
-            tag("td", _ago(each.used, report.made), class_="number"),
+            tag("td", ago(each.used, report.made), class_="number"),
             tag("td", size(each.size), class_="number"),
             class_="goes" if each.goes else None,
         )
@@ -270,11 +270,6 @@ def _eviction(report: Report) -> Html:
     head = tag("tr", [tag("th", name) for name in ("Next to go", "Last used", "Size")])
     table = tag("div", tag("table", head, rows, class_="victims"), class_="wide") if rows else None
     return _card("What would be evicted", _evicted(report), charts.strip(parts), legend, table)
-
-
-def _ago(moment: float, now: float) -> str:
-    passed = age(moment, now)
-    return passed if passed == "now" else f"{passed} ago"
 
 
 def _evicted(report: Report) -> str:

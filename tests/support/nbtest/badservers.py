@@ -24,7 +24,8 @@ class Handler(socketserver.BaseRequestHandler):
     def handle(self):
         if self.request.recv(1 << 16):
             self.server.asked += 1
-            self.server.answer(self.request)
+            with contextlib.suppress(ConnectionError):  # whoever asked has given up
+                self.server.answer(self.request)
 
 
 def status(code):
