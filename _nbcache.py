@@ -7,6 +7,8 @@ not even annotations from `__future__`, which is a file as well.
 
 import sys
 
+INTERFACE = 2
+"""Of this module with `nbcache.client.hook`, which is another release's where nbcache was upgraded under a program."""
 TYPE_CHECKING = False  # importing typing for it would cost every process milliseconds
 
 if TYPE_CHECKING:
@@ -15,8 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def switch() -> None:
-    """What the line in ``nbcache.pth`` calls where the environment says so: wait for Numba.
+def switch(*_: object) -> None:
+    """What the line in ``nbcache.pth``, which may be another release's, calls where the environment says so.
 
     Whether it may say so is only asked when Numba is imported: most processes never do.
     """
@@ -101,14 +103,18 @@ class Finder:
         execute = loader.exec_module
 
         def exec_module(module: "ModuleType") -> None:
+            found = getattr(module, "__spec__", None)
+            if getattr(found, "name", None) != spec.name:  # another one of the same loader
+                execute(module)
+                return
             del loader.exec_module
-            if module.__name__ == self.name and self in sys.meta_path:
-                sys.meta_path.remove(self)
+            if spec.name == self.name:
+                sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
             execute(module)
             self.is_over(module)
 
         try:
             loader.exec_module = exec_module
-        except AttributeError:  # a loader with slots: the extension point is the second way in
+        except Exception:  # noqa: BLE001  one with slots, say: the extension point is the second way in
             return spec
         return spec

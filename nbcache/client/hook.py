@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 
     from nbcache.config import Settings
 
+_INTERFACE = 2
 _state: dict[str, Any] = {"armed": False, "activated": False, "disarmed": False, "settings": None}
 
 
 def arm(settings: Settings | None = None) -> None:
     """Hook Numba now if it is imported, else when it is.  Idempotent; never raises."""
+    if not _fits():
+        return
     if settings is not None:
         _state.update(settings=settings, activated=False)
     numba = sys.modules.get("numba")
@@ -31,10 +34,17 @@ def arm(settings: Settings | None = None) -> None:
         _nbcache.watch("numba", numba_imported)
 
 
+def _fits() -> bool:
+    """Whether the switch, which was loaded when Python started, is of this release."""
+    if getattr(_nbcache, "INTERFACE", 1) == _INTERFACE:
+        return True
+    _nbcache.tell("nbcache stays off: it was upgraded while this Python ran", RuntimeError("start it anew"))
+    return False
+
+
 def disarm() -> None:
     """Put Numba back as it was.  What is loaded stays loaded."""
-    for finder in [finder for finder in sys.meta_path if isinstance(finder, _nbcache.Finder)]:
-        sys.meta_path.remove(finder)
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _nbcache.Finder)]
     _state.update(armed=False, activated=False, disarmed=True, settings=None)
     activation = sys.modules.get("nbcache.client.activation")
     if activation is not None:
@@ -70,7 +80,7 @@ def numba_imported() -> None:
     """Hook Numba, which was just imported, when it is used; what the environment says counts as of now."""
     import os
 
-    if _state["disarmed"]:
+    if _state["disarmed"] or not _fits():
         return
     _state["armed"] = True
     _watch_cuda()

@@ -121,8 +121,10 @@ class ClientSession:
                 found = self.from_others(unit, look_up, found)
             if found.result is None:
                 self.open_frame(unit)
-            elif not len(self.frames):
-                self.record(unit)
+            else:
+                if not len(self.frames):
+                    self.record(unit)
+                unit.take_options()
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             self.fault("looking up", unit)
@@ -220,6 +222,8 @@ class ClientSession:
     def save(self, cres: Any) -> None:
         """The compilation of the innermost frame succeeded: publish it."""
         from nbcache.glue import marks
+        from nbcache.glue.identity.changes import CHANGED
+        from nbcache.glue.identity.node import Unidentifiable
 
         frame = self.frames.top()
         if frame is None:
@@ -235,9 +239,14 @@ class ClientSession:
             elif unit is None:
                 return
             else:
-                stored = self.publishing.result(frame, unit, cres)
+                with unit.options_untaken():
+                    stored = self.publishing.result(frame, unit, cres)
                 if stored and len(self.frames) == 1:
                     self.record(unit)
+        except Unidentifiable as exc:  # it was none when the key was made
+            reason = f"{CHANGED} ({exc})"
+            marks.taint(cres.library, reason)
+            self.counters.uncacheable(reason, "a function" if unit is None else unit.name)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             marks.taint(cres.library, reasons.INTERNAL)
@@ -252,7 +261,8 @@ class ClientSession:
         if not self.enabled or frame is None or unit is None or unit.owner is not owner:
             return
         try:
-            self.publishing.literals_requested(frame, unit, tuple(sorted(positions)))
+            with unit.options_untaken():
+                self.publishing.literals_requested(frame, unit, tuple(sorted(positions)))
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             self.fault("publishing", unit)

@@ -96,6 +96,67 @@ def test_a_cache_that_is_switched_off_while_numba_is_imported_stays_off(own):
     assert (done.stdout, done.stderr) == ("False\n", "")
 
 
+@pytest.mark.parametrize("older", ["", "INTERFACE = 1\n"])
+def test_a_program_under_which_nbcache_is_upgraded_is_told_so(own, tmp_path, older):
+    (own.site / "numba").mkdir()
+    (own.site / "numba" / "__init__.py").write_text("__version__ = '0.68.1'\n")
+    (own.site / "numba" / "part.py").write_text("answer = 42\n")
+    program = (
+        f"import _nbcache; del _nbcache.INTERFACE; exec({older!r}, vars(_nbcache))\nimport numba.part\n"
+        "print(numba.part.answer)\nimport nbcache; nbcache.enable('/nonexistent/x'); nbcache.disable()\n"
+    )
+    done = own.run(program, NBCACHE_DIR=str(tmp_path / "store"))
+    assert (done.returncode, done.stdout) == (0, "42\n")
+    line = "nbcache stays off: it was upgraded while this Python ran (RuntimeError: start it anew)\n"
+    assert done.stderr == line
+
+
+LOADERS = """
+import importlib.util, sys
+from importlib.machinery import ModuleSpec
+
+class Loader:
+    def create_module(self, spec):
+        return MADE() if spec.name == "numba" else None
+    def exec_module(self, module):
+        RAN.append(module)
+
+class Frozen(Loader):
+    def __setattr__(self, name, value):
+        raise TypeError("frozen")
+
+class Nameless:
+    def __setattr__(self, name, value):
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        return ModuleSpec(name, LOADER) if name in {"numba", "other"} else None
+    def __eq__(self, other):
+        raise ValueError("incomparable")
+
+RAN = []
+sys.meta_path.append(Finder())
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "ran"),
+    [
+        ("LOADER, MADE = Frozen(), lambda: None\nimport numba", 1),
+        ("LOADER, MADE = Loader(), Nameless\nimport numba", 1),
+        ("LOADER, MADE = Loader(), lambda: None\nimport numba", 1),
+        ("LOADER, MADE = Loader(), lambda: None\nimportlib.util.find_spec('numba'); import other\nassert 'numba' not in sys.modules", 1),
+        ("LOADER, MADE = Loader(), lambda: None\nimportlib.util.find_spec('numba'); import other, numba", 2),
+    ],
+)  # fmt: skip
+def test_modules_of_loaders_of_others_are_imported_as_ever(own, tmp_path, program, ran):
+    environ = {"NBCACHE_DIR": str(tmp_path / "store"), "NBCACHE_LOG": "error"}
+    done = own.run(f"{LOADERS}\n{program}\nprint(len(RAN))", **environ)
+    assert (done.returncode, done.stdout) == (0, f"{ran}\n"), done.stderr
+
+
 def test_a_broken_client_does_not_disturb_numba(own, tmp_path):
     (own.site / "numba.py").write_text("answer = 42\n")
     (own.site / "nbcache" / "client" / "hook.py").write_text("raise RuntimeError('broken')")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from numba.core import compiler
 from numba.core.cpu_options import FastMathOptions, InlineOptions
@@ -11,9 +11,6 @@ from numba.core.targetconfig import ConfigStack
 
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.passing import let_pass
-
-if TYPE_CHECKING:
-    pass
 
 _PLAIN_FLAGS = frozenset({bool, str, int, type(None)})
 
@@ -74,8 +71,8 @@ _parsed: dict[tuple[object, ...], compiler.Flags] = {}
 
 def flags_of(conditions: bytes, function_compiler: Any) -> compiler.Flags:
     """The flags as ``_FunctionCompiler`` will set them, inherited ones included."""
-    flags = _parse(conditions, function_compiler.targetdescr.options, function_compiler.targetoptions)
     try:
+        flags = _parse(conditions, function_compiler.targetdescr.options, function_compiler.targetoptions)
         return function_compiler._customize_flags(flags)
     except Exception as exc:
         let_pass(exc)
@@ -89,11 +86,27 @@ def _parse(conditions: bytes, parser: Any, options: dict[str, Any]) -> compiler.
     key = (parser, conditions, *((name, type(value), value) for name, value in options.items()))
     if alone and key in _parsed:
         return _parsed[key].copy()
-    flags = compiler.Flags()
-    parser.parse_as_flags(flags, options)
+    flags = parsed(parser, options)
     if alone:
         _parsed[key] = flags.copy()
     return flags
+
+
+def parsed(parser: Any, options: dict[str, Any]) -> compiler.Flags:
+    """The flags for options, which stay as they are: Numba itself takes what it parses out of ``parallel={...}``."""
+    flags = compiler.Flags()
+    own = {name: dict(value) if isinstance(value, dict) else value for name, value in options.items()}
+    parser.parse_as_flags(flags, own)
+    return flags
+
+
+Taken: TypeAlias = "list[tuple[dict[str, Any], dict[str, Any]]]"
+"""Dictionaries that are options, each with what it held."""
+
+
+def taken_from(options: dict[str, Any]) -> Taken:
+    """The dictionaries among options that Numba is about to empty: the next signature is compiled without them."""
+    return [(value, dict(value)) for value in options.values() if isinstance(value, dict) and value]
 
 
 def pipeline_of(owner: Any) -> Any:

@@ -8,6 +8,8 @@ from numba.core import compiler
 from numba.core.cpu_options import FastMathOptions
 from numba.core.targetconfig import ConfigStack
 
+from nbcache.glue.keys.flags import parsed
+
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
@@ -47,9 +49,7 @@ def inherited(targetdescr: Any, options: Any) -> Given:
 
 
 def _parsed(targetdescr: Any, options: Any) -> list[tuple[str, Any]]:
-    flags = compiler.Flags()
-    targetdescr.options.parse_as_flags(flags, options)
-    return _inheritable(flags)
+    return _inheritable(parsed(targetdescr.options, options))
 
 
 def giving(given: Given) -> AbstractContextManager[Any]:

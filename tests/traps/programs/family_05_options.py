@@ -241,6 +241,59 @@ _UFUNC_OPTIONS = {
 }
 
 
+_PARALLEL_OPTIONS = main("""
+    import math
+    from numba import prange
+
+    VALUES = (np.arange(100_003) * math.pi).astype(np.float32)
+
+    <DECORATOR>
+    def total(values):
+        result = np.float32(0)
+        for i in prange(values.shape[0]):
+            result += values[i]
+        return result
+
+    # Numba takes what it parses out of the dictionary: the second signature is compiled without it.
+    show("total", total, VALUES)
+    show("strided", total, VALUES[::2])
+    show("options", lambda: sorted(total.targetoptions["parallel"].items()))
+    """)
+_PARALLEL_CALLEE = main("""
+    import math
+    from numba import prange
+
+    VALUES = (np.arange(100_003) * math.pi).astype(np.float32)
+
+    @njit(parallel={"prange": False})
+    def total(values):
+        result = np.float32(0)
+        for i in prange(values.shape[0]):
+            result += values[i]
+        return result
+
+    @njit
+    def twice(values):
+        return total(values) * 2
+
+    show("twice", twice, VALUES)
+    show("total", total, VALUES)
+    show("strided", total, VALUES[::2])
+    show("options", lambda: sorted(total.targetoptions["parallel"].items()))
+    """)
+_THREADS = {"NUMBA_NUM_THREADS": "2"}
+
+
+def _taken(name: str, decorator: str) -> Program:
+    """Return a program with options in a dictionary, which Numba empties."""
+    return _as_ever(name, _PARALLEL_OPTIONS.replace("<DECORATOR>", decorator))
+
+
+def _as_ever(name: str, source: str, **options) -> Program:
+    steps = Step(files={"main.py": source}, env=_THREADS), Step(env=_THREADS)
+    return trap(f"option-{name}", 5, *steps, differs=False, cold=True, **options)
+
+
 def _options(name: str, files: dict[str, str], before: str, after: str, **options) -> Program:
     """Return a program whose options are in another file, which is edited."""
     files = {"main.py": "import opts\n" + files["main.py"], "opts.py": f"from numba import uint8\n\n{before}\n"}
@@ -269,4 +322,8 @@ PROGRAMS = (
     _setting("disable-jit", _DISABLE_JIT, NUMBA_DISABLE_JIT="1"),
     _setting("cpu-name", _CPU, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES=""),
     _setting("debuginfo", _DEBUG, NUMBA_DEBUGINFO="1"),
+    _taken("parallel-taken-apart", '@njit(parallel={"prange": False})'),
+    _taken("parallel-taken-apart-by-a-signature", '@njit("f4(f4[::1])", parallel={"prange": False})'),
+    _taken("parallel-that-is-all", '@njit(parallel={"fusion": False, "prange": True})'),
+    _as_ever("parallel-of-a-callee", _PARALLEL_CALLEE, rerun="same"),
 )

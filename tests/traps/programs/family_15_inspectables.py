@@ -324,8 +324,28 @@ def _same(name: str, body: str, **options) -> Program:
     return trap(f"inspect-{name}", 15, {"main.py": main(body)}, differs=False, **options)
 
 
+_CONTEXTS = """
+    @njit
+    def f(x):
+        return x + 1
+
+    @njit
+    def g(x):
+        return x * 2
+
+    def context(function):
+        return function.overloads[function.signatures[0]].target_context
+
+    show("f", f, 1)
+    context(f).note = "mine"
+    context(f).enable_debuginfo = True
+    show("g", g, 2)
+    show("of g", lambda: (hasattr(context(g), "note"), context(g).enable_debuginfo, context(f) is context(g)))
+"""
+
 PROGRAMS = (
     _same("dispatcher", _DISPATCHER),
+    _same("contexts-of-results", _CONTEXTS),
     _same("inspect-functions", _INSPECT, rerun="same"),
     _same("dufunc-grown-by-a-caller", _DUFUNC_GROWN),
     _same("ufunc-and-gufunc", _VECTORIZED),

@@ -5,7 +5,7 @@ takes part in a call is tried in turn. Without a cache there are none, and the p
 swallowed, and that each function worked afterwards.
 """
 
-from ..harness import Program, main, py, trap
+from ..harness import Program, Step, main, py, trap
 
 _STRIKE = py("""
     import signal
@@ -103,7 +103,41 @@ _PLAIN = """
 
     """
 
+_NOT_ANY_MORE = main("""
+    from numba.extending import overload
+
+    TABLE = 3
+
+    def foo(x):
+        return x
+
+    @overload(foo)
+    def choose(x):
+        global TABLE
+        TABLE = {object()}
+        return lambda x: x + 1
+
+    @njit
+    def h(x):
+        return x * 2
+
+    @njit
+    def f(x):
+        return h(foo(x)) + TABLE
+
+    show("f", f, 1.0)
+    """)
+
 PROGRAMS = (
+    trap(
+        "own-that-nothing-is-known-of-any-more",
+        19,
+        {"main.py": _NOT_ANY_MORE},
+        Step(),
+        differs=False,
+        cold=True,
+        rerun="same",
+    ),
     _struck("alarm-where-it-hits", _PLAIN + "    make(0)(1)\n    tried(make, 2, 7, by_signal, Alarm)\n"),
     _struck(
         "alarm-where-it-compiles",
