@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import functools
+import warnings
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from numba.core.typing.typeof import typeof
 
 from nbcache.glue import marks
-from nbcache.glue.identity.node import Node
+from nbcache.glue.identity.node import Node, Unidentifiable
+from nbcache.passing import let_pass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 IGNORED_MEMBERS = frozenset(
     {
@@ -38,6 +45,24 @@ def describe_attributes(node: Node, obj: Any, *, but: frozenset[str] = USUAL_ATT
     half = len(attributes) // 2
     for name, value in zip(attributes[:half], attributes[half:], strict=True):
         node.value(f"attribute {name}", value)
+
+
+def insist_on_one_type(value: object, ask: Callable[[], object], whom: str) -> None:
+    """Raise Unidentifiable if whoever gave *value* gives something of another type when *asked* again.
+
+    Numba asks several times, and refuses to compile that; an entry may be there all the same, for equal things that
+    are given by somebody who gives the same thing each time.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            again = ask()
+            alike = again is value or typeof(value) == typeof(again)
+    except Exception as raised:  # noqa: BLE001  what has no type isn't compiled
+        let_pass(raised)
+        return
+    if not alike:
+        raise Unidentifiable(f"{whom}, where it finds something of another type each time")
 
 
 @functools.cache

@@ -391,6 +391,9 @@ def _attribute(node: Node, module: ModuleType, name: str, *, asked: bool) -> obj
     if plain and vars(module).get(name, MISSING) is value is not MISSING:  # it remembers its answer
         node.watch_item(scope, name, value)
     else:
+        from nbcache.glue.identity.attributes import insist_on_one_type
+
+        insist_on_one_type(value, lambda: getattr(module, name, MISSING), f"the module {module.__name__} for {name}")
         node.watch_attribute(module, name, value)
     return value
 

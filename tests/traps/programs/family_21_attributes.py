@@ -24,6 +24,36 @@ def _lazy(name: str, files: dict[str, str], path: str, *pairs: tuple[str, str], 
     return trap(f"asked-{name}", 21, files, replaced(files, path, *pairs), **options)
 
 
+def _each_time(name: str, thing: str, use: str = "x * lib.K.a", *, differs: bool) -> Program:
+    """Return a program that is given the same thing, and then one that is made each time it is asked for."""
+    lib = f"""
+        import collections, os
+        from numba import njit
+
+        def make(name):
+            return {thing}
+
+        KEPT, EACH = make("K"), "APP_EACH" in os.environ
+
+        def __getattr__(name):
+            if name != "K":
+                raise AttributeError(name)
+            return make(name) if EACH else KEPT
+        """
+    body = f"""
+        import lib
+
+        @njit
+        def f(x):
+            return {use}
+
+        show("f", f, 7)
+        """
+    steps = Step(files={"main.py": main(body), "lib.py": py(lib)}), Step(env={"APP_EACH": "1"})
+    options = {"rerun": "same"} if differs else {"hit": True}
+    return trap(f"asked-each-time-for-{name}", 21, *steps, differs=differs, cold=True, **options)
+
+
 _GETATTR = """
     from values import TABLE
 
@@ -311,4 +341,7 @@ PROGRAMS = (
         Step(files={"lib/constants.py": "K = 5\n"}, argv=("main.py", "late")),
         cold=True,
     ),
+    _each_time("named-tuples", "collections.namedtuple('Row', 'a b')(3, 2.5)", differs=True),
+    _each_time("dispatchers", "njit(lambda x: x + 3)", use="lib.K(x)", differs=True),
+    _each_time("tuples", "(len(name) + 2, 2.5)", use="x * lib.K[0]", differs=False),
 )
