@@ -95,10 +95,9 @@ class Finder:
 
     def followed(self, spec: "Any") -> "Any":
         """The *spec* of a module whose import will be told of; who waits for it alone waits no longer then."""
-        if spec is None or not hasattr(loader := spec.loader, "exec_module"):
-            return spec
         # numba-cuda asks all finders again, for its own files, and comes by here twice.
-        if "exec_module" in getattr(loader, "__dict__", ()):
+        loader = getattr(spec, "loader", None)
+        if loader is None or not hasattr(loader, "exec_module") or "exec_module" in getattr(loader, "__dict__", ()):
             return spec
         execute = loader.exec_module
 

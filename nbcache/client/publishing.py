@@ -48,9 +48,11 @@ class Publishing:
         from nbcache.glue import marks
         from nbcache.glue.entries import pack
 
-        seconds, own, uses, past = self._finished(frame, unit)
+        seconds, own = self._finished(frame)
         owners = self._lookup.owners
-        packed = self._pack(unit, cres.library, own, lambda: pack.pack(unit, frame, cres, owners, uses, past))
+        packed = self._pack(
+            unit, cres.library, own, lambda: pack.pack(unit, frame, cres, owners, *self._built_upon(frame, unit))
+        )
         if packed is not None:
             self._lookup.libraries.setdefault(unit.key, cres.library)
             marks.belongs_to(cres.library, unit)
@@ -61,10 +63,7 @@ class Publishing:
 
     def kernel(self, frame: Frame, unit: CudaUnit, pack: Callable[[], Packed]) -> bool:
         """The compilation of *frame*, for a GPU, succeeded; return whether what *pack* gives can be an entry."""
-        from nbcache.glue.capture import readings
-
-        seconds, own = self._frames.finished()
-        readings.settle(frame)
+        seconds, own = self._finished(frame)
         packed = self._pack(unit, None, own, pack)
         if packed is not None:
             if len(self._frames) == 1:
@@ -76,9 +75,11 @@ class Publishing:
         """The compilation of *frame* asked for the arguments at *positions* as literals instead."""
         from nbcache.glue.entries import meta, pack
 
-        seconds, own, uses, past = self._finished(frame, unit)
+        seconds, own = self._finished(frame)
         request = meta.LiteralsRequested(positions)
-        packed = self._pack(unit, None, own, lambda: pack.pack_request(unit, frame, request, uses, past))
+        packed = self._pack(
+            unit, None, own, lambda: pack.pack_request(unit, frame, request, *self._built_upon(frame, unit))
+        )
         if packed is not None:
             self._publish(unit, frame.build, seconds, packed)
 
@@ -129,13 +130,18 @@ class Publishing:
         if self._store.writable and self._store.publish(header, {"meta": content}, durable=False).ok and not here:
             self._offer(key)
 
-    def _finished(self, frame: Frame, unit: Unit) -> tuple[float, float, Uses, str]:
-        """Seconds in all and on its own, the uses, and the past that they need, of a compilation that ends."""
+    def _finished(self, frame: Frame) -> tuple[float, float]:
+        """Seconds in all and on its own, of a compilation that ends."""
         from nbcache.glue.capture import readings
+
+        seconds = self._frames.finished()
+        readings.settle(frame)
+        return seconds
+
+    def _built_upon(self, frame: Frame, unit: Unit) -> tuple[Uses, str]:
+        """The uses of a compilation that ends, and the past that they need.  Raises Unidentifiable."""
         from nbcache.glue.overloads import effects
 
-        seconds, own = self._frames.finished()
-        readings.settle(frame)
         self._maker.close(frame)
         unit.meets(self._maker.extensions.relevant(frame.consulted.packed))
         unit.asks = tuple(frame.consulted.asks)
@@ -143,27 +149,30 @@ class Publishing:
         effects.remember(unit.owner, unit.args, lambda: done)
         uses = self._history.record(unit, done)
         self._history.built(unit, uses)
-        return seconds, own, uses, self._history.guard(uses)
+        return uses, self._history.guard(uses)
 
     def _pack(
         self, unit: Unit | RuntimeUnit | WrapperUnit, library: Any, seconds: float, pack: Callable[[], Packed]
     ) -> Packed | None:
         from nbcache.glue.entries.verdicts import Unstorable
         from nbcache.glue.identity.changes import CHANGED
+        from nbcache.glue.identity.node import Unidentifiable
         from nbcache.glue.marks import taint
 
         self._counters.built(unit.key, f"{unit.name} {unit.signature_text}", seconds)
         try:
             return pack()
         except Unstorable as exc:
-            reason = str(exc)
-            if library is not None and not exc.linkable:
-                taint(library, reason)
-            self._counters.uncacheable(reason, unit.name)
-            # Of all reasons this one is found nowhere in the source of the function.
-            say = _log.info if reason.startswith(CHANGED) else _log.debug
-            say("%s can't be cached: %s", unit.name, reason)
-            return None
+            reason, linkable = str(exc), exc.linkable
+        except Unidentifiable as exc:  # it could be identified when its key was made
+            reason, linkable = f"{CHANGED} ({exc})", False
+        if library is not None and not linkable:
+            taint(library, reason)
+        self._counters.uncacheable(reason, unit.name)
+        # Of all reasons this one is found nowhere in the source of the function.
+        say = _log.info if reason.startswith(CHANGED) else _log.debug
+        say("%s can't be cached: %s", unit.name, reason)
+        return None
 
     def _keep_request(self, unit: Unit, packed: Packed) -> None:
         """Say in the entry how to ask for it, so that it can be built again for another toolchain."""

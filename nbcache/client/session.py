@@ -222,8 +222,6 @@ class ClientSession:
     def save(self, cres: Any) -> None:
         """The compilation of the innermost frame succeeded: publish it."""
         from nbcache.glue import marks
-        from nbcache.glue.identity.changes import CHANGED
-        from nbcache.glue.identity.node import Unidentifiable
 
         frame = self.frames.top()
         if frame is None:
@@ -243,10 +241,6 @@ class ClientSession:
                     stored = self.publishing.result(frame, unit, cres)
                 if stored and len(self.frames) == 1:
                     self.record(unit)
-        except Unidentifiable as exc:  # it was none when the key was made
-            reason = f"{CHANGED} ({exc})"
-            marks.taint(cres.library, reason)
-            self.counters.uncacheable(reason, "a function" if unit is None else unit.name)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             marks.taint(cres.library, reasons.INTERNAL)

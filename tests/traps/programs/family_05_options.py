@@ -254,42 +254,25 @@ _PARALLEL_OPTIONS = main("""
             result += values[i]
         return result
 
+    <FIRST>
     # Numba takes what it parses out of the dictionary: the second signature is compiled without it.
     show("total", total, VALUES)
     show("strided", total, VALUES[::2])
     show("options", lambda: sorted(total.targetoptions["parallel"].items()))
     """)
-_PARALLEL_CALLEE = main("""
-    import math
-    from numba import prange
+_CALLER = """
+@njit
+def twice(values):
+    return total(values) * 2
 
-    VALUES = (np.arange(100_003) * math.pi).astype(np.float32)
-
-    @njit(parallel={"prange": False})
-    def total(values):
-        result = np.float32(0)
-        for i in prange(values.shape[0]):
-            result += values[i]
-        return result
-
-    @njit
-    def twice(values):
-        return total(values) * 2
-
-    show("twice", twice, VALUES)
-    show("total", total, VALUES)
-    show("strided", total, VALUES[::2])
-    show("options", lambda: sorted(total.targetoptions["parallel"].items()))
-    """)
+show("twice", twice, VALUES)
+"""
 _THREADS = {"NUMBA_NUM_THREADS": "2"}
 
 
-def _taken(name: str, decorator: str) -> Program:
-    """Return a program with options in a dictionary, which Numba empties."""
-    return _as_ever(name, _PARALLEL_OPTIONS.replace("<DECORATOR>", decorator))
-
-
-def _as_ever(name: str, source: str, **options) -> Program:
+def _taken(name: str, decorator: str, first: str = "", **options) -> Program:
+    """Return a program with options in a dictionary, which Numba empties; *first* is done before."""
+    source = _PARALLEL_OPTIONS.replace("<DECORATOR>", decorator).replace("<FIRST>", first)
     steps = Step(files={"main.py": source}, env=_THREADS), Step(env=_THREADS)
     return trap(f"option-{name}", 5, *steps, differs=False, cold=True, **options)
 
@@ -325,5 +308,5 @@ PROGRAMS = (
     _taken("parallel-taken-apart", '@njit(parallel={"prange": False})'),
     _taken("parallel-taken-apart-by-a-signature", '@njit("f4(f4[::1])", parallel={"prange": False})'),
     _taken("parallel-that-is-all", '@njit(parallel={"fusion": False, "prange": True})'),
-    _as_ever("parallel-of-a-callee", _PARALLEL_CALLEE, rerun="same"),
+    _taken("parallel-of-a-callee", '@njit(parallel={"prange": False})', _CALLER, rerun="same"),
 )
