@@ -118,7 +118,7 @@ class _Parts(_nbcache.Finder):
     def watch(self, note: Callable[[ModuleType], None]) -> None:
         """Have *note* called with each of them."""
         self.note = note
-        if self not in sys.meta_path:
+        if all(finder is not self for finder in sys.meta_path):  # others' finders aren't asked whether they equal it
             sys.meta_path.insert(0, self)
 
     def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> Any:

@@ -231,6 +231,7 @@ class Lookup:
     ) -> Found:
         """What *take* makes of the first variant in the store that can be used here."""
         from nbcache.glue.entries.verdicts import InUse, Unloadable
+        from nbcache.glue.identity.node import Unidentifiable
 
         found = Found()
         rejected: list[str] = []
@@ -243,7 +244,7 @@ class Lookup:
             try:
                 found.result = take(self.noted(entry))
                 return found
-            except Unloadable as exc:
+            except (Unloadable, Unidentifiable) as exc:
                 self._withdraw(entry, begins)
                 rejected.append(str(exc))
                 found.is_usable = found.is_usable or (entry.header.key == unit.key and not entry.layer and entry.whole)

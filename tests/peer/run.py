@@ -4,6 +4,7 @@
     python tests/peer/run.py --sample 10                # every tenth test, always the same ones
     python tests/peer/run.py --modules test_closure test_dispatcher.TestDispatcher.test_fold
     python tests/peer/run.py --workdir DIR --resume     # keep what has finished in DIR
+    python tests/peer/run.py --simulator                # numba-cuda's tests instead, under its simulator of a GPU
 
 Each module runs in a process of its own in each of the three modes, and has a store of its own. A test that crashes its
 process or exceeds ``--limit`` gets that as its outcome, and a new process goes on after it. Tests that are known to
@@ -13,6 +14,7 @@ differ, with the reason, are listed in differences.txt and reported apart. Exit 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import shutil
@@ -43,6 +45,7 @@ class Settings:
     sample: int
     limit: float
     resume: bool
+    simulator: bool
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -58,9 +61,9 @@ def running(records: list[dict[str, Any]]) -> str | None:
     return next((r["start"] for r in records if "start" in r and r["start"] not in ended), None)
 
 
-def environment(store: Path | None) -> dict[str, str]:
+def environment(store: Path | None, *, simulator: bool = False) -> dict[str, str]:
     """Return the environment of a run: nothing of ours but the switch, so that it differs in nothing else."""
-    env = proc.environment(store)
+    env = proc.environment(store, {"NUMBA_ENABLE_CUDASIM": "1"} if simulator else {})
     del env["NUMBA_NUM_THREADS"]
     return env
 
@@ -72,7 +75,7 @@ def run_process(name: str, results: Path, store: Path | None, settings: Settings
     scratch.mkdir(exist_ok=True)
     with results.with_suffix(".log").open("ab") as log:
         process = subprocess.Popen(
-            argv, env=environment(store), cwd=scratch, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            argv, env=environment(store, simulator=settings.simulator), cwd=scratch, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             start_new_session=True,
         )  # fmt: skip
         size, since = -1, time.monotonic()
@@ -138,6 +141,15 @@ def listed_in(path: Path) -> list[str]:
     return [line for line in lines if line.strip() and not line.startswith("#")]
 
 
+def modules_of_simulator() -> list[str]:
+    """Return the modules of numba-cuda's tests, below their package: it installs them as `numba.cuda.tests`."""
+    package = importlib.util.find_spec("numba_cuda")
+    if package is None or package.origin is None:
+        sys.exit("--simulator runs the tests of numba-cuda, which is not installed here")
+    tests = Path(package.origin).parent / "numba" / "cuda" / "tests"
+    return sorted(".".join(path.relative_to(tests).with_suffix("").parts) for path in tests.rglob("test_*.py"))
+
+
 def known_differences() -> dict[str, str]:
     """Return test -> why its outcome is another with nbcache."""
     pairs = (line.split(None, 1) for line in listed_in(HERE / "differences.txt"))
@@ -200,15 +212,18 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=600, metavar="SECONDS", help="the longest a test may take")
     parser.add_argument("--workdir", type=Path, help="where results and stores go (default: a temporary folder)")
     parser.add_argument("--resume", action="store_true", help="keep what has finished in the work directory")
+    parser.add_argument("--simulator", action="store_true", help="numba-cuda's tests, under its simulator of a GPU")
     options = parser.parse_args()
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of `finally`, which ends the tests
     folder = options.workdir or Path(tempfile.mkdtemp(prefix="nbcache-peer-"))
-    settings = Settings(options.package, folder.resolve(), options.sample, options.limit, options.resume)
+    package = "numba.cuda.tests" if options.simulator else options.package
+    settings = Settings(package, folder.resolve(), options.sample, options.limit, options.resume, options.simulator)
+    modules = modules_of_simulator() if options.simulator else listed_in(HERE / "modules.txt")
     known = known_differences()
     total: Counter[str] = Counter()
     new, listed, needless, errors = [], [], [], []
-    for name in options.modules or listed_in(HERE / "modules.txt"):
+    for name in options.modules or modules:
         of, counted = compare(name, settings)
         errors += [f"  {name}: {count} {error}" for error, count in counted.items()]
         total.update({mode: len(of[mode]) for mode in MODES})

@@ -2,12 +2,15 @@
 
 python tests/random/run.py --steps 1000 --seed 1
 python tests/random/run.py --replay WORKDIR/difference-0.json
+
+Interrupted or terminated, it reports the steps that it did.
 """
 
 from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -33,6 +36,7 @@ def main() -> int:
     if options.replay:
         print(replay(options.replay, workdir))
         return 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     report = Drive(options.seed, workdir, options.fresh_fraction, cached=not options.oracle_only).run(options.steps)
     print(report.summary())
     if not report.differences and not options.workdir:

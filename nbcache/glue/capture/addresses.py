@@ -115,6 +115,21 @@ _BARE = r"inttoptr \(i64 [0-9]{6,} to "
 """No object lies below the first hundred thousand bytes; small numbers stand for something else. Hits don't search."""
 
 
+def has_state(module: str) -> bool:
+    """Whether a final *module*, as text, has a variable that somebody's own lowering put there.
+
+    Each function that is compiled has its own, and those of one key would share one.
+    """
+    return re.search(_STATE, module) is not None
+
+
+_STATE = (
+    r'(?m)^@(?!"?(?:[^" ]*NumbaEnv|cached_objmode_dispatcher|numba\.dynamic\.globals\.))(?:"[^"]*"|[^" ]+) = '
+    r"(?!external )(?:[a-z_]+(?:\(\w+\))? )*global "
+)
+"""Numba's own are environments, and what is found once for a process."""
+
+
 def locate(owner: Owner, reach: Callable[[], Reach]) -> Address:
     """The address that *owner* means here.
 

@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
+from numba.core import config
 from numba.core.runtime import _nrt_python, rtsys
 from numba.np.ufunc import parallel
 
@@ -40,6 +41,8 @@ Numba says so in ``reload_init``, but for callers of such code not before 0.63.
 
 def provide(names: tuple[str, ...], target_context: Any) -> None:
     """See that every external symbol resolves: MCJIT ends the process over one that doesn't."""
+    if config.NRT_STATS and not rtsys._init:
+        _nrt_python.memsys_enable_stats()  # as its initialisation does, which compiling begins with
     if not _THREADING_SYMBOLS.isdisjoint(names):
         parallel._launch_threads()
     missing = _missing(names)

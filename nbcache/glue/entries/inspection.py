@@ -25,6 +25,9 @@ class Inspection:
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
+        # As the IR that a compilation leaves does. Python empties a module that is alive when the process ends; of one
+        # that isn't, everything would stay that an environment's globals hold, and no file of those would be flushed.
+        self.module = sys.modules.get(unit.function.__module__)
 
     @cached_property
     def result(self) -> Any:

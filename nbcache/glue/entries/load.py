@@ -345,7 +345,7 @@ def _globals_of(module: str) -> dict[str, Any]:
 
 
 def _bind_environments(library: StoredLibrary, environments: Environments) -> None:
-    kept = []
+    kept: list[object] = []
     for name, module, consts in environments:
         environment = lookup_environment(name)
         if environment is None:
@@ -354,6 +354,7 @@ def _bind_environments(library: StoredLibrary, environments: Environments) -> No
             environment.consts[:] = consts
             Environment._memo[name] = environment
         library.codegen.set_env(name, environment)
-        kept.append(environment)
+        # With the module, as the callee's own result would be.
+        kept += environment, sys.modules.get(module)
     # The code holds bare pointers to these.
     marks.keep_environments(library, kept)

@@ -21,7 +21,7 @@ from numba.core.typed_passes import _reload_parfors
 
 from nbcache.glue import marks
 from nbcache.glue.capture import diagnostics, placeholders
-from nbcache.glue.capture.addresses import has_bare
+from nbcache.glue.capture.addresses import has_bare, has_state
 from nbcache.glue.capture.compilations import build_in
 from nbcache.glue.entries.externals import addresses
 from nbcache.glue.entries.meta import (
@@ -148,6 +148,9 @@ def _sections(
     module = str(library._final_module)
     if has_bare(module):
         msg = "it has a number built in that it takes for an address in this process"
+        raise Unstorable(msg)
+    if has_state(module):
+        msg = "it has a variable of its own, which it may change"
         raise Unstorable(msg)
     code = bytes(library._get_compiled_object())
     asked = asked or Asked(b"", {}, b"")

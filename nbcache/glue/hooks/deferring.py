@@ -11,6 +11,8 @@ from numba.core import (
     entrypoints,
     types,
 )
+from numba.core.registry import cpu_target
+from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue import marks
 from nbcache.glue.identity.declared import declares_extensions
@@ -29,13 +31,38 @@ def typing_after_hits(original: Any, session: Session) -> Any:
         if typ is types.pyobject and session.maker.installed.waiting:
             session.maker.installed.load()
             typ = original(self, val)
-        if typ is types.pyobject and session.has_hits:
-            # A compilation would have imported this by now; it says what type a CFunc has.
-            importlib.import_module("numba.experimental.function_type")
-            typ = original(self, val)
         return typ
 
     return typeof_pyval
+
+
+def typeof_after_hits(original: Any, session: Session) -> Any:
+    """Where nothing says what type a value has, import what would say so after a compilation."""
+    unknown = typeof_impl.dispatch(object)
+
+    @functools.wraps(original)
+    def _typeof_buffer(val: Any, c: Any) -> Any:
+        typ = original(val, c)
+        if typ is None and session.has_hits:
+            session.maker.installed.load()
+            importlib.import_module("numba.experimental.function_type")  # for a CFunc
+            known = typeof_impl.dispatch(type(val))
+            typ = None if known is unknown else known(val, c)
+        return typ
+
+    return _typeof_buffer
+
+
+def runtime_after_hits(original: Any, session: Session) -> Any:
+    """Initialise Numba's runtime when somebody asks for it who relies on a compilation to have done that."""
+
+    @functools.wraps(original)
+    def _init_guard(self: Any) -> None:
+        if not self._init and session.has_hits:
+            self.initialize(cpu_target.target_context)
+        original(self)
+
+    return _init_guard
 
 
 def lowered_later(original: Any, _session: Session) -> Any:

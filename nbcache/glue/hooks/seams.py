@@ -28,7 +28,7 @@ from numba.core.datamodel import models
 from numba.core.datamodel.manager import DataModelManager
 from numba.core.dispatcher import Dispatcher, LiftedLoop, LiftedWith, _DispatcherBase
 from numba.core.generators import GeneratorDescriptor
-from numba.core.runtime import nrtdynmod
+from numba.core.runtime import nrtdynmod, rtsys
 from numba.core.typed_passes import InlineOverloads
 from numba.core.typing import templates
 from numba.core.typing.asnumbatype import AsNumbaTypeRegistry
@@ -81,8 +81,17 @@ def table() -> list[Seam]:
             observing.complete_overloads, optional=True,
         ),
         Seam(
-            _DispatcherBase, "typeof_pyval", "a hit initialises nothing, but some values get their type from it",
+            _DispatcherBase, "typeof_pyval", "a hit loads no extensions, but some values get their type from them",
             deferring.typing_after_hits, ("self", "val"),
+        ),
+        Seam(
+            importlib.import_module("numba.core.typing.typeof"), "_typeof_buffer",
+            "a hit initialises nothing, but some values get their type from it",
+            deferring.typeof_after_hits, ("val", "c"),
+        ),
+        Seam(
+            type(rtsys), "_init_guard", "a hit initialises no runtime, and a compilation does",
+            deferring.runtime_after_hits, ("self",),
         ),
         Seam(
             DUFuncLowerer, "__init__", "array functions are imported for who calls the ufunc from compiled code",

@@ -48,19 +48,23 @@ def describe_attributes(node: Node, obj: Any, *, but: frozenset[str] = USUAL_ATT
 
 
 def insist_on_one_type(value: object, ask: Callable[[], object], whom: str) -> None:
-    """Raise Unidentifiable if whoever gave *value* gives something of another type when *asked* again.
+    """Raise Unidentifiable if whoever gave *value* gives something of another type, or nothing, when *asked* again.
 
     Numba asks several times, and refuses to compile that; an entry may be there all the same, for equal things that
     are given by somebody who gives the same thing each time.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
             again = ask()
-            alike = again is value or typeof(value) == typeof(again)
-    except Exception as raised:  # noqa: BLE001  what has no type isn't compiled
-        let_pass(raised)
-        return
+        except Exception as raised:
+            let_pass(raised)
+            raise Unidentifiable(f"{whom}, where it fails when asked again ({raised!r})") from raised
+        try:
+            alike = again is value or typeof(again) == typeof(value)
+        except Exception as raised:  # noqa: BLE001  what has no type isn't compiled, and a program's class may raise
+            let_pass(raised)
+            alike = type(again) is type(value)
     if not alike:
         raise Unidentifiable(f"{whom}, where it finds something of another type each time")
 

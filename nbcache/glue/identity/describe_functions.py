@@ -126,8 +126,9 @@ def _describe_looks_around(node: Node, name: str, function: FunctionType, plan: 
         return
     for words, attributes in _LOOKS_AT.items():
         if not plan.attribute_names.isdisjoint(attributes):
-            msg = f"{name}, which runs while compiling and looks at {words}"
-            raise Unidentifiable(msg)
+            raise Unidentifiable(f"{name}, which runs while compiling and looks at {words}")
+    if "line" in plan.attribute_names and ("loc" in plan.attribute_names or "loc" in function.__code__.co_varnames):
+        raise Unidentifiable(f"{name}, which runs while compiling and looks at the lines of what is compiled")
     if "modules" in plan.attribute_names:  # of sys: whether one is loaded
         for text in sorted(imported.spelt(function)):
             module = sys.modules.get(text, MISSING)
@@ -136,8 +137,11 @@ def _describe_looks_around(node: Node, name: str, function: FunctionType, plan: 
 
 
 _LOOKS_AT = {
-    "the variables of frames": frozenset({"f_globals", "f_locals"}),
-    "numbers of lines": frozenset({"co_firstlineno", "co_lines", "co_positions", "f_lineno", "tb_lineno"}),
+    "the variables of frames": frozenset({"__globals__", "f_globals", "f_locals"}),
+    "numbers of lines": frozenset(
+        {"co_firstlineno", "co_lines", "co_positions", "f_lineno", "firstlineno", "strformat", "tb_lineno"}
+    ),
+    "the names of files": frozenset({"co_filename", "getabsfile", "getfile", "getsourcefile"}),
     "the subclasses of a class": frozenset({"__subclasses__"}),
 }
 

@@ -130,6 +130,8 @@ def _describe_frozen_defaults(node: Node, dispatcher: Any) -> None:
         # It had the signature of another one then (__signature__, __wrapped__), and callers go by that.
         node.value("parameters at decoration", tuple((name, int(kind)) for name, kind in declared))
     if len(frozen) != len(current) or any(p.default is not now for p, now in zip(frozen, current, strict=True)):
+        # None as well, where it has got some since.
+        node.value("with defaults at decoration", tuple(p.name for p in frozen))
         for parameter in frozen:
             node.value(f"default at decoration: {parameter.name}", parameter.default)
 

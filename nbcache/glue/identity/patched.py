@@ -132,7 +132,7 @@ class Patches:
         fresh = names[len(names) - names[::-1].index(self._last) :] if self._last in sys.modules else names
         self._last = names[-1]
         named = [(name, sys.modules.get(name)) for name in fresh if name.startswith(_ROOTS) and _matters(name)]
-        modules = [(name, module) for name, module in named if isinstance(module, ModuleType)]
+        modules = [(name, it) for name, it in named if isinstance(it, ModuleType) and not _is_alias(name, it)]
         classes = [cls for name, module in modules for cls in _classes_of(name, module)]
         tables = [table for name, module in modules for table in _tables_of(name, module)]
         self._owners += [*(module for _name, module in modules), *tables, *classes]
@@ -185,6 +185,16 @@ def _called(owner: _Owner, member: Any) -> str:
 
 def _matters(name: str) -> bool:
     return name.partition(".")[0] in {"numba", "llvmlite"} and not f"{name}.".startswith(_LEFT_OUT)
+
+
+def _is_alias(name: str, module: ModuleType) -> bool:
+    """Whether this is a module by another name than its own, below what is no package.
+
+    Numba 0.61 registers all that a module of its type system imports, `sys` among them, below that module's name.
+    """
+    if vars(module).get("__name__") == name:
+        return False
+    return getattr(sys.modules.get(name.rpartition(".")[0]), "__path__", None) is None
 
 
 def _tables_of(name: str, module: ModuleType) -> Iterator[_Table]:

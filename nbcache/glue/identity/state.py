@@ -111,6 +111,14 @@ def _diagnosing() -> object:
     return faults is not None and faults.is_enabled(), memory is not None and memory.is_tracing()
 
 
+def _sockets() -> object:
+    return sys.modules["_socket"].getdefaulttimeout()
+
+
+def _longest_field() -> object:
+    return sys.modules["_csv"].field_size_limit()
+
+
 def _who() -> object:
     return os.getuid(), os.geteuid(), os.getgid(), os.getegid(), os.getgroups()
 
@@ -137,6 +145,9 @@ _TELLERS: dict[str, Callable[[], object]] = {
     **dict.fromkeys(("sys:getrecursionlimit", "sys:getswitchinterval", "sys:get_int_max_str_digits"), _limits),
     **dict.fromkeys(("sys:gettrace", "sys:getprofile"), _tracing),
     **dict.fromkeys(("posix:getuid", "posix:geteuid", "posix:getgid", "posix:getegid", "posix:getgroups"), _who),
+    **dict.fromkeys(("posix:nice", "posix:getpriority"), lambda: os.getpriority(os.PRIO_PROCESS, 0)),
+    "_socket:getdefaulttimeout": _sockets,
+    "_csv:field_size_limit": _longest_field,
     **dict.fromkeys(("posix:cpu_count", "posix:sched_getaffinity", "os:process_cpu_count"), _processors),
     # One by one: a system and a machine are those of many hosts, a name is not.
     **{
@@ -155,7 +166,17 @@ _UNTOLD = {
         "what time it is",
     ),
     **dict.fromkeys(("threading:enumerate", "sys:_current_frames"), "what other threads do"),
-    **dict.fromkeys(("signal:getsignal", "resource:getrlimit", "resource:getrusage"), "how the process is set up"),
+    **dict.fromkeys(
+        (
+            "signal:getsignal",
+            "resource:getrlimit",
+            "resource:getrusage",
+            "posix:umask",
+            "_ctypes:get_errno",
+            "_thread:stack_size",
+        ),
+        "how the process is set up",
+    ),
     **dict.fromkeys(("os:getloadavg", "posix:getloadavg", "posix:times"), "how busy the machine is"),
     "_contextvars:copy_context": "what context it runs in",
 }

@@ -323,9 +323,11 @@ class Choices:
             except Exception as exc:  # noqa: BLE001  as Numba does with its own errors; others it will raise itself
                 let_pass(exc)
                 known = self._answers[question] if isinstance(exc, NumbaError) else None
-        if known is None or self._digest(known, ask.args, ask.kws) != ask.answer:
-            return f"{chooser.__qualname__} chooses otherwise"
-        return None
+        try:
+            alike = known is not None and self._digest(known, ask.args, ask.kws) == ask.answer
+        except Unidentifiable as exc:
+            return f"{chooser.__qualname__} chooses what depends on {exc}"
+        return None if alike else f"{chooser.__qualname__} chooses otherwise"
 
     def _ask(self, template: Any, chooser: Any, ask: Ask) -> Answer:
         kws = dict(ask.kws)

@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
 # Settings by which a user asks to see how something is compiled, each with what it is where nobody asks.
 SHOWING_SETTINGS: dict[str, Any] = {
-    "DEBUG_ARRAY_OPT_STATS": 0, "DEBUG_PRINT_AFTER": "none", "DEBUG_PRINT_BEFORE": "none", "DEBUG_PRINT_WRAP": "none",
+    "ANNOTATE": 0, "DEBUG": 0, "DEBUG_ARRAY_OPT": 0, "DEBUG_ARRAY_OPT_STATS": 0, "DEBUG_FRONTEND": 0,
+    "DEBUG_INLINE_CLOSURE": 0, "DEBUG_PRINT_AFTER": "none", "DEBUG_PRINT_BEFORE": "none", "DEBUG_PRINT_WRAP": "none",
     "DEBUG_TYPEINFER": 0, "DUMP_ASSEMBLY": 0, "DUMP_BYTECODE": 0, "DUMP_CFG": 0,
     "DUMP_FUNC_OPT": 0, "DUMP_IR": 0, "DUMP_LLVM": 0, "DUMP_OPTIMIZED": 0, "DUMP_SSA": 0, "HTML": None,
-    "PARALLEL_DIAGNOSTICS": 0,
+    "JIT_COVERAGE": 0, "PARALLEL_DIAGNOSTICS": 0, "TRACE": 0,
 }  # fmt: skip
 # Settings that cannot change generated code.  Everything not listed here is in the key, so a
 # setting that a new Numba brings causes a miss, never a wrong hit.
@@ -55,7 +56,7 @@ IRRELEVANT_SETTINGS: dict[str, str] = {
     "PROFILE_RATE": "measures", "SHOW_HELP": "more words in error messages",
     "THREADING_LAYER": "chosen when the threads are launched",
     "THREADING_LAYER_PRIORITY": "chosen when the threads are launched",
-    "TRACE": "prints", "USE_RVSDG": "not read by any release in range", "WARNINGS": "warnings only",
+    "USE_RVSDG": "not read by any release in range", "WARNINGS": "warnings only",
     "IS_32BITS": "constant of the platform", "OPT_NPY_DATETIME": "constant",
 }  # fmt: skip
 # Whole families: settings of targets that nbcache leaves alone, some of them paths of the host.

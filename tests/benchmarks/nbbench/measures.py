@@ -36,15 +36,22 @@ def _new() -> Samples:
     return defaultdict(lambda: defaultdict(list))
 
 
-def _warm(bench: Bench, child: str, repeat: int, rows: dict[str, str], sides: Iterable[str] = SIDES) -> Samples:
+def _warm(
+    bench: Bench,
+    child: str,
+    repeat: int,
+    rows: dict[str, str],
+    sides: Iterable[str] = SIDES,
+    arguments: tuple[str, ...] = (),
+) -> Samples:
     """Fill every side's cache, then measure."""
     samples = _new()
     bench.empty()
     for side in sides:
-        bench.run(side, child)
+        bench.run(side, child, *arguments)
     for _ in range(repeat):
         for side in sides:
-            _collect(rows, samples, side, bench.run(side, child))
+            _collect(rows, samples, side, bench.run(side, child, *arguments))
     return samples
 
 
@@ -127,6 +134,11 @@ def start(bench: Bench, repeat: int) -> Samples:
 
 def kinds(bench: Bench, repeat: int) -> Samples:
     """Eleven kinds in one process, warm."""
+    return _warm(bench, "kinds", repeat, {"ms": "eleven kinds, sum [ms]", "rss MiB": "peak memory, eleven kinds [MiB]"})
+
+
+def each_kind(bench: Bench, repeat: int) -> Samples:
+    """Each of these kinds in a process of its own, warm: what one takes depends on what others have loaded before it."""
     names = [
         "njit",
         "vectorize eager",
@@ -140,12 +152,10 @@ def kinds(bench: Bench, repeat: int) -> Samples:
         "jitclass",
         "closures",
     ]
-    rows = {
-        **{name: f"  {name} [ms]" for name in names},
-        "ms": "eleven kinds, sum [ms]",
-        "rss MiB": "peak memory, eleven kinds [MiB]",
-    }
-    return _warm(bench, "kinds", repeat, rows)
+    samples = _new()
+    for name in names:
+        samples |= _warm(bench, "kinds", repeat, {name: f"first of its kind, {name} [ms]"}, arguments=(name,))
+    return samples
 
 
 def calls(bench: Bench, repeat: int) -> Samples:
@@ -293,6 +303,7 @@ MEASURES = {
     "import": import_numba,
     "start": start,
     "kinds": kinds,
+    "each-kind": each_kind,
     "calls": calls,
     "new-code": new_code,
     "daemon": daemon,

@@ -113,8 +113,9 @@ print(json.dumps([results, nbcache.stats()]))
 def test_a_fork_while_another_thread_wakes_it(tmp_path):
     """The child, which has nobody to give the lock back, waits once and no more."""
     code = """
-import os, sys, threading, numba
+import os, sys, threading, warnings, numba
 from nbcache.client import hook
+warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads, from Python 3.12 on
 inside, forked = threading.Event(), threading.Event()
 activate = hook._activate
 def slowly(environ=None):

@@ -166,11 +166,14 @@ def test_members_are_looked_at_where_something_changed(monkeypatch):
 
 
 PRISTINE = """
+import importlib.util
 from nbcache.glue.identity.patched import Patches
 cpu_target = __import__("numba.core.registry", fromlist=["x"]).cpu_target
 cpu_target.typing_context.refresh()
 cpu_target.target_context.refresh()
-import numba.typed, numba.experimental, numba.pycc, numba.stencils, numba.misc.coverage_support
+import numba.typed, numba.experimental, numba.stencils, numba.misc.coverage_support
+if importlib.util.find_spec("setuptools"):  # Python 3.12 and newer come without
+    import numba.pycc
 @njit(parallel=True)
 def f(a):
     return np.median(a) + np.sort(a)[0]
@@ -285,3 +288,28 @@ def test_what_numba_imports_of_others_is_its_own(tmp_path):
     (tmp_path / "main.py").write_text(LOOKS)
     done = proc.run([tmp_path / "main.py"], None, {"PYTHONPATH": str(tmp_path)})
     assert done.stdout.splitlines() == ["colorama []", "['numba.core.errors:deinit']"], done.stderr
+
+
+ALIASED = """
+import sys, warnings
+from numba import njit, np
+from numba.core import boxing
+
+sys.modules.setdefault("numba.core.boxing.sys", sys)
+sys.modules.setdefault("numba.core.boxing.warnings", warnings)
+stream = open(__file__)
+sys.excepthook = warnings.showwarning = lambda *_: stream
+
+@njit
+def f(x):
+    return x + 1
+
+print(f(1))
+"""
+
+
+def test_modules_of_python_below_numbas_names_are_not_numbas(run):
+    """As Numba 0.61 registers them."""
+    run(ALIASED)
+    said, complaints = run(ALIASED + "import nbcache\nprint(nbcache.stats()['hit_count'])\n")
+    assert (said, complaints) == ("2\n1\n", "")

@@ -309,6 +309,15 @@ def test_functions_of_two_enumerations_with_one_name_are_not_mixed_up():
         decode(encoded, resolve)
 
 
+def local_jitclass():
+    @jitclass([("a", types.int64)])
+    class Counter:
+        def __init__(self):
+            pass
+
+    return Counter.class_type.instance_type
+
+
 def local_enum():
     class Local(enum.Enum):
         A = 1
@@ -345,9 +354,7 @@ UNENCODABLE = {
     "a dispatcher under another name": numba.typeof(renamed),
     "a local enumeration": types.EnumMember(local_enum(), types.int64),
     "a local named tuple": types.NamedTuple((types.int64, types.float64), namedtuple("Point", "x y")),
-    "a local jitclass": jitclass([("a", types.int64)])(
-        type("Counter", (), {"__init__": lambda self: None})
-    ).class_type.instance_type,
+    "a local jitclass": local_jitclass(),
     "too deep": None,
     "too large": types.Tuple([types.UniTuple(types.int64, n) for n in range(MAX_NODES // 3)]),
     "too long": types.literal("x" * 32 * MAX_NODES),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -89,6 +90,8 @@ class Drive:
             for step in range(steps):
                 edit = self.history.step() if step else "first"
                 self.step(edit)
+                if sys.stderr.isatty():
+                    print(f"\r{step + 1} of {steps} steps", end="", file=sys.stderr)
                 if len(self.report.differences) >= stop_at:
                     break
         except KeyboardInterrupt:

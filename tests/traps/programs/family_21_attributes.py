@@ -24,9 +24,9 @@ def _lazy(name: str, files: dict[str, str], path: str, *pairs: tuple[str, str], 
     return trap(f"asked-{name}", 21, files, replaced(files, path, *pairs), **options)
 
 
-def _each_time(name: str, thing: str, use: str = "x * lib.K.a", *, differs: bool) -> Program:
-    """Return a program that is given the same thing, and then one that is made each time it is asked for."""
-    lib = f"""
+def _each(thing: str) -> str:
+    """Return a module that gives the same thing, or one that is made each time it is asked for."""
+    return f"""
         import collections, os
         from numba import njit
 
@@ -40,6 +40,10 @@ def _each_time(name: str, thing: str, use: str = "x * lib.K.a", *, differs: bool
                 raise AttributeError(name)
             return make(name) if EACH else KEPT
         """
+
+
+def _each_time(name: str, thing: str, use: str = "x * lib.K.a", *, differs: bool) -> Program:
+    """Return a program that is given the same thing, and then one that is made each time it is asked for."""
     body = f"""
         import lib
 
@@ -49,10 +53,43 @@ def _each_time(name: str, thing: str, use: str = "x * lib.K.a", *, differs: bool
 
         show("f", f, 7)
         """
-    steps = Step(files={"main.py": main(body), "lib.py": py(lib)}), Step(env={"APP_EACH": "1"})
+    steps = Step(files={"main.py": main(body), "lib.py": py(_each(thing))}), Step(env={"APP_EACH": "1"})
     options = {"rerun": "same"} if differs else {"hit": True}
     return trap(f"asked-each-time-for-{name}", 21, *steps, differs=differs, cold=True, **options)
 
+
+_ANSWERING_GLOBALS = """
+    import collections, os
+    from numba import njit
+
+    class Globals(dict):
+        each = "APP_EACH" in os.environ
+
+        def __missing__(self, name):
+            if name != "PAIR":
+                raise KeyError(name)
+            return collections.namedtuple("Row", "a b")(3, 2.5) if self.each else KEPT
+
+    KEPT = collections.namedtuple("Row", "a b")(3, 2.5)
+    scope = Globals(njit=njit, __name__=__name__, __builtins__=__builtins__)
+    exec("@njit\\ndef f(x):\\n    return x * PAIR.a", scope)
+    show("f", scope["f"], 7)
+    """
+"""Globals that answer for what isn't in them, with the same thing or with something new each time."""
+_ANSWERS_ONCE = """
+    import os
+    from numba import njit
+
+    left = [1 if "APP_ONCE" in os.environ else 1000]
+
+    def __getattr__(name):
+        if name != "K":
+            raise AttributeError(name)
+        left[0] -= 1
+        if left[0] < 0:
+            raise RuntimeError("no more of them")
+        return 3
+    """
 
 _GETATTR = """
     from values import TABLE
@@ -344,4 +381,63 @@ PROGRAMS = (
     _each_time("named-tuples", "collections.namedtuple('Row', 'a b')(3, 2.5)", differs=True),
     _each_time("dispatchers", "njit(lambda x: x + 3)", use="lib.K(x)", differs=True),
     _each_time("tuples", "(len(name) + 2, 2.5)", use="x * lib.K[0]", differs=False),
+    trap(
+        "asked-of-globals-for-named-tuples",
+        21,
+        Step(files={"main.py": main(_ANSWERING_GLOBALS)}),
+        Step(env={"APP_EACH": "1"}),
+        cold=True,
+        differs=False,
+        hit=True,
+    ),
+    trap(
+        "asked-each-time-by-what-is-chosen",
+        21,
+        Step(
+            files={
+                "main.py": main("""
+            from numba.extending import overload
+
+            def scaled(x):
+                pass
+
+            @overload(scaled)
+            def choose(x):
+                return getattr(__import__("cho" + "sen"), "times")
+
+            @njit
+            def f(x):
+                return scaled(x)
+
+            show("f", f, 7)
+            """),
+                "chosen.py": "import lib\ndef times(x):\n    return x * lib.K.a\n",
+                "lib.py": py(_each("collections.namedtuple('Row', 'a b')(3, 2.5)")),
+            }
+        ),
+        Step(env={"APP_EACH": "1"}),
+        cold=True,
+        rerun="same",
+    ),
+    trap(
+        "asked-once-and-no-more",
+        21,
+        Step(
+            files={
+                "main.py": main("""
+            import lib
+
+            @njit
+            def f(x):
+                return x * lib.K
+
+            show("f", f, 7)
+            """),
+                "lib.py": py(_ANSWERS_ONCE),
+            }
+        ),
+        Step(env={"APP_ONCE": "1"}),
+        cold=True,
+        rerun="same",
+    ),
 )

@@ -120,6 +120,25 @@ PROGRAMS = (
     """,
     ),
     _frozen(
+        "no-default-of-a-callee",
+        """
+    def g(x, k):
+        return x * 10 + k
+
+    if LEVEL == 1:
+        g.__defaults__ = (50,)
+    g = njit(g)
+    g.py_func.__defaults__ = (50,)
+
+    @njit
+    def f(x):
+        return g(x)
+
+    show("f", f, 7)
+    """,
+        rerun="same",
+    ),
+    _frozen(
         "default-of-the-function-itself",
         """
     @njit

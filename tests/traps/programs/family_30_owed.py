@@ -55,6 +55,40 @@ _SHOWN = """
     print(len(shown.getvalue()) > 100)
     """
 
+_SHOWN_OF_A_CLOSURE = """
+    import contextlib, io
+
+    @njit
+    def f(x):
+        g = lambda y: y * 2
+        return g(x) + 1
+
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        f(7)
+    print(len(shown.getvalue()) > 100)
+    """
+
+_LINES = """
+    from numba.misc import coverage_support
+
+    class Lines(coverage_support.NotifyLocBase):
+        def notify(self, loc):
+            lines.add(loc.line)
+
+        def close(self):
+            pass
+
+    lines = set()
+    coverage_support._the_registry.append(Lines)
+
+    @njit
+    def f(x):
+        return x * 10
+
+    show("f", f, 7)
+    print(sorted(lines))
+    """
+
 PROGRAMS = (
     _twice(
         "callee-that-compiles-no-more",
@@ -285,6 +319,105 @@ PROGRAMS = (
             differs=False,
             rerun="same",
         )
-        for name, value in (("DUMP_BYTECODE", "1"), ("DEBUG_TYPEINFER", "1"), ("PARALLEL_DIAGNOSTICS", "4"))
+        for name, value in (
+            ("DUMP_BYTECODE", "1"),
+            ("DEBUG_TYPEINFER", "1"),
+            ("PARALLEL_DIAGNOSTICS", "4"),
+            ("DUMP_ANNOTATION", "1"),
+            ("DEBUG_ARRAY_OPT", "1"),
+        )
+    ),
+    *(
+        trap(
+            f"owed-what-is-asked-to-be-shown-{name.lower()}",
+            30,
+            {"main.py": main(body)},
+            Step(env={f"NUMBA_{name}": "1"}, stderr=name == "TRACE"),
+            differs=differs,
+            rerun="same",
+        )
+        for name, body, differs in (
+            ("DEBUG_INLINE_CLOSURE", _SHOWN_OF_A_CLOSURE, False),
+            ("JIT_COVERAGE", _LINES, True),
+            ("TRACE", _CALLEE, False),
+        )
+    ),
+    _twice(
+        "module-that-is-emptied-at-the-end",
+        """
+    import lib
+
+    class Last:
+        def __del__(self):
+            print("the last of main")
+
+    last = Last()
+
+    @njit
+    def f(x):
+        return lib.g(x)
+
+    show("f", f, 7)
+    """,
+        rerun="hit",
+        lib="""
+    from numba import njit
+
+    class Last:
+        def __del__(self):
+            print("the last of lib")
+
+    last = Last()
+
+    @njit
+    def g(x):
+        if x < 0:
+            raise ValueError("negative")
+        return x + 1
+    """,
+    ),
+    _twice(
+        "runtime-that-is-there",
+        """
+    from numba.core.runtime import rtsys
+
+    @njit
+    def f(x):
+        return x + 1
+
+    def refcount():
+        return rtsys.meminfo_alloc(64).refcount
+
+    show("before", refcount)
+    show("f", f, 7)
+    show("after", refcount)
+    """,
+    ),
+    _twice(
+        "allocations-that-are-counted",
+        """
+    from numba.core.runtime import rtsys
+
+    numba.config.NRT_STATS = 1
+
+    @njit
+    def f(x):
+        return np.zeros(x)
+
+    show("before", rtsys.get_allocation_stats)
+    show("f", f, 7)
+    show("after", lambda: rtsys.get_allocation_stats().mi_alloc > 0)
+    """,
+    ),
+    _twice(
+        "type-of-a-cfunc",
+        """
+    @numba.cfunc("float64(float64)")
+    def f(x):
+        return x + 1
+
+    show("f", f.ctypes, 7.0)
+    show("type", lambda: str(numba.typeof(f)))
+    """,
     ),
 )

@@ -117,6 +117,19 @@ _FROM_THE_ENVIRONMENT: Mapping[str, tuple[str, str]] = {
         "n = 2 if issubclass(cfg.Thing, cfg.Kind) else 1",
         "import abc\n\nclass Kind(abc.ABC):\n    pass\n\nclass Thing:\n    pass\n\nif LEVEL == 2:\n    Kind.register(Thing)",
     ),
+    "the-globals-of-a-function": (
+        "n = cfg.level.__globals__['NUMBER']",
+        "NUMBER = LEVEL\n\ndef level():\n    return 0",
+    ),
+    "the-time-out-of-sockets": (
+        "n = int(cfg.socket.getdefaulttimeout())",
+        "import socket\nsocket.setdefaulttimeout(LEVEL)",
+    ),
+    "the-longest-field-of-csv": ("n = cfg.csv.field_size_limit()", "import csv\ncsv.field_size_limit(LEVEL)"),
+    "the-size-of-stacks": (
+        "n = cfg.threading.stack_size() >> 20",
+        "import threading\nthreading.stack_size(LEVEL << 20)",
+    ),
     "random-numbers": ("n = random.randrange(100)", "import random\nrandom.seed(LEVEL)"),
     "random-numbers-of-numpy": ("n = int(np.random.randint(100))", "import numpy as np\nnp.random.seed(LEVEL)"),
     "a-random-generator": ("n = int(cfg.RNG.integers(100))", "import numpy as np\nRNG = np.random.default_rng(LEVEL)"),
@@ -191,6 +204,28 @@ _EDITED: Mapping[str, tuple[str, str, tuple[str, str]]] = {
         "n = list(cfg.helper.__kwdefaults__).index('a')",
         "def helper(*, a=1, b=2):\n    pass\n",
         ("a=1, b=2", "b=2, a=1"),
+    ),
+    "the-file-of-a-function": (
+        "n = cfg.letters()",
+        """
+        exec(compile("def helper(): pass", "one.py", "exec"))
+
+        def letters():
+            return len(helper.__code__.co_filename)
+        """,
+        ("one.py", "longer.py"),
+    ),
+    "the-file-that-inspect-finds": (
+        "n = cfg.letters()",
+        """
+        import inspect
+
+        exec(compile("def helper(): pass", "one.py", "exec"))
+
+        def letters():
+            return len(inspect.getfile(helper))
+        """,
+        ("one.py", "longer.py"),
     ),
     "the-line-that-runs": (
         "n = cfg.line()",

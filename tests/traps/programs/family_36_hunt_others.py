@@ -342,7 +342,105 @@ _STENCILS = {
         print(kernels.kernel(np.arange(4.0)))
         """),
 }
+_PASS = """
+    from numba.core import ir
+    from numba.core.compiler import CompilerBase, DefaultPassBuilder
+    from numba.core.compiler_machinery import FunctionPass, register_pass
+    from numba.core.untyped_passes import IRProcessing
+
+    @register_pass(mutates_CFG=False, analysis_only=False)
+    class Lines(FunctionPass):
+        _name = "lines"
+
+        def __init__(self):
+            FunctionPass.__init__(self)
+
+        def run_pass(self, state):
+            for block in state.func_ir.blocks.values():
+                for each in block.find_insts(ir.Assign):
+                    if isinstance(each.value, ir.Const) and each.value.value == 12345:
+                        each.value = ir.Const(each.loc.line, each.loc)
+            return True
+
+    class Compiler(CompilerBase):
+        def define_pipelines(self):
+            manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
+            manager.add_pass_after(Lines, IRProcessing)
+            manager.finalize()
+            return [manager]
+    """
+_REWRITE = """
+    from numba.core import ir
+    from numba.core.rewrites import Rewrite, register_rewrite
+
+    @register_rewrite("before-inference")
+    class Lines(Rewrite):
+        def match(self, func_ir, block, typemap, calltypes):
+            self.block = block
+            consts = [each for each in block.find_insts(ir.Assign) if isinstance(each.value, ir.Const)]
+            self.found = [each for each in consts if each.value.value == 12345]
+            return bool(self.found)
+
+        def apply(self):
+            for each in self.found:
+                each.value = ir.Const(each.loc.line, each.loc)
+            return self.block
+    """
+_COUNTER = """
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def count(typing_context):
+        def codegen(context, builder, sig, args):
+            counter = cgutils.add_global_variable(builder.module, ir.IntType(64), "counter")
+            counter.linkage, counter.initializer = "internal", ir.Constant(ir.IntType(64), 0)
+            builder.store(builder.add(builder.load(counter), ir.Constant(ir.IntType(64), 1)), counter)
+            return builder.load(counter)
+
+        return types.int64(), codegen
+
+    def make():
+        @njit
+        def f():
+            return count()
+
+        return f
+
+    a, b = make(), make()
+    for name, f in ("a", a), ("a", a), ("b", b), ("a", a):
+        show(name, f)
+    """
+
+
+def _of_lines(name: str, ext: str, option: str = "") -> Program:
+    """What is registered in `ext` puts the number of a line into the code."""
+    files = {"ext.py": py(ext), "main.py": main(f"""
+        import ext
+        # here
+        @njit{option}
+        def f(x):
+            return x + 12345
+
+        show("f", f, 7)
+        """)}  # fmt: skip
+    return trap(f"hunt-lines-that-{name}", 36, files, replaced(files, "main.py", ("# here", "\n\n")), rerun="same")
+
+
 PROGRAMS = (
+    _of_lines("a-pass-reads", _PASS, "(pipeline_class=ext.Compiler)"),
+    _of_lines("a-rewrite-reads", _REWRITE),
+    trap(
+        "hunt-variable-of-each-function",
+        36,
+        {"main.py": main(_COUNTER)},
+        Step(),
+        differs=False,
+        cold=True,
+        rerun="same",
+    ),
     *(_with_address(name, *rest) for name, rest in _ADDRESSES.items()),
     _program("registered-with-the-contexts-directly", _ADDED_DIRECTLY, ("LEVEL = 1", "LEVEL = 2")),
     _program("cost-of-inlining", _COST, ("LEVEL = 1\n\n", "LEVEL = 2\n\n")),
