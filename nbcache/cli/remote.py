@@ -12,7 +12,7 @@ from nbcache.protocol import helper, requests
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from nbcache.config import Settings
     from nbcache.remote.helper import Helper
@@ -76,10 +76,11 @@ def push(args: argparse.Namespace) -> int:
     made = _helper(args)
     keys = {info.key for info in open_store(args).scan()}
     bar = Progress(len(keys), "push")
-    counts = transfer.push(made, keys, bar.step)
+    counts, wrong = transfer.push(made, keys, bar.step)
     bar.clear()
     print(f"{len(keys)} keys: {_counts(counts)}")
-    return _complain(made, wrong=bool(counts.get("failed") or counts.get("dropped")))
+    _complain(wrong)
+    return 1 if counts.get("failed") else 0
 
 
 def pull(args: argparse.Namespace) -> int:
@@ -93,8 +94,7 @@ def pull(args: argparse.Namespace) -> int:
     bar.clear()
     words = {"came": "fetched", "missing": "here already, or in no tier", "refused": "refused", "failed": "failed"}
     print(f"{len(keys)} keys: {_counts({words[state]: count for state, count in counts.items()})}")
-    for why in sorted(wrong):
-        print(f"nbcache: {printable(why)}", file=sys.stderr)
+    _complain(wrong)
     return 1 if counts["failed"] or counts["refused"] else 0
 
 
@@ -121,10 +121,9 @@ def _named(lists: list[str]) -> Iterator[str]:
                     raise CommandError(f"{path}: {error}") from error
 
 
-def _complain(made: Helper, *, wrong: bool) -> int:
-    for problem in {tier.problem for tier in made.tiers if wrong and tier.problem}:
-        print(f"nbcache: {printable(problem)}", file=sys.stderr)
-    return 1 if wrong else 0
+def _complain(wrong: Iterable[str]) -> None:
+    for why in sorted(wrong):
+        print(f"nbcache: {printable(why)}", file=sys.stderr)
 
 
 def ask(settings: Settings, question: str) -> dict[str, Any] | None:

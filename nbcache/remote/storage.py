@@ -28,6 +28,8 @@ from nbcache.trust import OPEN_FLAGS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from opendal import Operator
+
     Service = Callable[[str, dict[str, str]], tuple[str, dict[str, str]]]
 
 GET_SECONDS: Final = 0.5
@@ -114,15 +116,16 @@ class Storage:
         """
         return self._do(lambda: self._read(name, seconds))
 
-    def head(self, name: str) -> bytes | None:
+    def head(self, name: str, seconds: float = GET_SECONDS) -> bytes | None:
         """Return the beginning of an object, :data:`HEAD_BYTES` long, or all of it; None if there is none."""
+        asked = self._asked(seconds)
         try:
             # Redis has nothing to say of what isn't there, and sends none of it.
-            return self._do(lambda: bytes(self._quick.read(name, offset=0, size=HEAD_BYTES))) or None
+            return self._do(lambda: bytes(asked.read(name, offset=0, size=HEAD_BYTES))) or None
         except StorageError as error:
             if not _NO_PARTS.search(str(error.__cause__)):
                 raise
-            return self.get(name)
+            return self.get(name, seconds)
 
     def put(self, name: str, data: bytes) -> None:
         """Store an object, in place of one that is there."""
@@ -131,13 +134,16 @@ class Storage:
     def _read(self, name: str, seconds: float) -> bytes:
         deadline = time.monotonic() + seconds
         parts, size = [], 0
-        with (self._patient if seconds > GET_SECONDS else self._quick).open(name, "rb") as file:
+        with self._asked(seconds).open(name, "rb") as file:
             while size <= MAX_OBJECT and (part := file.read(_PIECE)):
                 parts.append(part)
                 size += len(part)
                 if time.monotonic() > deadline:
                     raise _late(size)
         return b"".join(parts)
+
+    def _asked(self, seconds: float) -> Operator:
+        return self._patient if seconds > GET_SECONDS else self._quick
 
     @staticmethod
     def _do(call: Callable[[], bytes | None], again: bool = True) -> bytes | None:
@@ -193,9 +199,9 @@ class Folder:
             os.close(fd)
         return b"".join(parts)
 
-    def head(self, name: str) -> bytes | None:
+    def head(self, name: str, seconds: float = GET_SECONDS) -> bytes | None:
         """As of :class:`Storage`."""
-        found = self.get(name, most=HEAD_BYTES)
+        found = self.get(name, seconds, HEAD_BYTES)
         return None if found is None else found[:HEAD_BYTES]
 
     def put(self, name: str, data: bytes) -> None:

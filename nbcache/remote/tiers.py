@@ -8,6 +8,7 @@ its own: neither name servers nor slow bodies keep to the time limits of the lib
 from __future__ import annotations
 
 import logging
+import random
 import socket
 import threading
 import time
@@ -30,10 +31,14 @@ CONNECT_SECONDS: Final = 0.1
 ANSWER_SECONDS: Final = 0.55
 """How long an answer is waited for [s]; the library itself gives up a little earlier, and says more about it."""
 ATTEMPTS: Final = 3
-"""How often one look-up asks at most: compiling takes longer, and what was too much for a moment may be over."""
+"""How often one look-up or upload asks at most: compiling takes longer, and what was wrong for a moment may be over."""
 LONGEST_REST: Final = 1.0
 """The longest pause of a server with too much to do that a look-up waits for [s]."""
 UPLOAD_SECONDS: Final = 6.0
+AGAIN_SECONDS: Final = 0.2
+"""After how long an upload that failed at once is tried again [s]; up to half of it more or less, by chance."""
+PROBE_SECONDS: Final = 0.05
+"""How often it is looked whether a server that had too much to do answers somebody else again [s]."""
 REMEMBERED_SECONDS: Final = 30.0
 """How long it is remembered that something isn't there [s]."""
 MAX_REMEMBERED: Final = 100_000
@@ -94,14 +99,13 @@ class Tier:
         if self._absent.get(name, 0.0) > time.monotonic():
             self._count("remembered")
             return Got(None)
-        most, answer = (storage.PUT_SECONDS, UPLOAD_SECONDS) if patient else (storage.GET_SECONDS, ANSWER_SECONDS)
-        return self._persist(name, seconds, lambda: self._storage.get(name, most), answer)
+        return self._persist(name, seconds, self._storage.get, patient=patient)
 
-    def head(self, name: str, seconds: float) -> Got:
+    def head(self, name: str, seconds: float, *, patient: bool = False) -> Got:
         """Return the beginning of an object that may be of use, or all of it; also if it wasn't there a moment ago."""
         if name in self._bad:
             return Got(None)
-        return self._persist(name, seconds, lambda: self._storage.head(name))
+        return self._persist(name, seconds, self._storage.head, patient=patient)
 
     def distrust(self, name: str) -> None:
         """Take an object for one that isn't there where it would be in the way: nobody here can use it."""
@@ -109,28 +113,50 @@ class Tier:
             self._bad.clear()
         self._bad.add(name)
 
-    def put(self, name: str, data: bytes) -> bool:
-        """Store an object; return whether it is there now."""
-        if not self.writable or not self._breaker.allows():
-            return False
-        try:
-            self._within(UPLOAD_SECONDS, lambda: self._storage.put(name, data))
-        except StorageError as error:
-            if error.kind == storage.DENIED:
-                self._denied += 1
-                self._denied_at = time.monotonic()
-            self._failed("put", error)
-            # Of a server that doesn't answer, the breaker says so.
-            if error.kind in {storage.DENIED, storage.FULL} and self._begins_to_refuse():
-                _log.warning("the remote cache %s doesn't take what is uploaded: %s", self.label, error.why)
-            return False
+    def put(self, name: str, data: bytes) -> str:
+        """Store an object; return why it isn't there now, "" if it is."""
+        if not self.writable:
+            return self.problem or f"{self.label}: nothing may be uploaded"
+        problem = ""
+        for others in reversed(range(ATTEMPTS)):
+            if not self._may_ask(time.monotonic() + UPLOAD_SECONDS, patient=True):
+                return f"{self.label}: {self._breaker.why}"
+            began = time.monotonic()
+            try:
+                self._within(UPLOAD_SECONDS, lambda: self._storage.put(name, data))
+            except StorageError as error:
+                at_once = error.kind == storage.UNREACHABLE and time.monotonic() - began < ANSWER_SECONDS
+                if at_once and others:
+                    # Servers that keep files answer 500 to some of those who are the first to upload into a folder, at
+                    # the same moment. The breaker isn't told: nothing is wrong with a server like that.
+                    time.sleep(AGAIN_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311
+                    continue
+                problem = self._refused(error)
+                if error.kind != storage.LIMITED:
+                    break
+            else:
+                self._took(name)
+                return ""
+        return problem
+
+    def _took(self, name: str) -> None:
+        """Note that an object was stored."""
         self._denied = 0
         self._refuses = False
         self._fine()
         self._count("stored")
         self._absent.pop(name, None)
         self._bad.discard(name)
-        return True
+
+    def _refused(self, error: StorageError) -> str:
+        """Note that an upload failed; return why."""
+        if error.kind == storage.DENIED:
+            self._denied += 1
+            self._denied_at = time.monotonic()
+        # Of a server that doesn't answer, the breaker says so.
+        if error.kind in {storage.DENIED, storage.FULL} and self._begins_to_refuse():
+            _log.warning("the remote cache %s doesn't take what is uploaded: %s", self.label, error.why)
+        return self._failed("put", error)
 
     def status(self) -> dict[str, Any]:
         """Return how it is doing, as JSON."""
@@ -144,28 +170,31 @@ class Tier:
             "counts": dict(self.counts),
         }
 
-    def _persist(self, name: str, seconds: float, ask: Callable[[], bytes | None], most: float = ANSWER_SECONDS) -> Got:
-        """Ask for something of an object until there is an answer, or no time for another question.
-
-        *most* is how long one may take [s].
-        """
+    def _persist(
+        self, name: str, seconds: float, ask: Callable[[str, float], bytes | None], *, patient: bool = False
+    ) -> Got:
+        """Ask for something of an object until there is an answer, or no time for another question."""
         deadline = time.monotonic() + seconds
-        got, failure = self._get(name, deadline, ask, most)
+        most = UPLOAD_SECONDS if patient else ANSWER_SECONDS
+        got, failure = self._get(name, deadline, ask, patient=patient)
         for _ in range(ATTEMPTS - 1):
             if failure not in {storage.UNREACHABLE, storage.LIMITED} or deadline - time.monotonic() < most:
                 break
-            got, failure = self._get(name, deadline, ask, most)
+            got, failure = self._get(name, deadline, ask, patient=patient)
         return got
 
-    def _get(self, name: str, deadline: float, ask: Callable[[], bytes | None], most: float) -> tuple[Got, str]:
+    def _get(
+        self, name: str, deadline: float, ask: Callable[[str, float], bytes | None], *, patient: bool
+    ) -> tuple[Got, str]:
         """Ask once; return also how that failed, as one of the words in :mod:`~nbcache.remote.storage`."""
-        if not self._may_ask(deadline):
+        if not self._may_ask(deadline, patient=patient):
             self._count("left alone")
             return Got(None, f"{self.label}: {self._breaker.why}"), ""
         began = time.monotonic()
         probes = self._breaker.is_new
+        most, answer = (storage.PUT_SECONDS, UPLOAD_SECONDS) if patient else (storage.GET_SECONDS, ANSWER_SECONDS)
         try:
-            data = self._within(min(deadline - began, most), lambda: self._asked(ask, connect=probes))
+            data = self._within(min(deadline - began, answer), lambda: self._asked(name, most, ask, connect=probes))
         except StorageError as error:
             return Got(None, self._failed("get", error)), error.kind
         self._fine(time.monotonic() - began)
@@ -176,17 +205,26 @@ class Tier:
             self._count("found")
         return Got(data), ""
 
-    def _may_ask(self, deadline: float) -> bool:
-        """Whether it may be asked now, or after a pause that ends in time; the pause is waited for."""
+    def _may_ask(self, deadline: float, *, patient: bool) -> bool:
+        """Whether it may be asked now, or after a pause that ends in time; the pause is waited for.
+
+        Who is *patient* waits for any pause, and for what another one finds out who asks after it.
+        """
         if self._breaker.allows():
             return True
-        rest = self._breaker.rest
-        if rest > LONGEST_REST or time.monotonic() + rest >= deadline:
-            return False
-        time.sleep(rest)
-        return self._breaker.allows()
+        while (rest := self._breaker.rest) <= (UPLOAD_SECONDS if patient else LONGEST_REST):
+            if time.monotonic() + rest >= deadline:
+                return False
+            time.sleep(max(rest, PROBE_SECONDS))
+            if self._breaker.allows():
+                return True
+            if not patient:
+                return False
+        return False
 
-    def _asked(self, ask: Callable[[], bytes | None], *, connect: bool) -> bytes | None:
+    def _asked(
+        self, name: str, seconds: float, ask: Callable[[str, float], bytes | None], *, connect: bool
+    ) -> bytes | None:
         if connect and self._storage.server is not None:
             # Whoever isn't there is found out sooner than by the library, which tries again until its time is up.
             try:
@@ -195,7 +233,7 @@ class Tier:
                 why = "it can't be connected to in time" if isinstance(error, TimeoutError) else error.strerror
                 why = why or "it can't be connected to"
                 raise StorageError(storage.UNREACHABLE, why) from error
-        return ask()
+        return ask(name, seconds)
 
     def _within(self, seconds: float, call: Callable[[], Any]) -> Any:
         """Return what *call* returns, in a thread of the tier's. Raises StorageError."""

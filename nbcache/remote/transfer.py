@@ -35,8 +35,10 @@ SECONDS: Final = 30.0
 _INDEX: Final = blake2b(b"nbcache index", digest_size=32).hexdigest()
 
 
-def push(helper: Helper, keys: Iterable[str], step: Callable[[], None]) -> dict[str, int]:
-    """Upload the entries of these keys and name them in each tier's index; return how many went how.
+def push(helper: Helper, keys: Iterable[str], step: Callable[[], None]) -> tuple[dict[str, int], set[str]]:
+    """Upload the entries of these keys and name them in each tier's index.
+
+    Return how many went how, and what was wrong with those that didn't go.
 
     What is there already is fetched and looked at, and replaced where nobody could take it. *step* is called after each
     key. Raises RemoteError where nothing may be uploaded.
@@ -53,13 +55,14 @@ def push(helper: Helper, keys: Iterable[str], step: Callable[[], None]) -> dict[
         list(pool.map(upload, wanted))
     for tier in helper.tiers:
         if tier.writable and wanted:
-            others = _read(tier)
-            known = dict.fromkeys([*wanted, *(others or ())])
+            others, problem = _read(tier)
+            known = dict.fromkeys([*wanted, *others])
             data = json.dumps({"version": VERSION, "keys": list(known)[:MAX_KEYS]}).encode()
             # Where it can't be read now, there are keys in it that others pushed: nobody could pull them any more.
-            if others is None or not tier.put(_INDEX, data):
-                helper.uploading.counts["failed"] += 1
-    return {how: count for how, count in helper.uploading.counts.items() if count}
+            problem = problem or tier.put(_INDEX, data)
+            if problem:
+                helper.uploading.counts[helper.uploading.failed(problem)] += 1
+    return {how: count for how, count in helper.uploading.counts.items() if count}, set(helper.uploading.wrong)
 
 
 def pull(helper: Helper, keys: Iterable[str], step: Callable[[], None]) -> tuple[dict[str, int], set[str]]:
@@ -85,22 +88,24 @@ def pull(helper: Helper, keys: Iterable[str], step: Callable[[], None]) -> tuple
 
 def known(helper: Helper) -> list[str]:
     """Return the keys that are named in the tiers' indexes. Raises RemoteError if no tier has one."""
-    found = [_read(tier) for tier in helper.tiers]
+    found = [_read(tier)[0] for tier in helper.tiers]
     if not any(found):
         problems = [tier.problem for tier in helper.tiers if tier.problem]
         raise RemoteError("; ".join(problems) or "nobody has pushed anything yet: `nbcache push` writes the index")
-    return list(dict.fromkeys(key for keys in found for key in keys or ()))
+    return list(dict.fromkeys(key for keys in found for key in keys))
 
 
-def _read(tier: Tier) -> list[str] | None:
-    """Return the keys in a tier's index, none where there is no index; None where the tier can't be asked."""
+def _read(tier: Tier) -> tuple[list[str], str]:
+    """Return the keys in a tier's index, none where there is no index, and why the tier can't be asked, if so."""
     got = tier.get(_INDEX, SECONDS, patient=True)
-    if got.problem:
-        return None
-    if len(got.data or b"") > MAX_INDEX:
+    return ([], got.problem) if got.problem else (_keys_in(got.data or b"{}"), "")
+
+
+def _keys_in(data: bytes) -> list[str]:
+    if len(data) > MAX_INDEX:
         return []
     try:
-        found = json.loads(got.data or b"{}")
+        found = json.loads(data)
     except (ValueError, RecursionError):
         return []
     if not isinstance(found, dict) or found.get("version") != VERSION or not isinstance(found.get("keys"), list):

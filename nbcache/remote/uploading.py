@@ -16,10 +16,12 @@ import logging
 import random
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.errors import EntryError
 from nbcache.remote import admission, objects, signing
+from nbcache.remote.tiers import Got
 from nbcache.store import entry, layout, quarantine
 
 if TYPE_CHECKING:
@@ -41,10 +43,9 @@ MAX_BYTES: Final = 256 << 20
 UPLOADERS: Final = 4
 SPREAD_SECONDS: Final = 0.5
 """Up to how long an upload waits for others to be faster [s]; by chance."""
-LOOK_SECONDS: Final = 1.0
-"""How long it may take to see whether somebody else has uploaded something [s]."""
-WHOLE_SECONDS: Final = 15.0
-"""How long it may take to look at all of that [s]."""
+LOOK_SECONDS: Final = 15.0
+"""How long it may take to see whether somebody else has uploaded something [s], and as long for all of that."""
+MAX_WRONG: Final = 100
 DRAIN_SECONDS: Final = 8.0
 """How long uploads may go on when the helper ends [s]."""
 
@@ -79,6 +80,8 @@ class Uploading:
         self._busy = 0
         self._threads: list[threading.Thread] = []
         self.counts = dict.fromkeys(("stored", "already there", "failed", "dropped", "unsigned"), 0)
+        self.wrong: deque[str] = deque(maxlen=MAX_WRONG)
+        """Why what failed did, the last of it."""
 
     @property
     def signs(self) -> bool:
@@ -147,8 +150,8 @@ class Uploading:
                     self._count(self._put(item.tier, item.key, item.data))
                 else:
                     self.upload(item.key)
-            except Exception:  # noqa: BLE001  the next one may go
-                self._count("failed")
+            except Exception as error:  # noqa: BLE001  the next one may go
+                self._count(self.failed(repr(error)))
                 _log.debug("traceback of an upload", exc_info=True)
             finally:
                 with self._wake:
@@ -181,15 +184,15 @@ class Uploading:
             if signed is None:
                 signed = (signing.sign(self._key, header, sections),) if self._key is not None else ()
             data = entry.encode(header._replace(signed=signed), sections)
-        except EntryError:
-            self._count("failed")
+        except EntryError as error:
+            self._count(self.failed(f"{header.function}: {error}"))
             return
         if not signed and not self._keyring.unsigned:
             self._count("unsigned")
             return
         packed = objects.pack(data)
         if max(len(data), len(packed)) > admission.MAX_OBJECT:
-            self._count("failed")
+            self._count(self.failed(f"{header.function}: it is larger than {admission.MAX_OBJECT} bytes"))
             return
         condemned = quarantine.condemned(self._store.path, self._store.trust)
         for tier in self._tiers:
@@ -202,19 +205,19 @@ class Uploading:
             name = objects.name_of(header.key, slot)
             # When it was looked for before it was built it wasn't there; somebody else may have been faster since.
             there = _there(tier, name)
-            if there is None:
-                return "failed"
+            if isinstance(there, Got):
+                return self.failed(there.problem)
             if isinstance(there, str) or not self._is_of_use(there) or there.digest in condemned:
                 return self._put(tier, name, data)
             if whole and self._is_spoiled(tier, name, header.key):
                 return self._put(tier, name, data)
             if there.guard == header.guard:
                 return "already there"
-        return "failed"
+        return self.failed(f"{tier.label}: {layout.MAX_SLOTS} other variants of {header.function} are there")
 
     def _is_spoiled(self, tier: Tier, name: str, key: str) -> bool:
         """Whether nobody could take an object, whatever its beginning says; no where it can't be fetched now."""
-        got = tier.get(name, WHOLE_SECONDS, patient=True)
+        got = tier.get(name, LOOK_SECONDS, patient=True)
         if got.data is None:
             return not got.problem
         found = objects.unpack(got.data)
@@ -224,22 +227,27 @@ class Uploading:
         """Whether those who trust the same keys may take an object that lies there, by what it says of itself."""
         return self._keyring.unsigned or any(map(self._keyring.trusted, there.signed))
 
-    @staticmethod
-    def _put(tier: Tier, name: str, data: bytes) -> str:
-        return "stored" if tier.put(name, data) else "failed"
+    def _put(self, tier: Tier, name: str, data: bytes) -> str:
+        problem = tier.put(name, data)
+        return self.failed(problem) if problem else "stored"
+
+    def failed(self, why: str) -> str:
+        """Keep in mind why an upload fails; return the word that such are counted by."""
+        self.wrong.append(why)
+        return "failed"
 
     def _count(self, how: str) -> None:
         with self._wake:
             self.counts[how] += 1
 
 
-def _there(tier: Tier, name: str) -> Head | str | None:
-    """What an object says of itself; or why none does; None if the tier can't be asked."""
+def _there(tier: Tier, name: str) -> Head | str | Got:
+    """What an object says of itself; or why none does; or what the tier says that can't be asked."""
     # All of it only where more keys have signed it than there is room for in its beginning.
     for ask in (tier.head, tier.get):
-        got = ask(name, LOOK_SECONDS)
+        got = ask(name, LOOK_SECONDS, patient=True)
         if got.problem:
-            return None
+            return got
         head = objects.read_head(got.data) if got.data is not None else "it isn't there"
         if head is not None:
             return head

@@ -30,7 +30,8 @@ def patient(monkeypatch):
         for name in names:
             monkeypatch.setattr(module, name, 600.0)
     monkeypatch.setattr(tiers, "CONNECT_SECONDS", 600.0)
-    monkeypatch.setattr(storage.Storage.get, "__defaults__", (600.0,))
+    for asks in (storage.Storage.get, storage.Storage.head, storage.Folder.head):
+        monkeypatch.setattr(asks, "__defaults__", (600.0,))
     monkeypatch.setattr(storage.Folder.get, "__defaults__", (600.0, MAX_OBJECT))
 
 

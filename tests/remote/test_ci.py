@@ -8,7 +8,7 @@ import sys
 import tarfile
 
 import pytest
-from nbtest import proc, remotes
+from nbtest import badservers, proc, remotes
 from nbtest.proc import ROOT
 
 from nbcache.remote import objects, signing, storage
@@ -101,6 +101,35 @@ def test_what_was_damaged_on_a_server_is_pushed_again(fleet, server, program, pa
     assert f"2 stored, {len(names) - 2} already there" in nbcache(["push"], builder)
     assert "2 fetched" in nbcache(["pull"], reader)
     assert program({**reader, "NBCACHE_REMOTE": ""})["builds_count"] == 0
+
+
+@pytest.mark.parametrize("code", [500, 429, 503])
+def test_what_a_server_refuses_for_a_moment_is_pushed_all_the_same(fleet, program, code):
+    """As servers do that many begin to upload to at once."""
+    with badservers.running(badservers.Keeping(lambda _path, nth: code if nth == 1 else None)) as (kept, address):
+        builder = fleet.host("builder", address)
+        program({**builder, "NBCACHE_REMOTE": ""})
+        said = nbcache(["push"], builder)
+        assert "stored" in said and "failed" not in said
+        # Each object, and the index.
+        assert set(kept.uploads.values()) == {2} and len(kept.objects) == len(kept.uploads) > 4
+        reader = fleet.host("reader", address, signs=False)
+        assert "fetched" in nbcache(["pull"], reader)
+        assert program({**reader, "NBCACHE_REMOTE": ""})["builds_count"] == 0
+
+
+def test_why_an_upload_failed_is_said_though_others_succeed_after_it(fleet, program):
+    refused = []
+
+    def refuse(path, _nth):
+        refused[:] = refused or [path]
+        return 500 if path == refused[0] else None
+
+    with badservers.running(badservers.Keeping(refuse)) as (_kept, address):
+        builder = fleet.host("builder", address)
+        program({**builder, "NBCACHE_REMOTE": ""})
+        said = nbcache(["push"], builder, 1)
+        assert "1 failed" in said and "stored" in said and f"nbcache: {address}: it answers 500" in said.splitlines()
 
 
 def test_pulling_what_a_warm_list_names(fleet, tmp_path, program):

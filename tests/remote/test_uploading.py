@@ -32,14 +32,14 @@ class Tier:
         self.fetched += 1
         return Got(self.objects.get(name))
 
-    def head(self, name, seconds):
+    def head(self, name, seconds, *, patient=False):
         found = self.objects.get(name)
         return Got(None if found is None else found[: objects.HEAD_BYTES])
 
     def put(self, name, data):
         self.open.wait()
         self.objects[name] = data
-        return True
+        return ""
 
 
 @pytest.fixture
@@ -137,10 +137,13 @@ def test_what_cannot_be_fetched_whole_is_what_its_beginning_says(tmp_path, tier,
 def test_the_index_of_others_stays_where_it_cannot_be_read(tmp_path, tier, monkeypatch):
     made = make(store_with(tmp_path, "a", "b"), tier)
     helper = SimpleNamespace(uploading=made, tiers=[tier])
-    assert transfer.push(helper, [key("a")], lambda: None) == {"stored": 1}
+    assert transfer.push(helper, [key("a")], lambda: None) == ({"stored": 1}, set())
     with monkeypatch.context() as patched:
         patched.setattr(tier, "get", lambda *_, **__: Got(None, "it doesn't answer in time"))
-        assert transfer.push(helper, [key("b")], lambda: None) == {"stored": 2, "failed": 1}
+        assert transfer.push(helper, [key("b")], lambda: None) == (
+            {"stored": 2, "failed": 1},
+            {"it doesn't answer in time"},
+        )
     assert transfer.known(helper) == [key("a")]
     transfer.push(helper, [key("b")], lambda: None)
     assert transfer.known(helper) == [key("b"), key("a")]

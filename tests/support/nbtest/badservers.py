@@ -1,6 +1,8 @@
 """HTTP servers on loopback that do one thing wrong."""
 
+import collections
 import contextlib
+import http.server
 import socket
 import socketserver
 import threading
@@ -54,6 +56,41 @@ def drip(line):
     for _ in range(100):
         line.sendall(b"x")
         time.sleep(0.1)
+
+
+class Keeping(http.server.ThreadingHTTPServer):
+    """An HTTP server that keeps what it is sent, but answers ``refuse(path, nth)`` to some uploads, if that is a status."""
+
+    def __init__(self, refuse):
+        self.refuse = refuse
+        self.objects = {}
+        self.uploads = collections.Counter()
+        super().__init__(("127.0.0.1", 0), Keeper)
+
+
+class Keeper(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_PUT(self):
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.uploads[self.path] += 1
+        code = self.server.refuse(self.path, self.server.uploads[self.path])
+        if code is None:
+            self.server.objects[self.path] = data
+        self.say(code or 201)
+
+    def do_GET(self):
+        data = self.server.objects.get(self.path)
+        self.say(404 if data is None else 200, data or b"")
+
+    def say(self, code, data=b""):
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_):
+        """Say nothing."""
 
 
 @contextmanager
