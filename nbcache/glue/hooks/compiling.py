@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from numba.core import (
     compiler_lock,
+    dispatcher,
     sigutils,
     types,
 )
 from numba.core.caching import _Cache
 from numba.core.dispatcher import Dispatcher
-from numba.core.errors import ForceLiteralArg
+from numba.core.errors import ForceLiteralArg, TypingError
 from numba.core.registry import cpu_target
 from numba.core.typing.typeof import typeof
 from numba.np import numpy_support
@@ -104,11 +105,35 @@ def scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessio
     return replace
 
 
-def _include_existing(session: Session, dispatcher: Any, args: tuple[Any, ...]) -> None:
+def in_one_frame(original: Any, _session: Session) -> Any:
+    """Compile, or fail as before, in one frame of Python's stack where Numba has two.
+
+    `compile_in_scope` is one more for each compilation inside another: a chain of functions that is as deep as Python's
+    limit of recursion lets plain Numba go would fail. Raising the limit would show to whoever reads it.
+    """
+    cached = dispatcher._FunctionCompiler._compile_cached
+
+    @functools.wraps(original)
+    def compile(self: Any, args: Any, return_type: Any) -> Any:  # noqa: A001  Numba's name
+        if type(self)._compile_cached is not cached:  # somebody's own
+            return original(self, args, return_type)
+        key = tuple(args), return_type
+        failed = self._failed_cache.get(key)
+        if failed is None:
+            try:
+                return self._compile_core(args, return_type)
+            except TypingError as error:
+                self._failed_cache[key] = failed = error
+        raise failed
+
+    return compile
+
+
+def _include_existing(session: Session, callee: Any, args: tuple[Any, ...]) -> None:
     """What is being compiled uses an overload that is there already, and so what was asked for when it was made."""
-    consulted = past_of(dispatcher).consulted.get(args)
+    consulted = past_of(callee).consulted.get(args)
     session.frames.include(consulted)
-    if consulted is None and args in vars(dispatcher).get("overloads", ()):
+    if consulted is None and args in vars(callee).get("overloads", ()):
         frame = session.frames.top()
         if frame is not None:
             frame.taint = frame.taint or "it uses a function that was compiled before the cache was switched on"

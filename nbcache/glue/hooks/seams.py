@@ -26,7 +26,7 @@ from numba.core import (
 from numba.core.base import BaseContext
 from numba.core.datamodel import models
 from numba.core.datamodel.manager import DataModelManager
-from numba.core.dispatcher import Dispatcher, LiftedLoop, LiftedWith, _DispatcherBase
+from numba.core.dispatcher import Dispatcher, LiftedLoop, LiftedWith, _DispatcherBase, _FunctionCompiler
 from numba.core.generators import GeneratorDescriptor
 from numba.core.runtime import nrtdynmod, rtsys
 from numba.core.typed_passes import InlineOverloads
@@ -55,6 +55,10 @@ def table() -> list[Seam]:
             Dispatcher, "compile",
             "each @jit function, each callee and overload is looked up and published; frames end here",
             compiling.scoped("_cache", compiling.for_cpu), ("self", "sig"),
+        ),
+        Seam(
+            _FunctionCompiler, "compile", "compilations inside others have no more frames than in plain Numba",
+            compiling.in_one_frame, ("self", "args", "return_type"),
         ),
         Seam(
             Dispatcher, "disable_compile", "from then on the overloads that hits promised can't be compiled",
