@@ -12,7 +12,7 @@ import threading
 import time
 from typing import Any, Final
 
-from nbcache.store import usage
+from nbcache.store import reasons
 
 WAITS: Final = (0.1, 1.0, 10.0)
 """Waiting is counted by these upper bounds [s]; what took longer under ``inf``."""
@@ -43,7 +43,7 @@ class Counters:
                 _increase(self._sources, source)
             self._saved += saved_seconds
             self._hit_count += 1
-            if key in self._hits or len(self._hits) < usage.MAX_KEYS:
+            if key in self._hits or len(self._hits) < reasons.MAX_KEYS:
                 self._hits[key] = self._hits.get(key, 0) + 1
 
     def miss(self, reason: str) -> None:
@@ -56,22 +56,24 @@ class Counters:
         with self._lock:
             item = self._uncacheable.get(reason)
             if item is None:
-                if len(self._uncacheable) >= usage.MAX_REASONS:
+                if len(self._uncacheable) >= reasons.MAX_REASONS:
                     return
                 item = self._uncacheable[reason] = {"count": 0, "functions": []}
             item["count"] += 1
-            if self._examples < usage.MAX_EXAMPLES and function not in item["functions"]:
-                item["functions"].append(function[: usage.MAX_TEXT])
+            if self._examples < reasons.MAX_EXAMPLES and function not in item["functions"]:
+                item["functions"].append(function[: reasons.MAX_TEXT])
                 self._examples += 1
 
     def built(self, key: str, function: str, seconds: float) -> None:
         """Count a compilation here and how long it took [s]."""
+        from nbcache.store import usage
+
         with self._lock:
             self._is_test |= function.startswith(usage.SELF_TEST)
             self._builds_count += 1
             self._built += seconds
-            if len(self._builds) < usage.MAX_KEYS:
-                self._builds.append({"key": key, "function": function[: usage.MAX_TEXT], "seconds": seconds})
+            if len(self._builds) < reasons.MAX_KEYS:
+                self._builds.append({"key": key, "function": function[: reasons.MAX_TEXT], "seconds": seconds})
 
     def published(self, key: str) -> None:
         """Count an entry that went into the store."""
@@ -116,7 +118,7 @@ class Counters:
                 "pid": os.getpid(),
                 "start": self._start,
                 "end": time.time(),
-                "argv0": (sys.argv[0] if getattr(sys, "argv", None) else "")[: usage.MAX_TEXT],
+                "argv0": (sys.argv[0] if getattr(sys, "argv", None) else "")[: reasons.MAX_TEXT],
                 "hits": dict(self._hits),
                 "hit_count": self._hit_count,
                 "saved_seconds": self._saved,
@@ -160,6 +162,6 @@ class Counters:
 
 
 def _increase(counts: dict[str, int], name: str) -> None:
-    name = name[: usage.MAX_TEXT]
-    if name in counts or len(counts) < usage.MAX_REASONS:
+    name = name[: reasons.MAX_TEXT]
+    if name in counts or len(counts) < reasons.MAX_REASONS:
         counts[name] = counts.get(name, 0) + 1

@@ -67,6 +67,8 @@ class nothing_collected:  # noqa: N801  named as what it is like
     """Around importing, which makes thousands of objects that all stay.
 
     A full collection amid them, which looks at all that Numba is made of, would be a third of what waking costs.
+    Nor does it fall right behind: what was made is looked at once, as what is young, and Python looks at everything
+    when the program itself has made enough for that.
     """
 
     def __enter__(self) -> None:
@@ -80,4 +82,6 @@ class nothing_collected:  # noqa: N801  named as what it is like
     def __exit__(self, *_raised: object) -> None:
         """End."""
         if self.ours:
+            if gc.get_count()[0] > gc.get_threshold()[0] > 0:  # due as soon as it may be
+                gc.collect(0)
             gc.enable()

@@ -7,7 +7,6 @@ compiled, and a constructor made out of text.
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["Record"]
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 else:
+    from collections import _tuplegetter  # what named tuples have: read in half of a property's time
 
     class _RecordType(type):
         """Defines a record: its fields are its annotations in their order, what they are set to the defaults."""
@@ -26,7 +26,7 @@ else:
             if fields := tuple(namespace.get("__annotations__", ())):
                 namespace["_fields"] = namespace["__match_args__"] = fields
                 namespace["_field_defaults"] = {field: namespace[field] for field in fields if field in namespace}
-                namespace.update((field, property(itemgetter(at))) for at, field in enumerate(fields))
+                namespace.update((field, _tuplegetter(at, None)) for at, field in enumerate(fields))
             namespace.setdefault("__slots__", ())
             return super().__new__(cls, name, bases, namespace)
 

@@ -172,12 +172,12 @@ def _activate(environ: dict[str, str] | None = None) -> None:
         return
     _state["activated"] = True
     try:
-        from nbcache import config
+        with process.nothing_collected():
+            from nbcache import config
 
-        settings = _state["settings"] or config.load(environ)
-        # A file may name the directory for the commands; that alone switches no process on, whatever else armed it.
-        if not settings.sources.get("dir", "").startswith("file "):
-            with process.nothing_collected():
+            settings = _state["settings"] or config.load(environ)
+            # A file may name the directory for the commands; that alone switches no process on, whatever else armed it.
+            if not settings.sources.get("dir", "").startswith("file "):
                 from nbcache.client import activation
 
                 activation.activate(settings)

@@ -8,9 +8,6 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from nbcache.plain import one_line
-from nbcache.regular import open_to_append
-
 if TYPE_CHECKING:
     from io import TextIOWrapper
 
@@ -41,6 +38,8 @@ def _plain(record: logging.LogRecord) -> bool:
     On the logger, so that it holds for a program's own handlers too. Lines of a traceback are indented: none of them
     can pass for a line of the log.
     """
+    from nbcache.plain import one_line  # most processes say nothing
+
     try:
         message = record.getMessage()
     except Exception:  # noqa: BLE001  logging itself says what is wrong with it
@@ -58,6 +57,8 @@ class _LogFile(logging.FileHandler):
     _told = False
 
     def _open(self) -> TextIOWrapper:
+        from nbcache.regular import open_to_append
+
         fd = open_to_append(self.baseFilename, _MODE)
         return os.fdopen(fd, "a", encoding=self.encoding, errors=self.errors)
 

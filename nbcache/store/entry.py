@@ -43,7 +43,6 @@ from struct import Struct
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from nbcache.errors import EntryError
 from nbcache.passing import let_pass
 from nbcache.records import Record
 from nbcache.store.content import blake2b, parsed
@@ -178,6 +177,8 @@ def encode(header: Header, sections: Mapping[str, bytes]) -> bytes:
         fields["signed"] = header.signed
     fields["sections"] = table
     import json  # who only reads doesn't need it
+
+    from nbcache.errors import EntryError
 
     try:
         text = json.dumps(fields, separators=(",", ":"), allow_nan=False).encode("ascii")

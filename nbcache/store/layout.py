@@ -20,8 +20,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from nbcache.errors import BadKeyError
-
 LAYOUT: Final = "v1"
 OBJECTS: Final = f"{LAYOUT}/objects"
 REQUESTS: Final = f"{LAYOUT}/requests"
@@ -80,6 +78,8 @@ def is_key(name: object) -> bool:
 def check_key(name: str) -> str:
     """Return ``name`` if it is a key; otherwise raise :class:`~nbcache.errors.BadKeyError`."""
     if not is_key(name):
+        from nbcache.errors import BadKeyError  # nobody who reads asks for what is none
+
         raise BadKeyError(name)
     return name
 

@@ -1,7 +1,8 @@
 """Why look-ups miss and what fails, as one of a few words: for what is kept for long, and for labels of metrics.
 
 Usage records hold reasons as text for people, which names types, symbols and files, and which anybody may have made up.
-Here each of them becomes a word of an enumeration, so that neither a busy store nor a forged record makes more of them.
+Here each of them becomes a word of an enumeration, so that neither a busy store nor a forged record makes more of them,
+and here is how many a record may have: counting needs no more of usage records (`usage.py`) until something is written.
 """
 
 from __future__ import annotations
@@ -49,6 +50,14 @@ _INTERNAL: Final = (INTERNAL, "a fault of nbcache")
 KNOWN: Final = frozenset({*MISSES, *ERRORS, *WAITS, IN_VAIN, *_INTERNAL})
 """What nbcache itself says, word by word."""
 _FAULT_WHILE: Final = "fault while "
+MAX_KEYS: Final = 8_000
+"""How many keys one usage record names at most, in ``hits`` and in ``builds`` each."""
+MAX_REASONS: Final = 200
+"""How many different reasons, errors… are kept."""
+MAX_EXAMPLES: Final = 50
+"""How many functions are named as examples under ``uncacheable``."""
+MAX_TEXT: Final = 300
+"""How long each text of it may be."""
 
 
 def miss(reason: str) -> str:

@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nbcache.passing import let_pass, suppressed
 from nbcache.store import atomic, bounded, layout
 from nbcache.store.folders import Folder
+from nbcache.store.reasons import KNOWN, MAX_EXAMPLES, MAX_KEYS, MAX_REASONS, MAX_TEXT
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
@@ -52,13 +53,6 @@ MAX_RECORDS: Final = 50_000
 """How many records are read at most."""
 MAX_READ: Final = 256 << 20
 """How much of records is read at most [bytes], where nothing else is said."""
-MAX_KEYS: Final = 8_000
-"""How many keys one record names at most, in ``hits`` and in ``builds`` each."""
-MAX_REASONS: Final = 200
-"""How many different reasons, errors… are kept."""
-MAX_EXAMPLES: Final = 50
-"""How many functions are named as examples under ``uncacheable``."""
-MAX_TEXT: Final = 300
 SELF_TEST: Final = "__main__:nbcache_selftest"
 """The function that ``nbcache health`` has built. Whoever builds it leaves no record: it is nobody's program."""
 OTHERS: Final = "other reasons"
@@ -368,6 +362,4 @@ def _add_uncacheable(total: dict[str, dict[str, Any]], more: dict[str, dict[str,
 def _room_for(total: Mapping[str, object], name: str) -> str:
     if name in total or len(total) < MAX_REASONS - 1:
         return name
-    from nbcache.store import reasons
-
-    return name if name in reasons.KNOWN else OTHERS
+    return name if name in KNOWN else OTHERS

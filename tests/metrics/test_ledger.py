@@ -11,7 +11,7 @@ from storekit import key, open_store
 from nbcache.config import Settings
 from nbcache.metrics.ledger import Ledger, Sums
 from nbcache.metrics.looking import Looker
-from nbcache.store import bounded, folding, layout, usage
+from nbcache.store import bounded, folding, layout, reasons
 
 RECORD = {
     "hits": {key("a"): 3},
@@ -158,7 +158,7 @@ def test_forged_numbers_stay_numbers(store):
     told = Ledger(store.path).sums()
     assert 0 < told.hits < 1 << 60
     assert told.misses.keys() == {"unusable"}
-    assert told.misses["unusable"] <= 3 * (usage.MAX_REASONS + 50) * (1 << 53)
+    assert told.misses["unusable"] <= 3 * (reasons.MAX_REASONS + 50) * (1 << 53)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become somebody else")

@@ -168,14 +168,14 @@ def test_reasons_beyond_the_most_are_counted_together(tmp_path):
     records = [usage.clean({"version": 1, "misses": {f"{n} {m}": 1 for m in range(100)}}) for n in range(10)]
     total = usage.clean(usage.merge(records))
     assert sum(total["misses"].values()) == 1000
-    assert len(total["misses"]) == usage.MAX_REASONS
+    assert len(total["misses"]) == reasons.MAX_REASONS
     assert reasons.misses(total["misses"]) == {"unusable": 1000}
     honest = usage.clean({"version": 1, "misses": {"new": 5, "damaged": 1}, "waits": {"inf": 2}})
     crowd = usage.clean({"version": 1, "waits": {f"w{n}": 1 for n in range(500)}})
     again = usage.clean(usage.merge([total, crowd, honest]))
     assert reasons.misses(again["misses"]) == {"unusable": 1000, "new": 5, "damaged": 1}
     assert again["waits"]["inf"] == 2
-    assert len(again["waits"]) <= usage.MAX_REASONS + 5
+    assert len(again["waits"]) <= reasons.MAX_REASONS + 5
 
 
 def test_waiting_is_counted_by_the_words_that_are_known():

@@ -9,7 +9,7 @@ import pytest
 from storekit import key, open_store
 
 from nbcache.counting import Counters
-from nbcache.store import usage
+from nbcache.store import reasons, usage
 from nbcache.summary import aggregate
 
 
@@ -82,17 +82,17 @@ def test_aggregating_nothing():
 
 def test_lists_are_bounded():
     counters = Counters()
-    for number in range(usage.MAX_KEYS + 50):
+    for number in range(reasons.MAX_KEYS + 50):
         counters.hit(key(number), "f", 0.0)
         counters.built(key(number), "f", 0.0)
-    for number in range(usage.MAX_REASONS + 50):
+    for number in range(reasons.MAX_REASONS + 50):
         counters.miss(f"m{number}")
         counters.uncacheable(f"u{number}", f"f{number}")
     snapshot = counters.snapshot()
-    assert (snapshot["hit_count"], snapshot["builds_count"]) == (usage.MAX_KEYS + 50,) * 2
-    assert (len(snapshot["hits"]), len(snapshot["builds"])) == (usage.MAX_KEYS,) * 2
-    assert (len(snapshot["misses"]), len(snapshot["uncacheable"])) == (usage.MAX_REASONS,) * 2
-    assert sum(len(item["functions"]) for item in snapshot["uncacheable"].values()) == usage.MAX_EXAMPLES
+    assert (snapshot["hit_count"], snapshot["builds_count"]) == (reasons.MAX_KEYS + 50,) * 2
+    assert (len(snapshot["hits"]), len(snapshot["builds"])) == (reasons.MAX_KEYS,) * 2
+    assert (len(snapshot["misses"]), len(snapshot["uncacheable"])) == (reasons.MAX_REASONS,) * 2
+    assert sum(len(item["functions"]) for item in snapshot["uncacheable"].values()) == reasons.MAX_EXAMPLES
 
 
 def test_threads_lose_nothing():

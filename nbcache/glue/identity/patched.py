@@ -22,6 +22,7 @@ import functools
 import gc
 import sys
 from enum import EnumMeta
+from itertools import chain, repeat
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -133,15 +134,15 @@ class Patches:
         self._last = names[-1]
         named = [(name, sys.modules.get(name)) for name in fresh if name.startswith(_ROOTS) and _matters(name)]
         modules = [(name, it) for name, it in named if isinstance(it, ModuleType) and not _is_alias(name, it)]
-        classes = [cls for name, module in modules for cls in _classes_of(name, module)]
-        tables = [table for name, module in modules for table in _tables_of(name, module)]
+        tables, classes, homes = _owners_in(modules)
         self._owners += [*(module for _name, module in modules), *tables, *classes]
         if are_numbered():
             plain = [*(vars(module) for _name, module in modules), *(table.content for table in tables)]
             members = _MEMORY.take(np.array([*map(id, classes)], np.int64) // _WORD + _DICTIONARY) // _WORD
             numbers = np.array([*map(id, plain)], np.int64) // _WORD + _NUMBER
             self._places = np.concatenate([self._places, numbers, members + _NUMBER])
-            whole = [told.parts_were_whole.get(_module_of(each), 0) for each in self._owners[len(self._whole) :]]
+            homes = [*(module.__name__ for _name, module in modules), *homes]
+            whole = [*map(told.parts_were_whole.get, homes, repeat(0))]
             self._whole = np.concatenate([self._whole, np.array(whole, np.int64)])
 
     def _look_at(self, which: Iterable[int]) -> None:
@@ -197,17 +198,31 @@ def _is_alias(name: str, module: ModuleType) -> bool:
     return getattr(sys.modules.get(name.rpartition(".")[0]), "__path__", None) is None
 
 
+def _owners_in(modules: list[tuple[str, ModuleType]]) -> tuple[list[_Table], list[type], list[str]]:
+    """The tables of functions in modules, the classes that these define, and the module of each of both.
+
+    In few passes over all members of all modules: the first look is among what the first decorator waits for.
+    """
+    members = [(name, module, [*vars(module).values()]) for name, module in modules]
+    kinds = {*map(type, chain.from_iterable(values for _name, _module, values in members))}
+    metaclasses = {kind for kind in kinds if issubclass(kind, type)}
+    owners = metaclasses | {dict}
+    found = [(name, module, value) for name, module, values in members for value in values if type(value) in owners]
+    with_tables = {name: module for name, module, value in found if type(value) is dict and _is_table(value)}
+    tables = [(name, table) for name, module in with_tables.items() for table in _tables_of(name, module)]
+    classes = [(name, value) for name, _module, value in found if type(value) is not dict and value.__module__ == name]
+    homes = [name for name, _owner in (*tables, *classes)]
+    return [table for _name, table in tables], [cls for _name, cls in classes], homes
+
+
 def _tables_of(name: str, module: ModuleType) -> Iterator[_Table]:
     for variable, value in [*vars(module).items()]:
-        if type(value) is dict and type(next(iter(value.values()), None)) is FunctionType:
+        if type(value) is dict and _is_table(value):
             yield _Table(f"{name}:{variable}", value)
 
 
-def _classes_of(name: str, module: ModuleType) -> list[type]:
-    """The classes that a module defines."""
-    values = [*vars(module).values()]
-    metaclasses = {kind for kind in {*map(type, values)} if issubclass(kind, type)}
-    return [value for value in values if type(value) in metaclasses and value.__module__ == name]
+def _is_table(value: dict[Any, Any]) -> bool:
+    return type(next(iter(value.values()), None)) is FunctionType
 
 
 def _is_others(value: Any) -> bool:

@@ -21,7 +21,6 @@ from numba.core.registry import cpu_target
 from nbcache import libm
 from nbcache.glue.identity import told
 from nbcache.glue.identity.patched import are_numbered
-from nbcache.glue.keys import targets
 from nbcache.passing import suppressed
 
 if TYPE_CHECKING:
@@ -106,6 +105,8 @@ def target_components() -> list[_Component]:
 
 def host_components() -> list[_Component]:
     """What two hosts have in common if each may build for the other: toolchain, and what their processors can do."""
+    from nbcache.glue.keys import targets  # a process that only hits compares no processors
+
     features = ",".join(sorted(targets.host_features()))
     return [*toolchain_components(), ("host/cpu", targets.host_name()), ("host/features", features)]
 
@@ -207,6 +208,8 @@ class Conditions:
         """The digest of a process that differs from this one in nothing but that it compiles for *cpu*."""
         known = self.digest(), cpu
         if known not in self._under:
+            from nbcache.glue.keys import targets
+
             other = targets.components(cpu)
             self._under[known] = _digest([(label, other.get(label, words)) for label, words in self._components])
         return self._under[known]
@@ -214,6 +217,8 @@ class Conditions:
     def summary(self) -> str:
         """One line for people: versions, and the processor that is compiled for."""
         if not self._summary:
+            from nbcache.glue.keys import targets
+
             self._summary = f"numba {numba.__version__} python {platform.python_version()} {targets.name()}"
         return self._summary
 

@@ -29,7 +29,6 @@ from numba.core import entrypoints
 from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue.identity.declared import declarations
-from nbcache.glue.identity.files import UNREADABLE, file_digest
 from nbcache.glue.identity.ownership import is_toolchain_definition
 
 if TYPE_CHECKING:
@@ -207,6 +206,8 @@ def _stamp(path: str) -> list[int] | None:
 
 def _content_of(path: str) -> str | None:
     """Tell what a file contains; None if it can't be read."""
+    from nbcache.glue.identity.files import UNREADABLE, file_digest
+
     digest = file_digest(path)
     return None if digest == UNREADABLE else digest.hex()
 
