@@ -70,8 +70,7 @@ def test_what_hits_cost(tmp_path):
     assert first["files opened"] <= 1 + metadata_files(), first
     assert first.get("listings", 0) <= len(sys.path) + 2, first
     each = {name: count / FURTHER for name, count in further.items()}
-    # Numba changes a class and a module at its first use, once a process: what is written there is read in its code.
-    assert further["files opened"] <= FURTHER + 2, further
+    assert further["files opened"] <= FURTHER, further
     assert each["pickle loads"] == 2, each
     assert each["stats"] <= 4, each
     assert each["bytes read"] <= 1 << 16, each
@@ -108,18 +107,18 @@ ONLY_FOR_MISSES = {
     *("client." + name for name in ("asking", "gate", "others", "patience", "publishing", "remote", "trials")),
     *("glue.capture." + name for name in ("addresses", "diagnostics", "placeholders", "readings", "roles", "witness")),
     *("glue.entries." + name for name in ("object_file", "pack", "pickling")),
-    *("glue.identity." + name for name in ("attributes", "changes", "instances", "kinds", "reach")),
+    *("glue.identity." + name for name in ("attributes", "changes", "files", "instances", "kinds", "reach", "sources")),
     *("glue.identity.describe_" + name for name in ("foreign", "numpy", "python")),
-    *("glue.keys." + name for name in ("choices", "scene")),
-    *("glue.hooks.policy", "glue.published", "glue.requests", "metrics", "protocol"),
-    *("store." + name for name in ("listing", "locks", "publish")),
+    *("glue.keys." + name for name in ("choices", "scene", "targets")),
+    *("errors", "glue.hooks.policy", "glue.published", "glue.requests", "metrics", "plain", "protocol", "regular"),
+    *("store." + name for name in ("atomic", "bounded", "folders", "listing", "locks", "publish", "usage")),
 }
 SLOW = {
     "asyncio", "concurrent", "diskcache", "email", "filelock", "http", "multiprocessing", "nacl", "opendal", "scipy",
     "prometheus_client", "socket", "sqlite3", "subprocess", "tempfile", "tomllib", "urllib", "watchdog",
 }  # fmt: skip
 """Of what a process that only imports Numba has not loaded."""
-MOST_MODULES = 79
+MOST_MODULES = 70
 """What a process loads of nbcache until its first hit is over. Each takes a tenth of a millisecond."""
 
 

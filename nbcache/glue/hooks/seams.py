@@ -9,6 +9,7 @@ what they hold asks the session each time and a session that is off answers noth
 
 from __future__ import annotations
 
+import copy
 import importlib
 import logging
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from numba.core import (
     typing,
 )
 from numba.core.base import BaseContext
+from numba.core.cpu import CPUContext
 from numba.core.datamodel import models
 from numba.core.datamodel.manager import DataModelManager
 from numba.core.dispatcher import Dispatcher, LiftedLoop, LiftedWith, _DispatcherBase, _FunctionCompiler
@@ -316,6 +318,9 @@ def install(session: Session) -> str | None:
     if reason is not None:
         return reason
     _installed.extend(replacing.replace(seams, session))
+    # At the first copy, Python notes in a class which slots that has. Noted now, it counts as a change of nbcache's;
+    # with the first function that Numba copies its context for, it would pass for a change by somebody.
+    copy.copy(CPUContext.__new__(CPUContext))
     return None
 
 

@@ -60,6 +60,13 @@ def first_hit(bench: Bench, repeat: int) -> Samples:
     return _warm(bench, "first_hit", repeat, {"ms": "first hit [ms]"})
 
 
+def waking(bench: Bench, repeat: int) -> Samples:
+    """What a process waits for in all: its first decorator, which wakes nbcache, and its first hit."""
+    samples = _warm(bench, "waking", repeat, {"ms": "waking and first hit [ms]"})
+    rows = {"ms": "waking and first hit, nothing collected [ms]"}
+    return samples | _warm(bench, "waking", repeat, rows, arguments=("off",))
+
+
 def further_hits(bench: Bench, repeat: int) -> Samples:
     """Each further hit, over 200 distinct small functions; and the memory of such a process."""
     bench.generate(200)
@@ -296,6 +303,7 @@ def shared(bench: Bench, repeat: int) -> Samples:
 
 MEASURES = {
     "first-hit": first_hit,
+    "waking": waking,
     "further-hits": further_hits,
     "cold": cold,
     "big-array": big_array,
