@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.client import logs
 from nbcache.client.places import Places
+from nbcache.glue.entries import load
+from nbcache.glue.entries.meta import LiteralsRequested
+from nbcache.glue.entries.verdicts import InUse, Unloadable
+from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.identity.past import past_of
+from nbcache.glue.overloads import effects
+from nbcache.glue.overloads.uses import resolved
 from nbcache.passing import let_pass
+from nbcache.store import found as _found  # noqa: F401  imported while the cache wakes, and not within a look-up
 from nbcache.store import reasons
 from nbcache.store.entry import BESIDE
 
@@ -76,10 +84,6 @@ class Lookup:
 
         *remote* makes what asks for what the store doesn't have, when that is first needed.
         """
-        # Whoever looks up needs it at once: imported while the cache wakes, and not within a look-up.
-        from nbcache.glue.entries import load
-        from nbcache.store import found  # noqa: F401
-
         self.owners: dict[str, str] = {}
         """The key of each build that this process made or loaded."""
         self.libraries: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
@@ -100,7 +104,6 @@ class Lookup:
         self._fault = fault
         self._recache = settings.recache
         self._places = Places(store, settings, maker)
-        self._load = load
         self._trials: Trials | None = None
         self._make_remote = remote
         self._remote: Remote | None = None
@@ -122,18 +125,16 @@ class Lookup:
 
     def overload(self, unit: Unit, target_context: Any, *, waited: bool = False) -> Found:
         """A CompileResult or LiteralsRequested for a unit; *waited*: others are known to have built it just now."""
-        from nbcache.glue.entries.meta import LiteralsRequested
-
         library = self.libraries.get(unit.key)
         if library is not None:
-            shared = self._load.share(unit, target_context, self._history, library)
+            shared = load.share(unit, target_context, self._history, library)
             if shared is not None:
                 return Found(shared[0], caveats=self._accept(unit, shared[1]))
         caveats: list[tuple[Any, ...]] = []
 
         def take(entry: FoundEntry) -> Any:
             build = entry.header.build
-            cres, meta = self._load.unpack(unit, target_context, entry.section, build, self._part, self._history)
+            cres, meta = load.unpack(unit, target_context, entry.section, build, self._part, self._history)
             self.owners[build] = entry.header.key
             if not isinstance(cres, LiteralsRequested):
                 self.libraries.setdefault(unit.key, cres.library)
@@ -148,7 +149,7 @@ class Lookup:
         """The library of a unit, and the name of the function in it that is wanted."""
 
         def take(entry: FoundEntry) -> tuple[Any, str]:
-            found: tuple[Any, str] = self._load.unpack_library(unit, entry.section)
+            found: tuple[Any, str] = load.unpack_library(unit, entry.section)
             self._count(unit, entry)
             return found
 
@@ -230,9 +231,6 @@ class Lookup:
         self, unit: Unit | RuntimeUnit | WrapperUnit, take: Callable[[FoundEntry], Any], *, waited: bool = False
     ) -> Found:
         """What *take* makes of the first variant in the store that can be used here."""
-        from nbcache.glue.entries.verdicts import InUse, Unloadable
-        from nbcache.glue.identity.node import Unidentifiable
-
         found = Found()
         rejected: list[str] = []
         self.twins.pop(unit.key, None)
@@ -298,15 +296,12 @@ class Lookup:
 
     def _accept(self, unit: Unit, meta: Meta | LiteralsMeta, entry: FoundEntry | None = None) -> list[tuple[Any, ...]]:
         """An entry is used: what its compilation did to others is owed now.  Returns what it warned of."""
-        from nbcache.glue.identity.past import past_of
-        from nbcache.glue.overloads import effects
-        from nbcache.glue.overloads.uses import resolved
-
         uses, consulted = meta.uses, meta.consulted
         self.has_hits = True
         unit.forget()
         self._count(unit, entry)
-        _log.debug("hit: %s %s", unit.name, unit.signature_text)
+        if _log.isEnabledFor(logging.DEBUG):  # spelling a signature takes longer than asking
+            _log.debug("hit: %s %s", unit.name, unit.signature_text)
         caveats: list[tuple[Any, ...]] = [] if self._history.promises(unit) else meta.caveats
         past_of(unit.owner).consulted[unit.args] = consulted
         outer = self._frames.top()

@@ -14,7 +14,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from nbcache.client import logs
-from nbcache.client.lookup import Lookup
 from nbcache.counting import Counters
 from nbcache.passing import let_pass
 from nbcache.store import reasons
@@ -39,10 +38,15 @@ class ClientSession:
     """Implements `nbcache.glue.hooks.policy.Session` over a store."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
+        # Whoever asks for a session needs these, which need internals of Numba's.
+        from nbcache.client.lookup import Lookup
         from nbcache.glue.capture.listening import frame_stack
+        from nbcache.glue.identity.node import Unidentifiable
         from nbcache.glue.keys.key_maker import KeyMaker
+        from nbcache.glue.keys.units import unit_for
         from nbcache.glue.overloads.history import History
 
+        self._unit_for, self._unidentifiable = unit_for, Unidentifiable
         self.settings = settings
         self.store = store
         self.maker = KeyMaker()
@@ -324,16 +328,13 @@ class ClientSession:
         return library
 
     def _identify(self, owner: Any, sig: Any) -> Unit | str:
-        from nbcache.glue.identity.node import Unidentifiable
-        from nbcache.glue.keys.units import unit_for
-
         self.maker.prepare()
         name = "a function"
         try:
-            unit = unit_for(self.maker, self.frames, owner, sig)
+            unit = self._unit_for(self.maker, self.frames, owner, sig)
             name = unit.name
             unit.key  # noqa: B018  computed here so that it is known to exist
-        except Unidentifiable as exc:
+        except self._unidentifiable as exc:
             reason = str(exc)
             self.counters.uncacheable(reason, name)
             _log.debug("%s can't be cached: it depends on %s", name, reason)

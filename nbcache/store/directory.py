@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     from nbcache.config import Settings
     from nbcache.keyring import Group, Keyring
-    from nbcache.store.entry import Header, ParsedEntry
+    from nbcache.store.entry import Header
     from nbcache.store.evict import Plan
     from nbcache.store.found import FoundEntry
     from nbcache.store.listing import BadEntry, EntryInfo
@@ -45,7 +44,6 @@ TIDY_BUDGET: Final = 0.1
 RESUME_SECONDS: Final = 60.0
 """How soon somebody goes on where that was too short [s]."""
 
-_GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
 _OBJECTS: Final = f"/{layout.OBJECTS}/"
 
 
@@ -125,40 +123,19 @@ class Store:
         key that isn't there, or isn't a key, yields nothing. Never raises.
         """
         if not layout.is_key(key):
-            return
-        # Imported here, as in what this calls: a process may need published names and no entry.
-        from nbcache.store.entry import UNREADABLE
-        from nbcache.store.found import FoundEntry, Later
-        from nbcache.store.reasons import REVOKED, UNTRUSTED
+            return iter(())
+        # Imported here: a process may need published names and no entry.
+        from nbcache.store.found import variants
 
-        stem = f"{self._stem}{key[:2]}/{key[2:]}"
-        for suffix in layout.SUFFIXES:
-            path = stem + suffix
-            try:
-                fd = os.open(path, OPEN_FLAGS)
-            except OSError as error:
-                let_pass(error)
-                if error.errno in _GONE:
-                    return
-                reject(UNTRUSTED if error.errno == errno.ELOOP else UNREADABLE)
-                continue
-            try:
-                status = os.fstat(fd)
-                found = self._check(fd, status, key)
-            except OSError as raised:
-                let_pass(raised)
-                found = UNREADABLE
-            finally:
-                os.close(fd)
-            if not isinstance(found, str) and not self.admits(found.header):
-                found = REVOKED
-            if isinstance(found, str):
-                reject(found)
-                continue
-            found.refetch(Later(path, self.trust, found.digest, found.size))
-            # Of a layer's files the permission says nothing: an installer may have set it.
-            proven = status.st_mode & stat.S_IXUSR != 0 and not self.layer
-            yield FoundEntry(path, found, proven=proven, layer=self.layer)
+        return variants(
+            f"{self._stem}{key[:2]}/{key[2:]}",
+            key,
+            reject,
+            trust=self.trust,
+            trusts_shard=self._trusts_shard,
+            admits=self.admits,
+            layer=self.layer,
+        )
 
     def admits(self, header: Header) -> bool:
         """Whether an entry may be used for who signed it: one that was built here needs nobody."""
@@ -355,21 +332,6 @@ class Store:
         if count:
             self.write_usage({"processes": 0, "evicted": count, "evicted_bytes": size, "end": time.time()})
 
-    def _check(self, fd: int, status: os.stat_result, key: str) -> ParsedEntry | str:
-        from nbcache.store.entry import UNREADABLE, examine_open
-        from nbcache.store.reasons import OTHER_KEY, UNTRUSTED
-
-        try:
-            if not self.trust.allows(status, fd) or not self._trusts_shard(key[:2]):
-                return UNTRUSTED
-            found = examine_open(fd, status.st_size)
-        except (OSError, ValueError) as raised:
-            let_pass(raised)
-            return UNREADABLE
-        if not isinstance(found, str) and found.header.key != key:
-            return OTHER_KEY
-        return found
-
     def _trusts_shard(self, shard: str) -> bool:
         # Once per process: nobody but a trusted owner can make a directory that passed any worse.
         if shard in self._shards:
@@ -400,17 +362,18 @@ class Store:
 
     def _verify(self, path: str, key: str) -> str | None:
         from nbcache.store.entry import DAMAGED, UNREADABLE
+        from nbcache.store.found import GONE, examine_trusted
         from nbcache.store.reasons import UNTRUSTED
 
         try:
             fd = os.open(path, OPEN_FLAGS)
         except OSError as error:
             let_pass(error)
-            if error.errno in _GONE:
+            if error.errno in GONE:
                 return None
             return UNTRUSTED if error.errno == errno.ELOOP else UNREADABLE
         try:
-            found = self._check(fd, os.fstat(fd), key)
+            found = examine_trusted(fd, os.fstat(fd), key, self.trust, self._trusts_shard)
             if isinstance(found, str):
                 return found
             whole = all(found.section(name) is not None for name in found.section_sizes)

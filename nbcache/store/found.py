@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from typing import TYPE_CHECKING
+import stat
+from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass
-from nbcache.store import entry
-from nbcache.store.entry import pread_exactly
+from nbcache.store import entry, layout
+from nbcache.store.entry import UNREADABLE, examine_open, pread_exactly
+from nbcache.store.reasons import OTHER_KEY, REVOKED, UNTRUSTED
 from nbcache.trust import OPEN_FLAGS, Trust
 
 if TYPE_CHECKING:
-    from nbcache.store.entry import ParsedEntry
+    from collections.abc import Callable, Iterator
+
+    from nbcache.store.entry import Header, ParsedEntry
+
+GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
 
 
 class FoundEntry:
@@ -80,3 +87,59 @@ class Later:
             return None
         finally:
             os.close(fd)
+
+
+def variants(
+    stem: str,
+    key: str,
+    reject: Callable[[str], None],
+    *,
+    trust: Trust,
+    trusts_shard: Callable[[str], bool],
+    admits: Callable[[Header], bool],
+    layer: str,
+) -> Iterator[FoundEntry]:
+    """Yield what :meth:`nbcache.store.directory.Store.find` does, for a key whose files begin with *stem*."""
+    for suffix in layout.SUFFIXES:
+        path = stem + suffix
+        try:
+            fd = os.open(path, OPEN_FLAGS)
+        except OSError as error:
+            let_pass(error)
+            if error.errno in GONE:
+                return
+            reject(UNTRUSTED if error.errno == errno.ELOOP else UNREADABLE)
+            continue
+        try:
+            status = os.fstat(fd)
+            found = examine_trusted(fd, status, key, trust, trusts_shard)
+        except OSError as raised:
+            let_pass(raised)
+            found = UNREADABLE
+        finally:
+            os.close(fd)
+        if not isinstance(found, str) and not admits(found.header):
+            found = REVOKED
+        if isinstance(found, str):
+            reject(found)
+            continue
+        found.refetch(Later(path, trust, found.digest, found.size))
+        # Of a layer's files the permission says nothing: an installer may have set it.
+        proven = status.st_mode & stat.S_IXUSR != 0 and not layer
+        yield FoundEntry(path, found, proven=proven, layer=layer)
+
+
+def examine_trusted(
+    fd: int, status: os.stat_result, key: str, trust: Trust, trusts_shard: Callable[[str], bool]
+) -> ParsedEntry | str:
+    """Like :func:`nbcache.store.entry.examine`, of an open file with this status that has to be a key's and trusted."""
+    try:
+        if not trust.allows(status, fd) or not trusts_shard(key[: layout.SHARD]):
+            return UNTRUSTED
+        found = examine_open(fd, status.st_size)
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
+        return UNREADABLE
+    if not isinstance(found, str) and found.header.key != key:
+        return OTHER_KEY
+    return found

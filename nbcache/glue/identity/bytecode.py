@@ -53,6 +53,10 @@ _KINDS_WITH_LOCALS = _KINDS | _kinds(
     (_READ, 0, "LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_AND_CLEAR"),
     (_READ_TWO, 0, "LOAD_FAST_LOAD_FAST"),
 )
+_NAMING = frozenset(
+    op for op, (kind, _shift) in _KINDS.items() if kind in {_READ_GLOBAL, _READ_CELL, _IMPORT, _IMPORT_FROM}
+)
+"""What begins to read off a variable that isn't local."""
 _STORING = frozenset({_STORE, _STORES, _STORE_AND_READ})
 _CACHE = dis.opmap.get("CACHE", -1)
 _LOAD_CONST = dis.opmap["LOAD_CONST"]
@@ -134,13 +138,13 @@ def _make_plan(code: CodeType) -> CodePlan:
                 if all(map(str.isidentifier, parts)):
                     attribute_names.update(parts)
     return CodePlan(
-        digest=_digest(code),
-        global_names=tuple(sorted([name for kind, name in reads if kind == GLOBAL])),
-        attribute_names=frozenset(attribute_names),
-        imports=tuple(sorted([name for kind, name in reads if kind == IMPORTED])),
-        reads=reads,
-        asks_membership=asks_membership,
-        serialized=_serialized(code) if _SERIALIZE in attribute_names else frozenset(),
+        _digest(code),
+        tuple(sorted([name for kind, name in reads if kind == GLOBAL])),
+        frozenset(attribute_names),
+        tuple(sorted([name for kind, name in reads if kind == IMPORTED])),
+        reads,
+        asks_membership,
+        _serialized(code) if _SERIALIZE in attribute_names else frozenset(),
     )
 
 
@@ -159,6 +163,8 @@ def _serialized(code: CodeType) -> frozenset[str]:
 
 def _reads(code: CodeType, raw: bytes) -> dict[Variable, set[Read]]:
     """What one code object, whose bytecode is *raw*, reads off its variables, without its nested code."""
+    if _NAMING.isdisjoint(raw[::2]):  # nothing but arguments and constants
+        return {}
     chains = _Chains()
     chains.scan(code, raw, _KINDS)
     if chains.aliases:  # what is read off local variables matters only if they stand for something else
@@ -270,8 +276,7 @@ def _bound_by_import(code: CodeType, name: str, position: int) -> str:
 
 
 def _digest(code: CodeType) -> bytes:
-    hasher = hashlib.blake2b(digest_size=32, person=b"nbcache code")
-    for part in (
+    parts = [
         code.co_code,
         repr(
             (
@@ -288,11 +293,9 @@ def _digest(code: CodeType) -> bytes:
             )
         ).encode(),
         getattr(code, "co_exceptiontable", b""),
-    ):
-        hasher.update(len(part).to_bytes(8, "little"))
-        hasher.update(part)
-    for const in code.co_consts:
-        part = plan_of(const).digest if isinstance(const, CodeType) else encode_constant(const)
-        hasher.update(len(part).to_bytes(8, "little"))
-        hasher.update(part)
-    return hasher.digest()
+    ]
+    parts += [
+        plan_of(const).digest if isinstance(const, CodeType) else encode_constant(const) for const in code.co_consts
+    ]
+    content = b"".join([piece for part in parts for piece in (len(part).to_bytes(8, "little"), part)])
+    return hashlib.blake2b(content, digest_size=32, person=b"nbcache code").digest()

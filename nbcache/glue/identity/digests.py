@@ -99,9 +99,9 @@ def _edge_bytes(node: Node, inside: set[Node]) -> list[tuple[bytes, Node | None]
 
 
 def _refined(node: Node, colours: dict[Node, bytes], edges: list[tuple[bytes, Node | None]]) -> bytes:
-    hasher = hashlib.blake2b(colours[node], digest_size=32, person=b"nbcache edge")
+    pieces = [colours[node]]
     for prefix, child in edges:
-        hasher.update(prefix)
+        pieces.append(prefix)
         if child is not None:
-            hasher.update(colours[child])
-    return hasher.digest()
+            pieces.append(colours[child])
+    return hashlib.blake2b(b"".join(pieces), digest_size=32, person=b"nbcache edge").digest()

@@ -174,13 +174,11 @@ class Node:
 
     def local_digest(self) -> bytes:
         """Digest of kind and parts alone."""
-        hasher = hashlib.blake2b(self.title.encode("utf-8", "surrogatepass"), digest_size=32, person=b"nbcache node")
+        pieces = [self.title.encode("utf-8", "surrogatepass")]
         for label, content, _words in self.parts:
             name = label.encode("utf-8", "surrogatepass")
-            hasher.update(b"%d:%d:" % (len(name), len(content)))
-            hasher.update(name)
-            hasher.update(content)
-        return hasher.digest()
+            pieces += (b"%d:%d:" % (len(name), len(content)), name, content)
+        return hashlib.blake2b(b"".join(pieces), digest_size=32, person=b"nbcache node").digest()
 
 
 def _written(value: Any) -> bytes | None:

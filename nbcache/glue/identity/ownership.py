@@ -313,9 +313,10 @@ def has_toolchain_methods(cls: type) -> bool:
     """Whether the toolchain's authors wrote the methods that a class defines."""
     if _judged is not None:  # it remembers better
         return _is_made_by_toolchain(cls)
-    if cls not in _classes:
-        _classes[cls] = _is_made_by_toolchain(cls)
-    return _classes[cls]
+    known = _classes.get(cls)
+    if known is None:
+        known = _classes[cls] = _is_made_by_toolchain(cls)
+    return known
 
 
 def _is_made_by_toolchain(cls: type) -> bool:

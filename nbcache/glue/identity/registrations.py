@@ -43,6 +43,7 @@ from nbcache.glue.identity.ownership import (
 from nbcache.glue.identity.registered import (
     REMEMBERED,
     Registration,
+    Tables,
     are_numbas,
     asks_of,
     chooser_of,
@@ -80,8 +81,7 @@ class ExtensionIndex:
         self._token: object = None
         self._conversions = self._direct = 0
         self._tables = _tables()
-        self._held: list[list[object]] = [[] for _table in (*self._tables, as_numba_type)]
-        """What the tables held: they are dictionaries, where one thing can take another's place."""
+        self._contents = Tables([*self._tables.values(), as_numba_type.lookup])
         self._seen: dict[str, dict[Any, Any]] = {}
         self._relevant: dict[bytes, tuple[bytes, ...]] = {}
         self._digests: dict[int, tuple[Registration, bytes, Scope]] = {}
@@ -100,11 +100,10 @@ class ExtensionIndex:
         """Read what has been registered since the last call; return a number that grows with news."""
         typing, lowering = self._typing_registries(), self._lowering_registries()
         registries, sizes, token = [*typing, *lowering], _sizes(typing, lowering), abc.get_cache_token()
-        held = [[*table.values()] for table in (*self._tables.values(), as_numba_type.lookup)]
-        same = [*map(are_same, held, self._held)]
+        same = self._contents.same()
         asked_again = token != self._token
         if sizes != self._sizes or asked_again or not all(same) or not are_same(registries, self._registries):
-            self._sizes, self._token, self._held, self._registries = sizes, token, held, registries
+            self._sizes, self._token, self._registries = sizes, token, registries
             before = self._count
             with judging_once():
                 for registry in typing:

@@ -40,7 +40,12 @@ parts_were_whole: dict[str, int] = {}
 
 def number_of(dictionary: dict[Any, Any]) -> int:
     """The number of its last change; each change of a dictionary has a higher one than any before (PEP 509)."""
-    return ctypes.c_uint64.from_address(id(dictionary) + _NUMBER).value
+    return number_in(dictionary).value
+
+
+def number_in(dictionary: dict[Any, Any]) -> ctypes.c_uint64:
+    """Where that number stands, for as long as the dictionary lives."""
+    return ctypes.c_uint64.from_address(id(dictionary) + _NUMBER)
 
 
 def newest_number() -> int:
