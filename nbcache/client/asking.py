@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from nbcache.client import progress
-from nbcache.protocol import heartbeats, spool
+from nbcache.protocol import heartbeats
 
 if TYPE_CHECKING:
     from nbcache.client.patience import Patience, Wait
@@ -61,6 +61,7 @@ class Daemons:
         """
         from nbcache.client.wording import request_for
         from nbcache.glue.requests.requested import UnaskableError
+        from nbcache.protocol import spool  # most processes find nobody to ask
 
         try:
             request = request_for(unit)
@@ -97,6 +98,8 @@ class Daemons:
         return self._given_up.get(daemon.process) == daemon.finished
 
     def _wait(self, unit: Unit, path: str, scope: str, wait: Wait) -> bool:
+        from nbcache.protocol import spool  # as above
+
         pause, longest = _POLL_SECONDS
         before, quiet = self._store.stamp(unit.key), time.monotonic()
         watch = progress.Watch(lambda: self.spent(unit.key))

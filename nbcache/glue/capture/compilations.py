@@ -166,6 +166,15 @@ class FrameStack(threading.local):
         """The innermost open frame."""
         return self._frames[-1] if self._frames else None
 
+    def asked(self, generation: int) -> set[bytes] | None:
+        """What the innermost open frame asked for at *generation* (`Consulted.at`), to add to; None if none is open."""
+        frames = self._frames
+        if not frames:
+            return None
+        consulted = frames[-1].consulted
+        names = consulted.by_generation.get(generation)
+        return consulted.at(generation) if names is None else names
+
     def key_of(self, owner: object, args: tuple[Any, ...]) -> str:
         """The key of what is being compiled for *owner*, "" if nothing is: the other half of a recursion."""
         units = (frame.unit for frame in self._frames if frame.unit is not None and frame.unit.args == args)

@@ -16,15 +16,19 @@ from numba.core import types
 from nbcache.glue import marks
 from nbcache.glue.identity import consulted
 from nbcache.glue.identity.consulted import Consulted
-from nbcache.glue.identity.ownership import is_numba_type, is_toolchain_definition
+from nbcache.glue.identity.ownership import HEAP_TYPE, is_numba_type, is_toolchain_definition
 from nbcache.glue.identity.registered import is_native
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from nbcache.glue.hooks.policy import Session
 
 _foreign_classes: dict[type, tuple[bytes, ...]] = {}
+_numbas: set[type] = set()
+"""Those of them that have no names, which are nearly all: nothing is noted of a type of these."""
+_plain_classes: set[type] = set()
+"""Classes of values of Python's own, in C, of which nothing is noted."""
 _foreign_value_classes: WeakKeyDictionary[type, tuple[bytes, ...]] = WeakKeyDictionary()
 _inside: dict[int, tuple[bytes, ...]] = {}
 """By the number that Numba gives a type: the names of all that a value of it consists of."""
@@ -37,6 +41,8 @@ def _names_of(cls: type) -> tuple[bytes, ...]:
     names = _foreign_classes.get(cls)
     if names is None:
         names = _foreign_classes[cls] = tuple(map(consulted.type_class, _foreign_bases(cls)))
+        if not names and types.Type in cls.__mro__:
+            _numbas.add(cls)
     return names
 
 
@@ -44,14 +50,11 @@ def _foreign_bases(cls: type) -> list[type]:
     return [base for base in cls.__mro__ if issubclass(base, types.Type) and not is_toolchain_definition(base)]
 
 
-def _note_types(names: set[bytes], found: Iterable[Any]) -> None:
-    for typ in found:
-        cls = type(typ)
-        inside = _foreign_classes.get(cls)
-        if inside is None:
-            inside = _names_of(cls) if is_numba_type(typ) else ()
-        if inside:
-            names.update(inside)
+def _note_types(names: set[bytes], found: Sequence[Any]) -> None:
+    if not _numbas.issuperset(map(type, found)):
+        for typ in found:
+            if is_numba_type(typ):
+                names.update(_names_of(type(typ)))
 
 
 def _types_in(thing: object) -> list[Any]:
@@ -82,17 +85,17 @@ def _names_inside(typ: Any, models: Any) -> tuple[bytes, ...]:
 
 def data_models(original: Any, session: Session) -> Any:
     """`DataModelManager.lookup`, which keeps the model of a type, and so asks for what is inside it once."""
+    asked, index = session.frames.asked, session.maker.extensions
 
     @functools.wraps(original)
     def lookup(self: Any, fetype: Any) -> Any:
         model = original(self, fetype)
-        frame = session.frames.top()
-        if frame is not None:
-            names = _inside.get(fetype._code)
-            if names is None:
-                names = _inside[fetype._code] = _names_inside(fetype, self)
-            if names:
-                frame.consulted.at(session.maker.extensions.generation).update(names)
+        names = asked(index.generation)
+        if names is not None:
+            inside = _inside.get(fetype._code)
+            if inside is None:
+                inside = _inside[fetype._code] = _names_inside(fetype, self)
+            names.update(inside)
         return model
 
     return lookup
@@ -101,11 +104,11 @@ def data_models(original: Any, session: Session) -> Any:
 def answering(original: Any, session: Session) -> Any:
     """`apply` of a kind of template."""
     # It is called for every template that might answer: hundreds of times for a function.
-    asks_for_types = session.maker.extensions.asks_for_types
+    asked_again = session.maker.extensions.asked_for_types
 
     @functools.wraps(original)
     def apply(self: Any, args: Any, kws: Any) -> Any:
-        if asks_for_types(type(self)) and (frame := session.frames.top()) is not None:
+        if type(self) in asked_again and (frame := session.frames.top()) is not None:
             sig = session.maker.choices.signature(original, self, args, kws, frame)
         else:
             sig = original(self, args, kws)
@@ -124,13 +127,13 @@ def _settled(sig: Any) -> bool:
 
 def typing_of_calls(original: Any, session: Session) -> Any:
     """`BaseFunction.get_call_type`: Numba's way from a function and argument types to a signature."""
+    asked, index = session.frames.asked, session.maker.extensions
 
     @functools.wraps(original)
     def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
-        frame = session.frames.top()
-        if frame is None:
+        names = asked(index.generation)
+        if names is None:
             return original(self, context, args, kws)
-        names = frame.consulted.at(session.maker.extensions.generation)
         names.add(consulted.called(self.typing_key))
         _note_types(names, args)
         settled = False
@@ -148,13 +151,13 @@ def typing_of_calls(original: Any, session: Session) -> Any:
 
 def typing_of_builtins(original: Any, session: Session) -> Any:
     """`BaseContext._resolve_builtin_function_type`: the same for what has no value in Python, such as `getiter`."""
+    asked, index = session.frames.asked, session.maker.extensions
 
     @functools.wraps(original)
     def _resolve_builtin_function_type(self: Any, func: Any, args: Any, kws: Any) -> Any:
-        frame = session.frames.top()
-        if frame is None or isinstance(func, types.Type):
+        names = asked(index.generation)
+        if names is None or isinstance(func, types.Type):
             return original(self, func, args, kws)
-        names = frame.consulted.at(session.maker.extensions.generation)
         names.add(consulted.called(func))
         _note_types(names, args)
         settled = False
@@ -173,17 +176,19 @@ def attributes(type_at: int, name_at: int) -> Callable[[Any, Session], Any]:
     """What looks for an attribute: the type and the attribute's name are at these positions after ``self``."""
 
     def replace(original: Any, session: Session) -> Any:
+        asked, index = session.frames.asked, session.maker.extensions
+
         @functools.wraps(original)
         def look(self: Any, *args: Any) -> Any:
-            frame = session.frames.top()
-            if frame is not None:
-                names = frame.consulted.at(session.maker.extensions.generation)
+            names = asked(index.generation)
+            if names is not None:
                 names.add(consulted.attribute(args[name_at]))
                 owner = args[type_at]
-                owners = (owner,) if is_numba_type(owner) else owner.args
-                _note_types(names, owners)
-                for cls in {type(each) for each in owners if _names_of(type(each))}:
-                    names.update(consulted.attribute_of(base, args[name_at]) for base in _foreign_bases(cls))
+                if type(owner) not in _numbas:
+                    owners = (owner,) if is_numba_type(owner) else owner.args
+                    _note_types(names, owners)
+                    for cls in {type(each) for each in owners if _names_of(type(each))}:
+                        names.update(consulted.attribute_of(base, args[name_at]) for base in _foreign_bases(cls))
             return original(self, *args)
 
         return look
@@ -209,17 +214,18 @@ def lowering(original: Any, session: Session) -> Any:
     return get_function
 
 
-def types_at(*positions: int) -> Callable[[Any, Session], Any]:
-    """What handles values whose types are at these *positions* after ``self``, and nothing else that has a name."""
+def types_at(start: int, stop: int) -> Callable[[Any, Session], Any]:
+    """What handles values whose types are its arguments from *start* to *stop*, and nothing else that has a name."""
 
     def replace(original: Any, session: Session) -> Any:
+        asked, index = session.frames.asked, session.maker.extensions
+
         @functools.wraps(original)
-        def handle(self: Any, *args: Any, **named: Any) -> Any:
-            frame = session.frames.top()
-            if frame is not None:
-                found = [args[position] for position in positions if position < len(args)]
-                _note_types(frame.consulted.at(session.maker.extensions.generation), found)
-            return original(self, *args, **named)
+        def handle(*args: Any, **named: Any) -> Any:
+            found = args[start:stop]
+            if not _numbas.issuperset(map(type, found)) and (names := asked(index.generation)) is not None:
+                _note_types(names, found)
+            return original(*args, **named)
 
         return handle
 
@@ -247,6 +253,8 @@ def _names_of_classes(cls: type) -> tuple[bytes, ...]:
     if names is None:
         foreign = [base for base in cls.__mro__ if not is_toolchain_definition(base)]
         names = _foreign_value_classes[cls] = tuple(map(consulted.value_class, foreign))
+        if not names and not cls.__flags__ & HEAP_TYPE and not issubclass(cls, tuple | list | set):
+            _plain_classes.add(cls)
     return names
 
 
@@ -260,12 +268,11 @@ def _names_of_value(value: object) -> Iterator[bytes]:
 
 def values(original: Any, session: Session) -> Any:
     """`BaseContext.resolve_value_type`: the type of a global, a default or a closure's value."""
+    asked, index = session.frames.asked, session.maker.extensions
 
     @functools.wraps(original)
     def resolve_value_type(self: Any, val: Any) -> Any:
-        frame = session.frames.top()
-        if frame is not None:
-            names = frame.consulted.at(session.maker.extensions.generation)
+        if type(val) not in _plain_classes and (names := asked(index.generation)) is not None:
             names.update(_names_of_value(val))
         return original(self, val)
 
@@ -274,12 +281,12 @@ def values(original: Any, session: Session) -> Any:
 
 def annotated(original: Any, session: Session) -> Any:
     """`AsNumbaTypeRegistry.infer`: the type that a class stands for in ``isinstance``."""
+    asked, index = session.frames.asked, session.maker.extensions
 
     @functools.wraps(original)
     def infer(self: Any, py_type: Any) -> Any:
-        frame = session.frames.top()
-        if frame is not None:
-            names = frame.consulted.at(session.maker.extensions.generation)
+        names = asked(index.generation)
+        if names is not None:
             names.update((consulted.annotation(py_type), consulted.ANY_ANNOTATION))
         return original(self, py_type)
 

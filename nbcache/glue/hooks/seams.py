@@ -278,11 +278,11 @@ def _registries() -> list[Seam]:
             ("self", "attr", "sig"),
         ),
         Seam(
-            BaseContext, "cast", "how values are converted", consulting.types_at(2, 3),
+            BaseContext, "cast", "how values are converted", consulting.types_at(3, 5),
             ("self", "builder", "val", "fromty", "toty"),
         ),
         Seam(
-            BaseContext, "get_constant_generic", "how constants are lowered", consulting.types_at(1),
+            BaseContext, "get_constant_generic", "how constants are lowered", consulting.types_at(2, 3),
             ("self", "builder", "ty", "val"),
         ),
         Seam(

@@ -381,11 +381,11 @@ def are_toolchain_definitions(objs: list[Any]) -> bool:
     """
     # Templates are registered twice, data models many times.
     objs = [*dict(zip(map(address, objs), objs, strict=True)).values()]
-    classes = [obj for obj in objs if issubclass(type(obj), type)]
-    functions = [obj for obj in objs if type(obj) is FunctionType]
-    if len(classes) + len(functions) < len(objs):
+    kinds = dict(zip(map(address, map(type, objs)), map(type, objs), strict=True)).values()
+    if not all(kind is FunctionType or issubclass(kind, type) for kind in kinds):
         return False
-    functions += _functions_in(classes)
+    classes = [obj for obj in objs if type(obj) is not FunctionType]
+    functions = [obj for obj in objs if type(obj) is FunctionType] + _functions_in(classes)
     cells = [cell for function in functions if function.__closure__ for cell in function.__closure__]
     functions += [value for value in _contents(cells) if type(value) is FunctionType]
     modules = [cls.__module__ for cls in classes]

@@ -7,6 +7,7 @@ import functools
 import gc
 import importlib
 import sys
+from itertools import compress
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -226,8 +227,11 @@ def are_numbas(registered: list[Any], keys: list[Any]) -> bool:
     May say no where it is so; then `is_others` tells for each.
     """
     # Others' metaclasses say what is equal.
-    kinds = dict(zip(map(address, map(type, keys)), map(type, keys), strict=True)).values()
-    classes = [kind for kind in kinds if Type in kind.__mro__] + [key for key in keys if issubclass(type(key), type)]
+    addresses = [*map(address, map(type, keys))]
+    kinds = dict(zip(addresses, map(type, keys), strict=True))
+    metaclasses = {at for at, kind in kinds.items() if issubclass(kind, type)}
+    classes = [kind for kind in kinds.values() if Type in kind.__mro__]
+    classes += compress(keys, map(metaclasses.__contains__, addresses))
     functions = [key for key in keys if type(key) is FunctionType]
     return are_toolchain_definitions([*registered, *functions, *(cls for cls in classes if cls.__flags__ & HEAP_TYPE)])
 

@@ -85,7 +85,8 @@ class ExtensionIndex:
         self._seen: dict[str, dict[Any, Any]] = {}
         self._relevant: dict[bytes, tuple[bytes, ...]] = {}
         self._digests: dict[int, tuple[Registration, bytes, Scope]] = {}
-        self._typing: set[Any] = set()
+        self.asked_for_types: set[Any] = set()
+        """Templates that others have registered to say what type a call has, which are asked again on a hit."""
         self._inlined: tuple[int, list[Any]] = (-1, [])
         self._refused: dict[int, tuple[int, str]] = {}
         self._modules: tuple[int, frozenset[str]] = (0, frozenset())
@@ -160,10 +161,6 @@ class ExtensionIndex:
             self._inlined = (self.generation, [each for each in inline if "_overload_func" in vars(each)])
         return self._inlined[1]
 
-    def asks_for_types(self, template: Any) -> bool:
-        """Whether others have registered *template* to say what type a call has, which is asked again on a hit."""
-        return template in self._typing
-
     def place(self, template: Any) -> tuple[bytes, int]:
         """Where a template of somebody else's chooser is filed: name and position; `at` finds it there.
 
@@ -227,7 +224,7 @@ class ExtensionIndex:
             return str(exc)
 
     def _digest(self, each: Registration, engine: IdentityEngine) -> bytes:
-        if self.asks_for_types(each.registered):
+        if each.registered in self.asked_for_types:
             return asks_of(each)
         if hasattr(each.registered, "_overload_func") or chooser_of(each.registered) is not None:
             # In lists, as what runs.
@@ -402,7 +399,7 @@ class ExtensionIndex:
         label = f"{label} {getattr(registered, '__qualname__', registered)!s}"
         filed.append(Registration(label, key, registered, formal, rank))
         if only_types(registered):
-            self._typing.add(registered)
+            self.asked_for_types.add(registered)
         self._count += 1
         if any(each.key is not key for each in filed):
             self.ambiguities += 1

@@ -101,10 +101,12 @@ def _heard(insert_rule: Any) -> Any:
 
 def _handed(insert: Any, registrations: Any) -> Any:
     """*insert* of a context, which Numba calls with what is in its registries, and others with what is in none."""
+    own = insert.__globals__
 
     @functools.wraps(insert)
     def insert_and_note(self: Any, *args: Any) -> Any:
-        if not str(sys._getframe(1).f_globals.get("__name__")).startswith("numba."):
+        scope = sys._getframe(1).f_globals  # thousands of times, when Numba reads its registries
+        if scope is not own and not str(scope.get("__name__")).startswith("numba."):
             args = tuple(list(each) if isinstance(each, Iterator) else each for each in args)
             direct.extend(registrations(*args))
         return insert(self, *args)

@@ -69,6 +69,7 @@ from typing import Any, Final
 from numba.core import types, typing
 from numba.core.dispatcher import Dispatcher
 
+from nbcache.glue.identity.ownership import is_numba_type
 from nbcache.glue.identity.ownership import resolve as loaded
 from nbcache.glue.requests.fields import (
     BOOLEAN,
@@ -357,7 +358,7 @@ _PLACEHOLDERS: Final = (types.Phantom, types.Undefined, types.UndefVar, types.Du
 _TYPE_NAMED: Final = {
     typ.name: typ
     for typ in vars(types).values()
-    if isinstance(typ, types.Type) and typ.is_internal and type(typ) not in _PLACEHOLDERS
+    if is_numba_type(typ) and typ.is_internal and type(typ) not in _PLACEHOLDERS
 }
 # By address: the table keeps the types alive, and nobody's __eq__ or __hash__ is asked.
 _NAME_OF: Final = {id(typ): name for name, typ in _TYPE_NAMED.items()}
