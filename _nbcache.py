@@ -35,12 +35,18 @@ def watch(name: str, imported: "Callable[[], None]") -> None:
 
 
 def spec_of_others(mine: object, name: str, path: "Any", target: "ModuleType | None") -> "Any":
-    """What the finders of ``sys.meta_path`` other than *mine* find; None if it is nothing."""
-    for finder in sys.meta_path:
+    """What the finders of ``sys.meta_path`` that come after *mine* find, all if it isn't there; None if it is nothing.
+
+    Those before it have been asked. And of two that look at what others find, each would ask the other without end.
+    """
+    finders = sys.meta_path
+    for number, finder in enumerate(finders, 1):
+        if finder is mine:
+            finders = finders[number:]
+            break
+    for finder in finders:
         find_spec = getattr(finder, "find_spec", None)
-        if finder is mine or find_spec is None:
-            continue
-        spec = find_spec(name, path, target)
+        spec = None if find_spec is None else find_spec(name, path, target)
         if spec is not None:
             return spec
     return None

@@ -125,16 +125,26 @@ class Paths:
 class TrustedFinder:
     """Lets nothing through that somebody untrusted could have written."""
 
-    def __init__(self, trust: Trust) -> None:
-        """*trust* judges the files of modules, and what leads to them."""
+    def __init__(self, trust: Trust, only: str = "") -> None:
+        """*trust* judges the files of modules, and what leads to them; *only* of those found in that directory."""
         self.paths = Paths(trust)
+        self._only = only
+        self._found: set[str] = set()
 
     def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> Any:
         """Return what the other finders find, if it is trusted. Raises UntrustedError."""
         spec = spec_of_others(self, name, path, target)
-        if spec is not None:
+        if spec is not None and (not self._only or self._is_found_there(name, spec)):
             self._insist(name, spec)
         return spec
+
+    def _is_found_there(self, name: str, spec: Any) -> bool:
+        """Whether a module, or the package that it belongs to, lies in the one directory that is judged."""
+        first, dot, _ = name.partition(".")
+        places = (str(spec.origin), *(spec.submodule_search_locations or ()))
+        if not dot and any(os.path.dirname(place) == self._only for place in places):
+            self._found.add(first)
+        return first in self._found
 
     def _insist(self, name: str, spec: Any) -> None:
         origin = spec.origin if isinstance(spec.origin, str) and os.path.isabs(spec.origin) else None
@@ -191,7 +201,10 @@ class _Judged(SourceFileLoader):
         """Write no bytecode."""
 
 
-def guard(trust: Trust) -> None:
-    """Import nothing from here on that *trust* doesn't allow. Replaces what an earlier call put there."""
+def guard(trust: Trust, only: str = "") -> None:
+    """Import nothing from here on that *trust* doesn't allow. Replaces what an earlier call put there.
+
+    With *only*, the rest is whoever's it may be: just what is found in that directory is judged.
+    """
     sys.meta_path[:] = [each for each in sys.meta_path if type(each).__name__ != TrustedFinder.__name__]
-    sys.meta_path.insert(0, TrustedFinder(trust))
+    sys.meta_path.insert(0, TrustedFinder(trust, only))

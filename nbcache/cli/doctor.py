@@ -401,7 +401,10 @@ def check_switch(settings: Settings) -> Iterator[Finding]:
     directory = settings.dir or os.path.join(places[0], "nowhere")
     argv = [sys.executable, "-m", "nbcache", "run", "--dir", directory, "--", sys.executable, "-c", _PROBE]
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False)  # noqa: S603
+        # Both options have Python look into the current directory first, and that may be anybody's.
+        done = subprocess.run(  # noqa: S603  this Python
+            argv, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False, cwd="/"
+        )
         armed = done.stdout.strip() == "True"
     except (OSError, subprocess.SubprocessError):
         armed = False

@@ -10,10 +10,13 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import nbcache
+from nbcache import importing
 from nbcache.cli.place import DEFAULT, open_named, open_store, settings_of
 from nbcache.cli.text import CommandError, UsageError, age, print_json, size, table
 from nbcache.errors import NbcacheError, PublicationError
+from nbcache.importing import Paths
 from nbcache.store import Refusal, Store
+from nbcache.trust import Trust
 
 if TYPE_CHECKING:
     import argparse
@@ -99,7 +102,7 @@ def publish(args: argparse.Namespace) -> int:
     if settings.dir is None:
         raise UsageError("no cache directory: set NBCACHE_DIR or pass --dir DIR")
     nbcache.enable(settings.dir)
-    function = _imported(args.function)
+    function = _imported(args.function, Trust(settings.trusted_uids))
     try:
         nbcache.publish(args.name, function, args.signature or None, numba=args.numba)
     except NbcacheError:
@@ -113,19 +116,37 @@ def publish(args: argparse.Namespace) -> int:
     return 0
 
 
-def _imported(where: str) -> Any:
+def _imported(where: str, trust: Trust) -> Any:
     module, colon, path = where.partition(":")
     if not (module and colon and path):
         raise UsageError(f"not MODULE:FUNCTION: {where!r}")
-    if os.getcwd() not in sys.path:  # the command's own directory is there instead
-        sys.path.insert(0, os.getcwd())
+    problem = _look_here(trust)
     try:
         found: Any = importlib.import_module(module)
         for attribute in path.split("."):
             found = getattr(found, attribute)
     except Exception as error:  # the module's own code may raise anything
-        raise CommandError(f"{where} can't be imported: {type(error).__name__}: {_first_line(error)}") from error
+        reason = f"{where} can't be imported: {type(error).__name__}: {_first_line(error)}"
+        if problem is not None:
+            reason += f" (modules here aren't looked for: the current directory {problem})"
+        raise CommandError(reason) from error
     return found
+
+
+def _look_here(trust: Trust) -> str | None:
+    """Have modules looked for in the current directory first; say why not, where somebody else may put some there."""
+    here = os.getcwd()
+    if here in sys.path:  # the command's own directory is there, unless Python was told otherwise
+        return None
+    try:
+        problem = Paths(trust).problem(here)
+    except OSError as error:
+        problem = f"can't be examined: {error.strerror or error}"
+    if problem is None:
+        sys.path.insert(0, here)
+        # Of what lies here. Whose packages were installed elsewhere, Python itself doesn't ask either.
+        importing.guard(trust, only=here)
+    return problem
 
 
 def _first_line(error: Exception) -> str:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import _nbcache
 import pytest
 
 from nbcache.daemon import interpreters
@@ -71,6 +72,18 @@ def test_links_without_end(place):
     (place / "a").symlink_to("b")
     (place / "b").symlink_to("a")
     assert "behind too many links" in Paths(Trust()).problem(str(place / "a"))
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_beside_another_finder_that_asks_all_others(code, monkeypatch, first):
+    """As where somebody imports Numba, which nbcache waits for, or a module of its later than itself."""
+    both = [TrustedFinder(Trust()), _nbcache.Finder("victim", lambda: None)]
+    monkeypatch.setattr(sys, "meta_path", [both[first], both[1 - first], *sys.meta_path])
+    monkeypatch.syspath_prepend(code)
+    try:
+        assert importlib.import_module("victim").WHO == "me"
+    finally:
+        sys.modules.pop("victim", None)
 
 
 SWAP = """
