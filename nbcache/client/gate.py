@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 WORKED_SECONDS: Final = 0.5
 """From then on, whoever has a place is through with what can go wrong at once [s]."""
+STILL_SECONDS: Final = 0.5, 0.05
+"""How long whoever has a place is waited for without a sign that they get on [s]: at first, and later in a process."""
 FILE: Final = "places-1"
 """Its name has the version of its format."""
 _POLL_SECONDS: Final = (0.001, 0.05)
@@ -63,6 +65,7 @@ class Gates:
         """*path* is that of the file."""
         self._path = path
         self._file: KeptFile | None = None
+        self.still_seconds = STILL_SECONDS[0]
 
     def opened(self) -> KeptFile:
         """Return the file that is there now, which may not be the one that was. Raises OSError."""
@@ -107,6 +110,8 @@ class Gate:
         self._taken: list[int] = []
         self._file: KeptFile | None = None
         """Where these places are."""
+        self._still: dict[int, tuple[object, float]] = {}
+        """By number, what was seen of who has a place, and since when nothing else was."""
 
     def enter(self, crashes: Callable[[bool], int], seconds: float) -> bool:
         """Wait for a place, no longer than that [s]; return False if so many crashed meanwhile that there is none.
@@ -147,7 +152,7 @@ class Gate:
                 try:
                     fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, _RECORD.size, place)
                 except (BlockingIOError, PermissionError):
-                    busy += _is_busy(self._records(fd)[number])
+                    busy += self._is_busy(number, self._records(fd)[number])
                     continue
                 taken.append(place)
                 known = crashes(self._records(fd)[number][1] == _TAKEN)
@@ -170,6 +175,22 @@ class Gate:
         finally:
             self._give_back(fd, taken)
 
+    def _is_busy(self, number: int, record: _Record) -> bool:
+        """Whether whoever holds a place may still crash at once."""
+        _digest, state, namespace, thread, before = record
+        # Where that says nothing, or is of somebody who is gone or can't be seen here, the place was taken just now.
+        known = state == _TAKEN and namespace == _namespace()
+        seen = effort.thread(thread) if known else None
+        if seen is not None and seen[1] - before >= WORKED_SECONDS:
+            return False
+        now = time.monotonic()
+        if (seen is not None and seen[0]) or self._still.get(number, (None, now))[0] != (record, seen):
+            self._still[number] = (record, seen), now
+        if now - self._still[number][1] < self._gates.still_seconds:
+            return True
+        self._gates.still_seconds = STILL_SECONDS[1]
+        return False
+
     def _records(self, fd: int) -> list[_Record]:
         """Those of this row. Raises OSError."""
         row = os.pread(fd, _PLACES * _RECORD.size, self._row)
@@ -181,15 +202,6 @@ class Gate:
                 if record:
                     os.pwrite(fd, record, place)
                 fcntl.lockf(fd, fcntl.LOCK_UN, _RECORD.size, place)
-
-
-def _is_busy(record: _Record) -> bool:
-    """Whether whoever holds a place may still crash at once."""
-    _digest, state, namespace, thread, before = record
-    # Where that says nothing, or is of somebody who is gone or can't be seen here, the place was taken just now.
-    known = state == _TAKEN and namespace == _namespace()
-    worked = effort.thread_time(thread) if known else None
-    return worked is None or worked - before < WORKED_SECONDS
 
 
 def _namespace() -> bytes:

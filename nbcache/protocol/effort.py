@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 import os
+from typing import Final
 
 from nbcache.passing import let_pass
+
+_AT_WORK: Final = frozenset({b"R", b"D"})
+"""The states of a thread that runs, or waits for the kernel to have done something for it."""
 
 
 def processor_time(pid: int, *, children: bool = True) -> float | None:
     """Return it, with that of its ended ``children`` [s]; None if it can't be known. Never raises."""
-    return _time(f"/proc/{pid}/stat", 15 if children else 13)
+    return _seconds(_fields(f"/proc/{pid}/stat"), 15 if children else 13)
 
 
-def thread_time(tid: int) -> float | None:
-    """Return how much a thread has had, known by its id in the kernel [s]; None if it can't be known. Never raises."""
-    return _time(f"/proc/{tid}/task/{tid}/stat", 13)
+def thread(tid: int) -> tuple[bool, float] | None:
+    """Return whether a thread, known by its id in the kernel, is at work, or would be if it had a processor or what it
+    reads; and how much processor time it has had [s]. None if that can't be known. Never raises.
+
+    Who is stopped, or sleeps until something happens, isn't at work.
+    """
+    fields = _fields(f"/proc/{tid}/task/{tid}/stat")
+    seconds = _seconds(fields, 13)
+    return None if seconds is None else (fields[0] in _AT_WORK, seconds)
 
 
-def _time(path: str, end: int) -> float | None:
+def _fields(path: str) -> list[bytes]:
     try:
         with open(path, "rb") as file:
-            # proc_pid_stat(5): the 14th to 17th fields; the second is a name in brackets, which may hold anything.
-            fields = file.read().rpartition(b")")[2].split()
-        return sum(map(int, fields[11:end])) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError) as raised:
+            # proc_pid_stat(5) from the third field on; the second is a name in brackets, which may hold anything.
+            return file.read().rpartition(b")")[2].split()
+    except OSError as raised:
+        let_pass(raised)
+        return []
+
+
+def _seconds(fields: list[bytes], end: int) -> float | None:
+    # The 14th to 17th fields.
+    try:
+        return sum(map(int, fields[11:end])) / os.sysconf("SC_CLK_TCK") if fields else None
+    except (OSError, ValueError) as raised:
         let_pass(raised)
         return None
 
@@ -31,8 +49,7 @@ def _time(path: str, end: int) -> float | None:
 def parent(pid: int) -> int:
     """Return the pid of a process's parent; 0 if it can't be known. Never raises."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[1])
-    except (OSError, ValueError, IndexError) as raised:
+        return int(_fields(f"/proc/{pid}/stat")[1])
+    except (ValueError, IndexError) as raised:
         let_pass(raised)
         return 0

@@ -23,7 +23,9 @@ def here(place):
     os.chown(folder, STRANGER, STRANGER)
     # As the script that an installer puts into bin/: the current directory isn't where Python looks.
     (place / "bin").mkdir()
-    (place / "bin/nbcache.py").write_text("import sys\nsys.path.pop(0)\nfrom nbcache.cli.main import main\nsys.exit(main())\n")
+    (place / "bin/nbcache.py").write_text(
+        "import sys\nsys.path.pop(0)\nfrom nbcache.cli.main import main\nsys.exit(main())\n"
+    )
     return folder
 
 
@@ -31,7 +33,9 @@ def run(here, *command, path="", extra=None):
     """Run a command there."""
     places = os.pathsep.join(filter(None, [str(proc.ROOT), str(path)]))
     place = here.parent
-    return proc.run([place / "bin/nbcache.py", *command], place / "store", {"PYTHONPATH": places, **(extra or {})}, here)
+    return proc.run(
+        [place / "bin/nbcache.py", *command], place / "store", {"PYTHONPATH": places, **(extra or {})}, here
+    )
 
 
 def test_doctor_executes_nothing_of_it(here):

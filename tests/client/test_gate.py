@@ -1,6 +1,7 @@
 """Two at a time begin with an entry that nobody is known to have got through."""
 
 import os
+import signal
 import time
 
 import pytest
@@ -65,6 +66,7 @@ def enter(gates, known=None, digest=ENTRY, seconds=MUCH):
 
 def test_the_third_waits_until_one_of_two_is_through(gates, monkeypatch):
     monkeypatch.setattr(gate, "WORKED_SECONDS", MUCH)
+    gates.still_seconds = MUCH
     one, other = inside(gates), inside(gates)
     assert enter(gates, seconds=0.2)[2]  # in vain, and then without a place
     kill(one)
@@ -110,6 +112,33 @@ def test_whoever_has_worked_on_keeps_nobody_out(gates, monkeypatch):
     children = inside(gates), inside(gates)
     entered, mine, in_vain = enter(gates)
     assert entered and not in_vain and not mine._taken[1:]
+    for child in children:
+        kill(child)
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_who_does_not_get_on_is_not_waited_for_until_all_patience_is_gone(gates, monkeypatch, seen):
+    children = inside(gates), inside(gates), inside(gates, OTHER[::-1]), inside(gates, OTHER[::-1])
+    for child in children:
+        os.kill(child, signal.SIGSTOP)
+    if not seen:
+        monkeypatch.setattr(gate, "_namespace", lambda: b"123")
+    known = Known()
+    entered, mine, in_vain = enter(gates, known)
+    assert (entered, in_vain, mine._taken, known.looks) == (True, False, [], 1)
+    assert gates.still_seconds == gate.STILL_SECONDS[1]
+    # What crashed meanwhile is looked at all the same.
+    assert enter(gates, Known(2), OTHER[::-1])[0] is False
+    for child in children:
+        kill(child)
+
+
+def test_who_works_is_waited_for_however_long_that_takes(gates, monkeypatch):
+    monkeypatch.setattr(gate, "WORKED_SECONDS", MUCH)
+    monkeypatch.setattr(gate.effort, "thread", lambda _tid: (True, 0.0))
+    gates.still_seconds = 0.05
+    children = inside(gates), inside(gates)
+    assert enter(gates, seconds=0.3)[2]
     for child in children:
         kill(child)
 

@@ -5,9 +5,9 @@ import os
 import subprocess
 import sys
 
-import _nbcache
 import pytest
 
+import _nbcache
 from nbcache.daemon import interpreters
 from nbcache.importing import Paths, TrustedFinder, UntrustedError
 from nbcache.trust import Trust

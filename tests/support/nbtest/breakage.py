@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nbcache.client import gate
+from nbcache.config import Settings
+from nbcache.store import Store, drops, layout
 from nbtest import daemons, disks, proc, programs
 from nbtest.processes import descendants, meanwhile, stopped
 
@@ -282,6 +285,36 @@ def leases_of_a_process_that_is_stopped(scene):
     with ExitStack() as stack:
         stack.enter_context(_locked(scene, 0o600))
         stack.enter_context(stopped(*descendants(os.getpid())))
+        yield {}
+
+
+@fault
+def first_calls_that_are_stopped(scene):
+    """Two processes of the same user have begun with each entry, which nobody has got through, and don't get on."""
+    assert scene.run().status == 0
+    store = Store.open(Settings(dir=str(scene.store)))
+    found = [found for info in store.scan() for found in store.find(info.key)]
+    assert len(found) > scene.functions
+    assert not any(each.proven for each in found)
+    code = (
+        "import sys, time\nfrom nbcache.client.gate import Gate, Gates\ngates = Gates(sys.argv[1])\n"
+        "for digest in sys.stdin.read().split():\n    assert Gate(gates, digest).enter(lambda look: 0, 60.0)\n"
+        "print('ready', flush=True)\ntime.sleep(3600)\n"
+    )
+    places = f"{drops.own(str(scene.store), layout.TRIALS)}/{gate.FILE}"
+    with ExitStack() as stack:
+        for _ in range(2):
+            holder = subprocess.Popen(
+                [sys.executable, "-c", code, places], env=proc.environment(),
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            )  # fmt: skip
+            stack.callback(holder.stdout.close)
+            stack.callback(holder.wait)
+            stack.callback(holder.kill)
+            holder.stdin.write("\n".join(each.digest for each in found))
+            holder.stdin.close()
+            assert holder.stdout.readline() == "ready\n"
+            stack.enter_context(stopped(holder.pid))
         yield {}
 
 
