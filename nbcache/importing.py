@@ -53,6 +53,21 @@ class Paths:
         except _ProblemError as error:
             raise ValueError(str(error)) from None
 
+    def open_named(self, path: str) -> int:
+        """The same for a file that somebody named, who may have put it into a directory like ``/tmp``.
+
+        There, others can't take its name; but one that has a second name may lie elsewhere by it, for other purposes.
+        """
+        try:
+            fd, real = self._open(path, _MOST_LINKS, named=True)
+        except _ProblemError as error:
+            raise ValueError(str(error)) from None
+        if os.path.dirname(real) not in self._strict and os.fstat(fd).st_nlink != 1:
+            os.close(fd)
+            msg = "has a second name (a hard link)"
+            raise ValueError(msg)
+        return fd
+
     def problem(self, path: str) -> str | None:
         """Say what is wrong with a directory that modules are in; None if nothing is. Raises OSError."""
         try:
@@ -61,14 +76,15 @@ class Paths:
             return str(error)
         return None
 
-    def _open(self, path: str, links: int) -> tuple[int, str]:
+    def _open(self, path: str, links: int, *, named: bool = False) -> tuple[int, str]:
         directory, _, name = path.rpartition("/")
         home = self._directory(directory, links)
-        self._insist(home)
+        if not named or not self._is_sticky(home):
+            self._insist(home)
         real = os.path.join(home, name)
         status = os.lstat(real)
         if stat.S_ISLNK(status.st_mode):
-            return self._open(self._follow(real, status, home, links), links - 1)
+            return self._open(self._follow(real, status, home, links), links - 1, named=named)
         fd = os.open(real, OPEN_FLAGS)
         problem = self.trust.file_problem(os.fstat(fd), fd)
         if problem is not None:
@@ -112,6 +128,9 @@ class Paths:
         if problem is not None:
             raise _ProblemError(f"lies behind the link {path}, which {problem}")
         return os.path.join(home, os.readlink(path))
+
+    def _is_sticky(self, directory: str) -> bool:
+        return directory not in self._strict and os.lstat(directory).st_mode & stat.S_ISVTX != 0
 
     def _insist(self, directory: str) -> None:
         """Nobody else may put a file there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,7 @@ from nbcache import capabilities, config, processors
 from nbcache.cli.place import settings_of
 from nbcache.cli.serve import add_job_options, farm_of, limits_of
 from nbcache.cli.text import CommandError, Progress, UsageError, print_json, printable
+from nbcache.importing import Paths
 from nbcache.protocol import heartbeats
 from nbcache.store import Refusal, Store
 
@@ -220,12 +222,25 @@ def _run(command: list[str], store: Store, folder: str) -> tuple[int, list[str]]
 
 
 def lines_of(path: str, trust: Trust) -> Iterator[bytes]:
-    """The lines of a warm list, which may hold pickles: so whoever may write it, may run code here."""
+    """The lines of a warm list, which may hold pickles: so whoever may write it, may run code here.
+
+    So may whoever says which file has that name, where one that a trusted user owns holds what others wrote.
+    """
     if path == "-":
         yield from sys.stdin.buffer
         return
     with open(path, "rb") as file:
-        problem = trust.writers_problem(os.fstat(file.fileno()), file.fileno())
+        status = os.fstat(file.fileno())
+        problem = trust.writers_problem(status, file.fileno())
         if problem is not None:
             raise CommandError(f"{path}: {problem}")
+        # A pipe of a shell's has no place among files.
+        if not stat.S_ISREG(status.st_mode):
+            yield from file
+            return
+    try:
+        fd = Paths(trust).open_named(os.path.join(os.getcwd(), path))
+    except ValueError as error:
+        raise CommandError(f"{path}: {error}") from None
+    with open(fd, "rb") as file:
         yield from file

@@ -7,11 +7,13 @@
     audit.1.jsonl …  older ones
 
 A file is put aside at :data:`MAX_SIZE`, and :data:`KEPT` of those are kept. Text of others is cut off, and escaped as
-JSON is: no line can be made to look like two. Nothing here raises; what can't be written is said once.
+JSON is: no line can be made to look like two. Nothing is written into a directory that others could have made, or may
+write. Nothing here raises; what can't be written is said once.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -19,6 +21,8 @@ import threading
 import time
 from contextlib import suppress
 from typing import Final
+
+from nbcache.trust import Trust
 
 _log = logging.getLogger("nbcache")
 MAX_SIZE: Final = 8 << 20
@@ -52,7 +56,12 @@ class Audit:
                     _log.warning("the audit log in %s can't be written: %s", self._directory, error.strerror or error)
 
     def _write(self, line: bytes) -> None:
-        newest = f"{self._directory}/audit.jsonl"
+        # Each time, and by the path that was judged: in a directory of somebody else's, such a file may be any of ours.
+        directory = os.path.realpath(self._directory, strict=True)
+        problem = Trust().path_problem(directory)
+        if problem is not None:
+            raise PermissionError(errno.EACCES, f"it {problem}")
+        newest = f"{directory}/audit.jsonl"
         fd = os.open(newest, _FLAGS, 0o600)
         try:
             # One write: a reader sees whole lines.
@@ -61,7 +70,7 @@ class Audit:
         finally:
             os.close(fd)
         if full:
-            names = [newest, *(f"{self._directory}/audit.{number}.jsonl" for number in range(1, KEPT + 1))]
+            names = [newest, *(f"{directory}/audit.{number}.jsonl" for number in range(1, KEPT + 1))]
             for older, newer in zip(reversed(names), reversed(names[:-1]), strict=False):
                 with suppress(FileNotFoundError):
                     os.replace(newer, older)

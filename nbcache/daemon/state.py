@@ -107,6 +107,8 @@ class State:
         self._owner = threading.get_ident()
         self._orphans: list[Any] = []
         self._claim = -1
+        self._real = path
+        """Where it is, without links: what was judged is what is opened."""
         self._cache: Any = None
         # None stands for what was removed, for when the disk is back.
         self._memory: dict[str, str | None] = {}
@@ -231,7 +233,7 @@ class State:
 
     def _look(self) -> tuple[Any, object]:
         """Return the database and its version, which an empty one gets now."""
-        cache = _Database(self.path)
+        cache = _Database(self._real)
         try:
             if len(cache) == 0:
                 _store(cache, {_VERSION: json.dumps(self._version)})
@@ -244,14 +246,14 @@ class State:
         _log.warning("the daemon's state in %s %s; starting with an empty state", self.path, said)
         for name in _FILES:
             with suppress(FileNotFoundError):
-                os.unlink(f"{self.path}/{name}")
+                os.unlink(f"{self._real}/{name}")
         return self._look()[0]
 
     def _take(self) -> None:
         """Make the directory, look at it, and claim it for this process. Raises OSError or _Unfit."""
         self._release()
         os.makedirs(self.path, _MODE, exist_ok=True)
-        real = os.path.realpath(self.path)
+        self._real = real = os.path.realpath(self.path)
         problem = Trust().path_problem(real)
         if problem is not None:
             raise _Unfit(problem)

@@ -215,3 +215,22 @@ def test_messages_that_are_none():
             ours.receive()
     assert ours.receive() is None
     ours.close()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
+@pytest.mark.parametrize("through", ["their directory", "their link"])
+def test_no_audit_log_is_written_into_a_stranger_s_directory(place, caplog, through):
+    """A file there of that name may be any file of ours, under a second name."""
+    ours, theirs = place / "passwd", place / "theirs"
+    ours.write_text("ours\n")
+    (theirs / "state").mkdir(parents=True)
+    os.link(ours, theirs / "state/audit.jsonl")
+    for path in (theirs, theirs / "state"):
+        os.chown(path, 4321, 4321)
+    if through == "their link":
+        (place / "link").symlink_to(theirs / "state")
+        os.chown(place / "link", 4321, 4321, follow_symlinks=False)
+    written = Audit(str(place / "link" if through == "their link" else theirs / "state"))
+    written.record("published", function="x")
+    assert ours.read_text() == "ours\n"
+    assert "can't be written: it is owned by uid 4321" in caplog.text

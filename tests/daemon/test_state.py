@@ -325,3 +325,23 @@ def test_what_is_stored_is_json(made):
     rows = dict(db.execute("select key, value from Cache"))
     db.close()
     assert {name: json.loads(value) for name, value in rows.items()} == {"version": VERSION, "a": [1, 2.5, "x"]}
+
+
+def test_a_link_that_is_changed_once_it_was_judged(tmp_path, monkeypatch):
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "theirs").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to("ours")
+    judged = states.locks.filesystem_kind
+
+    def swap(path):
+        link.unlink(missing_ok=True)
+        link.symlink_to("theirs")
+        return judged(path)
+
+    monkeypatch.setattr(states.locks, "filesystem_kind", swap)
+    state = State(str(link), VERSION)
+    assert serves(state) and state.problem is None
+    state.close()
+    assert (tmp_path / "ours/cache.db").exists()
+    assert not os.listdir(tmp_path / "theirs")

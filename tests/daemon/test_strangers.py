@@ -127,6 +127,39 @@ def test_a_stranger_s_warm_list(place):
     assert "is writable by others" in proc.run(command, cwd=place).stderr
 
 
+@pytest.mark.parametrize("how", ["link", "move", "hard link", "by root"])
+def test_a_warm_list_that_a_stranger_named(place, how):
+    """A file of a trusted user may hold what others wrote: a log, say. So it matters who said that it is the list."""
+    (place / "lib.py").write_text(LIB)
+    main, log, shared, store = place / "main.py", place / "logs/log", place / "shared", place / "store"
+    main.write_text("import lib\nprint(lib.f(1))\n")
+    log.parent.mkdir()
+    log.parent.chmod(0o777)
+    shared.mkdir()
+    shared.chmod(0o777 if how == "move" else 0o1777)
+    assert proc.run([main], place / "first", {"NBCACHE_RECORD": str(log)}).status == 0
+    if how == "hard link":  # which a kernel may deny to others
+        os.link(log, shared / "list")
+    else:
+        name = os.rename if how == "move" else os.symlink
+        ids = (0, 0) if how == "by root" else (STRANGER, STRANGER)
+        users.become(lambda: name(log, shared / "list"), *ids)
+    if how in {"link", "by root"}:
+        log.parent.chmod(0o755)
+    done = proc.run(["-m", "nbcache", "prewarm", "--dir", store, shared / "list"], cwd=place)
+    if how == "by root":
+        assert (done.status, done.stderr) == (0, "")
+        return
+    assert done.status == 1
+    said = {
+        "link": f"lies behind the link {shared}/list, which is owned by uid {STRANGER}, who isn't trusted",
+        "move": f"lies in {shared}, which is writable by others",
+        "hard link": "has a second name (a hard link)",
+    }
+    assert f"nbcache: {shared}/list: {said[how]}" in done.stderr
+    assert not usage.read(store).builds
+
+
 @pytest.mark.parametrize("of", ["file", "directory"])
 def test_prewarming_a_stranger_s_module(place, of):
     """The current directory is looked in first, be it /tmp."""
