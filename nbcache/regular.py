@@ -14,9 +14,17 @@ _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_N
 
 
 def open_to_append(path: str, mode: int) -> int:
-    """Open a regular file to append to, making it if it doesn't exist; return the descriptor. Raises OSError."""
+    """Open a regular file to append to, making it if it doesn't exist; return the descriptor. Raises OSError.
+
+    A link that somebody else put into a directory like ``/tmp`` isn't followed.
+    """
     try:
-        fd = os.open(path, _APPEND, mode)
+        try:
+            fd = os.open(path, _APPEND | os.O_NOFOLLOW, mode)
+        except OSError as error:
+            if error.errno != errno.ELOOP or _is_strangers(path):
+                raise
+            fd = os.open(path, _APPEND, mode)
     except OSError as error:
         if error.errno == errno.ENXIO:  # a socket, or a FIFO that nobody reads from
             raise _refusal(path) from error
@@ -34,6 +42,16 @@ def open_to_read(path: str) -> int:
         os.close(fd)
         raise _refusal(path)
     return fd
+
+
+def _is_strangers(link: str) -> bool:
+    """Whether this is a link that the kernel doesn't follow either where it is told so (fs.protected_symlinks).
+
+    Many are; containers may not be. Who owns one that is all right is the only one who could replace it.
+    """
+    above, status = os.stat(os.path.dirname(link) or "."), os.lstat(link)
+    shared = above.st_mode & stat.S_ISVTX and above.st_mode & stat.S_IWOTH
+    return bool(shared) and status.st_uid not in {os.geteuid(), above.st_uid}
 
 
 def _refusal(path: str) -> OSError:

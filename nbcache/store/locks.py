@@ -33,7 +33,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import let_pass, suppressed
-from nbcache.store import folders, layout
+from nbcache.store import bounded, folders, layout
 from nbcache.trust import Trust
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("nbcache")
 LEASE_SECONDS: Final = 30.0
 """How long a lease on another host lives without a sign of life [s]. The same for every process that shares a store."""
+MAX_LOCKS: Final = 1 << 18
+"""How much of the kernel's list of locks is read [bytes]: some five thousand."""
 # fmt: off
 LOCAL: Final = frozenset({
     "apfs", "bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "hfs", "jfs", "nilfs2",
@@ -218,7 +220,7 @@ class Leases:
         with suppressed(Exception):
             path = f"{self._directory}/{key}.{self._kind}"
             if self._kind == FLOCK:
-                return _locker(os.stat(path).st_ino)
+                return _locker(os.stat(path).st_ino, self._trust)
             with self._guard:
                 lock = self._watched.get(key)
             owner: Any = getattr(lock, "owner", None)
@@ -238,14 +240,24 @@ class Leases:
         return kind != FLOCK or not status.st_mode & _OTHERS or folders.remove(path)
 
 
-def _locker(inode: int) -> int | None:
-    """Return whose ``flock`` a file is under, by proc_locks(5), which lists those with a pid here."""
-    with open("/proc/locks", "rb") as file:
-        for line in file:
-            fields = line.split()
-            # A line with an arrow is of a process that waits for the lock.
-            if len(fields) > 5 and fields[1] == b"FLOCK" and fields[5].rpartition(b":")[2] == b"%d" % inode:
-                return int(fields[4])
+def _locker(inode: int, trust: Trust) -> int | None:
+    """Return whose ``flock`` a file is under, by proc_locks(5), which lists those with a pid here.
+
+    Strangers may have any number of locks there, also on files that have the same number on other filesystems.
+    """
+    fd = os.open("/proc/locks", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        listed = bounded.read_up_to(fd, MAX_LOCKS)
+    finally:
+        os.close(fd)
+    for line in listed.splitlines():
+        fields = line.split()
+        # A line with an arrow is of a process that waits for the lock.
+        if len(fields) > 5 and fields[1] == b"FLOCK" and fields[5].rpartition(b":")[2] == b"%d" % inode:
+            pid = int(fields[4])
+            with suppressed(OSError):  # it has no number here, or has ended
+                if os.stat(f"/proc/{pid}").st_uid in trust.uids:
+                    return pid
     return None
 
 

@@ -146,6 +146,26 @@ def test_a_stranger_s_flock_keeps_nobody_waiting(place, leftover):
         kill(child)
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to become somebody else")
+def test_a_stranger_s_locks_are_no_holder_s(tmp_path, monkeypatch):
+    """A file on another filesystem may have the same number, and the list of locks may be of any length."""
+    leases = Leases(str(tmp_path))
+    leases._kind = FLOCK
+    path = tmp_path / f"{key()}.flock"
+    path.touch()
+    opened = path.open("rb")
+    stranger = in_child(lambda: os.setuid(NOBODY) or fcntl.flock(opened, fcntl.LOCK_EX) or True)
+    assert leases.holder(key()) is None
+    kill(stranger)
+    opened.close()
+    with path.open("rb") as again:
+        child = in_child(lambda: fcntl.flock(again, fcntl.LOCK_EX) or True)
+    assert leases.holder(key()) == child
+    monkeypatch.setattr(locks, "MAX_LOCKS", 8)
+    assert leases.holder(key()) is None
+    kill(child)
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
 def test_a_stranger_s_file_is_no_lease(kind, place):
     store = open_store(place / "store")
