@@ -5,6 +5,7 @@
     python tests/benchmarks/run.py --only extensions [--with-extensions PYTHON --without-extensions PYTHON]
 
 ``extensions`` is left out unless it is named, or the Pythons of its two environments are: it installs packages.
+``kernels`` needs numba-cuda, and no GPU.
 
 Every cell is a median with the least and the greatest value; the last two columns say how many times as long the other
 side takes. Wants an idle machine.
@@ -13,6 +14,7 @@ side takes. Wants an idle machine.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import sys
 import tempfile
@@ -23,7 +25,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 
 from nbbench import figures, sides, table  # noqa: E402
 from nbbench.environments import Environments  # noqa: E402
-from nbbench.measures import MEASURES, NEED_REGISTRY  # noqa: E402
+from nbbench.measures import MEASURES, NEED_PACKAGE, NEED_REGISTRY  # noqa: E402
 
 
 def main() -> int:
@@ -40,7 +42,8 @@ def main() -> int:
     environments = Environments(*pythons) if all(pythons) else None
     if options.figures:
         options.only = list(figures.MEASURES)
-    chosen = options.only or [name for name in MEASURES if environments or name not in NEED_REGISTRY]
+    there = [name for name in MEASURES if importlib.util.find_spec(NEED_PACKAGE.get(name, "numba"))]
+    chosen = options.only or [name for name in there if environments or name not in NEED_REGISTRY]
     machine, measured, failed = table.machine(), {}, False
     print(machine)
     print(table.head(), flush=True)

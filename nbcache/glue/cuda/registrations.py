@@ -15,11 +15,13 @@ import functools
 import hashlib
 import os
 import sys
+from itertools import chain
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from numba.core import imputils as host_imputils
 from numba.core.datamodel import default_manager
+from numba.core.types.abstract import Type
 from numba.core.typing import templates as host_templates
 from numba.cuda.core import imputils
 from numba.cuda.core.rewrites import rewrite_registry
@@ -29,10 +31,17 @@ from numba.cuda.typing import templates
 from numba.cuda.typing.typeof import typeof_impl
 
 from nbcache.glue.identity.consulted import spelling_of
-from nbcache.glue.identity.ownership import cell_values, is_compilers, is_numba_type, module_edition, resolve
+from nbcache.glue.identity.ownership import (
+    address,
+    cell_values,
+    is_compilers,
+    is_numba_type,
+    module_edition,
+    resolve,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from nbcache.glue.identity.graph import IdentityEngine
     from nbcache.glue.identity.node import Scope
@@ -85,30 +94,44 @@ class CudaRegistrations:
 
     def modules(self) -> list[str]:
         """The modules that registered it, as far as others can import them; in the order of registering."""
-        names = (name for _label, parts in self._foreign for name in _modules_in(parts))
+        judge = _Judge()
+        names = (name for _label, parts in self._foreign for name in judge.modules_in(parts))
         return [name for name in dict.fromkeys(names) if name in sys.modules and name != "__main__"]
 
     def _refresh(self) -> None:
         self._find_registries()
-        is_foreign = _judge()
-        for registry, fields in [*self._registries.values()]:
+        lists, others = self._news()
+        if not lists and not others:
+            return
+        judge = _Judge()
+        if judge.is_all_known([*(_parts_of(item) for _field, items, at in lists for item in items[at:]), others]):
+            return
+        for field, items, start in lists:
+            self._file_items(field, items, start, judge.is_foreign)
+        self._foreign += [(label, each) for label, each in others if judge.is_foreign(each)]
+
+    def _news(self) -> tuple[list[tuple[str, list[Any], int]], list[tuple[str, Any]]]:
+        """What nobody has looked at yet: registries' lists and from where on, all else with what it is called."""
+        lists: list[tuple[str, list[Any], int]] = []
+        for registry, fields in self._registries.values():
             for field in fields:
                 items = getattr(registry, field)
                 start = self._read.get((id(registry), field), 0)
                 if len(items) > start:
                     self._read[id(registry), field] = len(items)
-                    self._file_items(field, items, start, is_foreign)
+                    lists.append((field, items, start))
+        others: list[tuple[str, Any]] = []
         for kind, classes in rewrite_registry.rewrites.items():
             start = self._read.get((id(rewrite_registry), kind), 0)
             if len(classes) > start:
                 self._read[id(rewrite_registry), kind] = len(classes)
-                self._foreign += [(f"rewrite {kind}", cls) for cls in classes[start:] if is_foreign(cls)]
+                others += [(f"rewrite {kind}", cls) for cls in classes[start:]]
         for label, table in _tables():
             seen = self._seen.setdefault(label, {})
             if len(seen) != len(table) or any(seen.get(key) is not value for key, value in table.items()):
-                news = [(key, value) for key, value in table.items() if seen.get(key) is not value]
+                others += [(label, [key, value]) for key, value in table.items() if seen.get(key) is not value]
                 seen.update(table)
-                self._foreign += [(label, [key, value]) for key, value in news if is_foreign(key) or is_foreign(value)]
+        return lists, others
 
     def _find_registries(self) -> None:
         """Those of Numba's and numba-cuda's modules, and those that others gave to the contexts."""
@@ -117,7 +140,9 @@ class CudaRegistrations:
             self._modules.update(news)
             # In the order of import, which decides who is asked first.
             for name in [name for name in sys.modules if name in news and name.startswith("numba.cuda.")]:
-                self._add([value for value in vars(sys.modules[name]).values() if type(value) in _KINDS])
+                values = vars(sys.modules[name]).values()
+                if not _KINDS.keys().isdisjoint(map(type, values)):  # nearly all modules have none
+                    self._add([value for value in values if type(value) in _KINDS])
             self._add([host_templates.builtin_registry, host_imputils.builtin_registry])
         for context in (cuda_target.typing_context, cuda_target.target_context):
             self._add([registry for registry in context._registries if type(registry) in _KINDS])
@@ -128,14 +153,19 @@ class CudaRegistrations:
 
     def _file_items(self, field: str, items: list[Any], start: int, is_foreign: Callable[[object], bool]) -> None:
         for position, item in enumerate(items[start:], start):
-            parts = item if isinstance(item, tuple) else (item, item.key)
-            if _is_consequence(field, parts) or not any(map(is_foreign, parts)):
+            parts = _parts_of(item)
+            if not any(map(is_foreign, parts)) or _is_consequence(field, parts):
                 continue
             # Who is asked first matters: what came before it for the same thing is part of what it means. Once
             # something was looked up, numba-cuda would have registered all of its own, and all others come after it.
             key = _key_of(field, item)
             before = "late" if self._settled else str(sum(_key_of(field, each) is key for each in items[:position]))
             self._foreign.append((f"{field} {before} {_spelling(key)}", [*parts]))
+
+
+def _parts_of(item: Any) -> tuple[Any, ...]:
+    """What a registry's item consists of: templates say themselves what they are for."""
+    return item if isinstance(item, tuple) else (item, item.key)
 
 
 def _is_consequence(field: str, parts: tuple[Any, ...]) -> bool:
@@ -172,46 +202,96 @@ def _tables() -> tuple[tuple[str, dict[Any, Any]], ...]:
     )
 
 
-def _judge() -> Callable[[object], bool]:
-    """What looks at each thing once: thousands of signatures consist of the same few types."""
-    judged: dict[int, tuple[object, bool]] = {}
+class _Judge:
+    """Looks at each thing, module and file once: thousands of signatures consist of the same few types.
 
-    def is_foreign(part: object) -> bool:
-        if type(part) in {tuple, list}:
-            return any(map(is_foreign, part))  # type: ignore[call-overload]
-        known = judged.get(id(part))
+    For as long as nobody else's code runs.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[int, tuple[object, bool]] = {}
+        self._modules: dict[str, bool] = {}
+        self._files: dict[str, bool] = {}
+
+    def is_all_known(self, parts: list[Any]) -> bool:
+        """Whether `is_foreign` says no of each; one look at a thousand, which takes half as long as as many."""
+        flat: list[Any] = []
+        for _ in range(_DEPTH + 1):
+            nested = [part for part in parts if type(part) in _NESTED]
+            flat += [part for part in parts if type(part) not in _NESTED]
+            parts = [*chain.from_iterable(nested)]
+        if parts:  # a list that holds itself, say
+            return False
+        flat = [*dict(zip(map(address, flat), flat, strict=True)).values()]
+        kinds = {*map(type, flat)} - _WITHOUT_CODE
+        types = {kind for kind in kinds if Type in kind.__mro__}
+        metaclasses = {kind for kind in kinds if issubclass(kind, type)}
+        codes = kinds - types - metaclasses
+        classes = [part for part in flat if type(part) in metaclasses]
+        if not all(map(self._is_known_class, [*types, *classes])):
+            return False
+        named = {name: vars(sys.modules[name]) for name in {cls.__module__ for cls in classes} & sys.modules.keys()}
+        nowhere = [cls for cls in classes if named.get(cls.__module__, {}).get(cls.__qualname__) is not cls]
+        functions = _functions_in([part for part in flat if type(part) in codes] + nowhere)
+        return all(map(self.is_harmless, functions))
+
+    def is_foreign(self, part: object) -> bool:
+        """Whether somebody else's code, class or type is in a registration, or is what it is for."""
+        kind = type(part)
+        if kind in _NESTED:
+            return any(map(self.is_foreign, part))  # type: ignore[call-overload]
+        if kind in _WITHOUT_CODE:
+            return False
+        known = self._parts.get(address(part))
         if known is None:
-            known = judged[id(part)] = (part, _is_foreign(part))
+            known = self._parts[address(part)] = (part, self._is_foreign(part, kind))
         return known[1]
 
-    return is_foreign
+    def _is_foreign(self, part: object, kind: type) -> bool:
+        if is_numba_type(part):
+            return not self._is_known_class(kind)
+        if issubclass(kind, type):
+            if not self._is_known_class(part):  # type: ignore[arg-type]
+                return True
+            if resolve(part.__module__, part.__qualname__) is part:  # type: ignore[attr-defined]
+                return False
+        return not all(map(self.is_harmless, _functions_in([part])))
 
+    def is_harmless(self, function: FunctionType) -> bool:
+        """Whether a function is the compiler's or the toolkit's, or does nothing: numba-cuda makes empty ones."""
+        code = function.__code__
+        file = code.co_filename
+        if file.startswith("<"):  # then it depends on more than where its text is
+            if is_compilers(function):
+                return True
+        else:
+            known = self._files.get(file)
+            if known is None:
+                known = self._files[file] = is_compilers(function) or file.startswith(_toolkit())
+            if known:
+                return True
+        return code.co_code == _EMPTY.co_code and code.co_consts == (None,)
 
-def _is_foreign(part: object) -> bool:
-    """Whether somebody else's code, class or type is in a registration, or is what it is for."""
-    kind = type(part)
-    if kind is tuple or kind is list:
-        return any(map(_is_foreign, part))  # type: ignore[call-overload]
-    if kind in _WITHOUT_CODE:
-        return False
-    if is_numba_type(part):
-        return not _is_known_class(kind)
-    if issubclass(kind, type):
-        if not _is_known_class(part):  # type: ignore[arg-type]
+    def modules_in(self, part: object) -> Iterator[str]:
+        """Whose code a registration consists of."""
+        if isinstance(part, tuple | list):
+            for each in part:
+                yield from self.modules_in(each)
+        elif isinstance(part, type) and self.is_foreign(part):
+            yield part.__module__
+        elif self.is_foreign(part):
+            yield from (each.__module__ for each in _functions_in([part]) if not self.is_harmless(each))
+
+    def _is_known_class(self, cls: type) -> bool:
+        """Whether a class was defined by Python, Numba, numba-cuda or the toolkit, in the module that it names."""
+        module = cls.__module__
+        known = self._modules.get(module)
+        if known is None:
+            known = self._modules[module] = module == "builtins" or module_edition(module) is not None
+        if known:
             return True
-        if resolve(part.__module__, part.__qualname__) is part:  # type: ignore[attr-defined]
-            return False
-    return not all(map(_is_harmless, _functions_in(part, _DEPTH)))
-
-
-def _is_harmless(function: FunctionType) -> bool:
-    """Whether a function is the compiler's, or the toolkit's, or does nothing: numba-cuda makes some that are empty."""
-    code = function.__code__
-    return (
-        is_compilers(function)
-        or code.co_filename.startswith(_toolkit())
-        or (code.co_code == _EMPTY.co_code and code.co_consts == (None,))
-    )
+        file = getattr(sys.modules.get(module), "__file__", None)
+        return isinstance(file, str) and file.startswith(_toolkit()) and resolve(module, cls.__qualname__) is cls
 
 
 _EMPTY = (lambda *_args: None).__code__
@@ -225,44 +305,27 @@ def _toolkit() -> tuple[str, ...]:
     )
 
 
-def _is_known_class(cls: type) -> bool:
-    """Whether a class was defined by Python, Numba, numba-cuda or the toolkit, in the module that it names."""
-    module = cls.__module__
-    if module == "builtins" or module_edition(module) is not None:
-        return True
-    file = getattr(sys.modules.get(module), "__file__", None)
-    return isinstance(file, str) and file.startswith(_toolkit()) and resolve(module, cls.__qualname__) is cls
+def _functions_in(parts: Iterable[object]) -> list[FunctionType]:
+    """The functions that things registered consist of, those among them that others were made around."""
+    functions = []
+    for _ in range(_DEPTH + 1):
+        inside: list[object] = []
+        for each in parts:
+            if type(each) in _WITHOUT_CODE:
+                continue
+            part = each if type(each) is FunctionType else _function_of(each)
+            if isinstance(part, FunctionType):
+                functions.append(part)
+                if part.__closure__:
+                    inside += cell_values(part)
+                inside.append(getattr(part, "__wrapped__", None))
+            elif isinstance(part, type):
+                inside += vars(part).values()
+        parts = inside
+    return functions
 
 
-def _functions_in(part: object, depth: int) -> Iterator[FunctionType]:
-    """The functions that something registered consists of, those among them that others were made around."""
-    kind = type(part)
-    if kind in _WITHOUT_CODE:
-        return
-    if kind is not FunctionType:
-        part = _function_of(part)
-    if isinstance(part, FunctionType):
-        yield part
-        if depth and (part.__closure__ or "__wrapped__" in part.__dict__):
-            for value in (*cell_values(part), part.__dict__.get("__wrapped__")):
-                yield from _functions_in(value, depth - 1)
-    elif isinstance(part, type) and depth:
-        for member in vars(part).values():
-            if type(member) not in _WITHOUT_CODE:
-                yield from _functions_in(member, depth - 1)
-
-
-def _modules_in(part: object) -> Iterator[str]:
-    """Whose code a registration consists of."""
-    if isinstance(part, tuple | list):
-        for each in part:
-            yield from _modules_in(each)
-    elif isinstance(part, type) and _is_foreign(part):
-        yield part.__module__
-    elif _is_foreign(part):
-        yield from (each.__module__ for each in _functions_in(part, _DEPTH) if not _is_harmless(each))
-
-
+_NESTED = frozenset({tuple, list})
 _WITHOUT_CODE = frozenset({str, int, bool, type(None), tuple, dict, frozenset, float, BuiltinFunctionType})
 
 

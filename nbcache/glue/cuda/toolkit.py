@@ -74,7 +74,7 @@ def library_path(name: str) -> str:
     if path is None:
         msg = f"{name} of the CUDA toolkit, whose file nobody knows"
         raise Unidentifiable(msg)
-    return os.path.realpath(path)
+    return path
 
 
 def _in_a_package(name: str) -> str | None:
@@ -104,8 +104,11 @@ def digest_of(path: str | None) -> str:
     """Of a file of the toolkit, which is read once in a process; "" if there is none.  Raises OSError."""
     if path is None or not os.path.isfile(path):
         return ""
-    with open(path, "rb") as file:
-        return hashlib.blake2b(file.read(), digest_size=16).hexdigest()
+    hasher, part = hashlib.blake2b(digest_size=16), memoryview(bytearray(1 << 16))
+    with open(path, "rb", buffering=0) as file:  # piece by piece: memory for a megabyte costs as much as its digest
+        while size := file.readinto(part):
+            hasher.update(part[:size])
+    return hasher.hexdigest()
 
 
 @functools.cache
@@ -114,14 +117,15 @@ def _identity_of_numba_cuda() -> str:
     root = os.path.dirname(numba_cuda.__file__)
     # Where installers put it; looking for the distribution would read the metadata of all others on the way.
     record = os.path.join(os.path.dirname(root), f"numba_cuda-{numba_cuda.__version__}.dist-info", "RECORD")
-    files = ""
+    files = b""
     if os.path.isfile(record):
-        with open(record, encoding="utf-8") as file:
-            files = file.read()
-    if "numba_cuda/numba/cuda/dispatcher.py" not in files:
+        with open(record, "rb") as file:
+            files = file.read().replace(b"\r\n", b"\n")  # installers end its lines as they like
+    if b"numba_cuda/numba/cuda/dispatcher.py" not in files:
         found = (os.path.join(at, name) for at, _folders, names in os.walk(root) for name in names)
-        files = "\n".join(f"{path[len(root) :]} {digest_of(path)}" for path in sorted(found) if path.endswith(".py"))
-    return f"{numba_cuda.__version__} {hashlib.blake2b(files.encode(), digest_size=16).hexdigest()}"
+        listed = [f"{path[len(root) :]} {digest_of(path)}" for path in sorted(found) if path.endswith(".py")]
+        files = "\n".join(listed).encode("utf-8", "surrogatepass")
+    return f"{numba_cuda.__version__} {hashlib.blake2b(files, digest_size=16).hexdigest()}"
 
 
 def cudadevrt() -> str:

@@ -170,12 +170,9 @@ def _standard_path(name: str) -> str:
     bases = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
     # What isn't among these takes sysconfig the variables of Python's makefile, a module of a hundred kilobytes.
     known = {
-        **bases,
-        "installed_base": sys.base_prefix,
-        "installed_platbase": sys.base_exec_prefix,
-        "platlibdir": sys.platlibdir,
-        "py_version_short": f"{sys.version_info[0]}.{sys.version_info[1]}",
-    }
+        **bases, "installed_base": sys.base_prefix, "installed_platbase": sys.base_exec_prefix,
+        "platlibdir": sys.platlibdir, "py_version_short": f"{sys.version_info[0]}.{sys.version_info[1]}",
+    }  # fmt: skip
     try:
         return os.path.normpath(sysconfig.get_paths(expand=False)[name].format_map(known))
     except KeyError:
@@ -191,16 +188,18 @@ def _redirected_root() -> str | None:
 @functools.cache
 def _redirected_version(root: str) -> str | None:
     """Which numba-cuda the files below *root* are; None if they are another distribution's, or nobody's."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    spec = importlib.util.find_spec("numba_cuda")
-    locations = (spec.submodule_search_locations or ()) if spec is not None else ()
+    locations = getattr(importlib.util.find_spec("numba_cuda"), "submodule_search_locations", None) or ()
     if not root.startswith(_directories(*locations)):
         return None
-    try:
+    told = getattr(sys.modules.get("numba_cuda"), "__version__", None)
+    # Where installers write it down; to look for it takes as long as a hit.
+    if any(os.path.isdir(f"{location}-{told}.dist-info") for location in locations):
+        return f"numba-cuda {told}"
+    from importlib.metadata import PackageNotFoundError, version
+
+    with suppress(PackageNotFoundError):
         return f"numba-cuda {version('numba-cuda')}"
-    except PackageNotFoundError:
-        return None
+    return None
 
 
 def is_numba_type(obj: object) -> bool:

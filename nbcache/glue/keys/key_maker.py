@@ -93,6 +93,8 @@ class KeyMaker:
 
     def meet(self, names: bytes) -> tuple[bytes, ...]:
         """Those of an entry's names for which others have registered something, or would."""
+        if not names:  # as of a kernel: what packages declare needn't be found out for it
+            return ()
         if self.installed.concern(split(names)):
             self._load_installed()
         return self.extensions.relevant(names)

@@ -126,6 +126,20 @@ def import_numba(bench: Bench, repeat: int) -> Samples:
     return _warm(bench, "import_numba", repeat * 2, {"ms": "import numba [ms]"}, (NBCACHE, PLAIN))
 
 
+def kernels(bench: Bench, repeat: int) -> Samples:
+    """Eight kernels of numba-cuda's, warm, and importing it; by processor time, since they are short."""
+    rows = {
+        "ms": "eight kernels, processor time [ms]",
+        "seven ms": "seven of them that numba-cuda caches [ms]",
+        "decorators ms": "their decorators [ms]",
+        "first ms": "the first kernel [ms]",
+        "further ms": "each further kernel [ms]",
+    }
+    samples = _warm(bench, "eight_kernels", repeat, rows)
+    imported = {"ms": "import numba.cuda, processor time [ms]"}
+    return samples | _warm(bench, "import_numba_cuda", repeat, imported, (NBCACHE, PLAIN))
+
+
 def start(bench: Bench, repeat: int) -> Samples:
     """What the .pth line adds to a Python that never imports Numba: NBCACHE_DIR set (as nbcache) and unset (as plain)."""
     samples = _new()
@@ -312,6 +326,7 @@ MEASURES = {
     "start": start,
     "kinds": kinds,
     "each-kind": each_kind,
+    "kernels": kernels,
     "calls": calls,
     "new-code": new_code,
     "daemon": daemon,
@@ -321,3 +336,5 @@ MEASURES = {
 }
 NEED_REGISTRY = {"extensions"}
 """Those that install packages where nobody names environments that have them."""
+NEED_PACKAGE = {"kernels": "numba_cuda"}
+"""Those that are about a package that nbcache can do without."""

@@ -32,6 +32,7 @@ class Bench:
         """Where extensions are measured; None: to be made."""
         self.store, self.own = folder / "store", folder / "own"
         shutil.copytree(CHILDREN, folder, dirs_exist_ok=True)
+        shutil.copytree(Path(proc.__file__).parent, folder / "nbtest")
         self.site = proc.installed(folder / "site")
 
     def generate(self, functions: int) -> None:
