@@ -22,7 +22,7 @@ import functools
 import gc
 import sys
 from enum import EnumMeta
-from itertools import chain, repeat
+from itertools import repeat
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -201,18 +201,25 @@ def _is_alias(name: str, module: ModuleType) -> bool:
 def _owners_in(modules: list[tuple[str, ModuleType]]) -> tuple[list[_Table], list[type], list[str]]:
     """The tables of functions in modules, the classes that these define, and the module of each of both.
 
-    In few passes over all members of all modules: the first look is among what the first decorator waits for.
+    Each member is looked at once, and little memory used: the first look is among what the first decorator waits for.
     """
-    members = [(name, module, [*vars(module).values()]) for name, module in modules]
-    kinds = {*map(type, chain.from_iterable(values for _name, _module, values in members))}
-    metaclasses = {kind for kind in kinds if issubclass(kind, type)}
-    owners = metaclasses | {dict}
-    found = [(name, module, value) for name, module, values in members for value in values if type(value) in owners]
-    with_tables = {name: module for name, module, value in found if type(value) is dict and _is_table(value)}
-    tables = [(name, table) for name, module in with_tables.items() for table in _tables_of(name, module)]
-    classes = [(name, value) for name, _module, value in found if type(value) is not dict and value.__module__ == name]
-    homes = [name for name, _owner in (*tables, *classes)]
-    return [table for _name, table in tables], [cls for _name, cls in classes], homes
+    tables: list[_Table] = []
+    classes: list[type] = []
+    homes: list[str] = []
+    kinds: set[type] = set()
+    owners: set[type] = {dict}
+    for name, module in modules:
+        values = [*vars(module).values()]
+        fresh = {*map(type, values)} - kinds
+        kinds |= fresh
+        owners.update(kind for kind in fresh if issubclass(kind, type))
+        found = [value for value in values if type(value) in owners]
+        if any(type(value) is dict and _is_table(value) for value in found):
+            tables += _tables_of(name, module)
+        own = [value for value in found if type(value) is not dict and value.__module__ == name]
+        classes += own
+        homes += [name] * len(own)
+    return tables, classes, [*map(_module_of, tables), *homes]
 
 
 def _tables_of(name: str, module: ModuleType) -> Iterator[_Table]:

@@ -48,6 +48,19 @@ def test_the_first_use_wakes_it(tmp_path, use):
     assert run(tmp_path, code) == ["True"]
 
 
+def test_watching_is_no_change_by_others(tmp_path):
+    code = """
+import gc, numba, sys
+from nbcache.glue.hooks import dormant
+from nbcache.glue.identity import patched, told
+classes = [vars(sys.modules[module])[name] for module, name, _attribute in dormant._WATCHED]
+dictionaries = [each for cls in classes for each in gc.get_referents(vars(cls)) if type(each) is dict]
+assert len(dictionaries) == len(classes)
+print(not patched.are_numbered() or all(told.number_of(each) <= told.numba_was_whole for each in dictionaries))
+"""
+    assert run(tmp_path, code) == ["True"]
+
+
 def test_what_it_watched_is_as_it_was(tmp_path):
     code = """
 import numba, sys
