@@ -114,11 +114,12 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     for path in reversed(files(env)):
         for name, value in _read_file(path, problems).items():
             _take(values, sources, problems, name=name, value=value, source=f"file {path}")
+    # To ask for each would raise, and catch, an exception for each that isn't there.
+    said = {variable for variable in env if variable.startswith(PREFIX)}
     for name in NAMES:
-        text = env.get(PREFIX + name.upper(), "")
-        if text.strip():
-            source = f"environment {PREFIX}{name.upper()}"
-            _take(values, sources, problems, name=name, value=text, source=source)
+        variable = PREFIX + name.upper()
+        if variable in said and env[variable].strip():
+            _take(values, sources, problems, name=name, value=env[variable], source=f"environment {variable}")
     return Settings(**values, sources=sources, problems=tuple(problems))
 
 

@@ -131,3 +131,7 @@ class ImageError(NbcacheError):
 
 class RemoteError(NbcacheError):
     """A remote cache can't be used, or a key for it. The message is one line that says why, and what to do."""
+
+
+class NoEngineError(NbcacheError):
+    """There is no LLVM to load code with. The message says what to do."""

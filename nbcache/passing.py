@@ -15,8 +15,28 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
+__all__ = ["errors", "let_pass", "suppressed"]
+
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
+
+    from nbcache import errors
+else:
+
+    class _Errors:
+        """Has the exceptions of `nbcache.errors`, which is imported for the first that is raised or caught.
+
+        A node has a few milliseconds for all that it does, and a dozen classes of exceptions take half of one.
+        """
+
+        __slots__ = ()
+
+        def __getattr__(self, name: str) -> type[Exception]:
+            from nbcache import errors
+
+            return getattr(errors, name)
+
+    errors = _Errors()
 
 _SILENT: Final = frozenset({"RESUME", "JUMP_BACKWARD", "JUMP_ABSOLUTE", "POP_TOP", "NOP", "STORE_FAST", "LOAD_CONST"})
 """Instructions that raise nothing themselves."""

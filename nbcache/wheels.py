@@ -220,6 +220,7 @@ def _imported(source: str) -> list[str]:
     while todo:
         node = todo.pop()
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            todo += node.orelse
             continue
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]

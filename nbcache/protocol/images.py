@@ -15,15 +15,16 @@ bytes that whoever opens it fills with addresses. All offsets are from where the
 
 from __future__ import annotations
 
-import itertools
 from typing import Final
 
-from nbcache.errors import ImageError
+from nbcache.passing import errors
 from nbcache.records import Record
 
 ANCHOR: Final = "nbcache_image_"
 """What every anchor begins with; 32 hex digits follow."""
 ADDRESS_SIZE: Final = 8
+_END: Final = 1 << 31
+"""Above all offsets and sizes."""
 
 
 Slot = tuple[int, str, int]
@@ -47,18 +48,18 @@ class ImageFacts(Record):
 def parse(said: object) -> ImageFacts:
     """Return what a manifest says of an image, every field checked. Raises ImageError for what can't be that."""
     if not isinstance(said, dict) or said.keys() != set(ImageFacts._fields):
-        raise ImageError("the manifest's part on its image is damaged: it has other fields")
+        raise errors.ImageError("the manifest's part on its image is damaged: it has other fields")
     size, anchor, symbols = said["size"], said["anchor"], said["symbols"]
     if not (_is_count(size) and isinstance(symbols, dict) and isinstance(said["slots"], list)):
-        raise ImageError("the manifest's part on its image is damaged: its size, slots or symbols are none")
+        raise errors.ImageError("the manifest's part on its image is damaged: its size, slots or symbols are none")
     if not (_is_hex(said["digest"], 64) and _is_anchor(anchor) and anchor in symbols):
-        raise ImageError("the manifest's part on its image is damaged: its digest or anchor is none")
-    slots = tuple(map(tuple, said["slots"])) if all(map(_is_slot, said["slots"])) else None
-    if slots is None or not _ascend(slots) or not all(map(_is_count, symbols.values())):
-        raise ImageError("the manifest's part on its image is damaged: a slot or a symbol is none")
+        raise errors.ImageError("the manifest's part on its image is damaged: its digest or anchor is none")
+    slots = _slots(said["slots"])
+    if slots is None or not all(map(_is_count, symbols.values())):
+        raise errors.ImageError("the manifest's part on its image is damaged: a slot or a symbol is none")
     sealed = said["sealed"]
     if not (isinstance(sealed, list) and len(sealed) == 2 and all(map(_is_count, sealed))):
-        raise ImageError("the manifest's part on its image is damaged: what it seals is no range")
+        raise errors.ImageError("the manifest's part on its image is damaged: what it seals is no range")
     return ImageFacts(said["digest"], size, anchor, slots, (sealed[0], sealed[1]), symbols)
 
 
@@ -71,16 +72,18 @@ def _is_anchor(name: object) -> bool:
 
 
 def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value < 1 << 31
+    return type(value) is int and 0 <= value < _END
 
 
-def _ascend(slots: tuple[Slot, ...]) -> bool:
-    """Whether each slot lies behind the one before it."""
-    return all(after[0] - before[0] >= ADDRESS_SIZE for before, after in itertools.pairwise(slots))
-
-
-def _is_slot(slot: object) -> bool:
-    if not isinstance(slot, list) or len(slot) != 3:
-        return False
-    offset, symbol, addend = slot
-    return _is_count(offset) and type(symbol) is str and type(addend) is int
+def _slots(said: list[object]) -> tuple[Slot, ...] | None:
+    """Return what that says of slots, or None if one isn't any or doesn't lie behind the one before it."""
+    slots, end = [], 0
+    for slot in said:
+        if type(slot) is not list or len(slot) != 3:
+            return None
+        offset, symbol, addend = slot
+        if type(offset) is not int or not end <= offset < _END or type(symbol) is not str or type(addend) is not int:
+            return None
+        slots.append((offset, symbol, addend))
+        end = offset + ADDRESS_SIZE
+    return tuple(slots)

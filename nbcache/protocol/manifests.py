@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from nbcache.errors import ImageError, ManifestError
+from nbcache.passing import errors
 from nbcache.protocol import images
 from nbcache.protocol.images import ImageFacts
 from nbcache.records import Record
@@ -228,23 +228,23 @@ def decode(data: bytes) -> Manifest:
     try:
         document = parsed(data)
     except (ValueError, RecursionError) as exc:
-        raise ManifestError(f"it is not JSON ({type(exc).__name__})") from exc
+        raise errors.ManifestError(f"it is not JSON ({type(exc).__name__})") from exc
     if not isinstance(document, dict) or type(document.get("manifest")) is not int:
-        raise ManifestError("it does not say of which version it is")
+        raise errors.ManifestError("it does not say of which version it is")
     version = document.pop("manifest")
     if version != VERSION:
-        raise ManifestError(f"it is of version {version}, and this nbcache reads version {VERSION}")
+        raise errors.ManifestError(f"it is of version {version}, and this nbcache reads version {VERSION}")
     try:
         found: Manifest = _manifest(document, "manifest")
         for name, function in found.functions.items():
             _consistent(function, len(found.codes), f"functions.{name}")
     except RecursionError as exc:
-        raise ManifestError("it is nested too deeply") from exc
+        raise errors.ManifestError("it is nested too deeply") from exc
     return found
 
 
-def _fail(where: _Where, wanted: str, value: object) -> ManifestError:
-    return ManifestError(f"{_words(where)} must be {wanted}, not {value!r:.60}")
+def _fail(where: _Where, wanted: str, value: object) -> errors.ManifestError:
+    return errors.ManifestError(f"{_words(where)} must be {wanted}, not {value!r:.60}")
 
 
 def _words(where: _Where) -> str:
@@ -399,8 +399,8 @@ _TYPES: Final[Mapping[str, Mapping[str, _Reader]]] = {
 def _image(value: Any, where: _Where) -> ImageFacts:
     try:
         return images.parse(value)
-    except ImageError as exc:
-        raise ManifestError(f"{_words(where)}: {exc}") from exc
+    except errors.ImageError as exc:
+        raise errors.ManifestError(f"{_words(where)}: {exc}") from exc
 
 
 def _consistent(function: Function, codes: int, where: _Where) -> None:

@@ -41,6 +41,7 @@ from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError
 from nbcache.records import Record
 from nbcache.store import atomic, bounded, drops, folders, layout
+from nbcache.store.content import read_up_to
 from nbcache.store.folders import Folder
 from nbcache.trust import OPEN_FLAGS
 
@@ -212,7 +213,7 @@ def _read(fd: int, waiting: Waiting, folder: Folder, trust: Trust) -> Request | 
         problem = _problem(status, fd, folder.status.st_uid, trust)
         if problem is not None:
             return Rejected(problem)
-        read = requests.read(bounded.read_up_to(fd, requests.MAX_REQUEST + 1))
+        read = requests.read(read_up_to(fd, requests.MAX_REQUEST + 1))
         request = replace(read, uid=status.st_uid)
     except OSError as error:
         let_pass(error)

@@ -16,7 +16,7 @@ import struct
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.errors import NbcacheError
+from nbcache.passing import errors
 from nbcache.published.extensions import folders_of
 
 if TYPE_CHECKING:
@@ -56,10 +56,6 @@ _LOADED, _WRITABLE = 1, 2
 of a segment, and of that its kind and its flags."""
 
 
-class NoEngineError(NbcacheError):
-    """There is no LLVM to load code with. The message says what to do."""
-
-
 def library_path() -> str | None:
     """Where llvmlite's shared library lies, without importing llvmlite; None if it isn't installed."""
     for folder in folders_of("llvmlite"):
@@ -76,7 +72,7 @@ class Engine:
         """Start it. Raises NoEngineError."""
         path = library_path()
         if path is None:
-            raise NoEngineError("llvmlite is not installed: install it, or publish with an image")
+            raise errors.NoEngineError("llvmlite is not installed: install it, or publish with an image")
         self._library = ctypes.CDLL(path)
         self._call = _functions(self._library)
         self._engine = self._create()
@@ -93,7 +89,7 @@ class Engine:
         module = call["ParseAssembly"](call["GetGlobalContext"](), b"", ctypes.byref(error))
         engine = call["CreateMCJITCompiler"](module, machine, False, ctypes.byref(error))
         if not engine:
-            raise NoEngineError(f"LLVM can't load code here: {(error.value or b'').decode(errors='replace')}")
+            raise errors.NoEngineError(f"LLVM can't load code here: {(error.value or b'').decode(errors='replace')}")
         # MCJIT would compile the module that it was made with, though it is empty.
         call["RemoveModule"](engine, module, ctypes.byref(error))
         return int(engine)
@@ -173,7 +169,7 @@ def _functions(library: ctypes.CDLL) -> dict[str, Any]:
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(library, f"LLVMPY_{name}", None)
         if function is None:
-            raise NoEngineError(
+            raise errors.NoEngineError(
                 f"this llvmlite has no LLVMPY_{name}: install one that the published code was built with"
             )
         function.restype, function.argtypes = result, arguments

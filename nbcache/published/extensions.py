@@ -74,13 +74,22 @@ class Extensions:
         return module
 
 
+_found: Final[dict[str, tuple[list[str], list[str]]]] = {}
+"""By package: the path that it was looked for on, and its folders there."""
+
+
 def folders_of(package: str) -> list[str]:
     """Where the modules of an installed package lie, without importing it; nowhere if it isn't installed."""
     loaded = sys.modules.get(package)
     if loaded is not None:
         return list(loaded.__path__)
-    spec = PathFinder.find_spec(package)
-    return list(spec.submodule_search_locations or ()) if spec is not None else []
+    path, folders = _found.get(package, ((), []))
+    if path != sys.path:
+        spec = PathFinder.find_spec(package)
+        folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+        if folders:  # what isn't there may come
+            _found[package] = list(sys.path), folders
+    return folders
 
 
 def _is_of(version: str, name: str, path: str) -> bool:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 # Slots of NumPy's C API, numpy/__multiarray_api.h: PyArray_GetNDArrayCVersion and PyArray_GetNDArrayCFeatureVersion.
 _ABI_VERSION, _API_VERSION = 0, 211
-_API_SLOTS: Final = 212
 _PARAGRAPH: Final = 1 << 12
 """About what the kernel says of one processor [bytes]."""
 _MOST: Final = 1 << 14
@@ -67,19 +66,18 @@ def features() -> frozenset[str]:
 @functools.cache
 def numpy_abi() -> tuple[int, int]:
     """NumPy's ABI and API versions, as C extensions check them."""
-    table = capsule_table("_ARRAY_API", _API_SLOTS)
     number = ctypes.CFUNCTYPE(ctypes.c_uint)
-    return number(table[_ABI_VERSION] or 0)(), number(table[_API_VERSION] or 0)()
+    return number(api_function("_ARRAY_API", _ABI_VERSION))(), number(api_function("_ARRAY_API", _API_VERSION))()
 
 
-def capsule_table(name: str, slots: int) -> ctypes.Array[ctypes.c_void_p]:
-    """One of the tables of NumPy's C API (``_ARRAY_API`` or ``_UFUNC_API``)."""
+def api_function(table: str, slot: int) -> int:
+    """Where a function of NumPy's C API lies, by its slot in a table (``_ARRAY_API`` or ``_UFUNC_API``)."""
     core = np._core if hasattr(np, "_core") else np.core  # noqa: SLF001  NumPy 2, NumPy 1
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    address = pointer(getattr(core._multiarray_umath, name), None)  # noqa: SLF001  where C extensions find it
+    address = pointer(getattr(core._multiarray_umath, table), None)  # noqa: SLF001  where C extensions find it
     assert address is not None
-    return (ctypes.c_void_p * slots).from_address(address)
+    return ctypes.c_void_p.from_address(address + slot * ctypes.sizeof(ctypes.c_void_p)).value or 0
 
 
 _fitting: Host | None = None

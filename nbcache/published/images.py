@@ -27,8 +27,7 @@ import struct
 from _ctypes import dlopen, dlsym
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.errors import ImageError
-from nbcache.passing import let_pass
+from nbcache.passing import errors, let_pass
 from nbcache.protocol.images import ADDRESS_SIZE, ImageFacts
 from nbcache.store.content import digest_of
 
@@ -70,15 +69,15 @@ class Image:
         try:
             return self.base + self.symbols[symbol]
         except KeyError:
-            raise ImageError(f"the manifest doesn't say where {symbol} is in the image") from None
+            raise errors.ImageError(f"the manifest doesn't say where {symbol} is in the image") from None
 
 
 def check(code: bytes, facts: ImageFacts) -> None:
     """See that these are the image's bytes. Raises ImageError."""
     if len(code) != facts.size:
-        raise ImageError(f"the image has {len(code)} bytes instead of {facts.size}: publish it again")
+        raise errors.ImageError(f"the image has {len(code)} bytes instead of {facts.size}: publish it again")
     if digest_of(code) != facts.digest:
-        raise ImageError("the image is damaged: publish it again")
+        raise errors.ImageError("the image is damaged: publish it again")
 
 
 def open_image(
@@ -100,7 +99,7 @@ def open_image(
 def _map(code: bytes, facts: ImageFacts, path: str | None) -> int:
     """Return where the image is mapped now."""
     if len(code) != facts.size:
-        raise ImageError(f"the image has {len(code)} bytes instead of {facts.size}: publish it again")
+        raise errors.ImageError(f"the image has {len(code)} bytes instead of {facts.size}: publish it again")
     try:
         if path is not None and _is_mappable(path):
             handle = dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL)
@@ -109,7 +108,7 @@ def _map(code: bytes, facts: ImageFacts, path: str | None) -> int:
         anchor: int = dlsym(handle, facts.anchor)
     except OSError as error:
         let_pass(error)
-        raise ImageError(f"the image can't be mapped: {error}") from error
+        raise errors.ImageError(f"the image can't be mapped: {error}") from error
     return anchor - facts.symbols[facts.anchor]
 
 
@@ -147,7 +146,7 @@ def _fill(base: int, facts: ImageFacts, resolve: Callable[[Iterable[str]], Mappi
     # As a dynamic linker rounds it: a page that is only partly to be sealed isn't.
     first, last = (base + start) // page * page, (base + start + size) // page * page
     if last > first and _c_library().mprotect(first, last - first, _READ):
-        raise ImageError("the image's slots can't be protected: mprotect failed")
+        raise errors.ImageError("the image's slots can't be protected: mprotect failed")
 
 
 def _end_of_run(slots: Sequence[Slot], at: int) -> int:

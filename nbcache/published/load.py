@@ -21,7 +21,7 @@ from _thread import RLock
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from nbcache.errors import ManifestError, NbcacheError, NotPublishedError, PublicationError, StoreRefusedError
+from nbcache.passing import errors
 from nbcache.protocol import manifests
 from nbcache.published import callables, hosts
 from nbcache.published.machine_code import MachineCode
@@ -102,10 +102,10 @@ def _load(stores: Sequence[Store], name: str, version: int | None, numba: WithNu
     store, publication = _found(stores, name, version)
     try:
         manifest = manifests.decode(publication.manifest)
-    except ManifestError as exc:
-        raise PublicationError(name, f"its manifest can't be used: {exc}") from exc
+    except errors.ManifestError as exc:
+        raise errors.PublicationError(name, f"its manifest can't be used: {exc}") from exc
     if not store.trusts(manifest.beside):
-        raise PublicationError(name, manifests.UNTRUSTED)
+        raise errors.PublicationError(name, manifests.UNTRUSTED)
     return publication.digest, realize(manifest, store, numba=numba)
 
 
@@ -115,12 +115,12 @@ def _found(stores: Sequence[Store], name: str, version: int | None) -> tuple[Sto
     for store in stores:
         try:
             return store, store.names.read(name, version)
-        except NotPublishedError as error:
+        except errors.NotPublishedError as error:
             missing.append(error)
     if len(missing) == 1:
         raise missing[0]
     near = dict.fromkeys(each for error in missing for each in error.near)
-    raise NotPublishedError(name, ", ".join(store.path for store in stores), tuple(near))
+    raise errors.NotPublishedError(name, ", ".join(store.path for store in stores), tuple(near))
 
 
 def searched(settings: Settings) -> list[Store]:
@@ -155,7 +155,7 @@ def opened(settings: Settings) -> Store:
     if store is None:
         found = Store.open(settings)
         if isinstance(found, Refusal):
-            raise StoreRefusedError(where, found.reason)
+            raise errors.StoreRefusedError(where, found.reason)
         store = _process.stores[where] = found
     return store
 
@@ -165,7 +165,7 @@ def realize(manifest: Manifest, store: Store, *, numba: WithNumba = "forbid") ->
     problem = hosts.problem(manifest.host)
     if problem is not None:
         if numba == "forbid":
-            raise PublicationError(
+            raise errors.PublicationError(
                 manifest.name, f"{problem}: publish it for this kind of host, or load it with numba='allow'"
             )
         return _shaped({attribute: _import(manifest, each) for attribute, each in manifest.functions.items()})
@@ -175,10 +175,10 @@ def realize(manifest: Manifest, store: Store, *, numba: WithNumba = "forbid") ->
             return _shaped(
                 {name: _made(manifest, each, numba, address_of) for name, each in manifest.functions.items()}
             )
-    except (NbcacheError, MemoryError):
+    except (errors.NbcacheError, MemoryError):
         raise
     except Exception as exc:
-        raise PublicationError(manifest.name, f"it can't be loaded: {exc}") from exc
+        raise errors.PublicationError(manifest.name, f"it can't be loaded: {exc}") from exc
 
 
 def _shaped(functions: Mapping[str, Any]) -> Any:
@@ -191,7 +191,7 @@ def _made(manifest: Manifest, function: Function, numba: WithNumba, address_of: 
             reason = (
                 f"{function.name} needs Numba: {function.reason}; load it with numba='allow' where Numba is installed"
             )
-            raise PublicationError(manifest.name, reason)
+            raise errors.PublicationError(manifest.name, reason)
         return _import(manifest, function)
     return callables.make(function, address_of)
 
@@ -199,7 +199,7 @@ def _made(manifest: Manifest, function: Function, numba: WithNumba, address_of: 
 def _import(manifest: Manifest, function: Function) -> Any:
     """The function itself, which Numba will compile."""
     if function.source is None:
-        raise PublicationError(
+        raise errors.PublicationError(
             manifest.name, f"{function.name} is no attribute of a module: Numba can't be used instead"
         )
     from nbcache.published.named import named
@@ -207,4 +207,4 @@ def _import(manifest: Manifest, function: Function) -> Any:
     try:
         return named(function.source)
     except (ImportError, AttributeError) as exc:
-        raise PublicationError(manifest.name, f"{function.source} can't be imported instead: {exc}") from exc
+        raise errors.PublicationError(manifest.name, f"{function.source} can't be imported instead: {exc}") from exc

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any, Protocol
 
-from nbcache.errors import ImageError, PublicationError
+from nbcache.passing import errors
 from nbcache.published import environments, images, unpickling
 from nbcache.published.runtime import REPLACED, UNRESOLVED, Runtime
 
@@ -71,7 +71,7 @@ class MachineCode:
         if manifest.image is not None:
             try:
                 return self._load_image(manifest, manifest.image, files)
-            except ImageError as error:
+            except errors.ImageError as error:
                 if store is None:
                     raise
                 import logging
@@ -80,7 +80,7 @@ class MachineCode:
                     "%s is loaded with LLVM instead of its image: %s", manifest.name, error
                 )
         if store is None:
-            raise ImageError("there is no image of it")
+            raise errors.ImageError("there is no image of it")
         return self._load_entries(manifest, store)
 
     def _array(self, data: bytes, digest: str) -> np.ndarray[Any, Any]:
@@ -174,6 +174,6 @@ def _object(manifest: Manifest, code: Code, store: Store) -> bytes:
                 return found
             reasons.append("damaged")
     why = f" ({', '.join(reasons)})" if reasons else ""
-    raise PublicationError(
+    raise errors.PublicationError(
         manifest.name, f"its entry {code.key[:12]}… is not in {store.path} as it was{why}: publish it again"
     )

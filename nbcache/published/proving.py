@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 IDLE_SECONDS: Final = 60.0
 """How long it waits for a further publication [s]: it holds as much memory as NumPy."""
 _BLOCKED: Final = frozenset({"numba", "llvmlite"})
-_NEEDED: Final = ("numpy", *(f"nbcache.published.{name}" for name in ("load", "machine_code", "dispatch", "examples")))
+_NEEDED: Final = (
+    "numpy",
+    "nbcache.store.names",
+    *(f"nbcache.published.{name}" for name in ("load", "machine_code", "dispatch", "examples")),
+)
 _log = logging.getLogger("nbcache")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import _ctypes
 import builtins
-import contextlib
 import ctypes
 import os
 import sys
@@ -106,33 +105,30 @@ class Runtime:
             return id(getattr(np, symbol[len(NUMPY) :]))
         if symbol in REPLACED:
             return unpickling.callback(symbol)
-        table = self._table_for(symbol)
-        if table is not None:
-            for name in table.keys() - REPLACED:
-                self.known.setdefault(name, table[name])
-            if symbol in table:
-                return self.known[symbol]
+        if not symbol.startswith(("Py", "_Py")):
+            found = self._of_numba(symbol)
+            if found is not None:
+                return found
         for handle in self._searched():
-            with contextlib.suppress(OSError):
+            try:
                 return int(_ctypes.dlsym(handle, symbol))
+            except OSError:
+                continue
         msg = f"the symbol {symbol} does not exist in this process"
         raise LookupError(msg)
 
-    def _table_for(self, symbol: str) -> Mapping[str, int] | None:
-        """The part of Numba's runtime that a symbol would be of."""
+    def _of_numba(self, symbol: str) -> int | None:
+        """Where a symbol lies, if it is of Numba's runtime."""
         if symbol.startswith(("NRT_", "_nrt_")):
-            return self._memory()
-        if symbol.startswith(_HASH_PREFIX):
-            return self._hash_secrets()
-        if symbol in THREADING:
-            return self._threads()
+            return self._memory().get(symbol.removeprefix("NRT_"))
+        if symbol.startswith(_HASH_PREFIX) or symbol in THREADING:
+            # All at once: the cells are one's own, and the threads are started once.
+            self.known.update(self._threads() if symbol in THREADING else self._hash_secrets())
+            return self.known.get(symbol)
         if symbol == "numba_make_generator":
-            return {f"numba_{name}": address for name, address in self._helpers(GENERATORS).items()}
-        if symbol.startswith(("Py", "_Py")):
-            return None
-        helpers = self._helpers(HELPERS)
-        ours = {f"numba_{name}": address for name, address in helpers.items()}
-        return {**{name: helpers[name] for name in _MATH if name in helpers}, **ours}
+            return self._helpers(GENERATORS).get("make_generator")
+        name = symbol.removeprefix("numba_")
+        return self._helpers(HELPERS).get(name) if name != symbol or symbol in _MATH else None
 
     def _helpers(self, module: str) -> Mapping[str, int]:
         found: Mapping[str, int] = self.extensions.load(module).c_helpers
@@ -143,7 +139,8 @@ class Runtime:
         module: Any = self.extensions.load(MEMORY)
         if first:
             module.memsys_use_cpython_allocator()  # numba/core/runtime/__init__.py does
-        return {name if name.startswith("_") else f"NRT_{name}": address for name, address in module.c_helpers.items()}
+        found: Mapping[str, int] = module.c_helpers
+        return found
 
     def _hash_secrets(self) -> Mapping[str, int]:
         secret = (ctypes.c_uint64 * len(_HASH_KEYS)).in_dll(ctypes.pythonapi, "_Py_HashSecret")

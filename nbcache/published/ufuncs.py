@@ -15,7 +15,7 @@ import ctypes
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.published.environments import constant
-from nbcache.published.hosts import capsule_table
+from nbcache.published.hosts import api_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +64,7 @@ def make(function: Function, address_of: Callable[[str], int]) -> Any:
     doc = None if function.doc is None else function.doc.encode()
     core = None if facts.signature is None else facts.signature.encode()
     _kept.append((loops, data, types, name, doc, core))
-    create = _PROTOTYPE(capsule_table("_UFUNC_API", _SLOT + 1)[_SLOT] or 0)
+    create = _PROTOTYPE(api_function("_UFUNC_API", _SLOT))
     parts = tuple(ctypes.addressof(each) for each in (loops, data, types))
     shape = (facts.inputs, facts.outputs, facts.identity, name, doc, 0, core)
     if core is not None:

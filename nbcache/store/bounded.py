@@ -7,7 +7,7 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 from nbcache.passing import let_pass
-from nbcache.store.content import parsed
+from nbcache.store.content import parsed, read_up_to
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
@@ -47,15 +47,3 @@ def read_json_from(fd: int, limit: int, trust: Trust | None = None) -> tuple[Any
     except (OSError, ValueError, RecursionError) as raised:
         let_pass(raised)
         return None
-
-
-def read_up_to(fd: int, most: int) -> bytes:
-    """Return the next ``most`` bytes, fewer at the end of the file. Raises OSError."""
-    parts: list[bytes] = []
-    while most > 0:
-        part = os.read(fd, min(most, 1 << 20))
-        if not part:
-            break
-        parts.append(part)
-        most -= len(part)
-    return b"".join(parts)

@@ -7,6 +7,7 @@ or two. What both of them work with are modules of their own, in C.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +21,7 @@ except ImportError:  # a Python that keeps it elsewhere
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["blake2b", "digest_of", "parsed"]
+__all__ = ["blake2b", "digest_of", "parsed", "read_up_to"]
 
 
 def digest_of(data: bytes) -> str:
@@ -71,3 +72,15 @@ def parsed(data: bytes) -> Any:
     if end != len(text):
         raise ValueError(f"more than one value, at character {end}")
     return found
+
+
+def read_up_to(fd: int, most: int) -> bytes:
+    """Return the next ``most`` bytes, fewer at the end of the file. Raises OSError."""
+    parts: list[bytes] = []
+    while most > 0:
+        part = os.read(fd, min(most, 1 << 20))
+        if not part:
+            break
+        parts.append(part)
+        most -= len(part)
+    return b"".join(parts)

@@ -43,7 +43,7 @@ from struct import Struct
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing import let_pass
+from nbcache.passing import errors, let_pass
 from nbcache.records import Record
 from nbcache.store.content import blake2b, parsed
 
@@ -178,24 +178,22 @@ def encode(header: Header, sections: Mapping[str, bytes]) -> bytes:
     fields["sections"] = table
     import json  # who only reads doesn't need it
 
-    from nbcache.errors import EntryError
-
     try:
         text = json.dumps(fields, separators=(",", ":"), allow_nan=False).encode("ascii")
     except (TypeError, ValueError, RecursionError) as error:
         msg = f"the header can't be written as JSON: {error}"
-        raise EntryError(msg) from error
+        raise errors.EntryError(msg) from error
     if _read_header(text) is None:
         msg = "a field of the header has the wrong type"
-        raise EntryError(msg)
+        raise errors.EntryError(msg)
     if len(text) > MAX_HEADER:
         msg = f"the header is too large: {len(text)} bytes"
-        raise EntryError(msg)
+        raise errors.EntryError(msg)
     fixed = _FIXED.pack(MAGIC, FORMAT_VERSION, len(text))
     data = b"".join([fixed, _digest(fixed, text), text, *(sections[name] for name in names)])
     if len(data) > MAX_ENTRY:
         msg = f"the entry is too large: {len(data)} bytes"
-        raise EntryError(msg)
+        raise errors.EntryError(msg)
     return data
 
 

@@ -15,10 +15,9 @@ import errno
 import os
 from typing import TYPE_CHECKING, Final
 
-from nbcache.errors import PublicationError
-from nbcache.passing import let_pass, suppressed
-from nbcache.store import bounded, layout, tree
-from nbcache.store.content import digest_of
+from nbcache.passing import errors, let_pass, suppressed
+from nbcache.store import layout, tree
+from nbcache.store.content import digest_of, read_up_to
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
@@ -91,18 +90,18 @@ class Files:
         except OSError as error:
             let_pass(error)
             if error.errno in _GONE:
-                raise PublicationError(name, f"its file {path} is gone: publish it again") from error
-            raise PublicationError(name, f"its file {path} can't be read: {tree.strerror(error)}") from error
+                raise errors.PublicationError(name, f"its file {path} is gone: publish it again") from error
+            raise errors.PublicationError(name, f"its file {path} can't be read: {tree.strerror(error)}") from error
         if problem is None and digest_of(data) != digest:
             problem = "is damaged: publish it again"
         if problem is not None:
-            raise PublicationError(name, f"its file {path} {problem}")
+            raise errors.PublicationError(name, f"its file {path} {problem}")
         return path, data
 
     def _is_whole(self, digest: str) -> bool:
         try:
             self.read(digest)
-        except PublicationError:
+        except errors.PublicationError:
             return False
         return True
 
@@ -119,7 +118,7 @@ class Files:
             problem = self._trust.file_problem(status, fd) or self._directory_problem(os.path.dirname(path))
             if problem is None and status.st_size > MAX_SIZE:
                 problem = "is damaged: publish it again"
-            return problem, b"" if problem is not None else bounded.read_up_to(fd, status.st_size)
+            return problem, b"" if problem is not None else read_up_to(fd, status.st_size)
         finally:
             os.close(fd)
 

@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from nbcache.passing import errors
+
 LAYOUT: Final = "v1"
 OBJECTS: Final = f"{LAYOUT}/objects"
 REQUESTS: Final = f"{LAYOUT}/requests"
@@ -78,9 +80,7 @@ def is_key(name: object) -> bool:
 def check_key(name: str) -> str:
     """Return ``name`` if it is a key; otherwise raise :class:`~nbcache.errors.BadKeyError`."""
     if not is_key(name):
-        from nbcache.errors import BadKeyError  # nobody who reads asks for what is none
-
-        raise BadKeyError(name)
+        raise errors.BadKeyError(name)
     return name
 
 

@@ -29,9 +29,9 @@ import re
 import time
 from typing import TYPE_CHECKING, Final
 
-from nbcache.errors import BadNameError, NotPublishedError, PublicationError
-from nbcache.passing import let_pass, suppressed
-from nbcache.store import bounded, layout, publication, tree
+from nbcache.passing import errors, let_pass, suppressed
+from nbcache.store import layout, publication, tree
+from nbcache.store.content import read_up_to
 from nbcache.store.files import Files
 from nbcache.store.publication import Publication
 from nbcache.trust import OPEN_FLAGS
@@ -61,7 +61,7 @@ _AGAIN: Final = {
 def check_name(name: object) -> str:
     """Return a name; raise :class:`~nbcache.errors.BadNameError` for anything that is none."""
     if not isinstance(name, str) or len(name) > MAX_NAME or not _is_name(name):
-        raise BadNameError(name)
+        raise errors.BadNameError(name)
     return name
 
 
@@ -115,13 +115,13 @@ class Names:
         check_name(name)
         found = self._read(name, file_name(name))
         if found is None:
-            raise NotPublishedError(name, self.root, self.near(name))
+            raise errors.NotPublishedError(name, self.root, self.near(name))
         if version is None or found.version == version:
             return found
         older = self._read(name, file_name(name, version))
         if older is None:
             there = ", ".join(map(str, self.versions(name)))
-            raise PublicationError(name, f"version {version} is not there (there are: {there})")
+            raise errors.PublicationError(name, f"version {version} is not there (there are: {there})")
         return older
 
     def stamp(self, name: str) -> tuple[int, int, int] | None:
@@ -152,7 +152,7 @@ class Names:
         there = {known.lower(): known for known in self.known()}
         return tuple(there[close] for close in difflib.get_close_matches(name.lower(), there, NEAR))
 
-    def missing(self, found: Publication) -> PublicationError | None:
+    def missing(self, found: Publication) -> errors.PublicationError | None:
         """Return what a publication refers to and isn't in the store, or None if all of it is. Nothing is read."""
         from nbcache.store import pins
 
@@ -209,7 +209,7 @@ class Names:
             written = publication.decode(data)
             assert not isinstance(written, str)
             if len(data) > publication.MAX_SIZE:
-                raise PublicationError(name, f"is too large to be published ({len(data)} bytes)")
+                raise errors.PublicationError(name, f"is too large to be published ({len(data)} bytes)")
             try:
                 if before is not None:
                     kept = f"{self._path}/{file_name(name, before.version)}"
@@ -218,7 +218,7 @@ class Names:
                 self._drop(name)
             except OSError as error:
                 let_pass(error)
-                raise PublicationError(name, f"can't be published: {tree.strerror(error)}") from error
+                raise errors.PublicationError(name, f"can't be published: {tree.strerror(error)}") from error
         return written
 
     def remove(self, name: str) -> int:
@@ -241,9 +241,9 @@ class Names:
                 let_pass(raised)
                 gone, left = 0, []
             if left:
-                raise PublicationError(name, f"{self._path}/{left[0]} can't be removed")
+                raise errors.PublicationError(name, f"{self._path}/{left[0]} can't be removed")
         if not gone:
-            raise NotPublishedError(name, self.root, self.near(name))
+            raise errors.NotPublishedError(name, self.root, self.near(name))
         return gone
 
     def _alone(self, name: str) -> Lease:
@@ -251,7 +251,7 @@ class Names:
         from nbcache.store import atomic, pins
 
         if self._acquire is None:
-            raise PublicationError(
+            raise errors.PublicationError(
                 name, f"{self.root} is read-only for this process: nothing is published or taken back"
             )
         try:
@@ -261,11 +261,11 @@ class Names:
             let_pass(error)
             problem = f"{self._path} can't be made: {tree.strerror(error)}"
         if problem is not None:
-            raise PublicationError(name, problem)
+            raise errors.PublicationError(name, problem)
         lease = pins.alone(self._acquire, pins.PATIENCE_SECONDS)
         if lease is None:
             others = f"others publish or evict for {pins.PATIENCE_SECONDS:.0f} s"
-            raise PublicationError(name, f"{others} in {self.root}: try again later")
+            raise errors.PublicationError(name, f"{others} in {self.root}: try again later")
         return lease
 
     def _read(self, name: str, file: str) -> Publication | None:
@@ -274,17 +274,18 @@ class Names:
         try:
             problem = self._directory_problem()
             if problem is not None:
-                raise PublicationError(name, problem)
+                raise errors.PublicationError(name, problem)
             found = _examine(path, self.trust)
         except OSError as error:
             let_pass(error)
             if error.errno in _GONE:
                 return None
-            raise PublicationError(name, f"{path} can't be read: {tree.strerror(error)}") from error
+            raise errors.PublicationError(name, f"{path} can't be read: {tree.strerror(error)}") from error
         if isinstance(found, str):
-            raise PublicationError(name, f"{path} {_AGAIN.get(found, found)}")
+            raise errors.PublicationError(name, f"{path} {_AGAIN.get(found, found)}")
         if found.name != name:
-            raise PublicationError(name, f"{path} was published as {found.name}: publish it again under this name")
+            told = f"{path} was published as {found.name}: publish it again under this name"
+            raise errors.PublicationError(name, told)
         return found
 
     def _directory_problem(self) -> str | None:
@@ -302,7 +303,7 @@ class Names:
         """Return what is published now; what can't be used is none, and is replaced. Raises PublicationError."""
         try:
             return self._read(name, file_name(name))
-        except PublicationError as error:
+        except errors.PublicationError as error:
             # What can't be read for the moment may be right, and its version is not to be given to something else.
             if isinstance(error.__cause__, OSError):
                 raise
@@ -342,6 +343,6 @@ def _examine(path: str, trust: Trust) -> Publication | str:
             return problem
         if status.st_size > publication.MAX_SIZE:
             return publication.DAMAGED
-        return publication.decode(bounded.read_up_to(fd, status.st_size))
+        return publication.decode(read_up_to(fd, status.st_size))
     finally:
         os.close(fd)

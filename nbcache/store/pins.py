@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Final
 from nbcache.errors import PublicationError
 from nbcache.passing import let_pass, suppressed
 from nbcache.records import Record
-from nbcache.store import bounded, files, layout, listing, publication
+from nbcache.store import files, layout, listing, publication
+from nbcache.store.content import read_up_to
 from nbcache.store.folders import Folder
 from nbcache.trust import OPEN_FLAGS
 
@@ -173,8 +174,8 @@ def _read(folder: Folder, name: str, trust: Trust) -> tuple[tuple[str, ...], tup
         status = os.fstat(fd)
         if not trust.allows(status, fd) or status.st_size > publication.MAX_SIZE:
             return publication.DAMAGED
-        data = bounded.read_up_to(fd, _FIRST_READ)
+        data = read_up_to(fd, _FIRST_READ)
         found = publication.references(data)
-        return publication.references(data + bounded.read_up_to(fd, status.st_size)) if found is None else found
+        return publication.references(data + read_up_to(fd, status.st_size)) if found is None else found
     finally:
         os.close(fd)

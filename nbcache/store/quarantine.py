@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import suppressed
 from nbcache.records import Record
-from nbcache.store import bounded, drops, layout
+from nbcache.store import drops, layout
+from nbcache.store.content import read_up_to
 from nbcache.store.entry import DIGEST_OFFSET, DIGEST_SIZE
 from nbcache.trust import OPEN_FLAGS
 
@@ -129,7 +130,7 @@ def good(root: str, trust: Trust) -> frozenset[str]:
             fd = folder.open(GOOD, OPEN_FLAGS)
             try:
                 if trust.allows(os.fstat(fd), fd):
-                    found.update(bounded.read_up_to(fd, MAX_KEYS).decode("ascii").split())
+                    found.update(read_up_to(fd, MAX_KEYS).decode("ascii").split())
             finally:
                 os.close(fd)
     return frozenset(found)
@@ -206,7 +207,7 @@ def _lines(folder: Folder, stem: str, trust: Trust) -> tuple[list[tuple[str, str
             status = os.fstat(fd)
             if not trust.allows(status, fd):
                 return [], 0.0
-            text = bounded.read_up_to(fd, MAX_KEYS).decode("utf-8", "replace")
+            text = read_up_to(fd, MAX_KEYS).decode("utf-8", "replace")
         finally:
             os.close(fd)
         by_digest: defaultdict[str, tuple[str, str, float, str]] = defaultdict()

@@ -56,7 +56,7 @@ with open("/proc/self/smaps") as file:
         elif inside and words[-1] == "kB":
             library[words[0]] = library.get(words[0], 0) + int(words[1])
 """
-MOST_MODULES = {"image": 30, "llvm": 35}
+MOST_MODULES = {"image": 28, "llvm": 33}
 """What a node loads of nbcache. Each takes a tenth of a millisecond."""
 FROM_ELSEWHERE = {"__future__", "_blake2", "_json", "errno", "gc", "importlib", "numba"}
 """Parts of Python that NumPy doesn't load, none of them in Python but the first; Numba's two extensions in C."""
@@ -86,7 +86,8 @@ def test_a_node_loads_few_modules_and_nothing_that_only_others_need(costs):
     assert len(ours) <= MOST_MODULES[way], ours
     assert {each.partition(".")[0] for each in loaded} - {"nbcache"} <= FROM_ELSEWHERE, loaded
     assert ("nbcache.published.engine" in ours) == (way == "llvm")
-    assert not {each for each in ours if each.startswith(("nbcache.client", "nbcache.glue"))}
+    # Exceptions are for those who have something to say: what is raised or caught has them all the same.
+    assert not {each for each in ours if each.startswith(("nbcache.client", "nbcache.glue", "nbcache.errors"))}
 
 
 def test_a_node_opens_each_file_once(costs):

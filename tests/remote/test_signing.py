@@ -7,7 +7,7 @@ from binascii import b2a_base64
 import pytest
 from storekit import SECTIONS, find, header, key, open_store
 
-from nbcache.errors import RemoteError
+from nbcache.errors import EntryError, RemoteError
 from nbcache.keyring import Keyring, Signature, read_key
 from nbcache.remote import admission, objects, signing
 from nbcache.store import entry
@@ -237,5 +237,5 @@ def test_rows_of_signatures_that_are_none_are_damage():
         made = header("a")._replace(signed=(row,))
         data = entry.encode(made, SECTIONS)
         assert entry.parse(data).header.signed == (row,)
-        with pytest.raises((entry.EntryError, TypeError)):
+        with pytest.raises((EntryError, TypeError)):
             entry.encode(made._replace(signed=(wrong,)), SECTIONS)

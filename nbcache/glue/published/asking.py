@@ -12,6 +12,7 @@ place.
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 from llvmlite import ir
@@ -25,6 +26,7 @@ _NOTHING: Final = ir.VoidType()
 _FORMAT: Final = b"nin\0"
 
 
+@functools.cache  # a first publication needs it twice
 def unpickle_ir(symbol: str) -> str:
     """Return a module that defines ``symbol``, with the arguments of Numba's ``numba_unpickle``.
 
