@@ -143,9 +143,11 @@ def listed_in(path: Path) -> list[str]:
 
 def modules_of_simulator() -> list[str]:
     """Return the modules of numba-cuda's tests, below their package: it installs them as `numba.cuda.tests`."""
+    # Without what they import, no module could be loaded in any mode, and none would differ.
+    missing = [name for name in ("numba_cuda", "filecheck", "cffi") if importlib.util.find_spec(name) is None]
     package = importlib.util.find_spec("numba_cuda")
-    if package is None or package.origin is None:
-        sys.exit("--simulator runs the tests of numba-cuda, which is not installed here")
+    if missing or package is None or package.origin is None:
+        sys.exit(f"--simulator runs the tests of numba-cuda; what they need isn't installed here: {', '.join(missing)}")
     tests = Path(package.origin).parent / "numba" / "cuda" / "tests"
     return sorted(".".join(path.relative_to(tests).with_suffix("").parts) for path in tests.rglob("test_*.py"))
 

@@ -81,3 +81,11 @@ def test_a_module_that_cannot_be_loaded_is_an_error_everywhere(tmp_path):
     outcome = run(tmp_path, "--modules", "no_such_module")
     assert outcome.status == 0, outcome.stdout + outcome.stderr
     assert set(results(tmp_path, "no_such_module", "warm").values()) == {"error"}
+
+
+def test_the_simulator_is_not_tried_without_what_its_tests_import(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['filecheck'] = None\n")
+    outcome = proc.run([RUN, "--simulator", "--workdir", tmp_path / "work"], extra={"PYTHONPATH": str(tmp_path)})
+    assert outcome.status == 1
+    assert "filecheck" in outcome.stderr
+    assert not outcome.stdout
