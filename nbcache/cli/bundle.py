@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from nbcache import processors, values
 from nbcache.cli import archives
 from nbcache.cli.exercise import Exercise, opened, run
-from nbcache.cli.place import settings_of
+from nbcache.cli.place import away_from_strangers, settings_of
 from nbcache.cli.prewarm import processors_of
 from nbcache.cli.serve import add_job_options, limits_of
 from nbcache.cli.text import CommandError, UsageError, printable, size
 from nbcache.store import Store, layers, layout
+from nbcache.trust import Trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +74,8 @@ def bundle(args: argparse.Namespace) -> int:
     if platform.machine() not in processors.MACHINES:
         raise CommandError(f"layers are made for levels of x86-64, and this machine is {platform.machine()}")
     cpus = processors_of(args.cpu)
-    here, elsewhere = _runnable(cpus)
+    with away_from_strangers(Trust(settings_of(args).trusted_uids)):
+        here, elsewhere = _runnable(cpus)
     root = os.path.abspath(os.path.expanduser(args.layer))
     if os.path.isdir(root) and os.listdir(root) and not os.path.isdir(f"{root}/{layout.OBJECTS}"):
         raise CommandError(f"{root} is neither empty nor a layer")

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import nbcache
 from nbcache import capabilities, config, processors, remotes, values
 from nbcache.cli import quarantine, remote
-from nbcache.cli.place import layer_places, settings_of
+from nbcache.cli.place import away_from_strangers, layer_places, settings_of
 from nbcache.cli.text import print_json, printable, size
 from nbcache.errors import PublicationError
 from nbcache.protocol import heartbeats
@@ -84,8 +84,9 @@ def examine(args: argparse.Namespace) -> int:
 
         # Only a directory named here or in the environment is the command's too; others are for the commands alone.
         return watch.watch(argv, watch.environment(settings.dir if args.dir else None), as_json=args.json)
-    findings = [*check_versions(), *check_cuda(), *check_processor(settings), *check_settings(settings)]
-    findings += [*check_store(settings), *check_switch(settings)]
+    with away_from_strangers(Trust(settings.trusted_uids)):
+        findings = [*check_versions(), *check_cuda(), *check_processor(settings), *check_settings(settings)]
+        findings += [*check_store(settings), *check_switch(settings)]
     wrong = sum(finding.level == WRONG for finding in findings)
     if args.json:
         print_json([asdict(finding) for finding in findings])
@@ -401,7 +402,7 @@ def check_switch(settings: Settings) -> Iterator[Finding]:
     directory = settings.dir or os.path.join(places[0], "nowhere")
     argv = [sys.executable, "-m", "nbcache", "run", "--dir", directory, "--", sys.executable, "-c", _PROBE]
     try:
-        # Both options have Python look into the current directory first, and that may be anybody's.
+        # Both options have Python look into the current directory first: what lies there is no part of the setup.
         done = subprocess.run(  # noqa: S603  this Python
             argv, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False, cwd="/"
         )

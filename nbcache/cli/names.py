@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import nbcache
 from nbcache import importing
-from nbcache.cli.place import DEFAULT, open_named, open_store, settings_of
+from nbcache.cli.place import DEFAULT, away_from_strangers, open_named, open_store, settings_of
 from nbcache.cli.text import CommandError, UsageError, age, print_json, size, table
 from nbcache.errors import NbcacheError, PublicationError
-from nbcache.importing import Paths
 from nbcache.store import Refusal, Store
 from nbcache.trust import Trust
 
@@ -101,26 +100,34 @@ def publish(args: argparse.Namespace) -> int:
     settings = settings_of(args)
     if settings.dir is None:
         raise UsageError("no cache directory: set NBCACHE_DIR or pass --dir DIR")
-    nbcache.enable(settings.dir)
-    function = _imported(args.function, Trust(settings.trusted_uids))
-    try:
-        nbcache.publish(args.name, function, args.signature or None, numba=args.numba)
-    except NbcacheError:
-        raise
-    except Exception as error:  # what Numba raises for what it can't compile is of any kind
-        raise CommandError(
-            f"{args.function} can't be compiled: {type(error).__name__}: {_first_line(error)}"
-        ) from error
-    found = open_store(args).names.read(args.name)
+    args.dir = settings.dir
+    trust = Trust(settings.trusted_uids)
+    with away_from_strangers(trust) as problem:
+        nbcache.enable(settings.dir)
+        function = _imported(args.function, trust, problem)
+        try:
+            nbcache.publish(args.name, function, args.signature or None, numba=args.numba)
+        except NbcacheError:
+            raise
+        except Exception as error:  # what Numba raises for what it can't compile is of any kind
+            raise CommandError(
+                f"{args.function} can't be compiled: {type(error).__name__}: {_first_line(error)}"
+            ) from error
+        found = open_store(args).names.read(args.name)
     print(f"{args.name}, version {found.version}: published in {settings.dir}")
     return 0
 
 
-def _imported(where: str, trust: Trust) -> Any:
+def _imported(where: str, trust: Trust, problem: str | None) -> Any:
+    """Return what is there. Modules are looked for in the current directory first, if there is no problem with it."""
     module, colon, path = where.partition(":")
     if not (module and colon and path):
         raise UsageError(f"not MODULE:FUNCTION: {where!r}")
-    problem = _look_here(trust)
+    here = os.getcwd()
+    if problem is None and here not in sys.path:  # the command's own directory is there instead
+        sys.path.insert(0, here)
+        # Of what lies here. Whose packages were installed elsewhere, Python itself doesn't ask either.
+        importing.guard(trust, only=here)
     try:
         found: Any = importlib.import_module(module)
         for attribute in path.split("."):
@@ -131,22 +138,6 @@ def _imported(where: str, trust: Trust) -> Any:
             reason += f" (modules here aren't looked for: the current directory {problem})"
         raise CommandError(reason) from error
     return found
-
-
-def _look_here(trust: Trust) -> str | None:
-    """Have modules looked for in the current directory first; say why not, where somebody else may put some there."""
-    here = os.getcwd()
-    if here in sys.path:  # the command's own directory is there, unless Python was told otherwise
-        return None
-    try:
-        problem = Paths(trust).problem(here)
-    except OSError as error:
-        problem = f"can't be examined: {error.strerror or error}"
-    if problem is None:
-        sys.path.insert(0, here)
-        # Of what lies here. Whose packages were installed elsewhere, Python itself doesn't ask either.
-        importing.guard(trust, only=here)
-    return problem
 
 
 def _first_line(error: Exception) -> str:

@@ -6,10 +6,12 @@ The last is where ``nbcache run`` puts a store when nobody says otherwise, so th
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from nbcache import config
 from nbcache.cli.text import CommandError, UsageError
+from nbcache.importing import Paths
 from nbcache.keyring import Keyring
 from nbcache.store import Refusal, Store, layout
 from nbcache.store.layers import Place, open_layer
@@ -17,6 +19,7 @@ from nbcache.trust import Trust
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from nbcache.config import Settings
 
@@ -76,6 +79,34 @@ def open_named(args: argparse.Namespace) -> dict[str, Store]:
     stores = [open_store(args), *load.searched(settings_of(args))[1:]]
     found = {name: store for store in reversed(stores) for name in store.names.known()}
     return dict(sorted(found.items()))
+
+
+@contextmanager
+def away_from_strangers(trust: Trust) -> Iterator[str | None]:
+    """Be in ``/`` meanwhile, if others can lay out files in the current directory; yield what is wrong with that.
+
+    Python may look for modules there, and Numba reads settings there (``.numba_config.yaml``): where to write, say.
+    """
+    try:
+        here = os.getcwd()
+        problem = Paths(trust).problem(here)
+    except OSError as error:
+        problem = f"can't be examined: {error.strerror or error}"
+    if problem is None:
+        yield None
+        return
+    before = -1
+    with suppress(OSError):
+        # Not by its name: somebody else may give that to another one meanwhile.
+        before = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    os.chdir("/")
+    try:
+        yield problem
+    finally:
+        if before >= 0:
+            with suppress(OSError):
+                os.fchdir(before)
+            os.close(before)
 
 
 def open_store(args: argparse.Namespace, *, write: bool = False) -> Store:

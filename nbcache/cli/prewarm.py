@@ -10,7 +10,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from nbcache import capabilities, config, processors
-from nbcache.cli.place import settings_of
+from nbcache.cli.place import away_from_strangers, settings_of
 from nbcache.cli.serve import add_job_options, farm_of, limits_of
 from nbcache.cli.text import CommandError, Progress, UsageError, print_json, printable
 from nbcache.importing import Paths
@@ -96,7 +96,8 @@ def prewarm(args: argparse.Namespace) -> int:
     cpus = processors_of(args.cpu)
     if cpus and args.daemon:
         raise UsageError("prewarm: --cpu doesn't go with --daemon, which builds for the daemon's own target")
-    ccs = capabilities_of(args.cc, elsewhere=bool(cluster))
+    with away_from_strangers(store.trust):
+        ccs = capabilities_of(args.cc, elsewhere=bool(cluster))
     if ccs and args.daemon:
         raise UsageError("prewarm: --cc doesn't go with --daemon, which builds what clients with such devices ask for")
     wishes, complaints, status = _wishes(args, store)
