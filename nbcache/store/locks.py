@@ -33,7 +33,8 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import let_pass, suppressed
-from nbcache.store import bounded, folders, layout
+from nbcache.store import folders, layout
+from nbcache.store.content import read_up_to
 from nbcache.trust import Trust
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ def _locker(inode: int, trust: Trust) -> int | None:
     """
     fd = os.open("/proc/locks", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        listed = bounded.read_up_to(fd, MAX_LOCKS)
+        listed = read_up_to(fd, MAX_LOCKS)
     finally:
         os.close(fd)
     for line in listed.splitlines():
