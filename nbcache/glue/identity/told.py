@@ -101,7 +101,9 @@ def _heard(insert_rule: Any) -> Any:
 
 def _handed(insert: Any, registrations: Any) -> Any:
     """*insert* of a context, which Numba calls with what is in its registries, and others with what is in none."""
-    own = insert.__globals__
+    own = getattr(insert, "__globals__", {})
+    if not str(own.get("__name__")).startswith("numba."):  # somebody put it there, who may hand things in as well
+        own = None
 
     @functools.wraps(insert)
     def insert_and_note(self: Any, *args: Any) -> Any:
