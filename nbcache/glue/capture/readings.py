@@ -31,6 +31,8 @@ LARGEST_FILE = 4 << 20
 READING = "reading"
 FILE, BESIDE, EXISTENCE = "the file", "the file beside", "the existence of"
 LINES, LINES_BESIDE = "the lines of", "the lines beside"
+MODULE, SOUGHT = "the module", "the place of the module"
+"""One that was imported, and one that was only looked for."""
 _UNREADABLE = "unreadable"
 
 
@@ -279,7 +281,8 @@ CURRENT: dict[str, Callable[[str], str]] = {
     "the status of": _status,
     EXISTENCE: _sort_of_file,
     "the working directory": current_directory,
-    "the module": _module,
+    MODULE: _module,
+    SOUGHT: _module,
 }
 
 
@@ -292,14 +295,14 @@ def objection(readings: Iterable[tuple[str, str, str]]) -> str | None:
 
 
 def _in_words(kind: str, name: str) -> str:
-    words = os.path.basename(name) if kind not in {"the environment variable", "the module"} else name
+    words = os.path.basename(name) if kind not in {"the environment variable", MODULE, SOUGHT} else name
     return f"{kind} {words}".rstrip()
 
 
 def load_modules(readings: Iterable[tuple[str, str, str]]) -> None:
     """Import what compiling would have imported: what is identified later may look at it."""
     for kind, name, value in readings:
-        if kind == "the module" and value and name not in sys.modules:
+        if kind == MODULE and value and name not in sys.modules:
             importlib.import_module(name)
 
 
@@ -316,15 +319,30 @@ def settle(frame: Frame) -> None:
             frame.effects[READING, settled, ()] = effect_of(settled)
 
 
+def _is_the_toolchains(name: str) -> bool:
+    try:
+        origin = getattr(_find(name), "origin", None)
+    except Exception as raised:  # noqa: BLE001  finders are others' code
+        let_pass(raised)
+        return False
+    return origin is not None and whose_code(origin) is not OTHERS_CODE
+
+
 @functools.cache
 def _settled(reading: Reading) -> Reading:
     """*reading* with what was read; of no kind if the toolchain answers for it."""
     if reading.value is None:
+        loaded = reading.name in sys.modules
         spec = getattr(sys.modules.get(reading.name), "__spec__", None)
         origin = getattr(spec, "origin", None)
         if origin in {"built-in", "frozen"} or (origin is not None and whose_code(origin) is not OTHERS_CODE):
             return Reading("", "", "")
         reading = reading._replace(value=_module(reading.name))
+        if reading.kind == MODULE and reading.value and not loaded:
+            # Importing it raised, or it is gone again: loading it on a hit would do something else.
+            if _is_the_toolchains(reading.name):
+                return reading._replace(kind=SOUGHT)
+            return refused("imported a module that isn't there afterwards")
     if reading.value == _UNREADABLE:
         return refused(f"read {_in_words(*reading[:2])}")
     return reading

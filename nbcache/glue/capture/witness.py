@@ -39,7 +39,9 @@ from nbcache.glue.capture.readings import (
     FILE,
     LINES,
     LINES_BESIDE,
+    MODULE,
     OTHERS_CODE,
+    SOUGHT,
     Reading,
     content_digest,
     current_directory,
@@ -208,7 +210,7 @@ def _importing(witness: Witness, original: Any) -> Any:
         if witness.listens() and (reader := others_caller(sys._getframe(1))) is not None:
             full = name if level == 0 else f"{package}.{name}"
             if full not in sys.modules:
-                witness.note(Reading("the module", full, None))
+                witness.note(Reading(MODULE, full, None))
             elif not _spells(reader, full) and _is_somebodys(full):
                 witness.note(refused("imported a module whose name it had to compute"))
         return original(name, package, level)
@@ -232,7 +234,7 @@ def _seeking(witness: Witness, original: Any) -> Any:
     @functools.wraps(original)
     def _find_spec(name: Any, path: Any, target: Any = None) -> Any:
         if witness.listens() and others_caller(sys._getframe(1)) is not None:
-            witness.note(Reading("the module", name, None))
+            witness.note(Reading(SOUGHT, name, None))
         return original(name, path, target)
 
     return _find_spec
@@ -299,7 +301,7 @@ def _listed(witness: Witness, frame: FrameType, args: tuple[Any, ...]) -> None:
 def _first_imported(witness: Witness, frame: FrameType, args: tuple[Any, ...]) -> None:
     # Of an extension module that is loaded, this tells once more.
     if others_caller(frame) is not None and args[1] is None:
-        witness.note(Reading("the module", args[0], None))
+        witness.note(Reading(MODULE, args[0], None))
 
 
 def _refusing(what: str) -> Callable[[Witness, FrameType, tuple[Any, ...]], None]:

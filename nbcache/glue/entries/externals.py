@@ -11,6 +11,7 @@ from numba.core.runtime import _nrt_python, rtsys
 from numba.np.ufunc import parallel
 
 from nbcache.glue.entries.verdicts import Unloadable
+from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
@@ -44,7 +45,7 @@ def provide(names: tuple[str, ...], target_context: Any) -> None:
     if config.NRT_STATS and not rtsys._init:
         _nrt_python.memsys_enable_stats()  # as its initialisation does, which compiling begins with
     if not _THREADING_SYMBOLS.isdisjoint(names):
-        parallel._launch_threads()
+        _launch_threads()
     missing = _missing(names)
     if missing:
         _add_runtime_symbols(missing)
@@ -59,6 +60,16 @@ def provide(names: tuple[str, ...], target_context: Any) -> None:
     if missing:
         msg = f"the symbol {missing[0]} does not exist in this process"
         raise Unloadable(msg)
+
+
+def _launch_threads() -> None:
+    """As compiling would; where there is no threading layer, Numba says so when it compiles."""
+    try:
+        parallel._launch_threads()
+    except Exception as raised:
+        let_pass(raised)
+        msg = f"the threads that it needs can't be launched: {type(raised).__name__}"
+        raise Unloadable(msg) from raised
 
 
 def _missing(names: tuple[str, ...]) -> list[str]:

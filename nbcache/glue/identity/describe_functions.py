@@ -42,7 +42,7 @@ from nbcache.glue.identity.ownership import (
     toolchain_name,
 )
 from nbcache.glue.identity.referred import refer
-from nbcache.glue.identity.state import describe_environment, tell, tell_imported
+from nbcache.glue.identity.state import asks_the_time, describe_environment, tell, tell_imported
 from nbcache.glue.identity.watched import MISSING
 from nbcache.passing import let_pass
 
@@ -127,6 +127,8 @@ def _describe_looks_around(node: Node, name: str, function: FunctionType, plan: 
     for words, attributes in _LOOKS_AT.items():
         if not plan.attribute_names.isdisjoint(attributes):
             raise Unidentifiable(f"{name}, which runs while compiling and looks at {words}")
+    if asks_the_time(function, plan.attribute_names, plan.global_names):
+        raise Unidentifiable(f"{name}, which runs while compiling and asks what time it is")
     if "line" in plan.attribute_names and ("loc" in plan.attribute_names or "loc" in function.__code__.co_varnames):
         raise Unidentifiable(f"{name}, which runs while compiling and looks at the lines of what is compiled")
     if "modules" in plan.attribute_names:  # of sys: whether one is loaded
@@ -159,10 +161,6 @@ def _describe_globals(node: Node, name: str, function: FunctionType, plan: CodeP
 _EVALUATORS = frozenset({"globals", "eval", "exec"})
 
 
-def _is_dunder(name: str) -> bool:
-    return name.startswith("__") and name.endswith("__")
-
-
 _ALWAYS_THERE = frozenset({"sys", "os", "math", "numpy", "numba", "numba.core.config"})
 """Of the toolchain's modules, the others may be loaded or not, which must not matter."""
 
@@ -193,7 +191,7 @@ def _describe_value(
 def _describe_what_is_read(node: Node, label: str, module: ModuleType, plan: CodePlan, reads: Iterable[Read]) -> None:
     wanted = _Wanted(plan.attribute_names, reads)
     if not node.compiled and edition_of(module) is None and _reads_what_it_computes(plan, wanted):
-        names = [each for each in vars(module) if not _is_dunder(each)]
+        names = [each for each in vars(module) if not (each.startswith("__") and each.endswith("__"))]
         node.snapshot(list, vars(module))
         node.part(f"{label} in order", " ".join(names).encode("utf-8", "surrogatepass"))
         wanted.names |= set(names)

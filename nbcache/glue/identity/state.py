@@ -18,6 +18,7 @@ import platform
 import random
 import sys
 import threading
+import time
 from importlib import import_module
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ from nbcache.glue.identity.watched import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from types import FunctionType
 
     from nbcache.glue.identity.node import Node
 
@@ -81,6 +83,13 @@ def _decimal() -> object:
 def _locale() -> object:
     locale = import_module("_locale")  # the other one is written in Python, and says None of what it doesn't know
     return locale.setlocale(locale.LC_ALL)
+
+
+def _zone() -> object:
+    """How local time differs from UTC, at two moments of each year, and in which words days are told."""
+    locale = import_module("_locale")
+    offsets = [time.localtime(moment).tm_gmtoff for moment in range(0, 1 << 31, 1 << 24)]
+    return os.environ.get("TZ"), time.tzname, locale.setlocale(locale.LC_TIME), offsets
 
 
 def _limits() -> object:
@@ -141,7 +150,19 @@ _TELLERS: dict[str, Callable[[], object]] = {
     **dict.fromkeys(("multiprocessing.process:current_process", "multiprocessing.process:parent_process"), _process),
     **dict.fromkeys(("logging:getLogger", "logging:getLoggerClass", "logging:getHandlerByName"), _loggers),
     **dict.fromkeys(("decimal:getcontext", "decimal:localcontext", "decimal:Decimal"), _decimal),
-    **dict.fromkeys(("locale:getlocale", "locale:setlocale", "_locale:localeconv", "locale:format_string"), _locale),
+    **dict.fromkeys(
+        (
+            *(
+                f"locale:{name}"
+                for name in (
+                    "atof", "atoi", "currency", "delocalize", "format_string", "getencoding", "getlocale",
+                    "getpreferredencoding", "localeconv", "localize", "setlocale", "str",
+                )
+            ),
+            *(f"_locale:{name}" for name in ("getencoding", "localeconv", "nl_langinfo", "strcoll", "strxfrm")),
+        ), _locale,
+    ),
+    **dict.fromkeys(("datetime:datetime", "datetime:date", "time:mktime", "time:strptime"), _zone),
     **dict.fromkeys(("sys:getrecursionlimit", "sys:getswitchinterval", "sys:get_int_max_str_digits"), _limits),
     **dict.fromkeys(("sys:gettrace", "sys:getprofile"), _tracing),
     **dict.fromkeys(("posix:getuid", "posix:geteuid", "posix:getgid", "posix:getegid", "posix:getgroups"), _who),
@@ -166,6 +187,7 @@ _UNTOLD = {
         "what time it is",
     ),
     **dict.fromkeys(("threading:enumerate", "sys:_current_frames"), "what other threads do"),
+    **dict.fromkeys(("posix:getpid", "posix:getppid"), "which process it is"),
     **dict.fromkeys(
         (
             "signal:getsignal",
@@ -206,6 +228,20 @@ def describe_environment(node: Node, label: str, names: frozenset[str]) -> None:
             node.value(f"{label}.environ[{name!r}]", os.environ[name])
 
 
+_CLOCKS = frozenset({"now", "today", "utcnow"})
+
+
+def asks_the_time(function: FunctionType, attributes: frozenset[str], variables: Iterable[str]) -> bool:
+    """Whether code asks Python's classes of dates and moments, by whatever name it has them, which it is now."""
+    if attributes.isdisjoint(_CLOCKS):
+        return False
+    names, known = {*attributes, *variables}, sys.modules.get("datetime")
+    values = [function.__globals__.get(variable) for variable in variables]
+    return not names.isdisjoint({"date", "datetime"}) or (
+        known is not None and any(value is known.datetime or value is known.date for value in values)
+    )
+
+
 def tells(name: str | None) -> bool:
     """Whether the toolchain's function of that *name* tells more than its name does."""
     return name in _TELLERS or name in _UNTOLD
@@ -227,8 +263,9 @@ def tell(node: Node, label: str, name: str | None, *, certainly: bool) -> None:
 
 def tell_imported(node: Node, label: str, module: str, reads: Iterable[tuple[tuple[str, ...], bool]]) -> None:
     """Add what tellers would tell that code reads off a *module* of the toolchain, which it imports when it runs."""
-    for chain, _handed_on in sorted(reads):
-        if chain and chain[-1] in _SPELLINGS:
+    chains = {chain[:end] for chain, _handed_on in reads for end in range(1, len(chain) + 1)}
+    for chain in sorted(chains):
+        if chain[-1] in _SPELLINGS:
             try:
                 teller = attrgetter(".".join(chain))(import_module(module))
             except (ImportError, AttributeError):  # what isn't there tells nothing

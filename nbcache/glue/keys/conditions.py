@@ -20,8 +20,9 @@ from numba.core.registry import cpu_target
 
 from nbcache import libm
 from nbcache.glue.identity import told
+from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.patched import are_numbered
-from nbcache.passing import suppressed
+from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -180,12 +181,20 @@ class Conditions:
         return same
 
     def reread(self) -> None:
-        """Do what Numba does, unless that would find everything as it was: it decodes each variable again."""
+        """Do what Numba does, unless that would find everything as it was: it decodes each variable again.
+
+        Raises Unidentifiable where Numba refuses a setting, as it will again when it compiles.
+        """
         environ = getattr(os.environ, "_data", None)
         # What a file of settings said counts until Numba misses it.
         has_file, had_file = os.path.exists(config._config_fname), self._has_file
         if environ is None or environ != self._environ or has_file or had_file:
-            config.reload_config()
+            try:
+                config.reload_config()
+            except Exception as raised:
+                let_pass(raised)
+                msg = f"settings of Numba's that it refuses: reading them raises {type(raised).__name__}"
+                raise Unidentifiable(msg) from raised
             self._environ = None if environ is None else dict(environ)
             self._has_file = has_file
 

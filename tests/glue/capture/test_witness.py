@@ -284,6 +284,36 @@ def test_a_module_that_is_missing_now(place):
     assert place.run()[:2] == [2, 0]
 
 
+def test_a_module_that_is_only_looked_for_is_not_loaded(place):
+    place.lib("return 1 if importlib.util.find_spec('settings') else 0", head="import importlib.util")
+    main = MAIN.replace("result = f(1)", "result = [f(1), 'settings' in sys.modules]")
+    assert place.run(main=main)[:2] == [[1, False], 1]
+    assert place.run(main=main)[:2] == [[1, False], 0]
+    place.write("settings.py", "raise AssertionError\n")
+    assert place.run(main=main)[:2] == [[2, False], 1]
+    assert place.run(main=main)[:2] == [[2, False], 0]
+
+
+def test_a_module_that_can_not_be_imported_is_a_reason(place):
+    # Whether it can, it decides by what nobody knows.
+    place.lib("try:\n    import settings\nexcept ImportError:\n    return 0\nreturn settings.K")
+    place.write("switch.py", "ON = False\n")
+    place.write("settings.py", "import switch\nif not switch.ON:\n    raise ImportError\nK = 1\n")
+    for _ in range(2):
+        result, compiled, reasons = place.run()
+        assert (result, compiled) == (1, 1)
+        assert any("isn't there afterwards" in reason for reason in reasons), reasons
+    place.write("switch.py", "ON = True\n")
+    assert place.run()[:2] == [2, 1]
+    assert place.run()[:2] == [2, 0]
+
+
+def test_a_module_of_the_library_that_can_not_be_imported(place):
+    place.lib("try:\n    import asyncio.windows_events\nexcept ImportError:\n    return 0\nreturn 1")
+    assert place.run()[:2] == [1, 1]
+    assert place.run() == [1, 0, []]
+
+
 IMPORTS = [
     "from . import settings\nreturn settings.K",
     "from .settings import K\nreturn K",

@@ -2,10 +2,13 @@
 
 import contextlib
 import contextvars
+import datetime as dt
 import decimal
 import gc
 import io
+import locale
 import logging
+import os
 import platform
 import random
 import sys
@@ -72,7 +75,38 @@ def _deeper():
         sys.setrecursionlimit(limit)
 
 
+@contextlib.contextmanager
+def _elsewhere():
+    before = os.environ.get("TZ")
+    os.environ["TZ"] = "XYZ-9"
+    time.tzset()
+    try:
+        yield
+    finally:
+        del os.environ["TZ"]
+        if before is not None:
+            os.environ["TZ"] = before
+        time.tzset()
+
+
+@contextlib.contextmanager
+def _other_letters():
+    before = locale.setlocale(locale.LC_CTYPE)
+    locale.setlocale(locale.LC_CTYPE, "C")
+    try:
+        yield
+    finally:
+        locale.setlocale(locale.LC_CTYPE, before)
+
+
+def imports_and_asks_when():
+    import datetime as dt
+
+    return dt.datetime.fromtimestamp(0).hour  # noqa: DTZ006
+
+
 current = threading.current_thread
+moment = dt.datetime
 TOLD = {
     "errors": (lambda: np.geterr()["over"], lambda: np.errstate(over="raise")),
     "print options": (lambda: np.get_printoptions(), _precision),
@@ -83,6 +117,10 @@ TOLD = {
     "logger": (lambda: logging.getLogger("users").level, _verbose),
     "decimals": (lambda: decimal.getcontext().prec, lambda: decimal.localcontext(decimal.Context(prec=5))),
     "limit": (lambda: sys.getrecursionlimit(), _deeper),
+    "local time": (lambda: time.mktime((2020, 1, 1, 0, 0, 0, 0, 0, 0)), _elsewhere),
+    "local moment": (lambda: dt.datetime.fromtimestamp(0).hour, _elsewhere),  # noqa: DTZ006
+    "local moment by an import in the body": (imports_and_asks_when, _elsewhere),
+    "letters": (lambda: locale.nl_langinfo(locale.CODESET), _other_letters),
 }
 
 
@@ -126,12 +164,13 @@ def test_a_system_is_that_of_many_hosts(asks, counts, monkeypatch):
 now = time.time
 UNTOLD = [
     lambda: time.time(), lambda: now(), lambda: contextvars.copy_context(), lambda: time.strftime("%Y"),
+    lambda: dt.datetime.now().year, lambda: moment.today(), lambda: dt.date.today(), lambda: os.getpid(),  # noqa: DTZ005, DTZ011
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("function", UNTOLD)
 def test_what_cannot_be_compared_is_a_reason(function):
-    with pytest.raises(Unidentifiable, match="while compiling asks"):
+    with pytest.raises(Unidentifiable, match=r"while compiling (and )?asks"):
         KeyMaker().engine.digest(Holder(function))
 
 
@@ -139,6 +178,14 @@ def test_what_cannot_be_compared_is_a_reason(function):
 def test_random_numbers_are_none(inline):
     # What is inlined is looked at by more than the compiler, and still it doesn't run.
     assert KeyMaker().engine.digest(njit(inline=inline)(lambda: random.random() + np.random.rand()))
+
+
+def test_a_class_of_the_library_tells_under_any_name():
+    engine, holder = KeyMaker().engine, Holder(lambda: moment(2020, 1, 1).timestamp())
+    digest = engine.digest(holder)
+    with _elsewhere():
+        assert engine.digest(holder) != digest
+    assert engine.digest(holder) == digest
 
 
 def imports_and_asks():

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from numba.core import config
 
+from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.keys.conditions import Conditions
 
 
@@ -34,6 +35,24 @@ def test_the_environment(reloads, monkeypatch):
         change()
         conditions.digest()
         assert len(reloads) == before + 1
+
+
+def test_settings_that_numba_refuses(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    conditions = Conditions()
+    first = conditions.digest()
+
+    def refuse():
+        msg = "Cannot set NUMBA_NUM_THREADS to a different value"
+        raise RuntimeError(msg)
+
+    with monkeypatch.context() as refused:
+        refused.setenv("NUMBA_NUM_THREADS", "1")
+        refused.setattr(config, "reload_config", refuse)
+        for _ in range(2):  # as often as Numba would
+            with pytest.raises(Unidentifiable, match="that it refuses: reading them raises RuntimeError"):
+                conditions.digest()
+    assert conditions.digest() == first
 
 
 def test_a_file_of_settings_that_comes_and_goes(reloads, tmp_path):

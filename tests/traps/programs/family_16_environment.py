@@ -99,6 +99,24 @@ _THREADING = {
     """)
 }
 
+_LAUNCHED = {
+    "main.py": main("""
+        import os
+
+        @njit(parallel=True)
+        def f(n):
+            total = 0
+            for i in numba.prange(n):
+                total += i
+            return total
+
+        show("f", f, 10)
+        if "APP_THREADS" in os.environ:
+            os.environ["NUMBA_NUM_THREADS"] = os.environ["APP_THREADS"]
+        show("f", f, 10.0)
+        """)
+}
+
 PROGRAMS = (
     trap("plugin-appears", 16, {"main.py": _PROGRAM, **_ONE}, Step(env=_PRESENT)),
     trap("plugin-disappears", 16, Step(files={"main.py": _PROGRAM, **_ONE}, env=_PRESENT), Step()),
@@ -140,4 +158,19 @@ PROGRAMS = (
         rerun="same",  # what can't be compiled is tried again
     ),
     trap("threads-setting", 16, _THREADING, Step(env={"NUMBA_NUM_THREADS": "1"})),
+    trap(
+        "threads-of-a-layer-that-is-not-there",
+        16,
+        Step(files=_LAUNCHED, stderr=True),
+        Step(env={"NUMBA_THREADING_LAYER": "nonsense"}, stderr=True),
+        rerun="same",
+    ),
+    trap(
+        "threads-setting-that-is-refused",
+        16,
+        Step(files=_LAUNCHED, env={"APP_THREADS": "77"}, stderr=True),
+        Step(env={"APP_THREADS": "78"}, stderr=True),
+        cold=True,
+        rerun="same",
+    ),
 )

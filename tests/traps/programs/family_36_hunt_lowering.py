@@ -59,6 +59,7 @@ _HELPER = """
     def helper():
         return 1
     """
+_ZONE = "import os, time\nos.environ['TZ'] = ['UTC0', 'XYZ-9'][LEVEL - 1]\ntime.tzset()"
 _FROM_THE_ENVIRONMENT: Mapping[str, tuple[str, str]] = {
     "a-context-variable": (
         "n = cfg.VARIABLE.get()",
@@ -172,6 +173,12 @@ _FROM_THE_ENVIRONMENT: Mapping[str, tuple[str, str]] = {
         "n = cfg.MAPS['level']",
         "import collections\nMAPS = collections.ChainMap({}, {'level': LEVEL})",
     ),
+    "a-moment-of-the-time-zone": ("n = datetime.datetime.fromtimestamp(0).hour", _ZONE),
+    "seconds-of-the-time-zone": ("n = int(time.mktime((2020, 1, 1, 0, 0, 0, 0, 0, 0)) % 86400)", _ZONE),
+    "the-letters-of-the-locale": (
+        "n = len(locale.nl_langinfo(locale.CODESET))",
+        "import locale\nlocale.setlocale(locale.LC_CTYPE, ['C', 'C.UTF-8'][LEVEL - 1])",
+    ),
     "names-of-the-process": (
         "import multiprocessing\nn = int(multiprocessing.current_process().name[-1])",
         "import multiprocessing\nmultiprocessing.current_process().name = f'worker {LEVEL}'",
@@ -250,7 +257,31 @@ def _that_counts() -> Program:
     return trap("hunt-lowering-that-counts", 36, files, replaced(files, "main.py", ("] = 0", "] = 1")), rerun="same")
 
 
+_LOOKS_FOR = "import importlib.util\n    n = 1 if importlib.util.find_spec('optional') else 2"
+_TRIES = "try:\n        import optional\n        n = optional.K\n    except ImportError:\n        n = 0"
+
+
+def _of_a_module(name: str, read: str, optional: str, edit: tuple[str, str], *, differs: bool = True) -> Program:
+    """`optional` is looked for or imported by the lowering function alone; an edit of `cfg` may decide about it."""
+    files = {
+        "cfg.py": "READY = False\n",
+        "ext.py": _EXT.format(read=read),
+        "main.py": main(py(_MAIN) + 'print("optional" in __import__("sys").modules)\n'),
+        "optional.py": optional,
+    }
+    path = "cfg.py" if edit[0] in files["cfg.py"] else "optional.py"
+    step = replaced(files, path, edit)
+    return trap(f"hunt-lowering-{name}", 36, files, step, differs=differs, cold=True, rerun="same")
+
+
+_NOT_READY = "import cfg\nif not cfg.READY:\n    raise ImportError\nK = 3\n"
+
 PROGRAMS = (
+    _of_a_module(
+        "that-looks-for-a-module", _LOOKS_FOR, "print('loaded')\n", ("READY = False", "READY = True"), differs=False
+    ),
+    _of_a_module("that-tries-a-module", _TRIES, _NOT_READY, ("READY = False", "READY = True")),
+    _of_a_module("that-tries-a-module-again", _TRIES, _NOT_READY, ("K = 3", "K = 4"), differs=False),
     *(_program(f"reads-{name}", read, cfg) for name, (read, cfg) in _FROM_THE_ENVIRONMENT.items()),
     *(_program(f"reads-{name}", read, cfg, edit=edit) for name, (read, cfg, edit) in _EDITED.items()),
     _that_counts(),
