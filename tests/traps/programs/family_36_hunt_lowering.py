@@ -192,6 +192,21 @@ _EDITED: Mapping[str, tuple[str, str, tuple[str, str]]] = {
         "class Thing:\n    'one'\n",
         ("'one'", "'longer'"),
     ),
+    "what-an-annotation-means": (
+        "n = cfg.level()",
+        """
+        import typing
+
+        K = 1
+
+        class Thing:
+            x: 'typing.Literal[K]'
+
+        def level():
+            return typing.get_args(typing.get_type_hints(Thing)['x'])[0]
+        """,
+        ("K = 1", "K = 2"),
+    ),
     "the-order-of-a-class": (
         "n = [k for k in vars(cfg.Fields) if not k.startswith('_')].index('a')",
         "class Fields:\n    a = 1\n    b = 2\n",
