@@ -27,7 +27,6 @@ import linecache
 import os
 import sys
 import threading
-from collections import OrderedDict
 from contextlib import contextmanager
 from importlib import _bootstrap
 from typing import TYPE_CHECKING, Any
@@ -91,7 +90,7 @@ class Witness:
             setattr(owner, name, replacement)
         if not _hooked:
             _hooked.append(True)
-            sys.addaudithook(_audit)  # type: ignore[arg-type]
+            sys.addaudithook(_audit)
         _watching = self
 
     def stop(self) -> None:
@@ -343,30 +342,9 @@ _HANDLERS: dict[str, _Handler] = {
 }  # fmt: skip
 
 
-class _Events(OrderedDict[str, None]):
-    """The events that are nothing to anybody: `setdefault` of them, which is the audit hook, is C alone.
-
-    Python tells of twenty thousand things while sixty functions are compiled, and nearly all are such; a hook that is a
-    function of Python's takes eight times as long for each. Whatever isn't a key comes here, and what has a handler
-    never becomes one.
-    """
-
-    def __setitem__(
-        self,
-        event: str,
-        args: Any,
-        # Globals go before the interpreter tells of its end.
-        handlers: Mapping[str, _Handler] = _HANDLERS,
-        add: Callable[..., None] = OrderedDict.__setitem__,
-        count: Callable[..., int] = OrderedDict.__len__,
-        most: int = 1000,
-    ) -> None:
-        if event in handlers:
-            witness = _watching
-            if witness is not None and witness.listens():
-                handlers[event](witness, sys._getframe(1), args)
-        elif count(self) < most:  # anybody may invent some
-            add(self, event, None)
-
-
-_audit = _Events().setdefault
+def _audit(event: str, args: tuple[Any, ...], handlers: Mapping[str, _Handler] = _HANDLERS) -> None:
+    # Python tells of tens of thousands of things while sixty functions are compiled: nearly all end at the first word.
+    if event in handlers:
+        witness = _watching
+        if witness is not None and witness.listens():
+            handlers[event](witness, sys._getframe(1), args)
