@@ -65,24 +65,16 @@ def is_toolchain_module(name: object) -> bool:
 def module_edition(name: str) -> str | None:
     """Whose the module called *name* is: "" the toolchain's, which every key knows; numba-cuda's version; or None."""
     found = sys.modules.get(name)
-    return _edition_when_imported(name) if found is None else _edition_under(found, name)
+    return _edition_when_imported(name) if found is None else edition_of(found, name)
 
 
-def edition_of(module: Any) -> str | None:
+def edition_of(module: Any, name: str | None = None) -> str | None:
     """As `module_edition`, of a module object: a copy of a module is nobody's."""
     try:
-        name = vars(module)["__name__"]
-        return _edition_under(module, name) if sys.modules.get(name) is module else None
-    except (TypeError, KeyError):  # anything can be put into sys.modules
-        return None
-
-
-def _edition_under(module: Any, name: str) -> str | None:
-    """The same of what is in `sys.modules` under that name."""
-    try:
-        if name == "__main__":
-            return None
         scope = vars(module)
+        name = scope["__name__"] if name is None else name
+        if sys.modules.get(name) is not module or name == "__main__":
+            return None
         path = scope.get("__file__")
         if path is None:
             loader = getattr(scope.get("__spec__"), "loader", None)
@@ -320,13 +312,9 @@ def has_toolchain_methods(cls: type) -> bool:
     """Whether the toolchain's authors wrote the methods that a class defines."""
     if _judged is not None:  # it remembers better
         return _is_made_by_toolchain(cls)
-    key = address(cls)
-    known = _classes.get(key)
-    if known is None or known[0]() is not cls:
-        # The callback keeps a dead class's address from being mistaken for its successor's.
-        known = weakref.ref(cls, lambda _ref: _classes.pop(key, None)), _is_made_by_toolchain(cls)
-        _classes[key] = known
-    return known[1]
+    if cls not in _classes:
+        _classes[cls] = _is_made_by_toolchain(cls)
+    return _classes[cls]
 
 
 def _is_made_by_toolchain(cls: type) -> bool:
@@ -358,7 +346,7 @@ _WITHOUT_CODE = frozenset(
      BuiltinFunctionType, type(vars(Type)["_abc_impl"])}
 )  # fmt: skip
 """What kinds of members have no code."""
-_classes: dict[int, tuple[weakref.ref[type], bool]] = {}
+_classes: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 
 
 def module_name(name: object) -> str | None:
