@@ -23,7 +23,7 @@ from numba import njit
 from numba.core import ir_utils, types
 
 from nbcache.glue import marks
-from nbcache.glue.identity import cython, foreign
+from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -162,8 +162,11 @@ def _addresses_of(obj: Any, *, making: bool = False) -> list[tuple[str, int]]:
             found.append(("box", id(box)))
     elif type(obj).__module__ == "numba.core.ccallback":
         found.append(("wrapper", obj._wrapper_address))
-    elif foreign.is_ctypes_function(obj) or foreign.is_cffi_function(obj):
-        found.append(("function", foreign.address_of(obj)))
+    else:
+        from nbcache.glue.identity import foreign  # what follows on arrays needs none of it
+
+        if foreign.is_ctypes_function(obj) or foreign.is_cffi_function(obj):
+            found.append(("function", foreign.address_of(obj)))
     return found
 
 
@@ -178,6 +181,8 @@ def _box_of(class_type: types.ClassType, *, making: bool) -> Any | None:
 
 
 def _native(value: int) -> tuple[Owner, Address] | None:
+    from nbcache.glue.identity import foreign
+
     for name, module in sorted(sys.modules.items()):
         if name.startswith("numba."):
             for attribute, function in sorted(vars(module).items()):
@@ -187,19 +192,30 @@ def _native(value: int) -> tuple[Owner, Address] | None:
 
 
 def _native_address(module: str, name: str) -> Address:
+    from nbcache.glue.identity import foreign
+
     if module == "numba.np.ufunc.parallel":
         # It has these from the moment the threads are there, and compiling would have launched them.
-        sys.modules[module]._launch_threads()
+        try:
+            sys.modules[module]._launch_threads()
+        except Exception as raised:
+            let_pass(raised)
+            msg = f"the threads that it needs can't be launched: {type(raised).__name__}"
+            raise LookupError(msg) from raised
     function = getattr(sys.modules[module], name)
     return Address(foreign.address_of(function), function)
 
 
 def _exported(value: int) -> tuple[Owner, Address] | None:
+    from nbcache.glue.identity import cython
+
     name = cython.exported_as(value)
     return None if name is None else (("exported", *name), Address(value, sys.modules[name[0]]))
 
 
 def _exported_address(module: str, name: str) -> Address:
+    from nbcache.glue.identity import cython
+
     value = cython.address_of(module, name)
     if value is None:
         raise LookupError(f"{module} exports no {name}")

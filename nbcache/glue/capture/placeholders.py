@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.glue.capture import addresses
 from nbcache.glue.identity.bytecode import plan_of
-from nbcache.glue.identity.files import file_digest
 from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.identity.ownership import is_toolchain_definition
 from nbcache.glue.identity.ownership import resolve as resolve_name
@@ -127,6 +126,8 @@ def _live_location(frame: Frame, location: Location) -> LiveLocation | Location:
     name, filename, line = location
     definition = _toolchain_file(name, filename, line) or _code_line(frame, name, filename, line)
     if definition is None and os.path.exists(filename):
+        from nbcache.glue.identity.files import file_digest  # nearly all of what is bound is in no such file
+
         definition = ("file", name, filename, file_digest(filename), line)
     if definition is None:
         return location
@@ -291,6 +292,8 @@ def _resolve(definition: Definition, reach: Any) -> Any:
         _, name, package, relative, line = definition
         return (name, os.path.join(sys.modules[package].__path__[0], relative), line)
     if kind == "file":
+        from nbcache.glue.identity.files import file_digest
+
         _, name, filename, digest, line = definition
         if file_digest(filename) != digest:
             msg = f"{filename} changed"
