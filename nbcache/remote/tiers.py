@@ -34,6 +34,8 @@ ATTEMPTS: Final = 3
 """How often one look-up or upload asks at most: compiling takes longer, and what was wrong for a moment may be over."""
 LONGEST_REST: Final = 1.0
 """The longest pause of a server with too much to do that a look-up waits for [s]."""
+LONGEST_PATIENT_REST: Final = 6.0
+"""The same for uploads, and for who pushes or pulls a whole store."""
 UPLOAD_SECONDS: Final = 6.0
 AGAIN_SECONDS: Final = 0.2
 """After how long an upload that failed at once is tried again [s]; up to half of it more or less, by chance."""
@@ -208,11 +210,11 @@ class Tier:
     def _may_ask(self, deadline: float, *, patient: bool) -> bool:
         """Whether it may be asked now, or after a pause that ends in time; the pause is waited for.
 
-        Who is *patient* waits for any pause, and for what another one finds out who asks after it.
+        Who is *patient* waits for longer ones, and for what another one finds out who asks after it.
         """
         if self._breaker.allows():
             return True
-        while (rest := self._breaker.rest) <= (UPLOAD_SECONDS if patient else LONGEST_REST):
+        while (rest := self._breaker.rest) <= (LONGEST_PATIENT_REST if patient else LONGEST_REST):
             if time.monotonic() + rest >= deadline:
                 return False
             time.sleep(max(rest, PROBE_SECONDS))

@@ -10,6 +10,7 @@ from storekit import SECTIONS, header, key, open_store
 
 from nbcache.cli.main import main
 from nbcache.daemon.catalogue import Catalogue
+from nbcache.errors import PublicationError
 from nbcache.store import layout, locks, names, pins
 from nbcache.store.publish import NO_ROOM
 
@@ -129,7 +130,7 @@ def test_nobody_evicts_while_somebody_publishes(store, monkeypatch):
         assert catalogue.evict(1, 60.0).removed == 0
         catalogue.close()
         assert left(store) == list(range(COUNT))
-        with pytest.raises(names.PublicationError, match=f"new: others publish or evict for 0 s in {store.path}: try"):
+        with pytest.raises(PublicationError, match=f"new: others publish or evict for 0 s in {store.path}: try"):
             store.names.write("new", MANIFEST)
     assert len(store.gc().remove) == COUNT - len(PINNED)
 

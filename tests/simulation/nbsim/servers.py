@@ -81,9 +81,9 @@ class Server:
         self._serve("get", len(self.objects.get(name, b"")), seconds)
         return self._found(name)
 
-    def head(self, name: str) -> bytes | None:
+    def head(self, name: str, seconds: float = storage.GET_SECONDS) -> bytes | None:
         """Answer a GET of the beginning, as `Storage.head` does."""
-        self._serve("get", min(len(self.objects.get(name, b"")), HEAD_BYTES), storage.GET_SECONDS)
+        self._serve("get", min(len(self.objects.get(name, b"")), HEAD_BYTES), seconds)
         found = self._found(name)
         return None if found is None else found[:HEAD_BYTES]
 

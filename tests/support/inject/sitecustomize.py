@@ -88,9 +88,7 @@ def _be_patient():
         ) = 200.0
         tiers.ANSWER_SECONDS = tiers.UPLOAD_SECONDS = 250.0
         reading.Reading.fetch.__defaults__ = (0, 280.0)
-        # Bound when the functions were made: how long one question for the beginning of an object may take, and how
-        # long a helper that ends goes on uploading.
-        tiers.Tier._persist.__defaults__ = (150.0,)
+        # Bound when the function was made: how long a helper that ends goes on uploading.
         uploading.Uploading.drain.__defaults__ = (600.0,)
 
 
