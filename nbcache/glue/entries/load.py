@@ -23,6 +23,7 @@ from nbcache.glue.identity.consulted import Consulted
 from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.watched import are_same
+from nbcache.glue.keys.flags import flag_parts
 from nbcache.glue.keys.units import Unit
 from nbcache.glue.marks import belongs_to, hold
 from nbcache.records import Record
@@ -224,7 +225,7 @@ def _assemble(unit: Unit, target_context: Any, meta: Meta, library: Any) -> Any:
         _insert_generator(target_context, fndesc, meta.generator, library)
     return compiler.CompileResult(
         typing_context=target_context.typing_context,
-        target_context=_subtarget(target_context, unit),
+        target_context=_subtarget(target_context, unit.flags),
         entry_point=executable,
         typing_error=None,
         type_annotation=Annotation(inspection, meta.lifted),
@@ -241,18 +242,18 @@ def _assemble(unit: Unit, target_context: Any, meta: Meta, library: Any) -> Any:
     )
 
 
-def _subtarget(target_context: Any, unit: Unit) -> Any:
+def _subtarget(target_context: Any, flags: compiler.Flags) -> Any:
     """As `compiler._make_subtarget`, which takes six times as long; made anew for other flags than last time.
 
     So it is for a context that is another one now, or has something else set on it. Each result has a copy of its own:
     a program may set things on it.
     """
     global _copied
-    key = target_context, unit.flag_parts
+    key = target_context, flag_parts(flags)
     content = [*vars(target_context), *vars(target_context).values()]
     known, before, made = _copied
     if known != key or not are_same(content, before):
-        made = compiler._make_subtarget(target_context, unit.flags)
+        made = compiler._make_subtarget(target_context, flags)
         _copied = key, content, made
     copy = object.__new__(type(made))
     vars(copy).update(vars(made))

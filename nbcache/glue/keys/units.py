@@ -73,8 +73,6 @@ class Unit:
         self.args = args
         self.return_type = return_type
         self.flags = flags
-        self.flag_parts = flag_parts(flags)
-        """The flags as they are in the key."""
         self.extra = extra
         self.frames = frames
         self.conditions = conditions or maker.conditions.digest()
@@ -166,7 +164,7 @@ class Unit:
         yield self.conditions
         yield self.kind.encode()
         yield self.name.encode("utf-8", "surrogatepass")
-        yield self.flag_parts
+        yield flag_parts(self.flags)
         for label, words in self.extra:
             yield f"{label}={words}".encode()
         open_types: list[tuple[object, Scope]] = []
@@ -369,7 +367,7 @@ class LiftedUnit(Unit):
         yield repr(self._origin).encode()
         block = self.owner.func_ir
         yield f"{sorted(block.blocks)} {block.arg_names} {getattr(self.owner, 'output_types', None)}".encode()
-        yield self.flag_parts
+        yield flag_parts(self.flags)
         for typ in self.args:
             yield self.maker.type_digest(typ)
         if self._is_loop:
