@@ -67,7 +67,7 @@ class nothing_collected:  # noqa: N801  named as what it is like
     """Around importing, which makes thousands of objects that all stay.
 
     A full collection amid them, which looks at all that Numba is made of, would be a third of what waking costs.
-    Nor does it fall right behind: what was made is looked at once, as what is young, and Python looks at everything
+    Nor does it fall right behind: what was made counts as old, without being looked at, and Python looks at everything
     when the program itself has made enough for that.
     """
 
@@ -83,5 +83,9 @@ class nothing_collected:  # noqa: N801  named as what it is like
         """End."""
         if self.ours:
             if gc.get_count()[0] > gc.get_threshold()[0] > 0:  # due as soon as it may be
-                gc.collect(0)
+                if gc.get_freeze_count():  # what the program has frozen stays so; Python 3.12 begins with some
+                    gc.collect(0)
+                else:
+                    gc.freeze()
+                    gc.unfreeze()
             gc.enable()
