@@ -23,7 +23,6 @@ from numba import njit
 from numba.core import ir_utils, types
 
 from nbcache.glue import marks
-from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -195,13 +194,10 @@ def _native_address(module: str, name: str) -> Address:
     from nbcache.glue.identity import foreign
 
     if module == "numba.np.ufunc.parallel":
+        from nbcache.glue import threads
+
         # It has these from the moment the threads are there, and compiling would have launched them.
-        try:
-            sys.modules[module]._launch_threads()
-        except Exception as raised:
-            let_pass(raised)
-            msg = f"the threads that it needs can't be launched: {type(raised).__name__}"
-            raise LookupError(msg) from raised
+        threads.launch()
     function = getattr(sys.modules[module], name)
     return Address(foreign.address_of(function), function)
 

@@ -168,12 +168,7 @@ class FrameStack(threading.local):
 
     def asked(self, generation: int) -> set[bytes] | None:
         """What the innermost open frame asked for at *generation* (`Consulted.at`), to add to; None if none is open."""
-        frames = self._frames
-        if not frames:
-            return None
-        consulted = frames[-1].consulted
-        names = consulted.by_generation.get(generation)
-        return consulted.at(generation) if names is None else names
+        return self._frames[-1].consulted.at(generation) if self._frames else None
 
     def key_of(self, owner: object, args: tuple[Any, ...]) -> str:
         """The key of what is being compiled for *owner*, "" if nothing is: the other half of a recursion."""

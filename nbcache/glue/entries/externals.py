@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 import llvmlite.binding as llvm
 from numba.core import config
 from numba.core.runtime import _nrt_python, rtsys
-from numba.np.ufunc import parallel
 
 from nbcache.glue.entries.verdicts import Unloadable
-from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
@@ -45,7 +43,12 @@ def provide(names: tuple[str, ...], target_context: Any) -> None:
     if config.NRT_STATS and not rtsys._init:
         _nrt_python.memsys_enable_stats()  # as its initialisation does, which compiling begins with
     if not _THREADING_SYMBOLS.isdisjoint(names):
-        _launch_threads()
+        from nbcache.glue import threads
+
+        try:
+            threads.launch()
+        except LookupError as error:
+            raise Unloadable(str(error)) from error
     missing = _missing(names)
     if missing:
         _add_runtime_symbols(missing)
@@ -60,16 +63,6 @@ def provide(names: tuple[str, ...], target_context: Any) -> None:
     if missing:
         msg = f"the symbol {missing[0]} does not exist in this process"
         raise Unloadable(msg)
-
-
-def _launch_threads() -> None:
-    """As compiling would; where there is no threading layer, Numba says so when it compiles."""
-    try:
-        parallel._launch_threads()
-    except Exception as raised:
-        let_pass(raised)
-        msg = f"the threads that it needs can't be launched: {type(raised).__name__}"
-        raise Unloadable(msg) from raised
 
 
 def _missing(names: tuple[str, ...]) -> list[str]:

@@ -46,15 +46,15 @@ class Ask(Record):
 class Consulted:
     """What one compilation asked for, those on the way included.
 
-    ``by_generation``: the names, by the generation of the registries (`ExtensionIndex.refresh`) at which they were
-    asked for; ``asks``: in order; ``snapshot``: by name, the identity of what others had registered for it;
-    ``packed``: all names, sorted, once the compilation is over; ``conflict``: why that isn't one thing, or "".
+    ``names``: by the generation of the registries (`ExtensionIndex.refresh`) at which they were asked for;
+    ``asks``: in order; ``snapshot``: by name, the identity of what others had registered for it; ``packed``:
+    all names, sorted, once the compilation is over; ``conflict``: why that isn't one thing, or "".
     """
 
-    __slots__ = ("asks", "by_generation", "conflict", "packed", "snapshot")
+    __slots__ = ("_names", "asks", "conflict", "packed", "snapshot")
 
     def __init__(self, generation: int) -> None:
-        self.by_generation: dict[int, set[bytes]] = {generation: {EVERYTHING}}
+        self._names: dict[int, set[bytes]] = {generation: {EVERYTHING}}
         self.asks: dict[Ask, None] = {}
         self.snapshot: dict[bytes, bytes] = {}
         self.packed = b""
@@ -62,9 +62,9 @@ class Consulted:
 
     def at(self, generation: int) -> set[bytes]:
         """The names asked for at *generation*, to add to."""
-        names = self.by_generation.get(generation)
+        names = self._names.get(generation)
         if names is None:
-            names = self.by_generation[generation] = set()
+            names = self._names[generation] = set()
         return names
 
     @property
@@ -74,10 +74,10 @@ class Consulted:
 
     def _unpacked(self) -> dict[int, set[bytes]]:
         """The names of an entry are taken apart when a caller is compiled, which is seldom."""
-        for generation, names in self.by_generation.items():
+        for generation, names in self._names.items():
             if not names:
-                self.by_generation[generation] = set(split(self.packed))
-        return self.by_generation
+                self._names[generation] = set(split(self.packed))
+        return self._names
 
     def include(self, other: Consulted) -> None:
         """Add what a callee asked for when it was compiled, on the way or earlier."""
@@ -96,7 +96,7 @@ class Consulted:
         """
         self.packed = b"".join(sorted(self.names))
         for name, (since, digest) in current.items():
-            asked = min(generation for generation, names in self.by_generation.items() if name in names)
+            asked = min(generation for generation, names in self._names.items() if name in names)
             if since > asked or self.snapshot.get(name, digest) != digest:
                 self.conflict = self.conflict or f"{_CHANGED}: {in_words(name)}"
         if self.snapshot.keys() - current.keys():
@@ -109,7 +109,7 @@ class Consulted:
     ) -> Consulted:
         """What an entry says, agreed upon by this process when its registries were of *generation*."""
         consulted = cls(generation)
-        consulted.by_generation = {generation: set()}
+        consulted._names = {generation: set()}
         consulted.asks = dict.fromkeys(asks)
         consulted.snapshot = snapshot
         consulted.packed = packed

@@ -101,14 +101,10 @@ def _heard(insert_rule: Any) -> Any:
 
 def _handed(insert: Any, registrations: Any) -> Any:
     """*insert* of a context, which Numba calls with what is in its registries, and others with what is in none."""
-    own = getattr(insert, "__globals__", {})
-    if not str(own.get("__name__")).startswith("numba."):  # somebody put it there, who may hand things in as well
-        own = None
 
     @functools.wraps(insert)
     def insert_and_note(self: Any, *args: Any) -> Any:
-        scope = sys._getframe(1).f_globals  # thousands of times, when Numba reads its registries
-        if scope is not own and not str(scope.get("__name__")).startswith("numba."):
+        if not str(sys._getframe(1).f_globals.get("__name__")).startswith("numba."):
             args = tuple(list(each) if isinstance(each, Iterator) else each for each in args)
             direct.extend(registrations(*args))
         return insert(self, *args)

@@ -62,9 +62,9 @@ def first_hit(bench: Bench, repeat: int) -> Samples:
 
 def waking(bench: Bench, repeat: int) -> Samples:
     """What a process waits for in all: its first decorator, which wakes nbcache, and its first hit."""
-    samples = _warm(bench, "waking", repeat, {"ms": "waking and first hit [ms]"})
-    rows = {"ms": "waking and first hit, nothing collected [ms]"}
-    return samples | _warm(bench, "waking", repeat, rows, arguments=("off",))
+    samples = _warm(bench, "first_hit", repeat, {"with waking ms": "waking and first hit [ms]"})
+    rows = {"with waking ms": "waking and first hit, nothing collected [ms]"}
+    return samples | _warm(bench, "first_hit", repeat, rows, arguments=("off",))
 
 
 def further_hits(bench: Bench, repeat: int) -> Samples:

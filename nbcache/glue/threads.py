@@ -1,0 +1,17 @@
+"""Launches Numba's threads, as compiling for them would: code from elsewhere is bound to what they bring."""
+
+from __future__ import annotations
+
+from numba.np.ufunc import parallel
+
+from nbcache.passing import let_pass
+
+
+def launch() -> None:
+    """Launch them, unless they are there. Raises LookupError where Numba can't, which says so when it compiles."""
+    try:
+        parallel._launch_threads()
+    except Exception as raised:
+        let_pass(raised)
+        msg = f"the threads that it needs can't be launched: {type(raised).__name__}"
+        raise LookupError(msg) from raised
