@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import random
 import sys
@@ -20,6 +21,7 @@ from nbcache.protocol import spool
 from nbcache.protocol.requests import Request
 
 KEY = "ab" * 32
+numbers = itertools.count()
 
 
 def request(**fields):
@@ -45,7 +47,12 @@ def request(**fields):
     return dataclasses.replace(plain, **fields)
 
 
-def put(store, data, name=f"{KEY}.0.json"):
+def put(store, data, name=""):
+    """Lay something into the spool, by a name that no other has had, as clients do.
+
+    A daemon that has just removed one looks whether it is gone, and would take the next for the same.
+    """
+    name = name or f"{KEY}.request{next(numbers)}.json"
     drop = store / "v1/requests" / str(os.geteuid())
     drop.mkdir(exist_ok=True)
     path, temporary = drop / name, drop / ".tmp"
