@@ -179,6 +179,8 @@ class FrameStack(threading.local):
         """Open *frame*."""
         frame.outer = self.top()
         frame.consulted = self._maker.new_consulted(frame)
+        if not frame.portable:  # nor can what finds it compiled later, so what it asks for is no matter
+            frame.consulted.conflict = frame.reason or "nobody knows what it was made of"
         if frame.outer is None:
             if self._watch is None or self._witness is None:
                 self._watch, self._witness = self._new_watch(self._frames), self._new_witness(self.note)
@@ -242,7 +244,8 @@ class FrameStack(threading.local):
     def settle(self) -> None:
         """Walk what the open frames reach, before something they reach changes."""
         for frame in self._frames:
-            frame.reach  # noqa: B018  computed and kept
+            if not frame.consulted.conflict:
+                frame.reach  # noqa: B018  computed and kept
 
     def finished(self) -> tuple[float, float]:
         """How long the innermost frame took so far [s]: all in all, and without what it called for."""

@@ -248,8 +248,11 @@ class Choices:
         return words
 
     def _note(self, frame: Frame | None, question: _Question) -> None:
-        """Note on the frame what was asked; what nothing identifies can't become an entry."""
-        if frame is None:
+        """Note on the frame what was asked; what nothing identifies can't become an entry.
+
+        Nor can what asks for it: whoever calls this may have taken another way because it failed.
+        """
+        if frame is None or frame.consulted.conflict:
             return
         template, args, kws, flags = question
         try:
@@ -261,7 +264,7 @@ class Choices:
             frame.consulted.asks.setdefault(Ask(name, position, args, kws, flags, answer, config))
         except Exception as exc:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(exc)
-            frame.taint = frame.taint or f"what {template.__name__} chose for it: {exc}"
+            frame.consulted.conflict = f"what {template.__name__} chose for it: {exc}"
 
     def _digest(self, answer: Answer, args: tuple[Any, ...], kws: tuple[tuple[str, Any], ...]) -> bytes:
         """Identity of an answer to a question about these types, of which what was chosen may read modules."""

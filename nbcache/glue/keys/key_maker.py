@@ -135,20 +135,20 @@ class KeyMaker:
         if not consulted.conflict:
             consulted.conflict = next(filter(None, map(self.choices.change, consulted.asks)), "")
         current = {}
-        for name in index.relevant_among(consulted.names):
+        # With what can't become an entry nothing is compared; to identify half of a package for it takes seconds.
+        for name in index.relevant_among(consulted.names) if not consulted.conflict else ():
             try:
-                digest = self._registered(name)
+                current[name] = (index.since(name), self._registered(name))
             except Unidentifiable as exc:
-                digest = b""
-                consulted.conflict = consulted.conflict or str(exc)
-            current[name] = (index.since(name), digest)
+                consulted.conflict = str(exc)
+                break
         if frame.generators and (current or self._runs_others(frame)) and generators() != frame.generators:
             consulted.conflict = consulted.conflict or "random numbers were drawn while it was compiled"
         consulted.close(current, self._in_words)
 
     def before(self, frame: Frame, names: Collection[bytes]) -> None:
         """See what others have registered for *names*, before it runs: it may change what it reads.  Never raises."""
-        if not names or self.extensions.empty:
+        if not names or self.extensions.empty or frame.consulted.conflict:
             return
         try:
             self._before(frame, names)

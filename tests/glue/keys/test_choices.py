@@ -53,3 +53,73 @@ def test_what_is_chosen_and_cannot_be_identified_is_a_miss_and_no_fault(run, tmp
     assert (said.splitlines()[0], complaints) == ("TypingError", "")
     assert reason in said
     assert said.endswith(" {}\n")
+
+
+MANY = """
+import threading
+from numba import types
+from numba.extending import intrinsic, overload
+from nbcache.glue.keys.choices import Choices
+from nbcache.glue.keys.key_maker import KeyMaker
+
+asked = []
+
+def counted(cls, name):
+    original = getattr(cls, name)
+
+    def count(self, *args):
+        asked.append(name)
+        return original(self, *args)
+
+    setattr(cls, name, count)
+
+counted(Choices, "_digest")
+counted(KeyMaker, "_registered")
+LOCK = threading.Lock()
+
+@intrinsic
+def two(context):
+    def code(context, builder, signature, args):
+        with LOCK:
+            return context.get_constant(types.int64, 2)
+    return types.int64(), code
+
+def scaled(x):
+    pass
+
+@overload(scaled)
+def choose(x):
+    def times(x):
+        return x * two()
+    return times
+
+def make(number):
+    def other(x):
+        pass
+
+    @overload(other)
+    def choose(x):
+        def plus(x):
+            return x + number
+        return plus
+    return other
+
+others = [make(number) for number in range(20)]
+source = "def f(x):\\n    x = scaled(x)\\n" + "".join(f"    x = o{n}(x)\\n" for n in range(20)) + "    return x\\n"
+names = {"scaled": scaled, **{f"o{n}": other for n, other in enumerate(others)}}
+if FIRST:
+    source = source.replace("    x = scaled(x)\\n", "")
+exec(source, names)
+print(njit(names["f"])(1))
+print(len(asked), nbcache.stats()["uncacheable"] != {})
+"""
+
+
+def test_for_what_cannot_become_an_entry_nothing_more_is_identified(run):
+    said, complaints = run("FIRST = True\n" + MANY)
+    assert (said.splitlines()[0], complaints) == ("191", "")
+    assert int(said.split()[1]) >= 40, said  # the instruments work
+    said, complaints = run("FIRST = False\n" + MANY)
+    assert (said.splitlines()[0], complaints) == ("192", "")
+    assert said.split()[2] == "True"
+    assert int(said.split()[1]) <= 5, said
