@@ -135,7 +135,7 @@ def _live_location(frame: Frame, location: Location) -> LiveLocation | Location:
 
 
 def _code_line(frame: Frame, name: str, filename: str, line: int) -> Definition | None:
-    codes = frame.reach.codes_at(filename, line) if frame.reach is not None else []
+    codes = frame.reach.codes_at(filename, line) if frame.reach is not None else None
     if not codes:
         return None
     places = ((plan_of(code).digest, qualname_of(code), offsets) for code, offsets in codes)

@@ -94,6 +94,8 @@ def _describe_what_is_said(node: Node, cls: type) -> None:
     node.part("order", order.encode("utf-8", "surrogatepass"), order[:100])
     said = cls.__doc__
     node.watch_attribute(cls, "__doc__", said)
+    if isinstance(said, GetSetDescriptorType | MemberDescriptorType):  # each instance says so of itself
+        return
     # A dataclass documents its defaults, with their addresses.
     node.value("documentation", re.sub(ADDRESS, "", said) if isinstance(said, str) else said)
 

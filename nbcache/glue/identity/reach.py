@@ -63,7 +63,7 @@ def _and_beyond(look: Callable[..., Any]) -> Callable[..., Any]:
         if self._beyond is not None:
             with suppressed(Unresolvable):
                 found = look(self, *args)
-                if found:
+                if found is not None:  # whatever it is: not every object can be asked whether it is true
                     return found
             self._extend()
         return look(self, *args)
@@ -111,14 +111,14 @@ class Reach:
                 self._codes_by_digest.setdefault(plan_of(each).digest, []).append(each)
 
     @_and_beyond
-    def codes_at(self, filename: str, line: int) -> list[tuple[CodeType, tuple[int, ...]]]:
-        """Code objects with bytecode for this line, each with the offsets of that bytecode."""
+    def codes_at(self, filename: str, line: int) -> list[tuple[CodeType, tuple[int, ...]]] | None:
+        """Code objects with bytecode for this line, each with the offsets of that bytecode; None if there are none."""
         found = []
         for code in self._codes.get(filename, ()):
             offsets = tuple(start for start, _end, at in code.co_lines() if at == line)
             if offsets:
                 found.append((code, offsets))
-        return found
+        return found or None
 
     @_and_beyond
     def line_of(self, digest: bytes, qualname: str, offsets: tuple[int, ...]) -> tuple[str, int]:

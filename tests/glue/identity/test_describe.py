@@ -18,6 +18,7 @@ import operator
 import pathlib
 import random
 import re
+import sys
 import threading
 import types
 import typing
@@ -565,6 +566,13 @@ def test_what_differs_is_seen_or_refused(pair):
     assert first is None or second is None or first[0] != second[0]
 
 
+def cython_function():
+    """The class of functions in modules that Cython made: of no module with a file, and it has no documentation."""
+    pytest.importorskip("scipy.special")
+    module = next((name for name in sys.modules if name.startswith("_cython_")), None)
+    return sys.modules[module].cython_function_or_method if module else pytest.skip("SciPy isn't made by Cython")
+
+
 COMMON = {
     "partial": lambda: functools.partial(plain_function, 1),
     "attrgetter": lambda: operator.attrgetter("a"),
@@ -577,6 +585,8 @@ COMMON = {
     "dataclass": Plain,
     "dataclass itself": lambda: Plain,
     "dataclass with slots": WithSlots,
+    "class whose instances say what they are for": lambda: user("class C: __slots__ = ('__doc__',)"),
+    "class of Cython's functions": cython_function,
     "enum": lambda: aliases("1"),
     "named tuple": lambda: Named(1, 2),
     "typed named tuple": lambda: Named,

@@ -1,0 +1,41 @@
+"""What a unit reaches is found again, whatever it is."""
+
+import numpy as np
+
+from nbcache.glue.identity.node import Node
+from nbcache.glue.identity.reach import Reach
+
+BESIDE_A_REGISTRATION = """
+from numba.extending import overload
+
+BIG = np.arange(200_000.0)
+
+def scaled(x):
+    pass
+
+@overload(scaled)
+def choose(x):
+    def times(x):
+        return x * 2
+    return times
+
+@njit
+def f(x):
+    return scaled(x) + BIG[x]
+
+if WARM:
+    forbid()
+print(f(7), nbcache.stats()["errors"])
+"""
+
+
+def test_an_object_that_cannot_be_asked_whether_it_is_true_is_found():
+    array = np.arange(3.0)
+    node = Node(array, "array")
+    node.digest = b"x" * 32
+    assert Reach([node], beyond=list).referent((0, node.digest)) is array
+
+
+def test_an_array_is_bound_by_its_address_beside_what_is_registered(run):
+    for warm in (False, True):
+        assert run(f"WARM = {warm}\n" + BESIDE_A_REGISTRATION) == ("21.0 {}\n", "")
