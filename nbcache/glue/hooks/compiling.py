@@ -70,6 +70,8 @@ def scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessio
         def compile_in_scope(self: Any, *args: Any, **kwargs: Any) -> Any:
             if not covers(self, *args, **kwargs):
                 return original(self, *args, **kwargs)
+            # Made under a lock of its own, within which Numba takes the compiler's: so never the other way round.
+            cpu_target.target_context  # noqa: B018
             # The lock itself: going through its wrapper would trigger Numba's lock events twice.
             with compiler_lock.global_compiler_lock._lock:
                 cache = getattr(self, attribute)

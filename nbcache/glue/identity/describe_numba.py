@@ -307,8 +307,7 @@ def _describe_type(node: Node, typ: Any) -> None:
     if isinstance(typ, types.ClassType):
         _describe_class_type(node, typ)
         return
-    cls = type(typ)
-    name = toolchain_name(cls)
+    cls, name = type(typ), toolchain_name(type(typ))
     if name is None:
         # Its methods run while compiling, and anybody may set its attributes.
         node.compiled = False
@@ -326,6 +325,8 @@ def _describe_type(node: Node, typ: Any) -> None:
             continue
         if field in _NOTES_OF_CALLS and isinstance(typ, types.BaseFunction):
             continue
+        if isinstance(value, types.UnionType) and isinstance(typ, types.BaseTuple) and has_address(value):
+            continue  # the types of a tuple once more, in the order of their names: of addresses
         fields += 1
         if not node.compiled:
             node.watch_item(vars(typ), field, value)
@@ -378,8 +379,7 @@ def _describe_data_models(node: Node, manager: Any) -> None:
 
 def has_address(typ: Any) -> bool:
     """Whether the name of a Numba type contains what could be an address of this process."""
-    name = typ.name
-    return ("0x" in name or "#" in name) and any(map(_could_be_address, re.findall(ADDRESS, name)))
+    return ("0x" in typ.name or "#" in typ.name) and any(map(_could_be_address, re.findall(ADDRESS, typ.name)))
 
 
 def nameless(typ: Any) -> str:

@@ -85,3 +85,50 @@ def test_what_could_not_be_compiled_fails_as_in_plain_numba(tmp_path):
     assert plain.count("no_such_attribute") >= 4
     for _ in ("cold", "again"):
         assert run(tmp_path, FAILING, tmp_path / "store") == plain
+
+
+AT_ONCE = """
+import threading
+import time
+
+import numba
+from numba.core import compiler_lock, registry
+
+lock = compiler_lock.global_compiler_lock._lock
+begun = threading.Event()
+
+
+def is_free():
+    free = lock.acquire(blocking=False)
+    if free:
+        lock.release()
+    return free
+
+
+class Slow:
+    def __enter__(self):
+        # Within the lock of the target's context, which is about to take the compiler's.
+        if threading.current_thread() is other:
+            begun.set()
+            until = time.monotonic() + 2
+            while is_free() and time.monotonic() < until:
+                time.sleep(0.01)
+
+    def __exit__(self, *raised):
+        pass
+
+
+vars(registry.CPUTarget)["_toplevel_typing_context"]._lock = Slow()
+other = threading.Thread(target=lambda: registry.cpu_target.target_context)
+other.start()
+begun.wait()
+print(numba.vectorize(["f8(f8)"], target="parallel")(lambda x: x * 2)(4.0))
+other.join()
+"""
+
+
+def test_who_makes_the_target_and_who_compiles_do_not_wait_for_each_other(tmp_path):
+    (tmp_path / "program.py").write_text(AT_ONCE)
+    for store in (None, tmp_path / "store"):
+        outcome = proc.run([tmp_path / "program.py"], store, timeout=100)
+        assert (outcome.status, outcome.stdout) == (0, "8.0\n"), outcome.stderr

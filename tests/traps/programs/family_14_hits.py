@@ -53,6 +53,29 @@ _CLOSURES = {
     """)
 }
 
+_TUPLES_OF_CLOSURES = {
+    "main.py": main("""
+        import random
+
+        def make(k):
+            @njit
+            def add(x):
+                return x + k
+            return add
+
+        @njit
+        def each(functions, x):
+            return functions[0](x) * 100 + functions[1](x) * 10 + functions[2](x)
+
+        # Their names differ in their addresses alone, which are in another order in each process.
+        order = [*range(40)]
+        random.SystemRandom().shuffle(order)
+        made = {k: make(k) for k in order}
+        for start in range(0, 39, 3):
+            show("three", each, (made[start], made[start + 2], made[start + 1]), 1)
+    """)
+}
+
 _GENERATED = {
     "main.py": main("""
         import functools
@@ -423,6 +446,7 @@ PROGRAMS = (
         "unrelated-environment", _BASIC, Step(env={"APP_SETTING": "1", "OMP_NUM_THREADS": "2", "PYTHONUNBUFFERED": "1"})
     ),
     _hits("closures-over-dispatchers", _CLOSURES),
+    _hits("tuples-of-closures", _TUPLES_OF_CLOSURES),
     _hits("generated-functions", _GENERATED),
     _hits("jitclass-argument", _JITCLASS),
     _hits("typed-containers", _CONTAINERS),
