@@ -28,8 +28,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import let_pass, suppressed
 from nbcache.store import atomic, bounded, layout, listing, tree
+from nbcache.store.content import read_up_to
 from nbcache.store.directory import Refusal, Store
-from nbcache.store.entry import BESIDE, SECTION_ORDER
+from nbcache.store.entry import BESIDE, MAX_ENTRY, SECTION_ORDER
+from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -142,8 +144,7 @@ def write_manifest(root: str, cpus: Iterable[str], made: float) -> bool:
     """Say in a layer what is in it; return whether that could be written."""
     entries = {}
     for info in listing.scan(root):
-        with open(info.path, "rb") as file:
-            entries[os.path.relpath(info.path, f"{root}/{layout.OBJECTS}")] = _digest(file.read())
+        entries[os.path.relpath(info.path, f"{root}/{layout.OBJECTS}")] = _digest_of(info.path)
     content = {"version": VERSION, "made": made, "cpus": sorted(cpus), "entries": dict(sorted(entries.items()))}
     return atomic.write_file(f"{root}/{MANIFEST}", json.dumps(content, indent=1).encode(), durable=True)
 
@@ -154,19 +155,32 @@ def read_manifest(root: str) -> dict[str, Any] | None:
     content = None if found is None else found[0]
     if not isinstance(content, dict) or content.get("version") != VERSION:
         return None
-    return content if isinstance(content.get("entries"), dict) else None
+    whole = isinstance(content.get("entries"), dict) and isinstance(content.get("cpus"), list)
+    return content if whole and all(isinstance(each, str) for each in content["cpus"]) else None
 
 
 def altered(root: str, manifest: dict[str, Any]) -> list[str]:
-    """Return the files that aren't as the manifest has them: missing, changed, or not in it. Raises OSError."""
+    """Return the files that aren't as the manifest has them: missing, changed, or not in it. Never raises."""
     there = {os.path.relpath(info.path, f"{root}/{layout.OBJECTS}"): info.path for info in listing.scan(root)}
     wrong = there.keys() ^ manifest["entries"].keys()
     for name in there.keys() - wrong:
-        with open(there[name], "rb") as file:
-            if _digest(file.read()) != manifest["entries"][name]:
-                wrong.add(name)
+        try:
+            same = _digest_of(there[name]) == manifest["entries"][name]
+        except OSError as raised:
+            let_pass(raised)
+            same = False
+        if not same:
+            wrong.add(name)
     return sorted(wrong)
 
 
-def _digest(data: bytes) -> str:
-    return blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
+def _digest_of(path: str) -> str:
+    """Return a file's digest; "" for anything but a file, and for one larger than any entry. Raises OSError."""
+    fd = os.open(path, OPEN_FLAGS)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_ENTRY:
+            return ""
+        return blake2b(read_up_to(fd, status.st_size), digest_size=_DIGEST_BYTES).hexdigest()
+    finally:
+        os.close(fd)

@@ -9,7 +9,7 @@ from storekit import SECTIONS, find, header, key, open_store
 
 from nbcache.config import Settings
 from nbcache.metrics.ledger import Ledger
-from nbcache.store import Refusal, Store, folding, layers, layout, listing, usage
+from nbcache.store import Refusal, Store, folding, layers, layout, listing, publication, usage
 from nbcache.trust import Trust
 
 pytestmark = [
@@ -184,3 +184,34 @@ def test_a_record_counts_once_however_many_names_it_has(place, monkeypatch):
     folding.fold(store.path, lambda _: True, age=-60.0)
     assert usage.read_total(store.path)["processes"] == 2
     assert os.listdir(where) == []
+
+
+def test_what_lies_in_a_layer_keeps_nobody_who_looks_at_it(place):
+    layer = open_store(place / "layer")
+    names = {what: f"{key(what)[:2]}/{key(what)[2:]}.nbo" for what in ("a", "fifo", "link", "endless", "directory")}
+    paths = {what: f"{layer.path}/{layout.OBJECTS}/{name}" for what, name in names.items()}
+    layer.publish(header(), SECTIONS)
+    for path in paths.values():
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    os.mkfifo(paths["fifo"])
+    os.symlink("/dev/zero", paths["link"])
+    os.mkdir(paths["directory"])
+    with open(paths["endless"], "wb") as file:
+        file.truncate(1 << 40)
+    manifest = {"entries": dict.fromkeys(names.values(), "0" * 64)}
+    assert layers.altered(layer.path, manifest) == sorted(names.values())
+
+
+@pytest.mark.parametrize("cpus", [5, None, [[1]], "host"])
+def test_a_layer_s_manifest_that_says_what_it_pleases(place, cpus):
+    with open(place / layers.MANIFEST, "w") as file:
+        json.dump({"version": layers.VERSION, "entries": {}, "cpus": cpus}, file)
+    assert layers.read_manifest(str(place)) is None
+
+
+@pytest.mark.parametrize("created", ["1" + "0" * 400, "NaN", "Infinity", "-1e308"])
+def test_a_publication_of_no_time(created):
+    about = f'"name":"x","version":1,"created":{created},"entries":[],"files":[]'.encode()
+    rest = about + b',\n"manifest":{}}\n'
+    data = b'{"nbcache-name":1,"digest":"%s",\n' % publication._digest(rest).encode() + rest
+    assert publication.decode(data) == publication.references(data) == publication.DAMAGED
