@@ -40,9 +40,10 @@ class _ProblemError(Exception):
 class Paths:
     """Paths that only trusted people decide about. What was found fine stays so, and isn't looked at again."""
 
-    def __init__(self, trust: Trust) -> None:
-        """*trust* judges."""
+    def __init__(self, trust: Trust, *, absent: bool = False) -> None:
+        """*trust* judges. With *absent*, what isn't there yet is no error: it will be nobody's link."""
         self.trust = trust
+        self._absent = absent
         self._real: dict[str, str] = {}
         self._strict: set[str] = set()
 
@@ -67,6 +68,16 @@ class Paths:
             msg = "has a second name (a hard link)"
             raise ValueError(msg)
         return fd
+
+    def directory(self, path: str) -> str:
+        """Return the path without links of a directory that only trusted people can have given this absolute path.
+
+        Others may write the directory itself, if it is sticky. Raises OSError, ValueError: why not.
+        """
+        try:
+            return self._directory(path, _MOST_LINKS)
+        except _ProblemError as error:
+            raise ValueError(str(error)) from None
 
     def problem(self, path: str) -> str | None:
         """Say what is wrong with a directory that modules are in; None if nothing is. Raises OSError."""
@@ -112,7 +123,12 @@ class Paths:
 
     def _enter(self, home: str, name: str, links: int) -> str:
         real = os.path.join(home, name)
-        status = os.lstat(real)
+        try:
+            status = os.lstat(real)
+        except FileNotFoundError:
+            if self._absent:
+                return real
+            raise
         if stat.S_ISLNK(status.st_mode):
             return self._directory(self._follow(real, status, home, links), links - 1)
         # One above may be sticky: nobody can move or replace what is not theirs there.

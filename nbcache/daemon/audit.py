@@ -22,6 +22,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
+from nbcache.store import tree
 from nbcache.trust import Trust
 
 _log = logging.getLogger("nbcache")
@@ -57,8 +58,13 @@ class Audit:
 
     def _write(self, line: bytes) -> None:
         # Each time, and by the path that was judged: in a directory of somebody else's, such a file may be any of ours.
-        directory = os.path.realpath(self._directory, strict=True)
-        problem = Trust().path_problem(directory)
+        trust = Trust()
+        os.stat(self._directory)
+        try:
+            directory = tree.real_path(self._directory, trust)
+            problem = trust.path_problem(directory)
+        except ValueError as error:
+            problem = str(error)
         if problem is not None:
             raise PermissionError(errno.EACCES, f"it {problem}")
         newest = f"{directory}/audit.jsonl"

@@ -288,10 +288,10 @@ class Catalogue:
             known.update(self._load(shard))
             yield
         total_time, names = self._usage_seen()
-        seen, hits = set[str](), _Hits()
+        seen, hits, is_new = set[str](), _Hits(), usage.First()
         for path in usage.paths(root):
             name = os.path.basename(path)
-            loaded = None if name in names else usage.load(path)
+            loaded = None if name in names else usage.load(path, is_new=is_new)
             if loaded is not None:
                 hits.add(loaded[0], known)
             seen.add(name)

@@ -253,8 +253,12 @@ class State:
         """Make the directory, look at it, and claim it for this process. Raises OSError or _Unfit."""
         self._release()
         os.makedirs(self.path, _MODE, exist_ok=True)
-        self._real = real = os.path.realpath(self.path)
-        problem = Trust().path_problem(real)
+        trust = Trust()
+        try:
+            self._real = real = tree.real_path(self.path, trust)
+        except ValueError as error:
+            raise _Unfit(str(error)) from error
+        problem = trust.path_problem(real)
         if problem is not None:
             raise _Unfit(problem)
         kind = locks.filesystem_kind(real)

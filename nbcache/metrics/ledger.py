@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 READ_BYTES: Final = 64 << 20
 """How much of new records is read at once [bytes]."""
+READ_SECONDS: Final = 5.0
+"""How long they are listed and read at once [s]."""
 _ATTEMPTS: Final = 5
 _PAUSE: Final = 0.2
 
@@ -108,7 +110,7 @@ class Ledger:
                 complete = self._read_records() & self._read_sum()
             except OSError:  # no permission, or a disk with errors
                 break
-            if before == self._identity() and self._still_there():
+            if not complete or (before == self._identity() and self._still_there()):
                 found = complete
                 break
         total = Sums(complete=bool(found))
@@ -120,14 +122,16 @@ class Ledger:
 
     def _read_records(self) -> bool:
         """Read what is new, and forget what is gone; return whether that was all."""
-        budget = usage.Budget(READ_BYTES)
+        budget, is_new = usage.Budget(READ_BYTES, READ_SECONDS), usage.First()
         latest: dict[str, tuple[tuple[int, int], Sums | None]] = {}
         seen = 0
         with suppress(FileNotFoundError), Folder(self._root, layout.USAGE) as folder:
-            for item in islice(folder.json_files(), usage.MAX_RECORDS):
+            for item in islice(folder.json_files(budget.allows), usage.MAX_RECORDS):
                 seen += 1
                 with suppress(OSError):
                     status = item.stat(follow_symlinks=False)
+                    if not is_new(status):
+                        continue
                     identity = (status.st_mtime_ns, status.st_size)
                     known = self._known.get(item.name)
                     if known is None or known[0] != identity:
@@ -158,10 +162,14 @@ class Ledger:
 
     def _still_there(self) -> bool:
         """Whether none of the records that were read is gone: then nobody was folding them."""
-        names: set[str] = set()
+        unseen = set(self._known)
+        in_time = usage.Budget(seconds=READ_SECONDS).allows
         with suppress(OSError), Folder(self._root, layout.USAGE) as folder:
-            names.update(item.name for item in folder.json_files())
-        return names.issuperset(self._known)
+            for item in folder.json_files(in_time):
+                unseen.discard(item.name)
+                if not unseen:
+                    break
+        return not unseen
 
     def _identity(self) -> tuple[int, int] | None:
         with suppress(OSError):

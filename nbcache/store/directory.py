@@ -99,7 +99,7 @@ class Store:
         trust = Trust(settings.trusted_uids)
         layout.UMASK.value = settings.umask
         try:
-            path = os.path.realpath(settings.dir)
+            path = tree.real_path(settings.dir, trust)
             reason = tree.prepare(path, settings.dir, trust, readonly=settings.readonly)
         except (OSError, ValueError) as error:
             let_pass(error)

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Final
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_ASKED: Final = 200
+"""How many things are looked at before somebody is asked whether to go on."""
 
 
 class Folder:
@@ -59,18 +61,24 @@ class Folder:
         """The directory's own. Raises OSError."""
         return os.fstat(self._fd)
 
-    def items(self) -> Iterator[os.DirEntry[str]]:
-        """Yield what lies in the directory, in no order. What is yielded may be removed meanwhile. Raises OSError."""
+    def items(self, go_on: Callable[[], bool] = lambda: True) -> Iterator[os.DirEntry[str]]:
+        """Yield what lies in the directory, in no order. What is yielded may be removed meanwhile. Raises OSError.
+
+        *go_on* is asked now and then, and its no ends it: where others may put things, there may be any number of them.
+        """
         with os.scandir(self._fd) as items:
-            yield from items
+            for number, item in enumerate(items):
+                if number % _ASKED == 0 and not go_on():
+                    return
+                yield item
 
-    def files(self) -> Iterator[os.DirEntry[str]]:
+    def files(self, go_on: Callable[[], bool] = lambda: True) -> Iterator[os.DirEntry[str]]:
         """Yield the regular files among :meth:`items`. Raises OSError."""
-        return (item for item in self.items() if is_regular(item))
+        return (item for item in self.items(go_on) if is_regular(item))
 
-    def json_files(self) -> Iterator[os.DirEntry[str]]:
+    def json_files(self, go_on: Callable[[], bool] = lambda: True) -> Iterator[os.DirEntry[str]]:
         """Yield the JSON files among :meth:`files`, but for those that are still being written. Raises OSError."""
-        return (item for item in self.files() if item.name.endswith(".json") and not item.name.startswith("."))
+        return (item for item in self.files(go_on) if item.name.endswith(".json") and not item.name.startswith("."))
 
     def open(self, name: str, flags: int) -> int:
         """Open a file in it. Raises OSError."""

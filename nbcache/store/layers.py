@@ -17,16 +17,21 @@ Version log of ``layer.json``:
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import let_pass, suppressed
 from nbcache.store import atomic, bounded, layout, listing, tree
+from nbcache.store.content import read_up_to
 from nbcache.store.directory import Refusal, Store
-from nbcache.store.entry import BESIDE, SECTION_ORDER
+from nbcache.store.entry import BESIDE, MAX_ENTRY, SECTION_ORDER
+from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -56,10 +61,11 @@ def fill(root: str, source: Store, wanted: Callable[[Header], bool]) -> int:
     """Put the *wanted* entries of a store into the layer *root*, made if need be; return how many are in it then.
 
     What only concerns where they were built stays behind: who asked, on which host, and how to ask again. What is in
-    the layer already stays, unless it is the same function under the same key. Raises OSError.
+    the layer already stays, unless it is the same function under the same key; but nothing is put into a layer that
+    holds what somebody wrote who isn't trusted, or where others could put something. Raises OSError.
     """
     os.makedirs(root, mode=layout.DIR_MODE, exist_ok=True)
-    layer = Store(os.path.realpath(root), source.trust, writable=True)
+    layer = _opened_to_fill(root, source.trust)
     for key in sorted({info.key for info in source.scan()}):
         for found in source.find(key):
             if not wanted(found.header):
@@ -72,6 +78,31 @@ def fill(root: str, source: Store, wanted: Callable[[Header], bool]) -> int:
                 raise OSError(done.reason)
     _leave_entries_alone(layer.path)
     return sum(1 for _ in layer.scan())
+
+
+def _opened_to_fill(root: str, trust: Trust) -> Store:
+    """Whoever installs a layer owns it: nobody can see then whose entries were in it."""
+    try:
+        path = tree.real_path(root, trust)
+        problem = _problem_in(path, trust)
+    except ValueError as error:
+        problem = f"{root} {error}"
+    if problem is not None:
+        raise PermissionError(errno.EPERM, f"{problem}: name another directory, or remove what is there")
+    return Store(path, trust, writable=True)
+
+
+def _problem_in(root: str, trust: Trust) -> str | None:
+    """Say what others could have written of that which is looked up in a layer. Raises OSError."""
+    places = [root, *(f"{root}/{name}" for name in (layout.LAYOUT, layout.OBJECTS, layout.NAMES, layout.FILES))]
+    walks = (os.walk(place) for place in places[2:])
+    inside = (os.path.join(above, name) for walk in walks for above, *names in walk for name in chain(*names))
+    for path in chain(filter(os.path.lexists, places), inside):
+        status = os.lstat(path)
+        problem = "is a symbolic link" if stat.S_ISLNK(status.st_mode) else trust.writers_problem(status, path)
+        if problem is not None:
+            return f"{path} {problem}"
+    return None
 
 
 def _leave_entries_alone(root: str) -> None:
@@ -87,7 +118,7 @@ def _leave_entries_alone(root: str) -> None:
 def open_layer(place: Place, trust: Trust, keyring: Keyring | None = None) -> Store | Refusal:
     """Open a layer; *keyring* says whose signed entries count in it, as in a store. Never raises."""
     try:
-        path = os.path.realpath(place.path)
+        path = tree.real_path(place.path, trust)
         if not os.path.isdir(path):
             return Refusal(f"{place.path} is no directory")
         problem = trust.path_problem(path) or tree.inner_problem(path, trust)
@@ -113,8 +144,7 @@ def write_manifest(root: str, cpus: Iterable[str], made: float) -> bool:
     """Say in a layer what is in it; return whether that could be written."""
     entries = {}
     for info in listing.scan(root):
-        with open(info.path, "rb") as file:
-            entries[os.path.relpath(info.path, f"{root}/{layout.OBJECTS}")] = _digest(file.read())
+        entries[os.path.relpath(info.path, f"{root}/{layout.OBJECTS}")] = _digest_of(info.path)
     content = {"version": VERSION, "made": made, "cpus": sorted(cpus), "entries": dict(sorted(entries.items()))}
     return atomic.write_file(f"{root}/{MANIFEST}", json.dumps(content, indent=1).encode(), durable=True)
 
@@ -125,19 +155,32 @@ def read_manifest(root: str) -> dict[str, Any] | None:
     content = None if found is None else found[0]
     if not isinstance(content, dict) or content.get("version") != VERSION:
         return None
-    return content if isinstance(content.get("entries"), dict) else None
+    whole = isinstance(content.get("entries"), dict) and isinstance(content.get("cpus"), list)
+    return content if whole and all(isinstance(each, str) for each in content["cpus"]) else None
 
 
 def altered(root: str, manifest: dict[str, Any]) -> list[str]:
-    """Return the files that aren't as the manifest has them: missing, changed, or not in it. Raises OSError."""
+    """Return the files that aren't as the manifest has them: missing, changed, or not in it. Never raises."""
     there = {os.path.relpath(info.path, f"{root}/{layout.OBJECTS}"): info.path for info in listing.scan(root)}
     wrong = there.keys() ^ manifest["entries"].keys()
     for name in there.keys() - wrong:
-        with open(there[name], "rb") as file:
-            if _digest(file.read()) != manifest["entries"][name]:
-                wrong.add(name)
+        try:
+            same = _digest_of(there[name]) == manifest["entries"][name]
+        except OSError as raised:
+            let_pass(raised)
+            same = False
+        if not same:
+            wrong.add(name)
     return sorted(wrong)
 
 
-def _digest(data: bytes) -> str:
-    return blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
+def _digest_of(path: str) -> str:
+    """Return a file's digest; "" for anything but a file, and for one larger than any entry. Raises OSError."""
+    fd = os.open(path, OPEN_FLAGS)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_ENTRY:
+            return ""
+        return blake2b(read_up_to(fd, status.st_size), digest_size=_DIGEST_BYTES).hexdigest()
+    finally:
+        os.close(fd)

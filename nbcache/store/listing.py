@@ -15,7 +15,7 @@ from nbcache.store.folders import Folder
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from nbcache.store.entry import Header
 
@@ -88,22 +88,30 @@ def scan(root: str, only: Iterable[str] | None = None) -> Iterator[EntryInfo]:
 def sweep(root: str, *, now: float | None = None, leases: bool = True, deadline: float = float("inf")) -> int:
     """Remove temporaries and leases that nobody touched for :data:`STALE_SECONDS`; return how many. Never raises.
 
-    Without ``leases``, only temporaries. After ``deadline`` (of :func:`time.monotonic`) the rest is left for next time.
+    Without ``leases``, only temporaries. After ``deadline`` (of :func:`time.monotonic`) the rest is left for next time,
+    in the middle of a directory as well.
     """
     limit = (time.time() if now is None else now) - STALE_SECONDS
     count = 0
     for name in _swept_directories(root):
-        if time.monotonic() > deadline:
+        begun = time.monotonic()
+        if begun > deadline:
             break
+        # Strangers may have filled the first ones: something is left for those behind.
+        in_time = _before(begun + (deadline - begun) / 2)
         anything = leases and name == layout.LEASES
         with suppressed(OSError), Folder(root, name) as folder:
-            for item in folder.items():
+            for item in folder.items(in_time):
                 if not anything and not (item.name.startswith(".") and item.name.endswith(layout.TEMPORARY)):
                     continue
                 with suppressed(OSError):
                     if not item.is_dir(follow_symlinks=False) and item.stat(follow_symlinks=False).st_mtime < limit:
                         count += folder.remove(item.name)
     return count
+
+
+def _before(moment: float) -> Callable[[], bool]:
+    return lambda: time.monotonic() <= moment
 
 
 def _swept_directories(root: str) -> Iterator[str]:

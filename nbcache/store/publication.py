@@ -41,6 +41,7 @@ _FIRST: Final = b'{"nbcache-name":%d,"digest":"' % FORMAT_VERSION
 _FIRST_END: Final = b'",\n'
 _DIGEST_SIZE: Final = 32
 _ANY_VERSION: Final = rb'\{"nbcache-name":([0-9]{1,9}),'
+_LATEST: Final = 1 << 53
 _MANIFEST: Final = b'"manifest":'
 _END: Final = b"}\n"
 
@@ -137,6 +138,8 @@ def _about(line: bytes) -> dict[str, Any] | None:
     name, version, created = found.get("name"), found.get("version"), found.get("created")
     entries, files = found.get("entries"), found.get("files")
     if not (isinstance(name, str) and type(version) is int and version > 0 and type(created) in {int, float}):
+        return None
+    if not abs(created) < _LATEST:  # nor is NaN
         return None
     if not all(isinstance(each, list) and all(map(is_key, each)) for each in (entries, files)):
         return None

@@ -28,6 +28,21 @@ _TREE: Final = (
 )
 
 
+def real_path(given: str, trust: Trust) -> str:
+    """Return the path without links of a directory that somebody named, which needn't be there.
+
+    Whoever made a link on the way says which directory it is, and even one that a trusted user owns may hold what
+    others wrote: an archive of theirs that was unpacked there. So it has to be somebody's who is trusted. Raises
+    OSError, ValueError: why not.
+    """
+    path = os.path.realpath(given)
+    if path == given:
+        return path
+    from nbcache.importing import Paths  # there are seldom links
+
+    return Paths(trust, absent=True).directory(os.path.join(os.getcwd(), given))
+
+
 def prepare(path: str, given: str, trust: Trust, *, readonly: bool) -> str | None:
     """Make the store if need be and look at what is there; return what is wrong. May raise OSError."""
     name = f"NBCACHE_DIR={given}"

@@ -53,6 +53,8 @@ MAX_RECORDS: Final = 50_000
 """How many records are read at most."""
 MAX_READ: Final = 256 << 20
 """How much of records is read at most [bytes], where nothing else is said."""
+LIST_SECONDS: Final = 1.0
+"""How long names are listed where nothing is read yet [s]."""
 SELF_TEST: Final = "__main__:nbcache_selftest"
 """The function that ``nbcache health`` has built. Whoever builds it leaves no record: it is nobody's program."""
 OTHERS: Final = "other reasons"
@@ -94,6 +96,25 @@ class Budget:
     def in_time(self) -> bool:
         """Whether there is time left."""
         return time.monotonic() <= self._deadline
+
+
+class First:
+    """Whether a file is met for the first time: others may give one of theirs any number of names."""
+
+    __slots__ = ("_met",)
+
+    def __init__(self) -> None:
+        """None was met yet."""
+        self._met: set[tuple[int, int]] = set()
+
+    def __call__(self, status: os.stat_result) -> bool:
+        """Ask about a file with this status."""
+        if status.st_nlink <= 1:
+            return True
+        identity = status.st_dev, status.st_ino
+        met = identity in self._met
+        self._met.add(identity)
+        return not met
 
 
 def at_exit(seconds: float) -> Budget:
@@ -171,16 +192,28 @@ def read(root: str, budget: Budget | None = None, trust: Trust | None = None) ->
 def paths(root: str) -> list[str]:
     """Return the paths of the records of single processes, :data:`MAX_RECORDS` at most, in no order. Never raises."""
     found: list[str] = []
+    in_time = Budget(seconds=LIST_SECONDS).allows
     with suppressed(OSError), Folder(root, layout.USAGE) as folder:
-        found.extend(f"{root}/{layout.USAGE}/{item.name}" for item in islice(folder.json_files(), MAX_RECORDS))
+        found.extend(f"{root}/{layout.USAGE}/{item.name}" for item in islice(folder.json_files(in_time), MAX_RECORDS))
     return found
 
 
 def load(
-    path: str, limit: int = MAX_RECORD, opener: Callable[[str, int], int] = os.open
+    path: str,
+    limit: int = MAX_RECORD,
+    opener: Callable[[str, int], int] = os.open,
+    is_new: Callable[[os.stat_result], bool] = lambda _: True,
 ) -> tuple[Record, float] | None:
-    """Return a record and its file's modification time [s]; None for anything but a record."""
-    return _cleaned(bounded.read_json(path, limit, opener=opener))
+    """Return a record and its file's modification time [s]; None for anything but a record, or if it isn't *is_new*."""
+    try:
+        fd = opener(path, OPEN_FLAGS)
+    except OSError as raised:
+        let_pass(raised)
+        return None
+    try:
+        return _cleaned(bounded.read_json_from(fd, limit)) if is_new(os.fstat(fd)) else None
+    finally:
+        os.close(fd)
 
 
 def read_total(root: str, budget: Budget | None = None) -> Record | None:
@@ -217,11 +250,16 @@ def records(
     folder: Folder, budget: Budget, trust: Trust | None, before: float = float("inf")
 ) -> Iterator[tuple[str, Record | None, os.stat_result]]:
     """Yield name, record and status of each file last written ``before``; None for one that is no record."""
-    for item in islice(folder.json_files(), MAX_RECORDS):
+    is_new = First()
+    for item in islice(folder.json_files(budget.allows), MAX_RECORDS):
         if not budget.allows():
             return
         with suppressed(OSError):
-            if item.stat(follow_symlinks=False).st_mtime >= before:
+            listed = item.stat(follow_symlinks=False)
+            if listed.st_mtime >= before:
+                continue
+            if not is_new(listed):
+                yield item.name, None, listed
                 continue
             fd = folder.open(item.name, OPEN_FLAGS)
             try:

@@ -233,4 +233,19 @@ def test_no_audit_log_is_written_into_a_stranger_s_directory(place, caplog, thro
     written = Audit(str(place / "link" if through == "their link" else theirs / "state"))
     written.record("published", function="x")
     assert ours.read_text() == "ours\n"
-    assert "can't be written: it is owned by uid 4321" in caplog.text
+    link = f"lies behind the link {place}/link, which " if through == "their link" else ""
+    assert f"can't be written: it {link}is owned by uid 4321" in caplog.text
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
+def test_no_audit_log_is_written_behind_a_stranger_s_link_to_a_directory_of_ours(place, caplog):
+    """It may be one that came out of an archive of theirs."""
+    (place / "unpacked").mkdir()
+    (place / "link").symlink_to(place / "unpacked")
+    Audit(str(place / "link")).record("published", function="x")
+    assert os.listdir(place / "unpacked") == ["audit.jsonl"]
+    os.unlink(place / "unpacked/audit.jsonl")
+    os.chown(place / "link", 4321, 4321, follow_symlinks=False)
+    Audit(str(place / "link")).record("published", function="x")
+    assert os.listdir(place / "unpacked") == []
+    assert f"can't be written: it lies behind the link {place}/link, which is owned by uid 4321" in caplog.text

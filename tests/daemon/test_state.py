@@ -345,3 +345,16 @@ def test_a_link_that_is_changed_once_it_was_judged(tmp_path, monkeypatch):
     state.close()
     assert (tmp_path / "ours/cache.db").exists()
     assert not os.listdir(tmp_path / "theirs")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
+def test_a_stranger_s_link_leads_to_no_state(place):
+    """Where it leads to may be ours, and what is in it a stranger's: unpacked from an archive."""
+    (place / "unpacked").mkdir()
+    (place / "link").symlink_to("unpacked")
+    os.chown(place / "link", 4321, 4321, follow_symlinks=False)
+    state = State(str(place / "link"), VERSION)
+    assert f"lies behind the link {place}/link, which is owned by uid 4321" in state.problem
+    assert serves(state)
+    state.close()
+    assert not os.listdir(place / "unpacked")

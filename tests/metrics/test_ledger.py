@@ -75,10 +75,8 @@ def test_a_record_is_read_once(store, monkeypatch):
     ledger = Ledger(store.path)
     ledger.sums()
     read = []
-    real = bounded.read_json
-    monkeypatch.setattr(
-        bounded, "read_json", lambda path, *more, **named: read.append(path) or real(path, *more, **named)
-    )
+    real = bounded.read_json_from
+    monkeypatch.setattr(bounded, "read_json_from", lambda *given: read.append(given) or real(*given))
     record(store)
     assert ledger.sums().processes == 6
     assert len(read) == 1

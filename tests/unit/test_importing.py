@@ -128,6 +128,30 @@ def test_a_link_that_changes_all_the_time(code, place):
         swapper.wait()
 
 
+@pytest.mark.parametrize("whose", ["a module's", "a submodule's"])
+def test_all_of_a_package_in_the_one_directory_that_is_judged(code, place, whose):
+    elsewhere, package = place / "elsewhere", code / "package"
+    for folder in (elsewhere, package):
+        folder.mkdir()
+        (folder / "__init__.py").write_text("")
+        (folder / "inner.py").write_text("WHO = 'me'\n")
+    (elsewhere / "other.py").write_text("WHO = 'installed'\n")
+    for path in (elsewhere / "other.py", package / ("__init__.py" if whose == "a module's" else "inner.py")):
+        os.chown(path, STRANGER, STRANGER)
+    finder = TrustedFinder(Trust(), str(code))
+    sys.meta_path.insert(0, finder)
+    sys.path[:0] = [str(code), str(elsewhere)]
+    try:
+        assert importlib.import_module("other").WHO == "installed"
+        with pytest.raises(UntrustedError, match=f"is owned by uid {STRANGER}"):
+            importlib.import_module("package.inner")
+    finally:
+        sys.meta_path.remove(finder)
+        sys.path[:2] = []
+        for name in ("other", "package", "package.inner"):
+            sys.modules.pop(name, None)
+
+
 # -- interpreters ----------------------------------------------------------------------------------
 
 
