@@ -144,7 +144,6 @@ _LOOKS_AT = {
         {"co_firstlineno", "co_lines", "co_positions", "f_lineno", "firstlineno", "strformat", "tb_lineno"}
     ),
     "the names of files": frozenset({"co_filename", "getabsfile", "getfile", "getsourcefile"}),
-    "what annotations that are text mean": frozenset({"get_type_hints"}),
     "the subclasses of a class": frozenset({"__subclasses__"}),
 }
 
