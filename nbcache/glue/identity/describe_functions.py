@@ -77,7 +77,9 @@ def _describe_function(node: Node, function: FunctionType) -> None:
     defaults = function.__defaults__ or ()
     for parameter, default in zip(parameters[len(parameters) - len(defaults) :], defaults, strict=False):
         _describe_value(node, f"default {name}: {parameter}", default, plan)
-    for parameter, default in (function.__kwdefaults__ or {}).items():
+    by_name = function.__kwdefaults__ or {}
+    for parameter, default in by_name.items():
+        node.watch_item(by_name, parameter, default)
         _describe_value(node, f"default {name}: {parameter}", default, plan)
     for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
         _describe_cell(node, f"closure {name}: {variable}", cell, plan, (CLOSURE, variable))
@@ -93,6 +95,8 @@ def _describe_function(node: Node, function: FunctionType) -> None:
         describe_attributes(node, function)
         node.watch_attribute(function, "__annotations__", function.__annotations__)
         node.value("annotations", function.__annotations__, owned=True)
+        for attribute in ("__module__", "__qualname__"):  # the title says them
+            node.watch_attribute(function, attribute, getattr(function, attribute))
         for attribute in ("__name__", "__doc__"):
             node.watch_attribute(function, attribute, getattr(function, attribute))
             node.value(attribute, getattr(function, attribute))

@@ -157,6 +157,7 @@ def _parameters(code: CodeType) -> list[tuple[str, Any]]:
 
 
 def _describe_options(node: Node, dispatcher: Any) -> None:
+    node.watch_size(dispatcher.targetoptions)
     for option, value in sorted(dispatcher.targetoptions.items()):
         node.watch_item(dispatcher.targetoptions, option, value)
         node.value(f"option {option}", value)

@@ -93,6 +93,9 @@ def _describe_what_is_said(node: Node, cls: type) -> None:
     node.snapshot(list, vars(cls))
     order = " ".join(name for name in vars(cls) if not name.startswith("__") and name not in IGNORED_MEMBERS)
     node.part("order", order.encode("utf-8", "surrogatepass"), order[:100])
+    for attribute in ("__module__", "__qualname__", "__name__"):
+        node.watch_attribute(cls, attribute, getattr(cls, attribute))
+    node.value("name", cls.__name__)
     said = cls.__doc__
     node.watch_attribute(cls, "__doc__", said)
     # A dataclass documents its defaults, with their addresses.
@@ -119,6 +122,9 @@ def _is_spent(cls: type, member: str, value: object) -> bool:
 
 def _describe_enum_members(node: Node, cls: Any, name: str) -> frozenset[str]:
     """All members, under all their names, aliases and composite flags included; returns what they are called."""
+    for read in (_members_by_name, _members_by_other_values):
+        node.snapshot(read, cls)
+    node.value("found by other values", _members_by_other_values(cls), owned=True)
     for alias, option in cls.__members__.items():
         node.value(f"member {name}: {alias}", option._value_)
         if alias != option._name_:
@@ -129,6 +135,16 @@ def _describe_enum_members(node: Node, cls: Any, name: str) -> frozenset[str]:
             node.value(f"state {name}: {alias}", state, owned=True)
             node.snapshot(lambda option: [*vars(option).values()], option)
     return _MADE_FOR_ENUMS | cls.__members__.keys()
+
+
+def _members_by_name(cls: Any) -> list[object]:
+    return [*cls.__members__, *cls.__members__.values()]
+
+
+def _members_by_other_values(cls: Any) -> list[object]:
+    """One after the other, what isn't a member's value but finds one, and that one's name."""
+    known = cls._value2member_map_.items()
+    return [part for value, option in known if option._value_ is not value for part in (value, option._name_)]
 
 
 _STATE_OF_ENUM_MEMBERS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_"})
