@@ -11,6 +11,7 @@ for the print options, shows nowhere, and isn't looked for.
 
 from __future__ import annotations
 
+import abc
 import collections.abc
 import hashlib
 import os
@@ -136,13 +137,25 @@ _registry_of = import_module("_abc")._get_dump  # nothing says what types it has
 
 
 def _registered_by_others() -> object:
-    """Whose classes were registered with the abstract classes of Python's library."""
-    return [
-        (name, f"{each.__module__}:{each.__qualname__}")
-        for name in _ABSTRACT
-        for each in registered_below(_abstract_class(name))
-        if not is_toolchain_module(each.__module__)
-    ]
+    """Whose classes were registered with the abstract classes of Python's library; looked through once for each number.
+
+    Cython registers classes of its own wherever it is used.
+    """
+    from nbcache.glue.identity.instances import is_native
+
+    number = abc.get_cache_token()  # another one with each class that is registered anywhere
+    if number not in _registered:
+        _registered.clear()
+        _registered[number] = [
+            (name, f"{each.__module__}:{each.__qualname__}")
+            for name in _ABSTRACT
+            for each in registered_below(_abstract_class(name))
+            if not is_toolchain_module(each.__module__) and not is_native(each)
+        ]
+    return _registered[number]
+
+
+_registered: dict[object, list[tuple[str, str]]] = {}
 
 
 def _abstract_class(name: str) -> Any:
