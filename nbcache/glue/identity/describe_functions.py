@@ -95,11 +95,9 @@ def _describe_function(node: Node, function: FunctionType) -> None:
         describe_attributes(node, function)
         node.watch_attribute(function, "__annotations__", function.__annotations__)
         node.value("annotations", function.__annotations__, owned=True)
-        for attribute in ("__module__", "__qualname__"):  # the title says them
+        for attribute in ("__name__", "__doc__", "__module__", "__qualname__"):  # the title says the last two
             node.watch_attribute(function, attribute, getattr(function, attribute))
-        for attribute in ("__name__", "__doc__"):
-            node.watch_attribute(function, attribute, getattr(function, attribute))
-            node.value(attribute, getattr(function, attribute))
+        node.value("name and documentation", (function.__name__, function.__doc__))
     node.compiled = compiled
     if has_toolchain_globals(function):
         return

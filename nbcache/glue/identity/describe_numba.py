@@ -221,16 +221,9 @@ def _describe_gufunc(node: Node, gufunc: Any) -> None:
 
 def _gufunc_state(gufunc: Any) -> bytes:
     builder = gufunc.gufunc_builder
-    return repr(
-        (
-            builder.signature,
-            builder.writable_args,
-            builder.identity,
-            [str(s) for s in builder._sigs],
-            gufunc._frozen,
-            _loops_of(gufunc),
-        )
-    ).encode()
+    signatures = [str(each) for each in builder._sigs]
+    state = (builder.signature, builder.writable_args, builder.identity, signatures, gufunc._frozen)
+    return repr((*state, _loops_of(gufunc))).encode()
 
 
 def _describe_cfunc(node: Node, cfunc: Any) -> None:
