@@ -30,6 +30,7 @@ LARGEST_FILE = 4 << 20
 """What is larger [bytes] isn't read again for each hit."""
 READING = "reading"
 FILE, BESIDE, EXISTENCE = "the file", "the file beside", "the existence of"
+STATUS = "the status of"
 LINES, LINES_BESIDE = "the lines of", "the lines beside"
 MODULE, SOUGHT = "the module", "the place of the module"
 """One that was imported, and one that was only looked for."""
@@ -61,7 +62,7 @@ so_far: dict[Reading, None] = {}
 
 # -- whose code reads --------------------------------------------------------------------------
 
-_COMPILER, _LIBRARY, OTHERS_CODE = "compiler", "library", "others"
+COMPILER, _LIBRARY, OTHERS_CODE = "compiler", "library", "others"
 _TALKERS = frozenset({"warnings", "traceback", "logging"})
 """What reads source files to show lines of them."""
 
@@ -72,7 +73,7 @@ def directory_of(path: str) -> str:
 
 
 _ROOTS: list[tuple[str, tuple[str, ...]]] = [
-    (_COMPILER, (directory_of(numba.__file__), directory_of(sys.modules["nbcache"].__file__ or ""))),
+    (COMPILER, (directory_of(numba.__file__), directory_of(sys.modules["nbcache"].__file__ or ""))),
     (_LIBRARY, (directory_of(np.__file__), directory_of(os.__file__))),
 ]
 _BACKPORTS = frozenset({"importlib_metadata"})
@@ -82,7 +83,7 @@ _NOT_LIBRARY = tuple(os.sep + name + os.sep for name in ("site-packages", "dist-
 
 def belongs_to_compiler(*directories: str) -> None:
     """What lies in these *directories* is a compiler's own: numba-cuda and what it is made of, once it is used."""
-    _ROOTS.insert(0, (_COMPILER, tuple(os.path.join(directory, "") for directory in directories)))
+    _ROOTS.insert(0, (COMPILER, tuple(os.path.join(directory, "") for directory in directories)))
     whose_code.cache_clear()
 
 
@@ -109,7 +110,7 @@ def others_caller(frame: FrameType | None) -> FrameType | None:
     while frame is not None:
         code = frame.f_code
         who = whose_code(code.co_filename)
-        if who is _COMPILER:
+        if who is COMPILER:
             return None if code.co_name == "<module>" or code.co_filename == _EVENTS else found
         if who is OTHERS_CODE:
             if any(getattr(told, "__code__", None) is code for told in gc.callbacks):
@@ -189,13 +190,15 @@ def _listing(path: str) -> str:
 
 
 def _status(path: str) -> str:
+    """Of a file, and of a directory what is in it: when that changed is asked to know whether it did."""
     try:
         status = os.stat(path)
     except (OSError, ValueError) as raised:
         let_pass(raised)
         return ""
     size, modified = (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else (0, 0)
-    return content_digest(repr((status.st_mode, size, modified)).encode())
+    inside = _listing(path) if stat.S_ISDIR(status.st_mode) else ""
+    return content_digest(repr((status.st_mode, size, modified, inside)).encode())
 
 
 def _sort_of_file(path: str) -> str:
@@ -278,7 +281,7 @@ CURRENT: dict[str, Callable[[str], str]] = {
     "the link": _link,
     "the permissions of": _permissions,
     "the directory": _listing,
-    "the status of": _status,
+    STATUS: _status,
     EXISTENCE: _sort_of_file,
     "the working directory": current_directory,
     MODULE: _module,

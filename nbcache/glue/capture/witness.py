@@ -7,8 +7,9 @@ compares them with what is there now. What can't be compared (a socket, a child 
 the function uncacheable.
 
 Environment variables are watched where every way to them meets, in the methods of their mapping; the working directory
-and the status of files at the functions of `os`, since nothing tells of them; the rest by an audit hook. It is added
-when the first frame is opened, so a process that only hits has none, and looks at one variable while none is open.
+and the status of files at the functions of `os`, and threads where they start, since nothing tells of them; the rest by
+an audit hook. It is added when the first frame is opened, so a process that only hits has none, and looks at one
+variable while none is open.
 
 Who reads decides. What Numba and nbcache read for themselves is in the key; Python's library and NumPy read for whoever
 called them. The import system's own reads are imports: a module that a compilation was the first to load counts by its
@@ -33,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.glue.capture.readings import (
     BESIDE,
+    COMPILER,
     CURRENT,
     EXISTENCE,
     FILE,
@@ -41,6 +43,7 @@ from nbcache.glue.capture.readings import (
     MODULE,
     OTHERS_CODE,
     SOUGHT,
+    STATUS,
     Reading,
     content_digest,
     current_directory,
@@ -52,6 +55,7 @@ from nbcache.glue.capture.readings import (
     so_far,
     whose_code,
 )
+from nbcache.passing import suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -163,7 +167,7 @@ def _stat(witness: Witness, original: Any) -> Any:
     @functools.wraps(original)
     def status(path: Any, *args: Any, **kwargs: Any) -> Any:
         if witness.listens() and (reader := others_caller(sys._getframe(1))) is not None:
-            _note_path(witness, EXISTENCE if _only_asks(sys._getframe(1), reader) else "the status of", path)
+            _note_path(witness, EXISTENCE if _only_asks(sys._getframe(1), reader) else STATUS, path)
         return original(path, *args, **kwargs)
 
     return status
@@ -201,6 +205,16 @@ def _where(witness: Witness, original: Any) -> Any:
         return original()
 
     return getcwd
+
+
+def _starting(witness: Witness, original: Any) -> Any:
+    @functools.wraps(original)
+    def start(self: Any) -> None:
+        if witness.listens() and others_caller(sys._getframe(1)) is not None:
+            witness.note(refused("started a thread"))
+        original(self)
+
+    return start
 
 
 def _importing(witness: Witness, original: Any) -> Any:
@@ -251,6 +265,7 @@ _SEAMS: tuple[tuple[Any, str, Callable[[Witness, Any], Any]], ...] = (
     (linecache, "getlines", _path_of(LINES)),
     (os, "getcwd", _where),
     (os, "getcwdb", _where),
+    (threading.Thread, "start", _starting),
     (_bootstrap, "_gcd_import", _importing),
     (importlib.util, "_find_spec", _seeking),
 )
@@ -297,10 +312,42 @@ def _listed(witness: Witness, frame: FrameType, args: tuple[Any, ...]) -> None:
         _note_path(witness, "the directory", "." if args[0] is None else args[0])
 
 
+def _scanned(witness: Witness, frame: FrameType, args: tuple[Any, ...]) -> None:
+    """Whoever goes through a directory's entries is told what each is; and each one's status, if he asks himself."""
+    _listed(witness, frame, args)
+    if is_import(frame) or others_caller(frame) is None or isinstance(args[0], int):
+        return
+    path = os.fsdecode("." if args[0] is None else args[0])
+    kind = STATUS if whose_code(frame.f_code.co_filename) is OTHERS_CODE else EXISTENCE
+    with suppressed(OSError):  # then there is nothing to go through
+        for name in os.listdir(path):
+            _note_path(witness, kind, os.path.join(path, name))
+
+
 def _first_imported(witness: Witness, frame: FrameType, args: tuple[Any, ...]) -> None:
     # Of an extension module that is loaded, this tells once more.
     if others_caller(frame) is not None and args[1] is None:
         witness.note(Reading(MODULE, args[0], None))
+
+
+def _evaluated(witness: Witness, frame: FrameType, _args: tuple[Any, ...]) -> None:
+    """Text that was made code reads what nobody spelt, as an annotation does that names a variable."""
+    if frame.f_globals.get("__name__") in _MAKERS or _is_within_import(frame) or others_caller(frame) is None:
+        return
+    witness.note(refused("evaluated text"))
+
+
+_MAKERS = frozenset({"collections", "dataclasses"})
+"""What of Python's library makes functions out of text of its own."""
+
+
+def _is_within_import(frame: FrameType | None) -> bool:
+    """Whether it is a module's own code that runs, or code that this calls: modules are compared by their files."""
+    while frame is not None and not is_import(frame):
+        if whose_code(frame.f_code.co_filename) is COMPILER:
+            return False
+        frame = frame.f_back
+    return frame is not None
 
 
 def _refusing(what: str) -> Callable[[Witness, FrameType, tuple[Any, ...]], None]:
@@ -314,8 +361,9 @@ def _refusing(what: str) -> Callable[[Witness, FrameType, tuple[Any, ...]], None
 _HANDLERS: dict[str, _Handler] = {
     "open": _opened,
     "os.listdir": _listed,
-    "os.scandir": _listed,
+    "os.scandir": _scanned,
     "import": _first_imported,
+    "exec": _evaluated,
     **dict.fromkeys(
         ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty"),
         _refusing("started another program"),

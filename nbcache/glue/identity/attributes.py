@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 IGNORED_MEMBERS = frozenset(
     {
         "__dict__", "__weakref__", "__module__", "__doc__", "__qualname__",
-        "__firstlineno__", "__static_attributes__", "__abstractmethods__", "_abc_impl",
+        "__firstlineno__", "__static_attributes__", "_abc_impl",
         "__annotate__", "__annotate_func__", "__annotations_cache__", "class_type",
         "__slotnames__",  # what copyreg remembers
         # what Numba's templates remember between uses

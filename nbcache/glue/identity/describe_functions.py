@@ -77,7 +77,9 @@ def _describe_function(node: Node, function: FunctionType) -> None:
     defaults = function.__defaults__ or ()
     for parameter, default in zip(parameters[len(parameters) - len(defaults) :], defaults, strict=False):
         _describe_value(node, f"default {name}: {parameter}", default, plan)
-    for parameter, default in (function.__kwdefaults__ or {}).items():
+    by_name = function.__kwdefaults__ or {}
+    for parameter, default in by_name.items():
+        node.watch_item(by_name, parameter, default)
         _describe_value(node, f"default {name}: {parameter}", default, plan)
     for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
         _describe_cell(node, f"closure {name}: {variable}", cell, plan, (CLOSURE, variable))
@@ -93,9 +95,9 @@ def _describe_function(node: Node, function: FunctionType) -> None:
         describe_attributes(node, function)
         node.watch_attribute(function, "__annotations__", function.__annotations__)
         node.value("annotations", function.__annotations__, owned=True)
-        for attribute in ("__name__", "__doc__"):
+        for attribute in ("__name__", "__doc__", "__module__", "__qualname__"):  # the title says the last two
             node.watch_attribute(function, attribute, getattr(function, attribute))
-            node.value(attribute, getattr(function, attribute))
+        node.value("name and documentation", (function.__name__, function.__doc__))
     node.compiled = compiled
     if has_toolchain_globals(function):
         return
@@ -144,7 +146,6 @@ _LOOKS_AT = {
         {"co_firstlineno", "co_lines", "co_positions", "f_lineno", "firstlineno", "strformat", "tb_lineno"}
     ),
     "the names of files": frozenset({"co_filename", "getabsfile", "getfile", "getsourcefile"}),
-    "what annotations that are text mean": frozenset({"get_type_hints"}),
     "the subclasses of a class": frozenset({"__subclasses__"}),
 }
 

@@ -157,6 +157,7 @@ def _parameters(code: CodeType) -> list[tuple[str, Any]]:
 
 
 def _describe_options(node: Node, dispatcher: Any) -> None:
+    node.watch_size(dispatcher.targetoptions)
     for option, value in sorted(dispatcher.targetoptions.items()):
         node.watch_item(dispatcher.targetoptions, option, value)
         node.value(f"option {option}", value)
@@ -220,16 +221,9 @@ def _describe_gufunc(node: Node, gufunc: Any) -> None:
 
 def _gufunc_state(gufunc: Any) -> bytes:
     builder = gufunc.gufunc_builder
-    return repr(
-        (
-            builder.signature,
-            builder.writable_args,
-            builder.identity,
-            [str(s) for s in builder._sigs],
-            gufunc._frozen,
-            _loops_of(gufunc),
-        )
-    ).encode()
+    signatures = [str(each) for each in builder._sigs]
+    state = (builder.signature, builder.writable_args, builder.identity, signatures, gufunc._frozen)
+    return repr((*state, _loops_of(gufunc))).encode()
 
 
 def _describe_cfunc(node: Node, cfunc: Any) -> None:

@@ -66,7 +66,7 @@ def _describe_array(node: Node, array: np.ndarray) -> None:
 
 def _describe_dtype(node: Node, dtype: np.dtype) -> None:
     node.title = "dtype"
-    node.part("dtype", encode_dtype(dtype), str(dtype))
+    node.part("dtype", node.check(encode_dtype, dtype), str(dtype))  # its fields can be renamed
     for extra in extras_of(dtype):
         node.value("extra", extra, owned=True)
 

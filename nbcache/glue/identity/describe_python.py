@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import enum
 import functools
 import gc
@@ -40,6 +41,7 @@ from nbcache.glue.identity.ownership import (
     module_name,
     toolchain_name,
 )
+from nbcache.glue.identity.state import registered_below
 
 if TYPE_CHECKING:
     from nbcache.glue.identity.node import Describer
@@ -75,12 +77,11 @@ def _describe_class(node: Node, cls: type) -> None:
         ignored |= _describe_enum_members(node, cls, name)
     elif issubclass(cls, tuple) and "_fields" in vars(cls):
         # What it was given when it was made; the rest is made from that.
-        ignored |= _MADE_FOR_NAMED_TUPLES
         node.watch_attribute(cls, "__new__", cls.__new__)
         node.watch_attribute(cls.__new__, "__defaults__", cls.__new__.__defaults__)
         node.value("defaults", cls.__new__.__defaults__)
     for member, value in node.watch_members(cls, ignored=ignored):
-        if not isinstance(value, GetSetDescriptorType | MemberDescriptorType) and not _is_spent(member, value):
+        if not isinstance(value, GetSetDescriptorType | MemberDescriptorType) and not _is_spent(cls, member, value):
             node.value(f"member {name}: {member}", value)
     _describe_what_is_said(node, cls)
     if isinstance(cls, ABCMeta):
@@ -92,6 +93,9 @@ def _describe_what_is_said(node: Node, cls: type) -> None:
     node.snapshot(list, vars(cls))
     order = " ".join(name for name in vars(cls) if not name.startswith("__") and name not in IGNORED_MEMBERS)
     node.part("order", order.encode("utf-8", "surrogatepass"), order[:100])
+    for attribute in ("__module__", "__qualname__", "__name__"):
+        node.watch_attribute(cls, attribute, getattr(cls, attribute))
+    node.value("name", cls.__name__)
     said = cls.__doc__
     node.watch_attribute(cls, "__doc__", said)
     if isinstance(said, GetSetDescriptorType | MemberDescriptorType):  # each instance says so of itself
@@ -100,9 +104,6 @@ def _describe_what_is_said(node: Node, cls: type) -> None:
     node.value("documentation", re.sub(ADDRESS, "", said) if isinstance(said, str) else said)
 
 
-_MADE_FOR_NAMED_TUPLES = frozenset(
-    {"__new__", "_make", "_replace", "__replace__", "__repr__", "_asdict", "__getnewargs__", "__match_args__"}
-)
 _MADE_FOR_ENUMS = frozenset(
     {
         "_member_names_", "_member_map_", "_value2member_map_", "_hashable_values_", "_unhashable_values_",
@@ -113,13 +114,19 @@ _MADE_FOR_ENUMS = frozenset(
 )  # fmt: skip
 
 
-def _is_spent(member: str, value: object) -> bool:
-    """Whether it is what ``__slots__`` were read from once."""
-    return member == "__slots__" and not isinstance(value, str | tuple | list | dict)
+def _is_spent(cls: type, member: str, value: object) -> bool:
+    """Whether it is what ``__slots__`` were read from once, or what is made for every named tuple."""
+    if member == "__slots__":
+        return not isinstance(value, str | tuple | list | dict)
+    scope = getattr(getattr(value, "__func__", value), "__globals__", None)
+    return scope is not None and (scope is vars(collections) or scope.get("__name__") == f"namedtuple_{cls.__name__}")
 
 
 def _describe_enum_members(node: Node, cls: Any, name: str) -> frozenset[str]:
     """All members, under all their names, aliases and composite flags included; returns what they are called."""
+    for read in (_members_by_name, _members_by_other_values):
+        node.snapshot(read, cls)
+    node.value("found by other values", _members_by_other_values(cls), owned=True)
     for alias, option in cls.__members__.items():
         node.value(f"member {name}: {alias}", option._value_)
         if alias != option._name_:
@@ -132,27 +139,28 @@ def _describe_enum_members(node: Node, cls: Any, name: str) -> frozenset[str]:
     return _MADE_FOR_ENUMS | cls.__members__.keys()
 
 
+def _members_by_name(cls: Any) -> list[object]:
+    return [*cls.__members__, *cls.__members__.values()]
+
+
+def _members_by_other_values(cls: Any) -> list[object]:
+    """One after the other, what isn't a member's value but finds one, and that one's name."""
+    known = cls._value2member_map_.items()
+    return [part for value, option in known if option._value_ is not value for part in (value, option._name_)]
+
+
 _STATE_OF_ENUM_MEMBERS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_"})
-
-
-_registry_of = importlib.import_module("_abc")._get_dump  # nothing says what types it has
 
 
 def _describe_registered(node: Node, cls: Any) -> None:
     found = node.check(_names_of_registered, cls)
     node.part("registered", found, found.decode())
-    for registered in _registered_with(cls):
+    for registered in registered_below(cls):
         node.edge("registered", registered)
 
 
-def _registered_with(cls: Any) -> list[type]:
-    """The classes that were registered as an abstract one's subclasses."""
-    found = [known() for known in _registry_of(cls)[0]]
-    return sorted((each for each in found if each is not None), key=lambda each: (each.__module__, each.__qualname__))
-
-
 def _names_of_registered(cls: Any) -> bytes:
-    return " ".join(f"{each.__module__}:{each.__qualname__}" for each in _registered_with(cls)).encode()
+    return " ".join(f"{each.__module__}:{each.__qualname__}" for each in registered_below(cls)).encode()
 
 
 def _native_file(cls: type) -> str | None:
@@ -205,7 +213,8 @@ def _describe_method(node: Node, method: MethodType) -> None:
 
 
 def _describe_property(node: Node, prop: property) -> None:
-    for label in ("fget", "fset", "fdel"):
+    for label in ("fget", "fset", "fdel", "__doc__"):
+        node.watch_attribute(prop, label, getattr(prop, label))
         node.value(label, getattr(prop, label))
 
 
@@ -213,14 +222,16 @@ def _describe_wrapped(node: Node, wrapper: Any) -> None:
     node.value("function", wrapper.__func__)
     attributes = dictionary_of(wrapper) or {}
     node.snapshot(lambda wrapper: [*(dictionary_of(wrapper) or {}).values()], wrapper)
-    own = {name: value for name, value in attributes.items() if name not in USUAL_ATTRIBUTES}
+    usual = {name: getattr(wrapper.__func__, name, None) for name in USUAL_ATTRIBUTES}
+    own = {name: value for name, value in attributes.items() if name not in usual or value is not usual[name]}
     if own:
         node.value("attributes", own, owned=True)
 
 
 def _describe_cached_property(node: Node, prop: Any) -> None:
-    node.value("function", prop.func)
-    node.value("name", prop.attrname)
+    for label in ("func", "attrname", "__doc__"):
+        node.watch_attribute(prop, label, getattr(prop, label))
+        node.value(label, getattr(prop, label))
 
 
 def _describe_cache(node: Node, cache: Any) -> None:
@@ -266,6 +277,7 @@ def _describe_mapping(node: Node, mapping: Any) -> None:
 def _describe_code(node: Node, code: CodeType) -> None:
     plan = plan_of(code)
     node.part("code", plan.digest, plan.digest.hex()[:12])
+    node.value("said of it", (getattr(code, "co_qualname", code.co_name), code.co_stacksize))
 
 
 def _describe_pattern(node: Node, pattern: re.Pattern[Any]) -> None:

@@ -56,7 +56,8 @@ def encode_atom(value: object) -> bytes | None:
         fixed = type(value).__module__ == "numpy" and not value.dtype.hasobject and not isinstance(value, np.void)
         return _encode_generic(value) if fixed else None
     if isinstance(value, np.dtype):
-        return None if list(extras_of(value)) else encode_dtype(value)
+        # Fields can be renamed.
+        return None if value.base.names is not None or list(extras_of(value)) else encode_dtype(value)
     return None
 
 

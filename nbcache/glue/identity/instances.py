@@ -88,6 +88,9 @@ def add_state(node: Node, obj: Any, *, beyond: type = object) -> None:
     if asked or (known is not native and native is not beyond):
         _add_reduction(node, obj, native)
         pythonic = [base for base in pythonic if not is_toolchain_module(base.__module__)]
+    if isinstance(obj, BaseException):  # whose pickles say what they were made with, and not what was set later
+        pythonic += (base for base in cls.__mro__ if is_native(base))
+        node.value("raised from", (obj.__cause__, obj.__context__))
     _add_slots(node, obj, pythonic)
     _add_dictionary(node, obj)
 

@@ -129,6 +129,9 @@ class Node:
                 msg = f"{label} is a set of objects"
                 raise Unidentifiable(msg)
             parts = sorted(atoms)  # type: ignore[arg-type]
+            if not self.compiled and _NUMBERS.issuperset(map(type, value)):  # type: ignore[call-overload]
+                # They have the same order in each process, and code that runs may go through them.
+                parts += atoms  # type: ignore[arg-type]
         return kind.__name__.encode() + b"%d(" % len(parts) + b"".join(parts) + b")"
 
     def _encode_many(self, label: str, value: Any) -> bytes | None:
@@ -196,6 +199,7 @@ def _digest_of_many(value: Any) -> bytes:
 
 _WRITABLE = frozenset({type(None), bool, int, float, complex, str, bytes})
 _MUTABLE = frozenset({list, dict, set})
+_NUMBERS = frozenset({bool, int, float, complex})
 
 
 def _items_of_dict(value: dict[Any, Any]) -> list[object]:

@@ -11,6 +11,8 @@ for the print options, shows nowhere, and isn't looked for.
 
 from __future__ import annotations
 
+import abc
+import collections.abc
 import hashlib
 import os
 import pickle
@@ -26,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.glue.identity.ownership import toolchain_name
+from nbcache.glue.identity.ownership import is_toolchain_module, toolchain_name
 from nbcache.glue.identity.watched import MISSING
 
 if TYPE_CHECKING:
@@ -120,6 +122,59 @@ def _diagnosing() -> object:
     return faults is not None and faults.is_enabled(), memory is not None and memory.is_tracing()
 
 
+def registered_below(cls: type) -> list[type]:
+    """The classes that were registered with an abstract one, or with one that is derived from it."""
+    found: dict[type, None] = {}
+    pending = [cls]
+    while pending:
+        each = pending.pop()
+        pending += type.__subclasses__(each)
+        found.update(dict.fromkeys(known for known in (ref() for ref in _registry_of(each)[0]) if known is not None))
+    return sorted(found, key=lambda each: (each.__module__, each.__qualname__))
+
+
+_registry_of = import_module("_abc")._get_dump  # nothing says what types it has
+
+
+def _registered_by_others() -> object:
+    """Whose classes were registered with the abstract classes of Python's library; looked through once for each number.
+
+    Cython registers classes of its own wherever it is used.
+    """
+    from nbcache.glue.identity.instances import is_native
+
+    number = abc.get_cache_token()  # another one with each class that is registered anywhere
+    if number not in _registered:
+        _registered.clear()
+        _registered[number] = [
+            (name, f"{each.__module__}:{each.__qualname__}")
+            for name in _ABSTRACT
+            for each in registered_below(_abstract_class(name))
+            if not is_toolchain_module(each.__module__) and not is_native(each)
+        ]
+    return _registered[number]
+
+
+_registered: dict[object, list[tuple[str, str]]] = {}
+
+
+def _abstract_class(name: str) -> Any:
+    module, _, qualname = name.partition(":")
+    return getattr(import_module(module), qualname)
+
+
+_ABSTRACT = (
+    *(f"collections.abc:{name}" for name in collections.abc.__all__),
+    *(f"numbers:{name}" for name in ("Number", "Complex", "Real", "Rational", "Integral")),
+)
+
+
+def _dialects() -> object:
+    csv = sys.modules["_csv"]
+    known = {name: csv.get_dialect(name) for name in sorted(csv.list_dialects())}
+    return [(name, [getattr(each, part) for part in dir(each) if part[0] != "_"]) for name, each in known.items()]
+
+
 def _sockets() -> object:
     return sys.modules["_socket"].getdefaulttimeout()
 
@@ -169,6 +224,9 @@ _TELLERS: dict[str, Callable[[], object]] = {
     **dict.fromkeys(("posix:nice", "posix:getpriority"), lambda: os.getpriority(os.PRIO_PROCESS, 0)),
     "_socket:getdefaulttimeout": _sockets,
     "_csv:field_size_limit": _longest_field,
+    **dict.fromkeys(("_csv:get_dialect", "_csv:list_dialects", "_csv:reader", "_csv:writer"), _dialects),
+    **dict.fromkeys(("tempfile:gettempdir", "tempfile:gettempdirb"), lambda: sys.modules["tempfile"].tempdir),
+    **dict.fromkeys(_ABSTRACT, _registered_by_others),
     **dict.fromkeys(("posix:cpu_count", "posix:sched_getaffinity", "os:process_cpu_count"), _processors),
     # One by one: a system and a machine are those of many hosts, a name is not.
     **{

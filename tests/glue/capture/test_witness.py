@@ -179,6 +179,40 @@ def test_directories_are_compared(place):
     assert place.run()[:2] == [3, 1]
 
 
+ENTRIES = {
+    "what sort each is": ("sum(each[0] != 'data' for each in os.walk('data'))", "data/a/b"),
+    "how large each is": ("sum(each.stat().st_size for each in os.scandir('data'))", "data/a"),
+}
+
+
+@pytest.mark.parametrize("what", ENTRIES)
+def test_what_entries_of_a_directory_tell_is_compared(place, what):
+    body, path = ENTRIES[what]
+    place.lib(f"return {body}")
+    place.write("data/a", "")
+    assert place.run()[:2] == [1, 1]
+    assert place.run()[:2] == [1, 0]
+    (place.root / "data/a").unlink()
+    place.write(path, "x")
+    assert place.run()[:2] == [2, 1]
+    assert place.run()[:2] == [2, 0]
+
+
+def test_a_distribution_that_appears_where_python_has_looked_before(place):
+    head = "import importlib.metadata as metadata"
+    place.lib("return len([*metadata.distributions(name='appearing')])", head=f"{head}\n[*metadata.distributions()]")
+    place.write("unrelated/x", "")
+    assert place.run()[:2] == [1, 1]
+    place.write("appearing-1.dist-info/METADATA", "Name: appearing\nVersion: 1\n")
+    assert place.run()[:2] == [2, 1]
+
+
+def test_text_that_the_library_makes_functions_of_is_no_reason(place):
+    place.lib("return collections.namedtuple('Pair', 'a b')(1, 2).b", head="import collections")
+    assert place.run()[:2] == [3, 1]
+    assert place.run()[:2] == [3, 0]
+
+
 def test_the_working_directory_counts_where_it_is_read(place):
     place.lib("return len(os.path.basename(os.path.abspath('.')))")
     place.write("a/x", "")
@@ -194,6 +228,8 @@ OUTSIDE = [
     'open("out", "w").write("x")\nreturn 1',
     'os.environ["WITNESS_NEW"] = "1"\nreturn 1',
     "import ctypes\nreturn ctypes.CDLL(None).abs(3)",
+    "import threading\nasking = threading.Thread(target=int)\nasking.start()\nasking.join()\nreturn 1",
+    "import builtins\nreturn vars(builtins)['ev' + 'al']('1 + 1')",
 ]
 
 

@@ -2,19 +2,21 @@
 
 import contextlib
 import contextvars
+import csv
 import datetime as dt
 import decimal
 import gc
 import io
 import locale
 import logging
+import numbers
 import os
 import platform
 import random
 import sys
+import tempfile
 import threading
 import time
-import typing
 
 import numpy as np
 import pytest
@@ -108,6 +110,22 @@ def imports_and_asks_when():
 
 current = threading.current_thread
 moment = dt.datetime
+
+
+@contextlib.contextmanager
+def _other_place():
+    before, tempfile.tempdir = tempfile.tempdir, "/elsewhere"
+    yield
+    tempfile.tempdir = before
+
+
+@contextlib.contextmanager
+def _another_dialect():
+    csv.register_dialect("another")
+    yield
+    csv.unregister_dialect("another")
+
+
 TOLD = {
     "errors": (lambda: np.geterr()["over"], lambda: np.errstate(over="raise")),
     "print options": (lambda: np.get_printoptions(), _precision),
@@ -122,6 +140,8 @@ TOLD = {
     "local moment": (lambda: dt.datetime.fromtimestamp(0).hour, _elsewhere),  # noqa: DTZ006
     "local moment by an import in the body": (imports_and_asks_when, _elsewhere),
     "letters": (lambda: locale.nl_langinfo(locale.CODESET), _other_letters),
+    "place of files for a moment": (lambda: tempfile.gettempdir(), _other_place),
+    "dialects of csv": (lambda: csv.get_dialect("excel"), _another_dialect),
 }
 
 
@@ -144,6 +164,17 @@ def test_nothing_of_it_counts_where_it_is_compiled(what):
     digest = engine.digest(compiled)
     with changed():
         assert engine.digest(compiled) == digest
+
+
+def test_classes_that_are_registered_as_numbers_count():
+    engine, holder = KeyMaker().engine, Holder(lambda x: isinstance(x, numbers.Real))
+    digest, scope = engine.scoped(holder)
+    for ours in (type("Ours", (), {}), type("AlsoOurs", (), {})):  # each time, also where it was looked through before
+        numbers.Real.register(ours)
+        assert not scope.unchanged()
+        changed, scope = engine.scoped(holder)
+        assert changed != digest
+        digest = changed
 
 
 def test_loggers_that_say_nothing_do_not_count():
@@ -218,10 +249,7 @@ def test_a_stream_counts_for_who_asks_more_than_to_write(asks, counts, monkeypat
     assert (engine.digest(holder) != digest) is counts
 
 
-LOOKS = [
-    lambda cls: cls.__subclasses__(), lambda function: function.__code__.co_firstlineno,
-    lambda cls: typing.get_type_hints(cls),
-]  # fmt: skip
+LOOKS = [lambda cls: cls.__subclasses__(), lambda function: function.__code__.co_firstlineno]
 
 
 @pytest.mark.parametrize("function", LOOKS)

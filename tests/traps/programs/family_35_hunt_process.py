@@ -225,8 +225,51 @@ _COUNTS = main("""
     print(known() is None, code() is None)
     """)
 
+_IN_PLACE = {
+    "full-name-of-a-function": (
+        "len(helper.__qualname__)",
+        "helper.__qualname__ = 'x' * 9",
+        "def helper():\n    pass\n",
+    ),
+    "module-of-a-function": ("len(helper.__module__)", "helper.__module__ = 'x' * 9", "def helper():\n    pass\n"),
+    "name-of-a-class": ("len(Named.__name__)", "Named.__name__ = 'x' * 9", "class Named:\n    pass\n"),
+    "abstract-methods-of-a-class": (
+        "len(Base.__abstractmethods__)",
+        "Base.__abstractmethods__ = frozenset()",
+        "import abc\nclass Base(abc.ABC):\n    @abc.abstractmethod\n    def method(self):\n        pass\n",
+    ),
+    "method-of-a-named-tuple": (
+        "len(repr(Pair(1)))",
+        "Pair.__repr__ = lambda self: 'x'",
+        "import collections\nPair = collections.namedtuple('Pair', 'a')\n",
+    ),
+    "member-of-an-enum": (
+        "Kind['A'].value",
+        "Kind._member_map_['A'] = Kind.B",
+        "import enum\nclass Kind(enum.Enum):\n    A = 1\n    B = 2\n",
+    ),
+    "value-of-a-member-of-an-enum": (
+        "Kind(1).value",
+        "Kind._value2member_map_[1] = Kind.B",
+        "import enum\nclass Kind(enum.Enum):\n    A = 1\n    B = 2\n",
+    ),
+    "default-by-name": ("helper()", "helper.__kwdefaults__['a'] = 9", "def helper(*, a=1):\n    return a\n"),
+    "fields-of-a-dtype": (
+        "len(PAIR.names[0])",
+        "PAIR.names = ('longer',)",
+        "import numpy as np\nPAIR = np.dtype([('a', 'i4')])\n",
+    ),
+    "options-of-a-function": (
+        "len(helper.targetoptions)",
+        "helper.targetoptions['fastmath'] = True",
+        "import numba\n@numba.njit\ndef helper(x):\n    return x\n",
+    ),
+}
+"""What is changed in place between two compilations: how it is read, the change, and what it is."""
+
 PROGRAMS = (
     *_PLUGINS,
+    *(_changed_between(f"{name}-in-place", *how) for name, how in _IN_PLACE.items()),
     trap(
         "hunt-plugin-edited-in-place-at-the-same-moment",
         35,

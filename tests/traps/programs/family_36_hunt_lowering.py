@@ -259,6 +259,109 @@ _EDITED: Mapping[str, tuple[str, str, tuple[str, str]]] = {
         "import inspect\n\ndef depth():\n    return len(inspect.stack(0)[0].function) + 1\n",
         ("+ 1", "+ 2"),
     ),
+    "what-an-annotation-says-when-evaluated": (
+        "n = inspect.get_annotations(cfg.helper, eval_str=True)['x']",
+        "K = 1\n\ndef helper(x: 'K'):\n    pass\n",
+        ("K = 1", "K = 2"),
+    ),
+    "what-an-annotation-means-by-another-name": (
+        "n = cfg.args(cfg.hints(cfg.helper)['x'])[0]",
+        """
+        from typing import Literal, get_args as args, get_type_hints as hints
+
+        K = 1
+
+        def helper(x: 'Literal[K]'):
+            pass
+        """,
+        ("K = 1", "K = 2"),
+    ),
+    "how-a-named-tuple-spells-itself": (
+        "n = len(repr(cfg.Pair(1)))",
+        """
+        import typing
+
+        class Pair(typing.NamedTuple):
+            a: int
+
+            def __repr__(self):
+                return 'one'
+        """,
+        ("'one'", "'longer'"),
+    ),
+    "a-method-of-a-named-tuple-replaced": (
+        "n = cfg.Pair(1)._asdict()",
+        "import collections\nPair = collections.namedtuple('Pair', 'a')\nPair._asdict = lambda self: 1\n",
+        ("self: 1", "self: 2"),
+    ),
+    "the-documentation-of-a-property": (
+        "n = len(cfg.Thing.x.__doc__)",
+        "class Thing:\n    x = property(int, doc='one')\n",
+        ("'one'", "'longer'"),
+    ),
+    "the-documentation-of-a-property-that-remembers": (
+        "n = len(vars(cfg.Thing)['x'].__doc__)",
+        "import functools\n\nclass Thing:\n    x = functools.cached_property(int)\n    x.__doc__ = 'one'\n",
+        ("'one'", "'longer'"),
+    ),
+    "the-documentation-of-a-static-method": (
+        "n = len(vars(cfg.Thing)['x'].__doc__)",
+        "class Thing:\n    x = staticmethod(int)\n    x.__doc__ = 'one'\n",
+        ("'one'", "'longer'"),
+    ),
+    "the-cause-of-an-exception": (
+        "n = cfg.ERROR.__cause__.args[0]",
+        "ERROR = ImportError('no')\nERROR.__cause__ = KeyError(1)\n",
+        ("KeyError(1)", "KeyError(2)"),
+    ),
+    "the-name-in-an-exception": (
+        "n = len(cfg.ERROR.name)",
+        "ERROR = NameError('no', name='one')\n",
+        ("'one'", "'longer'"),
+    ),
+    "the-full-name-of-code": (
+        "n = len(getattr(cfg.CODE, 'co_qualname', cfg.NAME))",
+        "def one():\n    def inner():\n        pass\n    return inner\n\nCODE, NAME = one().__code__, one().__qualname__\n",
+        ("one()", "longer()"),
+    ),
+    "the-order-of-a-set": (
+        "n = list(cfg.NUMBERS)[0]",
+        "NUMBERS = set()\nfor each in (8, 0):\n    NUMBERS.add(each)\n",
+        ("(8, 0)", "(0, 8)"),
+    ),
+    "classes-that-were-registered-as-numbers": (
+        "import numbers\nn = 2 if isinstance(cfg.Thing(), numbers.Real) else 1",
+        "import numbers\n\nclass Thing:\n    pass\n\nnumbers.Real\n",
+        ("numbers.Real\n", "numbers.Real.register(Thing)\n"),
+    ),
+    "classes-that-were-registered-below": (
+        "n = 2 if issubclass(cfg.Thing, cfg.Kind) else 1",
+        """
+        import abc
+
+        class Kind(abc.ABC):
+            pass
+
+        class Inner(Kind):
+            pass
+
+        class Thing:
+            pass
+
+        Inner
+        """,
+        ("Inner\n", "Inner.register(Thing)\n"),
+    ),
+    "the-place-of-files-for-a-moment": (
+        "import tempfile\nn = len(tempfile.gettempdir())",
+        "import tempfile\ntempfile.tempdir = '/one'\n",
+        ("/one", "/longer"),
+    ),
+    "a-dialect-of-csv": (
+        "import csv\nn = len(csv.get_dialect('mine').lineterminator)",
+        "import csv\ncsv.register_dialect('mine', lineterminator='.')\n",
+        ("'.'", "'..'"),
+    ),
 }
 
 
