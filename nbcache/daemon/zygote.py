@@ -161,9 +161,9 @@ class Zygote:
             else:
                 confinement.settle_alone()
             asked = json.loads(channel.unsealed([order], MAX_ORDER))
+            _limit(int(asked["bytes"]))
         except (OSError, BadMessageError) as error:
             return {"crash": f"it can't be confined: {error}"}
-        _limit(int(asked["bytes"]))
         return _outcome(asked)
 
     def _reap(self) -> None:

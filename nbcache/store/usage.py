@@ -212,6 +212,9 @@ def load(
         return None
     try:
         return _cleaned(bounded.read_json_from(fd, limit)) if is_new(os.fstat(fd)) else None
+    except OSError as raised:
+        let_pass(raised)
+        return None
     finally:
         os.close(fd)
 

@@ -1,5 +1,6 @@
 """Usage records: what is written, what is believed, and that they don't pile up."""
 
+import errno
 import json
 import os
 import time
@@ -91,6 +92,18 @@ def test_odd_files_are_skipped(store, tmp_path):
     junk(store, "text.txt", json.dumps({"version": 1}).encode())
     junk(store, "large.json", b'{"version": 1}' + b" " * usage.MAX_RECORD)
     assert list(usage.read(store.path)) == []
+
+
+def test_a_record_that_went_stale_is_none(store, monkeypatch):
+    store.write_usage(RECORD)
+    (path,) = usage.paths(store.path)
+    assert usage.load(path) is not None
+
+    def stale(_fd):
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    monkeypatch.setattr(os, "fstat", stale)
+    assert usage.load(path) is None
 
 
 def test_a_record_is_bounded(store):
