@@ -99,8 +99,10 @@ def test_a_record_that_went_stale_is_none(store, monkeypatch):
     assert usage.load(path) is not None
 
     # Fails for a file, and in C: what Python code raises here counts as the program's.
-    monkeypatch.setattr(os, "fstat", os.listdir)
-    assert usage.load(path) is None
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fstat", os.listdir)
+        found = usage.load(path)
+    assert found is None
 
 
 def test_a_record_is_bounded(store):
