@@ -30,7 +30,7 @@ from nbcache.glue.entries.named_types import name_of, type_called
 from nbcache.glue.entries.verdicts import Unloadable
 from nbcache.glue.identity.describe_numba import ADDRESS
 from nbcache.glue.identity.describe_numpy import by_address
-from nbcache.glue.identity.exact import encode_atom
+from nbcache.glue.identity.exact import encode_value
 from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ _HOLDERS = (ir.Const, ir.Global, ir.FreeVar)
 
 def _is_value(obj: Any) -> bool:
     """Whether nobody can tell *obj* from what it is pickled as: it can't change, or it is pickled by where it is."""
-    if encode_atom(obj) is not None or obj is _UNDEFINED:
+    if encode_value(obj) is not None or obj is _UNDEFINED:
         return True
     if type(obj) is tuple or type(obj) is frozenset:
         return all(map(_is_value, obj))

@@ -55,10 +55,15 @@ def encode_atom(value: object) -> bytes | None:
         # A record can be assigned to.
         fixed = type(value).__module__ == "numpy" and not value.dtype.hasobject and not isinstance(value, np.void)
         return _encode_generic(value) if fixed else None
+    # Fields can be renamed.
+    return encode_value(value) if isinstance(value, np.dtype) and value.base.names is None else None
+
+
+def encode_value(value: object) -> bytes | None:
+    """The same for whatever a copy is as good as; a dtype's fields count by the names that they have now."""
     if isinstance(value, np.dtype):
-        # Fields can be renamed.
-        return None if value.base.names is not None or list(extras_of(value)) else encode_dtype(value)
-    return None
+        return None if list(extras_of(value)) else encode_dtype(value)
+    return encode_atom(value)
 
 
 def extras_of(dtype: np.dtype) -> Iterator[object]:

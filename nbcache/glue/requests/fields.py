@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from nbcache.glue.identity.exact import encode_atom
+from nbcache.glue.identity.exact import encode_value
 
 MAX_DEPTH: Final = 32
 """How deep types may be nested."""
@@ -258,8 +258,8 @@ def are_same(one: Any, other: Any) -> bool:
         return True
     if type(one) is tuple is type(other):
         return len(one) == len(other) and all(map(are_same, one, other))
-    atom = encode_atom(one)
-    return atom is not None and atom == encode_atom(other)
+    atom = encode_value(one)
+    return atom is not None and atom == encode_value(other)
 
 
 # -- words ---------------------------------------------------------------------------------------
