@@ -58,6 +58,7 @@ def unpack(
     ``find(key, build)`` gives access to another entry, or None.  Raises Unloadable.
     """
     opened, meta = _open_result(unit, read)
+    unit.asks = tuple(meta.consulted.asks)
     reason = history.objection(unit, meta.uses)
     if reason is not None:
         raise Unloadable(reason)
@@ -202,6 +203,7 @@ def share(unit: Unit, target_context: Any, history: History, library: Any) -> tu
     if meta.objectmode or meta.has_blocks or unit.flags.force_pyobject:
         return None
     unit.maker.meet(meta.consulted.packed)
+    unit.asks = tuple(meta.consulted.asks)
     if history.objection(unit, meta.uses) is not None or unit.maker.objection(meta.consulted) is not None:
         return None
     try:

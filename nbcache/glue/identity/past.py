@@ -65,3 +65,11 @@ def past_of(dispatcher: Any) -> Past:
     if past is None or past.owner() is not dispatcher:
         past = vars(dispatcher)[marks.PAST] = Past(dispatcher)
     return past
+
+
+def arrange(dispatcher: Any) -> None:
+    """Put the overloads that *dispatcher* has into the order in which they would have come."""
+    overloads = vars(dispatcher)["overloads"]
+    for args in past_of(dispatcher).order:
+        if args in overloads:
+            overloads.move_to_end(args)

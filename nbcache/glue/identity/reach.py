@@ -75,10 +75,17 @@ class Reach:
     """An index over all that a unit reaches: code objects by file and digest, objects by identity.
 
     *beyond* yields what it reaches by way of registrations with Numba: large, in some packages, and seldom needed.
+    *chosen* yields what is reached from what choosers chose for it, which is known once they were asked.
     """
 
-    def __init__(self, nodes: Iterable[Node], beyond: Callable[[], Iterable[Node]] | None = None) -> None:
+    def __init__(
+        self,
+        nodes: Iterable[Node],
+        beyond: Callable[[], Iterable[Node]] | None = None,
+        chosen: Callable[[], Iterable[Node]] = tuple,
+    ) -> None:
         self._beyond = beyond
+        self._chosen = chosen
         self._positions: dict[int, int] = {}
         self._objects: list[tuple[bytes, object]] = []
         self._functions: dict[bytes, list[tuple[FunctionType, CodeType]]] = {}
@@ -175,15 +182,38 @@ class Reach:
         self._extend()
         return [obj for _digest, obj in self._objects]
 
+    @functools.cached_property
+    def choices(self) -> Reach:
+        """What is reached from what choosers chose."""
+        return Reach(self._chosen())
+
+    def reference_of_effect(self, obj: object) -> tuple[int, bytes] | None:
+        """As `reference`, for who asks once choosers were asked: what they import then, they alone lead to.
+
+        Positions among `choices` are negative.
+        """
+        found = self.reference(obj)
+        if found is None:
+            among = self.choices.reference(obj)
+            return None if among is None else (-1 - among[0], among[1])
+        return found
+
     @_and_beyond
     def reference(self, obj: object) -> tuple[int, bytes] | None:
         """Position and identity of a reachable object, from which `referent` finds its counterpart."""
         position = self._positions.get(id(obj))
         return None if position is None else (position, self._objects[position][0])
 
-    @_and_beyond
     def referent(self, reference: tuple[int, bytes]) -> object:
-        """The object that *reference* means here.  Raises Unresolvable.
+        """The object that *reference* means here.  Raises Unresolvable."""
+        position, digest = reference
+        if position < 0:
+            return self.choices.referent((-1 - position, digest))
+        return self._referent(reference)
+
+    @_and_beyond
+    def _referent(self, reference: tuple[int, bytes]) -> object:
+        """The same for what is reached otherwise.
 
         Walks of equal graphs visit in the same order, so the position tells apart even objects
         that are alike; where it is off, because two objects there are one here, identity must do.

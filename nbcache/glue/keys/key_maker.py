@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
     from contextlib import AbstractContextManager
 
+    from nbcache.glue.identity.consulted import Ask
     from nbcache.glue.identity.node import Node, Scope
     from nbcache.glue.keys.choices import Choices
 
@@ -236,6 +237,12 @@ class KeyMaker:
         """What is reached from what others have registered for *names*, as far as that isn't too much."""
         registered = (each for name in names for each in self.extensions.registered(name))
         roots = (root for each in registered for root in (each.registered, *each.formal))
+        return self.engine.nodes_of(roots, MOST_BEYOND, MOST_BEYOND_IN_ALL)
+
+    def nodes_chosen(self, asks: Iterable[Ask]) -> Iterator[Node]:
+        """What is reached from the functions that were chosen for compiling, as far as that isn't too much."""
+        answers = map(self.choices.answer_to, asks)
+        roots = [chosen for _name, chosen, runs in answers if chosen is not None and not runs]
         return self.engine.nodes_of(roots, MOST_BEYOND, MOST_BEYOND_IN_ALL)
 
     def type_digest(self, typ: Any) -> bytes:

@@ -230,7 +230,8 @@ class Unit:
             nodes = {id(node.obj): node for node in self._own_nodes()}
             for typ in self._open_types():
                 nodes.update((id(node.obj), node) for node in self._type_nodes(typ))
-            self._reach = Reach(nodes.values(), self._registered_nodes if self.registered else None)
+            beyond = self._registered_nodes if self.registered else None
+            self._reach = Reach(nodes.values(), beyond, lambda: self.maker.nodes_chosen(self.asks))
         return self._reach
 
     def reaching(self, names: Iterable[bytes]) -> Reach:

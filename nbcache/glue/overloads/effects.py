@@ -16,7 +16,7 @@ from numba.core import compiler_lock
 
 from nbcache.glue import marks
 from nbcache.glue.identity.node import Unresolvable
-from nbcache.glue.identity.past import past_of
+from nbcache.glue.identity.past import arrange, past_of
 from nbcache.glue.overloads.inherited import giving
 from nbcache.passing import let_pass
 
@@ -108,12 +108,9 @@ class Overloads:
 
     def complete(self, dispatcher: Any) -> None:
         """Give *dispatcher* all that is owed to it, in the order in which it would have come."""
-        past, overloads = past_of(dispatcher), vars(dispatcher)["overloads"]
-        for args in tuple(past.promised):
+        for args in tuple(past_of(dispatcher).promised):
             deliver(dispatcher, args, self._frames)
-        for args in past.order:
-            if args in overloads:
-                overloads.move_to_end(args)
+        arrange(dispatcher)
 
 
 class _Incomplete(OrderedDict[Any, Any]):

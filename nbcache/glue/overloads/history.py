@@ -34,7 +34,7 @@ from nbcache.glue import marks
 from nbcache.glue.capture.compilations import Effect
 from nbcache.glue.identity.node import Unidentifiable, Unresolvable
 from nbcache.glue.identity.ownership import toolchain_name
-from nbcache.glue.identity.past import Promise, past_of
+from nbcache.glue.identity.past import Promise, arrange, past_of
 from nbcache.glue.keys.flags import flag_components
 from nbcache.glue.overloads.inherited import giving, in_plain_context, inherited
 from nbcache.glue.overloads.uses import ID_BYTES, key_of, uses_of
@@ -235,8 +235,9 @@ class History:
             given = (*given, ("returns", self._types_digest((return_type,)).hex()))
             self._declared.append(weakref.ref(dispatcher))
         past = past_of(dispatcher)
-        past.promised.pop(args, None)
         past.order.setdefault(args)
+        if past.promised.pop(args, None) is not None:
+            arrange(dispatcher)  # called before somebody looked, and perhaps after others that would have come later
         past.given.pop(args, None)
         self._overloads.append((weakref.ref(dispatcher), args))
         flags = tuple(pair for pair in given if pair[0] not in _OF_THE_MOMENT)

@@ -165,7 +165,7 @@ def _is_shared(unit: Unit, obj: Any) -> bool:
     # What Numba makes for one caller, nobody else can use, and to look for it means to walk through all that
     # others have registered.
     made_by_numba = is_toolchain_definition(getattr(obj, "py_func", obj))
-    return not made_by_numba and unit.reach().reference(obj) is not None
+    return not made_by_numba and unit.reach().reference_of_effect(obj) is not None
 
 
 def _reference(unit: Unit, effect: Effect) -> tuple[int, bytes] | None:
@@ -181,7 +181,7 @@ def _reference(unit: Unit, effect: Effect) -> tuple[int, bytes] | None:
         return None
     if any(isinstance(typ, types.Callable) for typ in effect.args):
         return None
-    return unit.reach().reference(obj)
+    return unit.reach().reference_of_effect(obj)
 
 
 def key_of(obj: Any, args: tuple[Any, ...]) -> str:

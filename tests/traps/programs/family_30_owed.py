@@ -420,4 +420,68 @@ PROGRAMS = (
     show("type", lambda: str(numba.typeof(f)))
     """,
     ),
+    _twice(
+        "overload-of-what-a-chooser-imports",
+        """
+    from numba.extending import overload
+
+    def asked(x):
+        raise NotImplementedError
+
+    @overload(asked)
+    def choose(x):
+        import package
+        chosen = package.later.g
+
+        def impl(x):
+            return chosen(x) + package.later.g(x)
+
+        return impl
+
+    @njit
+    def f(x):
+        return asked(x)
+
+    from package import later
+
+    show("f", f, np.float32(7))
+    show("g", later.g, 7.0)
+    show("signatures", lambda: later.g.signatures)
+    """,
+        rerun="hit",
+        **{
+            "package/__init__": """
+    import importlib
+
+    def __getattr__(name):
+        if name != "later":
+            raise AttributeError(name)
+        return importlib.import_module("package.later")
+    """,
+            "package/later": """
+    from numba import njit
+
+    h = njit(lambda x: x + 1)
+    g = njit(lambda x: h(x) * 10)
+    """,
+        },
+    ),
+    _twice(
+        "overload-that-a-call-wants-after-others",
+        """
+    @njit
+    def g(x):
+        return x * 10
+
+    @njit
+    def f(x):
+        return g(x) + 1
+
+    show("f", f, 7)
+    show("g", g, np.float32(7))
+    show("g", g, 7)
+    show("signatures", lambda: g.signatures)
+    """,
+        rerun="hit",
+    ),
 )
