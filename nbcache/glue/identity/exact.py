@@ -28,7 +28,10 @@ def _encode_generic(value: np.generic) -> bytes:
 def encode_dtype(dtype: np.dtype) -> bytes:
     """Byte order, layout, field names and offsets, alignment: all that typing reads."""
     text = f"{dtype.str}|{dtype!r}|{dtype.itemsize}|{dtype.alignment}|{dtype.isalignedstruct}"
-    return _framed(b"d", text.encode())
+    # Of a record inside it says neither whether that one is aligned nor, where it lists fields, how far apart they lie.
+    fields = (field[0].base for field in (dtype.base.fields or {}).values())
+    inside = b"".join(encode_dtype(field) for field in fields if field.names is not None)
+    return _framed(b"d", text.encode() + inside)
 
 
 _ATOMS: dict[type, Callable[[Any], bytes]] = {
