@@ -6,8 +6,10 @@ Two values get the same bytes only if compiled code cannot tell them apart: ``1`
 
 from __future__ import annotations
 
+import os
 import struct
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -81,6 +83,21 @@ def extras_of(dtype: np.dtype) -> Iterator[object]:
         yield from extras_of(field[0])
 
 
+def have_one_order(items: Iterable[object]) -> bool:
+    """Whether all processes go in one order through sets that were made alike of *items*.
+
+    The hashes of numbers have no seed. Those of texts have one, which processes may have been given.
+    """
+    return _SEED_IS_GIVEN or all(
+        have_one_order(item) if type(item) is tuple or type(item) is frozenset else type(item) in _NUMBERS
+        for item in items
+    )
+
+
+_NUMBERS = frozenset({bool, int, float, complex})
+_SEED_IS_GIVEN = not sys.flags.hash_randomization or os.environ.get("PYTHONHASHSEED", "") not in {"", "random"}
+
+
 def encode_constant(value: object) -> bytes:
     """The bytes of a constant the Python compiler can put into ``co_consts`` (no code objects)."""
     atom = encode_atom(value)
@@ -89,6 +106,9 @@ def encode_constant(value: object) -> bytes:
     if type(value) is tuple:
         return _framed(b"(", b"".join(encode_constant(item) for item in value))
     if type(value) is frozenset:
-        return _framed(b"{", b"".join(sorted(encode_constant(item) for item in value)))
+        items = [encode_constant(item) for item in value]
+        if have_one_order(value):  # Numba puts them into a set in this order, and code that runs goes through them
+            return _framed(b"{", b"".join(items))
+        return _framed(b"{", b"".join(sorted(items)))
     msg = f"unknown constant of type {type(value).__name__}"
     raise TypeError(msg)
