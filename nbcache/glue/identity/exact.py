@@ -36,7 +36,13 @@ def encode_dtype(dtype: np.dtype) -> bytes:
     return _framed(b"d", text.encode() + inside)
 
 
-_ATOMS: dict[type, Callable[[Any], bytes]] = {
+def _encode_slice(value: Any) -> bytes | None:
+    parts = [encode_atom(part) for part in (value.start, value.stop, value.step)]
+    found = [part for part in parts if part is not None]
+    return _framed(b"l", b"".join(found)) if len(found) == len(parts) else None
+
+
+_ATOMS: dict[type, Callable[[Any], bytes | None]] = {
     type(None): lambda _value: b"N",
     type(Ellipsis): lambda _value: b"E",
     type(NotImplemented): lambda _value: b"I",
@@ -47,12 +53,12 @@ _ATOMS: dict[type, Callable[[Any], bytes]] = {
     str: lambda value: _framed(b"s", value.encode("utf-8", "surrogatepass")),
     bytes: lambda value: _framed(b"b", value),
     range: lambda value: _framed(b"r", repr(value).encode()),
-    slice: lambda value: _framed(b"l", repr(value).encode()),
+    slice: _encode_slice,
 }
 
 
 def encode_atom(value: object) -> bytes | None:
-    """The bytes of *value*, or None when it is no atom.  Subclasses of atoms are no atoms."""
+    """The bytes of *value*, or None when it is no atom.  Subclasses of atoms are no atoms, nor is a slice of others."""
     encoder = _ATOMS.get(type(value))
     if encoder is not None:
         return encoder(value)
