@@ -5,12 +5,13 @@ All begin with `PREFIX`, by which a description of an object leaves them out.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 PREFIX: Final = "_nbcache_"
 IDENTITY: Final = PREFIX + "identity"
@@ -41,6 +42,8 @@ DEFINING: Final = PREFIX + "defining"
 """On a template: that its class is being defined at this moment."""
 CONSULTED: Final = PREFIX + "consulted"
 """On a library: what was asked for while it was compiled."""
+_NEIGHBORHOOD: Final = PREFIX + "neighborhood"
+_FINDING: Final = object()
 _BIRTHS: Final = PREFIX + "births"
 _TAINT: Final = PREFIX + "taint"
 _UNIT: Final = PREFIX + "unit"
@@ -60,6 +63,32 @@ class Birth(Record):
     conditions: bytes
     content: bytes
     declared: str
+
+
+def learn_neighborhood(stencil: Any, neighborhood: Any) -> None:
+    """Give a stencil the neighborhood that compiling it would have found, unless it has one."""
+    with finding_neighborhood(stencil):
+        if stencil.neighborhood is None:
+            stencil.neighborhood = neighborhood
+
+
+@contextmanager
+def finding_neighborhood(stencil: Any) -> Iterator[None]:
+    """The neighborhood that a stencil without one has while this is entered, and after that, was found."""
+    if stencil.neighborhood is not None:
+        yield
+        return
+    setattr(stencil, _NEIGHBORHOOD, _FINDING)
+    try:
+        yield
+    finally:
+        setattr(stencil, _NEIGHBORHOOD, stencil.neighborhood)
+
+
+def given_neighborhood(stencil: Any) -> Any:
+    """The neighborhood that somebody set, None where it is that of its options or what compiling found."""
+    now, found = stencil.neighborhood, vars(stencil).get(_NEIGHBORHOOD)
+    return None if now is stencil.options.get("neighborhood") or now is found or found is _FINDING else now
 
 
 def keep_birth(dispatcher: Any, args: tuple[Any, ...], birth: Birth) -> None:

@@ -56,6 +56,12 @@ def test_record_empty_store_prewarm(main, place):
     assert_warm(main, place / "second")
 
 
+def test_what_runs_without_assertions_is_asked_of_nobody_who_has_them(small, place):
+    warm = place / "warm.jsonl"
+    assert proc.run(["-O", small], place / "first", {"NBCACHE_RECORD": str(warm)}).status == 0
+    assert not warm.exists() or not keys(warm)
+
+
 @pytest.mark.long
 def test_by_a_daemon_in_a_store_that_one_may_not_write(main, place):
     warm, store = place / "warm.jsonl", place / "second"

@@ -142,6 +142,7 @@ def toolchain_components() -> list[_Component]:
     found = [
         ("toolchain/python", f"{sys.implementation.name} {platform.python_version()} {sys.implementation.cache_tag}"),
         ("toolchain/abi", abi),
+        ("toolchain/optimize", str(sys.flags.optimize)),  # assertions in numba-cuda's own functions
         ("toolchain/numba", numba.__version__),
         ("toolchain/llvmlite", llvmlite.__version__),
         ("toolchain/llvm", ".".join(map(str, llvm.llvm_version_info))),

@@ -268,8 +268,7 @@ _copied: tuple[tuple[Any, bytes], list[Any], Any] = (None, b""), [], None
 
 def settle_stencil(stencil: Any, cres: Any) -> None:
     """Leave a stencil as compiling it would: with the neighborhood that its kernel reaches."""
-    if stencil.neighborhood is None:
-        stencil.neighborhood = marks.meta_of(cres.library)[0].neighborhood
+    marks.learn_neighborhood(stencil, marks.meta_of(cres.library)[0].neighborhood)
 
 
 def _rebuild_module(unit: Unit, build: str, meta: Meta) -> Any:

@@ -139,7 +139,8 @@ def noting_neighborhoods(original: Any, session: Session) -> Any:
     def _stencil_wrapper(
         self: Any, result: Any, sigret: Any, return_type: Any, typemap: Any, calltypes: Any, *args: Any
     ) -> Any:
-        compiled = original(self, result, sigret, return_type, typemap, calltypes, *args)
+        with marks.finding_neighborhood(self):
+            compiled = original(self, result, sigret, return_type, typemap, calltypes, *args)
         # Also where it was known by now: whoever loads the caller may be the first of its process.
         if self.options.get("neighborhood") is None:
             session.frames.note(Effect("stencil", self, (), self.neighborhood, (), True))

@@ -135,6 +135,11 @@ def _describer_for(cls: type) -> tuple[type, Describer]:
 
             if base in describe_numpy.DESCRIBERS:
                 return base, describe_numpy.DESCRIBERS[base]
+        elif module.startswith("numba.stencils."):
+            from nbcache.glue.identity import describe_stencils
+
+            if name in describe_stencils.BY_NAME:
+                return object, describe_stencils.BY_NAME[name]
         elif module.startswith("numba.cuda."):
             from nbcache.glue.identity import describe_cuda
 

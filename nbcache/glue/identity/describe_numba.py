@@ -6,11 +6,11 @@ import functools
 import inspect
 import re
 import weakref
-from types import CodeType, FunctionType, MemberDescriptorType, ModuleType
+from types import CodeType, FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba.core import ir, types
+from numba.core import types
 from numba.core.datamodel import default_manager
 from numba.core.dispatcher import Dispatcher, LiftedCode
 from numba.core.extending import _Intrinsic
@@ -48,6 +48,8 @@ def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
     # What is inlined, and what passes of others see, is looked at by more than the compiler.
     node.compiled &= dispatcher.targetoptions.get("inline", "never") == "never" and toolchain_name(pipeline) is not None
     node.edge("py_func", dispatcher.py_func)
+    if dispatcher._compiler.py_func is not dispatcher.py_func:  # somebody exchanged one of them
+        node.edge("compiled", dispatcher._compiler.py_func)
     _describe_frozen_defaults(node, dispatcher)
     node.compiled = False
     _describe_options(node, dispatcher)
@@ -239,30 +241,6 @@ def _describe_cfunc(node: Node, cfunc: Any) -> None:
     node.volatile = False
 
 
-def _describe_stencil(node: Node, stencil: Any) -> None:
-    function = stencil.kernel_ir.func_id.func
-    node.title = f"stencil {function_name(function)}"
-    node.edge("kernel", function)
-    # The kernel's values are those of its decoration.
-    for i, (name, value) in enumerate(_frozen_in(stencil.kernel_ir)):
-        node.value(f"value {i} at decoration: {name}", value)
-    node.compiled = False
-    node.value("mode", stencil.mode)
-    for option, value in sorted(stencil.options.items()):
-        node.value(f"option {option}", value)
-    node.volatile = False
-
-
-def _frozen_in(func_ir: ir.FunctionIR) -> Iterator[tuple[str, object]]:
-    """(name, value) of the globals and captured variables that a function's IR holds, in the order of its code."""
-    for _label, block in sorted(func_ir.blocks.items()):
-        for statement in block.find_insts(ir.Assign):
-            if isinstance(statement.value, ir.Global | ir.FreeVar):
-                value = statement.value.value
-                if not isinstance(value, ModuleType):  # its attributes are read when the kernel is compiled
-                    yield statement.value.name, value
-
-
 def _describe_jitclass(node: Node, cls: Any) -> None:
     node.title = f"jitclass {module_name(cls.__module__)}:{cls.__qualname__}"
     node.edge("class type", cls.class_type)
@@ -439,6 +417,5 @@ BY_NAME: dict[str, Describer] = {
     "numba.core.ccallback:CFunc": _describe_cfunc,
     "numba.core.typing.context:BaseContext": _describe_context,
     "numba.cuda.simulator.kernel:FakeCUDAKernel": _describe_simulated_kernel,
-    "numba.stencils.stencil:StencilFunc": _describe_stencil,
     "numba.experimental.jitclass.base:JitClassType": _describe_jitclass,
 }

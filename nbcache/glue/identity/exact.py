@@ -6,8 +6,10 @@ Two values get the same bytes only if compiled code cannot tell them apart: ``1`
 
 from __future__ import annotations
 
+import os
 import struct
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -28,10 +30,19 @@ def _encode_generic(value: np.generic) -> bytes:
 def encode_dtype(dtype: np.dtype) -> bytes:
     """Byte order, layout, field names and offsets, alignment: all that typing reads."""
     text = f"{dtype.str}|{dtype!r}|{dtype.itemsize}|{dtype.alignment}|{dtype.isalignedstruct}"
-    return _framed(b"d", text.encode())
+    # Of a record inside it says neither whether that one is aligned nor, where it lists fields, how far apart they lie.
+    fields = (field[0].base for field in (dtype.base.fields or {}).values())
+    inside = b"".join(encode_dtype(field) for field in fields if field.names is not None)
+    return _framed(b"d", text.encode() + inside)
 
 
-_ATOMS: dict[type, Callable[[Any], bytes]] = {
+def _encode_slice(value: Any) -> bytes | None:
+    parts = [encode_atom(part) for part in (value.start, value.stop, value.step)]
+    found = [part for part in parts if part is not None]
+    return _framed(b"l", b"".join(found)) if len(found) == len(parts) else None
+
+
+_ATOMS: dict[type, Callable[[Any], bytes | None]] = {
     type(None): lambda _value: b"N",
     type(Ellipsis): lambda _value: b"E",
     type(NotImplemented): lambda _value: b"I",
@@ -42,12 +53,12 @@ _ATOMS: dict[type, Callable[[Any], bytes]] = {
     str: lambda value: _framed(b"s", value.encode("utf-8", "surrogatepass")),
     bytes: lambda value: _framed(b"b", value),
     range: lambda value: _framed(b"r", repr(value).encode()),
-    slice: lambda value: _framed(b"l", repr(value).encode()),
+    slice: _encode_slice,
 }
 
 
 def encode_atom(value: object) -> bytes | None:
-    """The bytes of *value*, or None when it is no atom.  Subclasses of atoms are no atoms."""
+    """The bytes of *value*, or None when it is no atom.  Subclasses of atoms are no atoms, nor is a slice of others."""
     encoder = _ATOMS.get(type(value))
     if encoder is not None:
         return encoder(value)
@@ -78,6 +89,21 @@ def extras_of(dtype: np.dtype) -> Iterator[object]:
         yield from extras_of(field[0])
 
 
+def have_one_order(items: Iterable[object]) -> bool:
+    """Whether all processes go in one order through sets that were made alike of *items*.
+
+    The hashes of numbers have no seed. Those of texts have one, which processes may have been given.
+    """
+    return _SEED_IS_GIVEN or all(
+        have_one_order(item) if type(item) is tuple or type(item) is frozenset else type(item) in _NUMBERS
+        for item in items
+    )
+
+
+_NUMBERS = frozenset({bool, int, float, complex})
+_SEED_IS_GIVEN = not sys.flags.hash_randomization or os.environ.get("PYTHONHASHSEED", "") not in {"", "random"}
+
+
 def encode_constant(value: object) -> bytes:
     """The bytes of a constant the Python compiler can put into ``co_consts`` (no code objects)."""
     atom = encode_atom(value)
@@ -86,6 +112,9 @@ def encode_constant(value: object) -> bytes:
     if type(value) is tuple:
         return _framed(b"(", b"".join(encode_constant(item) for item in value))
     if type(value) is frozenset:
-        return _framed(b"{", b"".join(sorted(encode_constant(item) for item in value)))
+        items = [encode_constant(item) for item in value]
+        if have_one_order(value):  # Numba puts them into a set in this order, and code that runs goes through them
+            return _framed(b"{", b"".join(items))
+        return _framed(b"{", b"".join(sorted(items)))
     msg = f"unknown constant of type {type(value).__name__}"
     raise TypeError(msg)

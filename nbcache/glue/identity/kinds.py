@@ -16,6 +16,7 @@ from nbcache.glue.identity import (
     describe_numba,
     describe_numpy,
     describe_python,
+    describe_stencils,
 )
 from nbcache.glue.identity.describe_numba import describe_other_dispatcher
 from nbcache.glue.identity.instances import describe_instance, dictionary_of
@@ -58,4 +59,5 @@ BY_NAME: dict[str, Describer] = {
     **describe_numba.BY_NAME,
     **describe_python.BY_NAME,
     **describe_foreign.BY_NAME,
+    **describe_stencils.BY_NAME,
 }

@@ -93,6 +93,8 @@ class Patches:
         """The module that was loaded last when modules were looked through."""
         self._owners: list[_Owner] = []
         """What is looked at.  It lives as long as this does, or addresses would come to mean something else."""
+        self._tables: set[int] = set()
+        """The ids of the tables among these."""
         self._fresh = 0
         """From which of them on nobody looked at any yet."""
         self._places = np.empty(0, np.int64)
@@ -135,6 +137,7 @@ class Patches:
         named = [(name, sys.modules.get(name)) for name in fresh if name.startswith(_ROOTS) and _matters(name)]
         modules = [(name, it) for name, it in named if isinstance(it, ModuleType) and not _is_alias(name, it)]
         tables, classes, homes = _owners_in(modules)
+        self._tables.update(id(table.content) for table in tables)
         self._owners += [*(module for _name, module in modules), *tables, *classes]
         if are_numbered():
             plain = [*(vars(module) for _name, module in modules), *(table.content for table in tables)]
@@ -145,8 +148,25 @@ class Patches:
             whole = [*map(told.parts_were_whole.get, homes, repeat(0))]
             self._whole = np.concatenate([self._whole, np.array(whole, np.int64)])
 
+    def _take_in_tables(self, changed: list[int]) -> list[int]:
+        """Where among the owners the tables are that those which were *changed* have and didn't have before.
+
+        Numba makes its table of ufuncs, each with a table of its own, when somebody asks for one.
+        """
+        found = (table for at in changed for table in _tables_of(self._owners[at]))
+        tables = [table for table in found if id(table.content) not in self._tables]
+        start = len(self._owners)
+        self._tables.update(id(table.content) for table in tables)
+        self._owners += tables
+        if are_numbered():
+            numbers = np.array([id(table.content) for table in tables], np.int64) // _WORD + _NUMBER
+            self._places = np.concatenate([self._places, numbers])
+            self._whole = np.concatenate([self._whole, np.zeros(len(tables), np.int64)])
+        return [*range(start, len(self._owners))]
+
     def _look_at(self, which: Iterable[int]) -> None:
-        for at in which:
+        which = [*which]
+        for at in [*which, *self._take_in_tables([at for at in which if at < self._fresh])]:
             owner = self._owners[at]
             members = owner.content if isinstance(owner, _Table) else vars(owner)
             others = {
@@ -215,21 +235,28 @@ def _owners_in(modules: list[tuple[str, ModuleType]]) -> tuple[list[_Table], lis
         owners.update(kind for kind in fresh if issubclass(kind, type))
         found = [value for value in values if type(value) in owners]
         if any(type(value) is dict and _is_table(value) for value in found):
-            tables += _tables_of(name, module)
+            tables += _tables_of(module)
         own = [value for value in found if type(value) is not dict and value.__module__ == name]
         classes += own
         homes += [name] * len(own)
     return tables, classes, [*map(_module_of, tables), *homes]
 
 
-def _tables_of(name: str, module: ModuleType) -> Iterator[_Table]:
-    for variable, value in [*vars(module).items()]:
+def _tables_of(owner: _Owner) -> Iterator[_Table]:
+    """The tables that a module has, or those in a table."""
+    members = owner.content if isinstance(owner, _Table) else vars(owner) if isinstance(owner, ModuleType) else {}
+    for name, value in [*members.items()]:
         if type(value) is dict and _is_table(value):
-            yield _Table(f"{name}:{variable}", value)
+            table = _Table(_called(owner, name), value)
+            yield table
+            yield from _tables_of(table)
 
 
 def _is_table(value: dict[Any, Any]) -> bool:
-    return type(next(iter(value.values()), None)) is FunctionType
+    """Whether a dictionary is one of functions, or one of such dictionaries."""
+    first = next(iter(value.values()), None)
+    first = next(iter(first.values()), None) if type(first) is dict else first
+    return type(first) is FunctionType
 
 
 def _is_others(value: Any) -> bool:

@@ -41,13 +41,11 @@ IRRELEVANT_SETTINGS: dict[str, str] = {
     **dict.fromkeys(SHOWING_SETTINGS, "shows what is compiled, which then isn't looked up"),
     "CACHE_DIR": "where Numba's own cache lies",
     "CACHE_LOCATOR_CLASSES": "how Numba's own cache finds its files",
-    "CAPTURED_ERRORS": "how errors inside the compiler are reported",
     "COLOR_SCHEME": "colours of error messages",
     "DEBUG_CACHE": "prints what Numba's own cache does",
     "DEVELOPER_MODE": "more words in error messages",
     "DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "colours of error messages",
     "EXPERIMENTAL_REDVAR": "not read by any release in range",
-    "FULL_TRACEBACKS": "how Python tracebacks of compile errors are cut",
     "FUNCTION_CACHE_SIZE": "how many unpickled functions are kept alive",
     "HIGHLIGHT_DUMPS": "colours of dumps",
     "LLVM_PASS_TIMINGS": "measures", "NUM_THREADS": "read when the threads are launched",
@@ -70,6 +68,8 @@ def toolchain_components() -> list[_Component]:
     return [
         ("toolchain/python", f"{sys.implementation.name} {platform.python_version()} {sys.implementation.cache_tag}"),
         ("toolchain/abi", f"{getattr(sys, 'abiflags', '')} {sys.maxsize.bit_length()} {sys.byteorder}"),
+        # Without assertions there are none in what Numba has in Python and compiles, nor in what of it runs meanwhile.
+        ("toolchain/optimize", str(sys.flags.optimize)),
         # Numba compiles the hash function that this Python was built with.
         ("toolchain/hash", f"{sys.hash_info.algorithm} {sys.hash_info.hash_bits} {sys.hash_info.cutoff}"),
         ("toolchain/numba", numba.__version__),

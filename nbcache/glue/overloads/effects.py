@@ -55,8 +55,7 @@ def _settle(unit: Unit, reference: tuple[int, bytes], neighborhood: list[list[in
         stencil: Any = unit.referent(reference)
     except Unresolvable:
         return
-    if stencil.neighborhood is None:
-        stencil.neighborhood = neighborhood
+    marks.learn_neighborhood(stencil, neighborhood)
 
 
 def remember(owner: Any, args: tuple[Any, ...], effects: Callable[[], list[Effect]]) -> None:

@@ -83,6 +83,9 @@ def request_for(
     Without *explain*, the components of the key are left out; without *by_value*, what can't be
     named can't be asked for. *public*: what users know the owner as, if that isn't known here; *dump* pickles it.
     """
+    if sys.flags.optimize:
+        msg = "interpreters that build for others run without -O"
+        raise UnaskableError(msg)
     public = public_face(unit.owner) if public is None else public
     module, qualname = unit.name.split(":", 1)
     source = _source_digest(sys.modules[module]) if is_found(public, module, qualname) else None

@@ -470,6 +470,11 @@ def aliases(flag):
     return user("import enum\nclass C(enum.Enum):\n    A = 1\n    B = 2\n    X = " + flag)
 
 
+class Alike(list):
+    def __repr__(self):
+        return "alike"
+
+
 PAIRS = {
     "int subclass": lambda: (Number(1, 1), Number(2, 1)),
     "int and its subclass": lambda: (1, Number(1, 1)),
@@ -479,6 +484,8 @@ PAIRS = {
     "float subclass": lambda: [user("class C(float): pass")(number) for number in (0.0, -0.0)],
     "complex subclass": lambda: [user("class C(complex): pass")(number) for number in (0.0, complex(0.0, -0.0))],
     "frozenset subclass": lambda: [user("class C(frozenset): pass")(items) for items in ([1], [2])],
+    "slice": lambda: (slice(0, 1.0), slice(0, True)),
+    "slice of objects": lambda: (slice(Alike([1])), slice(Alike([2]))),
     "attrgetter": lambda: (operator.attrgetter("a"), operator.attrgetter("b")),
     "itemgetter": lambda: (operator.itemgetter(1), operator.itemgetter(True)),
     "methodcaller": lambda: (operator.methodcaller("a", 1), operator.methodcaller("a", 2)),

@@ -12,7 +12,7 @@ from numba.core import cgutils, funcdesc, inline_closurecall
 from numba.core.base import BaseContext
 from numba.core.cpu import CPUContext
 from numba.cpython import listobj, slicing
-from numba.np import arraymath
+from numba.np import arraymath, ufunc_db
 from numba.parfors import parfor
 
 from nbcache.glue.identity import patched
@@ -89,6 +89,21 @@ def test_what_is_in_the_place_of_a_method_is_noticed(patches, monkeypatch, what)
 def test_what_is_put_into_a_table_of_functions_is_noticed(patches, monkeypatch):
     monkeypatch.setitem(parfor.swap_functions_map, ("sum", "numpy"), helper)
     assert patches() == {"numba.parfors.parfor:swap_functions_map[(sum, numpy)]": helper}
+
+
+def test_what_is_put_into_a_table_of_tables_is_noticed(patches, monkeypatch):
+    of_square = "numba.np.ufunc_db:_ufunc_db[numpy:square][d->d]"
+    monkeypatch.setitem(ufunc_db.get_ufunc_info(np.square), "d->d", helper)
+    assert patches() == {of_square: helper}
+    monkeypatch.setitem(ufunc_db.get_ufunc_info(np.square), "d->d", other := lambda *_args: 1.0)
+    assert patches() == {of_square: other}
+
+
+def test_what_takes_the_place_of_a_table_in_a_table_is_noticed(patches, monkeypatch):
+    ufunc_db.get_ufuncs()
+    assert patches() == {}
+    monkeypatch.setitem(ufunc_db._ufunc_db, np.square, {"d->d": helper})
+    assert patches() == {"numba.np.ufunc_db:_ufunc_db[numpy:square][d->d]": helper}
 
 
 class Unequal:
@@ -189,7 +204,7 @@ def test_nothing_of_others_is_in_numba(run):
 
 LATE = """
 import os, sys
-from numba.np import arraymath
+from numba.np import arraymath, ufunc_db
 from numba.extending import register_jitable
 
 def patch(value):

@@ -219,12 +219,50 @@ _TYPES_AS_VALUES = constant(
     head="from numba import types\n",
 )
 
+_RECORD_IN_A_RECORD = constant(
+    "record-in-a-record",
+    """
+    import cfg
+    from numba.extending import overload
+
+    RECORDS = np.frombuffer(bytes(range(39)), cfg.APART)
+    ALIGNED = np.zeros(2, cfg.INSIDE)
+
+    @njit
+    def f(i):
+        return RECORDS[i].x.b, RECORDS[i].z.b
+
+    def aligned(a):
+        raise NotImplementedError
+
+    @overload(aligned)
+    def choose(a):
+        return (lambda a: 1) if a.dtype.fields["x"].type.aligned else (lambda a: 2)
+
+    @njit
+    def g():
+        return aligned(ALIGNED)
+
+    show("f", f, 1)
+    show("g", g)
+    """,
+    "INSIDE, APART = [('x', SAME)], [('x', WIDE), ('z', NARROW)]",
+    "INSIDE, APART = [('x', LIKE)], [('x', NARROW), ('z', WIDE)]",
+    head="""
+    import numpy as np
+    NARROW = np.dtype([('a', 'u1'), ('b', 'i4')])
+    WIDE = np.dtype([('a', 'u1'), ('b', 'i4')], align=True)
+    SAME, LIKE = np.dtype('i4, i4', align=True), np.dtype('i4, i4')
+    """,
+)
+
 PROGRAMS = (
     _ENUM,
     _ENUM_ORDER,
     _NAMEDTUPLE,
     _RECORD,
     _DTYPE,
+    _RECORD_IN_A_RECORD,
     _ARRAY_VALUES,
     _ARRAY_DTYPE,
     _ARRAY_ORDER,

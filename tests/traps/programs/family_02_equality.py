@@ -1,6 +1,6 @@
 """Family 2: values that Python calls equal, of another type or other bits."""
 
-from ..harness import Program, Step, main, py, trap
+from ..harness import Program, Step, main, py, replaced, trap
 
 _USE = """
     import cfg
@@ -105,6 +105,35 @@ _ARGUMENTS = {
     "cfg.py": "VALUES = [1, 1.0]\n",
 }
 
+_SETS = {
+    "main.py": main("""
+    @njit
+    def f():
+        result = 0
+        for each in {0, 8, 16, 32}:
+            result = result * 3 + each
+        return result
+
+    @njit
+    def g():
+        chosen = {0, 8, 16, 32, 1024}
+        return [each for each in chosen]
+
+    show("f", f)
+    show("g", g)
+    """)
+}
+_SET_OF_TEXTS = {
+    "main.py": main("""
+    @njit
+    def f():
+        chosen = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"}
+        return "".join([each for each in chosen])
+
+    show("f", f)
+    """)
+}
+
 PROGRAMS = (
     _equal("int-float-bool", "1", "1.0", "True"),
     _equal("bool-int", "True", "1"),
@@ -149,6 +178,13 @@ PROGRAMS = (
         2,
         Step(files=_BY_EXEC, argv=("main.py", "1", "0.0")),
         Step(argv=("main.py", "1.0", "-0.0", "True", "1", "0.0", "(1, 0.0)", "(True, 0.0)", "(1, -0.0)")),
+    ),
+    trap("equal-sets-in-the-code", 2, _SETS, replaced(_SETS, "main.py", ("0, 8, 16, 32", "32, 16, 8, 0"))),
+    trap(
+        "equal-sets-of-texts-under-given-hash-seeds",
+        2,
+        Step(files=_SET_OF_TEXTS, env={"PYTHONHASHSEED": "1"}),
+        Step(env={"PYTHONHASHSEED": "3"}),
     ),
     trap("equal-arguments", 2, _ARGUMENTS, {"cfg.py": "VALUES = [1.0, True, 1, (1, 1.0), (1.0, 1), (True, 1)]\n"}),
 )

@@ -46,6 +46,29 @@ _BOUNDSCHECK = {
     """)
 }
 
+_BOUNDSCHECK_ALWAYS = {
+    "main.py": main("""
+        @njit(boundscheck=True)
+        def f(a, i):
+            return a[i]
+
+        show("f", f, np.arange(8)[:4], 5)
+    """)
+}
+
+_ASSERTS = {
+    "main.py": main("""
+        from numba.np.arraymath import _np_vander
+
+        @njit
+        def f(x, out):
+            _np_vander(x, 3, True, out)
+            return out
+
+        show("f", f, np.arange(5.0), np.zeros((1, 3)))
+    """)
+}
+
 _LOCALS = {
     "main.py": main("""
         @njit(**opts.OPTIONS)
@@ -304,6 +327,8 @@ PROGRAMS = (
     _setting("opt", _OPT, NUMBA_OPT="0"),
     _setting("disable-jit", _DISABLE_JIT, NUMBA_DISABLE_JIT="1"),
     _setting("cpu-name", _CPU, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES=""),
+    _setting("full-tracebacks", _BOUNDSCHECK_ALWAYS, NUMBA_FULL_TRACEBACKS="1"),
+    trap("setting-optimized-python", 5, Step(files=_ASSERTS, argv=("-O", "main.py")), Step()),
     _setting("debuginfo", _DEBUG, NUMBA_DEBUGINFO="1"),
     _taken("parallel-taken-apart", '@njit(parallel={"prange": False})'),
     _taken("parallel-taken-apart-by-a-signature", '@njit("f4(f4[::1])", parallel={"prange": False})'),

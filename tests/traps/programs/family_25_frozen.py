@@ -171,4 +171,64 @@ PROGRAMS = (
     show("f", f, 7)
     """,
     ),
+    _frozen(
+        "neighborhood-of-a-stencil",
+        """
+    from numba import stencil
+
+    @stencil
+    def kernel(a):
+        return a[-1] * 2 + a[1]
+
+    @njit
+    def f(a):
+        return kernel(a)
+
+    if LEVEL == 2:
+        kernel.neighborhood = ((-2, 2),)
+    show("f", f, np.arange(8.0))
+    """,
+    ),
+    _frozen(
+        "neighborhood-of-a-stencil-that-was-used",
+        """
+    from numba import stencil
+
+    @stencil
+    def kernel(a):
+        return a[-1] * 2 + a[1]
+
+    @njit
+    def f(a):
+        return kernel(a)
+
+    show("f", f, np.arange(8.0))
+    if LEVEL == 2:
+        kernel.neighborhood = ((-2, 2),)
+        kernel.options["cval"] = 9.0
+    show("f", f, np.arange(8))
+    """,
+    ),
+    _frozen(
+        "function-of-a-dispatcher-s-compiler",
+        """
+    def g(x):
+        return x + LEVEL
+
+    def h(x):
+        return x - 50
+
+    jitted = njit(g)
+    LEVEL = 50
+    if os.environ["APP_LEVEL"] == "2":
+        jitted._compiler.py_func = h
+
+    @njit
+    def f(x):
+        return jitted(x)
+
+    show("jitted", jitted, 7)
+    show("f", f, 7)
+    """,
+    ),
 )

@@ -232,6 +232,23 @@ _PATCHES = (
         "(parallel=True)",
     ),
     _patched(
+        "table-of-ufuncs",
+        "from numba.np import ufunc_db",
+        """
+        ufunc_db.get_ufunc_info(np.square)["d->d"] = lambda context, builder, sig, args: args[0]
+        """,
+        "np.square(a)",
+    ),
+    _patched(
+        "table-of-ufuncs-replaced-in-part",
+        "from numba.np import ufunc_db",
+        """
+        ufunc_db.get_ufuncs()
+        ufunc_db._ufunc_db[np.square] = {"d->d": lambda context, builder, sig, args: args[0]}
+        """,
+        "np.square(a)",
+    ),
+    _patched(
         "one-of-numba-s-for-another",
         "from numba.core import cgutils",
         """

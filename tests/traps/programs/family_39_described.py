@@ -1,6 +1,6 @@
 """Family 39, what describers read: an object whose class is exchanged, and one of which reading something raises."""
 
-from ..harness import Program, Step, main, trap
+from ..harness import Program, Step, main, py, replaced, trap
 
 _CLASS = main("""
     import logging, os
@@ -106,9 +106,40 @@ def _raising(name: str, read: str) -> Program:
     return trap(f"described-{name}-that-raises", 39, {"main.py": text}, Step(), differs=False, rerun="same")
 
 
+_SLICE = {
+    "main.py": main("""
+    import cfg
+    from numba import int64
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def first(typingctx):
+        def codegen(context, builder, signature, args):
+            return context.get_constant(int64, cfg.SLICE.start.value)
+        return int64(), codegen
+
+    @njit
+    def f(x):
+        return x + first()
+
+    show("f", f, 1)
+    """),
+    "cfg.py": py("""
+    class Place:
+        def __init__(self, value):
+            self.value = value
+
+        def __repr__(self):
+            return "a place"
+
+    SLICE = slice(Place(1), None)
+    """),
+}
+
 PROGRAMS = (
     _exchanged("logger", 'logging.Logger("app", logging.ERROR), Loud'),
     _exchanged("instance", "Thing(), Other"),
+    trap("described-slice-of-objects", 39, _SLICE, replaced(_SLICE, "cfg.py", ("Place(1)", "Place(2)"))),
     _raising("class", "Unready"),
     _raising("logger", "logging.Logger.__new__(logging.Logger)"),
     _raising("instance", "type('Slotted', (), {'__slots__': ('a',), '__reduce__': lambda self: self.a})()"),
