@@ -37,7 +37,9 @@ def _describe_stencil(node: Node, stencil: Any) -> None:
 
 def _told_to_stencil(known: weakref.ref[Any]) -> list[object]:
     """What anybody may set on a stencil until it is compiled."""
-    stencil = known()
+    stencil: Any = known()
+    if stencil is None:
+        return []
     return [stencil.mode, marks.given_neighborhood(stencil), *stencil.options, *stencil.options.values()]
 
 
