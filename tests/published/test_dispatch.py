@@ -88,6 +88,8 @@ def call(function, args):
     try:
         found = function(*args)
     except (TypeError, NumbaError, ValueError, OverflowError, NotImplementedError) as exc:
+        if "'Conversion' and 'NoneType'" in str(exc):
+            return None  # Numba 0.61 fails while it compares a member of an IntEnum with a type that takes none
         # Numba tells what it can't type by other classes than what it can't match.
         return "refused" if not isinstance(exc, OverflowError) else "overflow"
     return [str(type(x)) + (str(x.dtype) + str(x.flags.c_contiguous) if isinstance(x, np.ndarray) else repr(x)) for x in (found if isinstance(found, tuple) else (found,))]
@@ -103,7 +105,7 @@ for n, (which, signatures) in enumerate(SETS):
     for args in calls:
         args = tuple(each() if isinstance(each, Made) else each for each in args)
         theirs, ours = call(function, args), call(published, args)
-        if theirs != ours:
+        if theirs not in (None, ours):
             print(signatures, args, "Numba:", theirs, "published:", ours)
 """
 SETS = [
