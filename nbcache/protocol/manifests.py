@@ -19,7 +19,9 @@ An argument's or a result's type is a mapping with the kind under ``"k"``::
     {"k": "optional", "of": TYPE}           {"k": "omitted", "default": CONSTANT}
     {"k": "record", "dtype": DTYPE}         {"k": "datetime64"|"timedelta64", "unit": "ns"}
 
-DTYPE is what `numpy.lib.format` writes into a file's header: a string, or for a record a list of its fields.
+DTYPE is what `numpy.lib.format` writes into a file's header: a string, or for a record a list of its fields. A record
+that isn't the same again after that, such as one with ``align=True`` or with fields that overlap, is a mapping, with
+the shape and the offset of each field: ``{"fields": [["a", "<i4", [], 0]…], "size": 16, "aligned": true}``.
 
 Constants
 ---------
@@ -358,17 +360,23 @@ def _constant(value: Any, where: _Where) -> Constant:
 def _dtype(value: Any, where: _Where) -> Any:
     if isinstance(value, str):
         return value
+    if isinstance(value, dict):
+        _fields(value, where, {"fields": _several(_field), "size": _natural, "aligned": _flag})
+        return value
     if not isinstance(value, list):
         raise _fail(where, "a dtype", value)
     for i, field in enumerate(value):
-        if not isinstance(field, list) or len(field) not in {2, 3}:
-            raise _fail((where, i), "a field: its name, dtype and perhaps shape", field)
-        name, kind, *shape = field
-        (_several(_text, 2) if isinstance(name, list) else _text)(name, (where, i))
-        _dtype(kind, (where, i))
-        for each in shape:
-            _several(_natural)(each, (where, i))
+        _field(field, (where, i), (2, 3))
     return value
+
+
+def _field(value: Any, where: _Where, lengths: tuple[int, ...] = (4,)) -> None:
+    if not isinstance(value, list) or len(value) not in lengths:
+        raise _fail(where, "a field of a dtype", value)
+    name = value[0]
+    (_several(_text, 2) if isinstance(name, list) else _text)(name, where)
+    for reader, each in zip((_dtype, _several(_natural), _natural), value[1:], strict=False):
+        reader(each, where)
 
 
 def _type(value: Any, where: _Where) -> TypeData:

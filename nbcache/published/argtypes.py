@@ -125,8 +125,10 @@ def _of_subclass(value: Any) -> Type | None:
     if isinstance(value, enum.IntEnum):
         return _of_member(type(value))
     # Python's numbers and strings are taken for what they are also as subclasses, other enumerations' members among
-    # them.
-    for base in (int, float, complex, str):
+    # them; an integer by its size, then.
+    if isinstance(value, int):
+        return _of_integer(value)
+    for base in (float, complex, str):
         if isinstance(value, base):
             return _PYTHON[base]
     return None
@@ -141,8 +143,8 @@ def _of_member(kind: type[enum.IntEnum]) -> Type | None:
 
 
 def _of_integer(value: int) -> Type | None:
-    size = value.bit_length()
-    return ("int64",) if size < _WORD else ("uint64",) if size == _WORD else None
+    size = int.bit_length(value if value >= 0 else int.__invert__(value))
+    return ("int64",) if size < _WORD else ("uint64",) if size == _WORD and value >= 0 else None
 
 
 def _shared(described: np.dtype[Any]) -> Any:
@@ -172,6 +174,8 @@ def conversion(source: Type, target: Type) -> int | None:
         return _CONVERSIONS.get((kind, wanted))
     if kind == "array":
         return _array_conversion(source, target)
+    if kind == "record":
+        return SAFE if _begins_with(source[1], target[1]) else None
     if kind == "tuple" and len(source[1]) == len(target[1]):
         ranks = [conversion(*pair) for pair in zip(source[1], target[1], strict=True)]
         return None if None in ranks else max(ranks, default=EXACT)  # type: ignore[type-var]
@@ -184,6 +188,28 @@ def _array_conversion(source: Type, target: Type) -> int | None:
     same = kind == wanted_kind and dimensions == wanted_dimensions and wanted_layout in {"A", layout}
     fits = (mutable or not wanted_mutable) and (aligned or not wanted_aligned)
     return SAFE if same and fits else None
+
+
+def _begins_with(one: np.dtype[Any], other: np.dtype[Any]) -> bool:
+    """Whether a record has all that the other one has, at the same places, before it has anything else."""
+    fields, wanted = map(_by_place, (one, other))
+    return fields[: len(wanted)] == wanted and all(map(_is_typed, (kind for _, _, kind, *_ in fields[len(wanted) :])))
+
+
+def _by_place(described: np.dtype[Any]) -> list[tuple[Any, ...]]:
+    fields = [(offset, name, kind, *title) for name, (kind, offset, *title) in (described.fields or {}).items()]
+    # Without what a field is known by as well.
+    return sorted((each for each in fields if each[1] in (described.names or ())), key=lambda each: each[:2])
+
+
+def _is_typed(kind: np.dtype[Any]) -> bool:
+    """Whether Numba has a type for a record with such a field."""
+    base = kind.base
+    if base.names is not None:
+        return all(_is_typed(base[name]) for name in base.names)
+    if base.kind in "mM":
+        return base.isnative and np.datetime_data(base)[1] == 1
+    return base.isnative and (base.kind in "SU" or base.name in {*SCALARS, "float16"})
 
 
 def words(described: Type) -> str:

@@ -67,10 +67,26 @@ def constant(data: manifests.Constant) -> Any:
 
 
 def dtype(description: Any) -> np.dtype[Any]:
-    """What a dtype of a manifest is, which `numpy.lib.format` would write this way. Raises what NumPy raises."""
+    """What a dtype of a manifest is (:mod:`nbcache.protocol.manifests`). Raises what NumPy raises."""
     if isinstance(description, str):
         return np.dtype(description)
+    if isinstance(description, dict):
+        return _laid_out(description)
     return np.lib.format.descr_to_dtype(_as_lists_of_tuples(description))
+
+
+def _laid_out(description: dict[str, Any]) -> np.dtype[Any]:
+    names, kinds, shapes, offsets = zip(*description["fields"], strict=True)
+    titled = [name if isinstance(name, list) else (None, name) for name in names]
+    fields: Any = {
+        "names": [name for _, name in titled],
+        "formats": [(dtype(kind), tuple(shape)) for kind, shape in zip(kinds, shapes, strict=True)],
+        "offsets": offsets,
+        "titles": [title for title, _ in titled],
+        "itemsize": description["size"],
+    }
+    laid_out: np.dtype[Any] = np.dtype(fields, align=description["aligned"])
+    return laid_out
 
 
 def _as_lists_of_tuples(description: Any) -> Any:

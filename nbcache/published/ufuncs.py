@@ -7,6 +7,10 @@ NumPy chooses otherwise among loops that a ufunc is made with and loops that it 
 exact types first, the latter in their order. Numba's ufuncs get theirs later (numba/np/ufunc/_internal.c:
 dufunc__add_loop), its generalised ufuncs are made with them; so it is here, or a result would be of another type than
 Numba's.
+
+A kernel of a generalised ufunc may read what it is to write to, such as a sum that it adds to. Numba has NumPy hand
+that over also where it converts what it is given as ``out=``; without being told, NumPy would hand over memory that
+nobody has written to. Kernels of ufuncs return what they compute, and read none of it.
 """
 
 from __future__ import annotations
@@ -28,6 +32,8 @@ _POINTER, _TEXT, _INT = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
 _PROTOTYPE: Final = ctypes.PYFUNCTYPE(
     ctypes.py_object, _POINTER, _POINTER, _POINTER, _INT, _INT, _INT, _INT, _TEXT, _TEXT, _INT, _TEXT
 )
+_OUTPUT: Final = 0x00010000 | 0x00800000 | 0x01000000
+"""NPY_ITER_READWRITE | NPY_ITER_UPDATEIFCOPY | NPY_ITER_ALLOCATE (numpy/ndarraytypes.h), as Numba sets them."""
 
 
 class _Head(ctypes.Structure):
@@ -44,6 +50,8 @@ class _Head(ctypes.Structure):
         ("reserved1", _INT),
         ("name", _TEXT),
         ("types", _POINTER),
+        ("others", _POINTER * 13),
+        ("op_flags", ctypes.POINTER(ctypes.c_uint32)),
     )
 
 
@@ -67,9 +75,11 @@ def make(function: Function, address_of: Callable[[str], int]) -> Any:
     create = _PROTOTYPE(api_function("_UFUNC_API", _SLOT))
     parts = tuple(ctypes.addressof(each) for each in (loops, data, types))
     shape = (facts.inputs, facts.outputs, facts.identity, name, doc, 0, core)
-    if core is not None:
-        return create(*parts, count, *shape)
-    made = create(None, None, None, 0, *shape)
+    made = create(None, None, None, 0, *shape) if core is None else create(*parts, count, *shape)
     head = _Head.from_address(id(made) + object.__basicsize__)
+    if core is not None:
+        for i in range(facts.inputs, facts.inputs + facts.outputs):
+            head.op_flags[i] = _OUTPUT
+        return made
     head.functions, head.data, head.types, head.ntypes = *parts, count
     return made

@@ -27,6 +27,9 @@ def echo(a, b):
 def alone(a):
     return a
 
+def first(record):
+    return record.a
+
 SETS = {sets}
 VALUES = [
     True, 1, -1, 2**40, 1.5, 1e300, 2j, None, "text", b"bytes",
@@ -53,10 +56,21 @@ def members(made):
 class Whatever(int):
     pass
 
+def records(fields, **more):
+    return np.zeros(2, np.dtype(fields, **more))[1]
+
 INT = (enum.IntEnum,)
 VALUES += [
     Made(INT, (1, 5)), Made(INT, (2**63,)), Made(INT, (1, 2**63)), Made(INT, (-3,)), Made((enum.IntFlag,), (1, 2)), Made((enum.Enum,), (1,)),
     Made((int, enum.Enum), (1,)), Made((float, enum.Enum), (1.5,)), Made((str, enum.Enum), ("one",)), Whatever(3), np.float16(0.5),
+    Whatever(2**63 - 1), Whatever(2**63), Whatever(2**64), Whatever(-2**63), Made((int, enum.Enum), (2**63,)), Made(INT, (-2**63,)),
+]
+NARROW = [("a", "i4"), ("b", "f8")]
+VALUES += [
+    records(NARROW), records([*NARROW, ("c", "i2")]), records([*NARROW, ("c", "g")]), records([*NARROW, ("c", ">i2")]), records([("a", "i4")]),
+    records([*NARROW, ("c", NARROW), ("d", "f4", 2), ("e", "U3"), ("f", "M8[s]")]), records([*NARROW, ("c", "M8[25s]")]), records([("b", "f8"), ("a", "i4")]),
+    records(NARROW, align=True), records([("a", "i4"), ("c", "f8"), ("b", "i2")]), records([("a", "i4", 1), ("b", "f8")]), records([(("t", "a"), "i4"), ("b", "f8")]),
+    records({{"names": ["b", "a", "c"], "formats": ["f8", "i4", "i1"], "offsets": [4, 0, 12], "itemsize": 24}}),
 ]
 VALUES += [
     np.ones(3, "f2"),
@@ -74,6 +88,8 @@ def call(function, args):
     try:
         found = function(*args)
     except (TypeError, NumbaError, ValueError, OverflowError, NotImplementedError) as exc:
+        if "'Conversion' and 'NoneType'" in str(exc):
+            return None  # Numba 0.61 fails while it compares a member of an IntEnum with a type that takes none
         # Numba tells what it can't type by other classes than what it can't match.
         return "refused" if not isinstance(exc, OverflowError) else "overflow"
     return [str(type(x)) + (str(x.dtype) + str(x.flags.c_contiguous) if isinstance(x, np.ndarray) else repr(x)) for x in (found if isinstance(found, tuple) else (found,))]
@@ -85,11 +101,11 @@ for n, (which, signatures) in enumerate(SETS):
     function.disable_compile()
     nbcache.publish(f"f{{n}}", function)
     published = nbcache.load(f"f{{n}}")
-    calls = [(v,) for v in VALUES] if which == "alone" else list(itertools.product(VALUES[::2], VALUES[1::3]))
+    calls = [(v,) for v in VALUES] if which != "echo" else list(itertools.product(VALUES[::2], VALUES[1::3]))
     for args in calls:
         args = tuple(each() if isinstance(each, Made) else each for each in args)
         theirs, ours = call(function, args), call(published, args)
-        if theirs != ours:
+        if theirs not in (None, ours):
             print(signatures, args, "Numba:", theirs, "published:", ours)
 """
 SETS = [
@@ -97,6 +113,8 @@ SETS = [
     ("alone", ["(f8,)", "(i8,)"]),
     ("alone", ["(f4,)", "(c16,)"]),
     ("alone", ["(u1,)", "(b1,)"]),
+    ("alone", ["(u8,)", "(i8,)"]),
+    ("first", ["(Record([('a', {'type': int32, 'offset': 0}), ('b', {'type': float64, 'offset': 4})], 12, False),)"]),
     ("alone", ["(f8[:],)", "(f8[::1],)", "(f8[:,::1],)"]),
     ("alone", ["(Array(float64, 1, 'A', readonly=True),)", "(f8[::1,:],)"]),
     ("alone", ["(optional(f8),)"]),

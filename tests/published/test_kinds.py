@@ -18,7 +18,17 @@ KINDS = Path(__file__).parent / "kinds"
 sys.path.insert(0, str(KINDS))
 from inputs import INPUTS, NEEDS_SCIPY, ROUNDS  # noqa: E402  a module beside the functions
 
-HANDFUL = ("allocated", "raises_with_values", "named", "ufunc", "large_global", "strided_global", "strings", "octets")
+HANDFUL = (
+    "allocated",
+    "raises_with_values",
+    "named",
+    "ufunc",
+    "large_global",
+    "strided_global",
+    "strings",
+    "octets",
+    "laid_out_records",
+)
 ALL = tuple(name for name in INPUTS if name not in NEEDS_SCIPY or importlib.util.find_spec("scipy"))
 WAYS = pytest.mark.parametrize("way", ["image", "llvm"])
 

@@ -32,6 +32,11 @@ def dot(a, b, out):
     for i in range(a.size):
         out[0] += a[i] * b[i]
 
+@guvectorize(["(f8[:], f8[:])"], "(n)->()")
+def added(a, out):
+    for i in range(a.size):
+        out[0] += a[i]
+
 @cfunc("f8(f8, i4)")
 def scaled(x, n):
     return x * n
@@ -60,6 +65,9 @@ except ValueError as exc:
     print("not reorderable" in str(exc))
 print(f.largest.reduce(x, axis=(0, 1)), f.largest.identity)
 print(f.dot(x, y), f.dot(x.astype("i8"), y.astype("i8")), f.dot.signature, f.dot(x, y, axis=-1))
+for kind in ("f8", "f4", ">f8"):
+    given = np.full(2, 10, kind); f.added(x, out=given); print(given)
+given = np.zeros(17, "u1")[1:].view("f8"); given[:] = 10; f.added(x, out=given); print(given)
 print(f.scaled.ctypes(1.5, 2), isinstance(f.scaled.address, int))
 buffer = (ctypes.c_double * 3)(1, 2, 3); f.doubled.ctypes(buffer, 3); print(list(buffer))
 """
@@ -79,10 +87,11 @@ def test_ufuncs_gufuncs_and_callbacks_in_a_namespace_are_what_numbas_are(folder)
         import ctypes, types
         import faces
         faces.lazily(1.0, 2.0)
-        names = ["add3", "lazily", "largest", "dot", "scaled", "doubled"]
+        names = ["add3", "lazily", "largest", "dot", "added", "scaled", "doubled"]
         nbcache.publish("faces", {name: getattr(faces, name) for name in names})
         f = types.SimpleNamespace(**{name: getattr(faces, name) for name in names})
-        f.add3, f.lazily, f.largest, f.dot = (each.ufunc for each in (f.add3, f.lazily, f.largest, f.dot))
+        for name in names[:5]:
+            setattr(f, name, getattr(f, name).ufunc)
         """
         + USE.replace("\n", "\n        "),
         folder,

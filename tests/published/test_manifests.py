@@ -30,6 +30,7 @@ TYPES = (
     {"k": "tuple", "items": [{"k": "optional", "of": {"k": "unicode_type"}}]},
     {"k": "omitted", "default": {"json": 2}},
     {"k": "record", "dtype": [["a", "<i4"], ["b", "<f8", [2]]]},
+    {"k": "record", "dtype": {"fields": [[["t", "a"], "<i4", [2], 0]], "size": 8, "aligned": True}},
     {"k": "datetime64", "unit": "ns"},
     {"k": "bytes"},
 )

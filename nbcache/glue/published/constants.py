@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbcache.glue.published.verdicts import Refused
-from nbcache.passing import let_pass
+from nbcache.passing import let_pass, suppressed
 from nbcache.protocol.manifests import Constant
 from nbcache.published.environments import dtype
 
@@ -25,11 +25,33 @@ _PICKLE = re.compile(rb"\x80\x04\x95")
 
 
 def dtype_data(described: np.dtype[Any]) -> Any:
-    """A dtype as `numpy.lib.format` writes it.  Raises Refused for one that doesn't come back the same."""
-    data = json.loads(json.dumps(np.lib.format.dtype_to_descr(described)))
-    if described.hasobject or dtype(data) != described:
-        raise Refused(f"a dtype {described} that can't be written down")
-    return data
+    """A dtype as a manifest has it.  Raises Refused for one that doesn't come back the same."""
+    for written in (_listed, _laid_out):
+        with suppressed(ValueError):  # NumPy has no list of fields that overlap
+            data = json.loads(json.dumps(written(described)))
+            if not described.hasobject and _is_same(dtype(data), described):
+                return data
+    raise Refused(f"a dtype {described} that can't be written down")
+
+
+def _listed(described: np.dtype[Any]) -> Any:
+    return np.lib.format.dtype_to_descr(described)
+
+
+def _laid_out(described: np.dtype[Any]) -> Any:
+    if described.fields is None:
+        raise ValueError(f"{described} is no record")
+    fields = []
+    for name in described.names or ():
+        kind, offset, *title = described.fields[name]
+        fields.append([[*title, name] if title else name, dtype_data(kind.base), kind.shape, offset])
+    return {"fields": fields, "size": described.itemsize, "aligned": described.isalignedstruct}
+
+
+def _is_same(one: np.dtype[Any], other: np.dtype[Any]) -> bool:
+    """Whether they are equal, and say the same of their alignment, which NumPy doesn't compare."""
+    alike = one == other and one.isalignedstruct == other.isalignedstruct
+    return alike and all(_is_same(one[name].base, other[name].base) for name in one.names or ())
 
 
 def constant(value: Any, what: str) -> Constant:

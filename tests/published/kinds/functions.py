@@ -189,6 +189,12 @@ def record_arrays(a):
 
 
 @njit
+def laid_out_records(a, b):
+    a[0].b = 3.5
+    return a[::2], b[::2], b[1].b
+
+
+@njit
 def characters(a):
     return a[0] == a[1], a[1:], len(a[0])
 

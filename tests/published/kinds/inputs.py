@@ -9,6 +9,8 @@ ROUNDS = 50
 
 RECORD = np.dtype([("a", "i4"), ("b", "f8")], align=True)
 
+OVERLAPPING = np.dtype({"names": ["a", "b"], "formats": ["i4", "i2"], "offsets": [0, 1], "itemsize": 8})
+
 
 def _numbers(rng):
     return int(rng.integers(-(2**30), 2**30)), int(rng.integers(-(2**30), 2**30))
@@ -30,6 +32,10 @@ def _records(rng):
     found = np.zeros(int(rng.integers(2, 9)), RECORD)
     found["a"], found["b"] = rng.integers(0, 99, found.size), rng.normal(size=found.size)
     return found
+
+
+def _overlapping(rng):
+    return np.frombuffer(rng.bytes(4 * OVERLAPPING.itemsize), OVERLAPPING).copy()
 
 
 def _locked(array):
@@ -78,6 +84,7 @@ INPUTS = {
     "hashes": lambda rng: (_word(rng), int(rng.integers(10**6))),
     "records": lambda rng: (_records(rng)[0],),
     "record_arrays": lambda rng: (_records(rng),),
+    "laid_out_records": lambda rng: (_records(rng), _overlapping(rng)),
     "characters": lambda rng: (np.array([_word(rng), _word(rng)[:1], "x"], "U9"),),
     "optional_argument": lambda rng: (float(rng.normal()), None if rng.integers(2) else float(rng.normal())),
     "optional_result": lambda rng: (float(rng.normal()),),

@@ -30,7 +30,8 @@ def exact(value):
         # A field that aligns the next one holds whatever was there.
         content = [exact(value[name]) for name in value.dtype.names] if value.dtype.names else value.tobytes()
         flags = value.flags
-        return ("array", value.dtype.str, value.shape, value.strides, flags.writeable, flags.aligned, content)
+        aligned = value.dtype.isalignedstruct
+        return ("array", value.dtype.str, aligned, value.shape, value.strides, flags.writeable, flags.aligned, content)
     if isinstance(value, np.void):
         return ("record", value.dtype.str, [exact(value[name]) for name in value.dtype.names])
     if isinstance(value, np.generic):
