@@ -104,9 +104,9 @@ class ClientSession:
         """
         if not self.enabled:
             return None
-        self.lookup.go_on()
         unit = None
         try:
+            self.lookup.go_on()
             unit = self._identify(owner, sig)
             if isinstance(unit, str):
                 self.open_frame(None, reason=unit)
@@ -156,20 +156,32 @@ class ClientSession:
         return self._others.find(unit, load, self.frames.on_close, is_there=missed.is_usable) or missed
 
     def open_frame(self, unit: Unit | None, *, reason: str = "") -> None:
-        """Open a frame for the compilation that follows; of what has no identity, *reason* says why."""
-        from nbcache.glue.capture.compilations import Frame, new_build
+        """Open a frame for the compilation that follows; of what has no identity, *reason* says why.
 
-        frame = Frame(unit, new_build("0" * 12 if unit is None else unit.key), reason=reason)
-        if unit is not None:
-            self.lookup.owners[frame.build] = unit.key
-        self.frames.push(frame)
+        Where even that fails, for want of descriptors to import what listens, say, that compilation has no frame, and
+        whoever uses its result finds that nothing is known of it.
+        """
+        try:
+            from nbcache.glue.capture.compilations import Frame, new_build
+
+            frame = Frame(unit, new_build("0" * 12 if unit is None else unit.key), reason=reason)
+            if unit is not None:
+                self.lookup.owners[frame.build] = unit.key
+            self.frames.push(frame)
+        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+            let_pass(raised)
+            self.fault("looking up", unit)
+            outer = self.frames.top()
+            if outer is not None:  # what is compiled inside would pass for it
+                outer.taint = outer.taint or reasons.INTERNAL
 
     def load_block(self, lifted: Any, args: tuple[Any, ...]) -> Any | None:
         """The same for an ``objmode`` block; no frame is opened for one that can't be told from others."""
-        from nbcache.glue.entries.pickling import origin_of
-        from nbcache.glue.keys.units import LiftedUnit
 
         def identify() -> Unit | None:
+            from nbcache.glue.entries.pickling import origin_of
+            from nbcache.glue.keys.units import LiftedUnit
+
             origin = origin_of(lifted, self.frames.top())
             return None if origin is None else LiftedUnit(self.maker, self.frames, lifted, args, origin)
 
@@ -196,19 +208,18 @@ class ClientSession:
 
     def _load_unit(self, identify: Callable[[], Unit | None], target_context: Any) -> Any | None:
         """A CompileResult, or None, with a frame opened if there is a unit to publish."""
-        from nbcache.glue.capture.compilations import Frame, new_build
-        from nbcache.glue.identity.node import Unidentifiable
-
         if not self.enabled:
             return None
         unit = None
         try:
+            from nbcache.glue.capture.compilations import Frame, new_build
+
             try:
                 unit = identify()
                 if unit is None:
                     return None
                 unit.key  # noqa: B018  computed here so that it is known to exist
-            except Unidentifiable as exc:
+            except self._unidentifiable as exc:
                 name = "a function" if unit is None else unit.name
                 self.counters.uncacheable(str(exc), name)
                 _log.debug("%s can't be cached: it depends on %s", name, exc)
@@ -301,13 +312,12 @@ class ClientSession:
 
     def runtime(self, target_context: Any, build: Callable[[], Any]) -> Any:
         """The library of Numba's runtime, loaded, or built by *build* and published."""
-        from nbcache.glue.entries.wrappers import RuntimeUnit
-        from nbcache.glue.identity.node import Unidentifiable
-
         unit = None
         try:
             if self.enabled:
-                with suppress(Unidentifiable):
+                from nbcache.glue.entries.wrappers import RuntimeUnit
+
+                with suppress(self._unidentifiable):
                     unit = RuntimeUnit(self.maker, target_context)
             if unit is not None:
                 found = self.lookup.library(unit).result
@@ -354,11 +364,14 @@ class ClientSession:
             recording.append(self.settings.record, unit)
 
     def fault(self, doing: str, unit: Unit | RuntimeUnit | WrapperUnit | str | None) -> None:
-        """Count an exception of ours, which is being handled, and say so once."""
+        """Count an exception of ours, which is being handled, and say so once; what keeps it from that is no matter."""
         name = getattr(unit, "name", "a function")
         self.counters.error(f"fault while {doing}")
-        logs.once(_log, logging.WARNING, "internal error while %s %s; compiling without the cache", doing, name)
-        _log.debug("traceback of the internal error", exc_info=True)
+        try:
+            logs.once(_log, logging.WARNING, "internal error while %s %s; compiling without the cache", doing, name)
+            _log.debug("traceback of the internal error", exc_info=True)
+        except Exception as raised:  # noqa: BLE001  a handler of the program's may raise what it likes
+            let_pass(raised)
 
     def leave(self) -> None:
         """Before the cache is switched off: see to it that what is loaded goes on as if it had been compiled."""
@@ -372,6 +385,13 @@ class ClientSession:
 
     def finish(self) -> None:
         """At the end of the process: leave a usage record, tidy up the store now and then."""
+        try:
+            self._finish()
+        except Exception as raised:  # noqa: BLE001  Python would print it among what the program says
+            let_pass(raised)
+            _log.debug("traceback of the internal error", exc_info=True)
+
+    def _finish(self) -> None:
         self.lookup.finish()
         # A forked child may come here twice: by atexit, and by multiprocessing, which atexit calls too.
         if self.counters.empty or self._told == os.getpid():
@@ -385,7 +405,11 @@ class ClientSession:
 def _warned(found: Found) -> Any | None:
     """What was found, once it was warned of what its compilation warned of."""
     if found.caveats:
-        from nbcache.glue.capture.diagnostics import repeat
-
-        repeat(found.caveats)
+        try:
+            from nbcache.glue.capture.diagnostics import repeat
+        except Exception as raised:  # noqa: BLE001  no descriptor to import it with, say
+            let_pass(raised)
+            _log.debug("traceback of the internal error", exc_info=True)
+        else:
+            repeat(found.caveats)
     return found.result

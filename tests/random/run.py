@@ -22,6 +22,12 @@ from randprog.drive import Drive  # noqa: E402
 from randprog.replay import replay  # noqa: E402
 
 
+def _end_once(_number: int, _frame: object) -> None:
+    """End the run, which reports then: a second signal to the same end must not keep it from that."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
 def main() -> int:
     """Run the command line; exit status 1 when there was a difference."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -36,7 +42,7 @@ def main() -> int:
     if options.replay:
         print(replay(options.replay, workdir))
         return 0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _end_once)
     report = Drive(options.seed, workdir, options.fresh_fraction, cached=not options.oracle_only).run(options.steps)
     print(report.summary())
     if not report.differences and not options.workdir:

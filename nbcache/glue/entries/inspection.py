@@ -103,11 +103,41 @@ class Metadata(dict[str, Any]):
     def __contains__(self, key: object) -> bool:
         return self._completed().__contains__(key)
 
+    def __delitem__(self, key: str) -> None:
+        self._completed().__delitem__(key)
+
     def __iter__(self) -> Iterator[str]:
         return self._completed().__iter__()
 
+    def __reversed__(self) -> Iterator[str]:
+        return self._completed().__reversed__()
+
     def __len__(self) -> int:
         return self._completed().__len__()
+
+    def __or__(self, other: Any) -> Any:
+        return self._completed().__or__(other)
+
+    def __ror__(self, other: Any) -> Any:
+        return self._completed().__ror__(other)
+
+    def copy(self) -> dict[str, Any]:
+        return self._completed().copy()
+
+    def clear(self) -> None:
+        self._completed().clear()
+
+    def pop(self, *args: Any) -> Any:
+        return self._completed().pop(*args)
+
+    def popitem(self) -> tuple[str, Any]:
+        return self._completed().popitem()
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        # Numba asks so for its timers, after each hit: no reason to compile.
+        if key == "timers":
+            return super().setdefault(key, default)
+        return self._completed().setdefault(key, default)
 
     def keys(self) -> Any:
         return self._completed().keys()

@@ -23,6 +23,7 @@ from numba.np import numpy_support
 from nbcache.glue.entries import meta
 from nbcache.glue.identity.past import past_of
 from nbcache.glue.overloads import effects
+from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from nbcache.glue.hooks.policy import Session
@@ -261,9 +262,15 @@ def runtime(original: Any, session: Session) -> Any:
 
     @functools.wraps(original)
     def compile_nrt_functions(ctx: Any) -> Any:
-        from nbcache.glue.entries.wrappers import build_runtime
+        def build() -> Any:
+            try:
+                from nbcache.glue.entries.wrappers import build_runtime
+            except Exception as raised:  # noqa: BLE001  no descriptor to import it with, say
+                let_pass(raised)
+                return original(ctx)
+            return build_runtime(ctx)
 
-        return session.runtime(ctx, lambda: build_runtime(ctx))
+        return session.runtime(ctx, build)
 
     return compile_nrt_functions
 

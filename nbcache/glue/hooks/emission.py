@@ -19,6 +19,7 @@ from nbcache.glue.entries import externals
 from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:
+    from nbcache.glue.capture.compilations import Frame
     from nbcache.glue.hooks.policy import Session
 
 
@@ -90,6 +91,12 @@ def with_pickles(original: Any, session: Session) -> Any:
     return _Pickles(original, session.frames)
 
 
+def _give_up(frame: Frame, raised: Exception) -> None:
+    """What is compiled has something of this process in it, and is for this process alone."""
+    let_pass(raised)
+    frame.taint = frame.taint or f"it could not be freed of what is this process's ({raised})"
+
+
 def excinfo(original: Any, session: Session) -> Any:
     """Keep exceptions' places as placeholders."""
 
@@ -98,9 +105,12 @@ def excinfo(original: Any, session: Session) -> Any:
         exc, exc_args, location = original(self, exc, exc_args, loc, func_name)
         frame = session.frames.top()
         if location is not None and frame is not None and frame.portable:
-            from nbcache.glue.capture import placeholders
+            try:
+                from nbcache.glue.capture import placeholders
 
-            location = placeholders.live_location(frame, location)
+                location = placeholders.live_location(frame, location)
+            except Exception as raised:  # noqa: BLE001  what plain Numba can compile must go on compiling
+                _give_up(frame, raised)
         return exc, exc_args, location
 
     return build_excinfo_struct
@@ -114,9 +124,12 @@ def dynamic_addresses(original: Any, session: Session) -> Any:
         frame = session.frames.top()
         symbol = None
         if frame is not None and frame.portable:
-            from nbcache.glue.capture import placeholders
+            try:
+                from nbcache.glue.capture import placeholders
 
-            symbol = placeholders.live_address(frame, intaddr)
+                symbol = placeholders.live_address(frame, intaddr)
+            except Exception as raised:  # noqa: BLE001  as above
+                _give_up(frame, raised)
         if symbol is None:
             externals.note_address(intaddr, re.sub(_ADDRESS, "", str(info)))
             return original(self, builder, intaddr, info)

@@ -132,3 +132,74 @@ def test_who_makes_the_target_and_who_compiles_do_not_wait_for_each_other(tmp_pa
     for store in (None, tmp_path / "store"):
         outcome = proc.run([tmp_path / "program.py"], store, timeout=100)
         assert (outcome.status, outcome.stdout) == (0, "8.0\n"), outcome.stderr
+
+
+WITHOUT_DESCRIPTORS = """
+import resource
+
+import numba
+from numba.core import registry
+
+
+@numba.njit
+def first(x):
+    return x + 1
+
+
+@numba.njit
+def second(x):
+    return first(x) + 1
+
+
+first(1)
+registry.cpu_target.typing_context.refresh()  # what Numba itself imports late
+registry.cpu_target.target_context.refresh()
+resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))
+print(second(1), second(1.5))
+"""
+DENIED = """
+import sys
+
+import numba
+from numba.core import registry
+
+
+class Denied(Exception):
+    pass
+
+
+@numba.njit
+def function(x):
+    return x + 1
+
+
+function(1j)
+registry.cpu_target.typing_context.refresh()  # what Numba itself imports late
+registry.cpu_target.target_context.refresh()
+refused = []
+
+
+def audit(name, arguments):
+    if name in ("open", "os.listdir", "os.mkdir", "fcntl.flock", "fcntl.lockf", "fcntl.fcntl"):
+        refused.append(name)
+        raise Denied(name)
+
+
+sys.addaudithook(audit)
+print(function(1), function(1.5))
+assert REFUSED(refused)
+"""
+
+
+def test_a_program_that_has_no_descriptor_left_compiles(tmp_path):
+    for _ in ("cold", "warm"):
+        outcome = proc.run(["-c", WITHOUT_DESCRIPTORS], tmp_path / "store", cwd=tmp_path)
+        assert (outcome.status, outcome.stdout) == (0, "3 3.5\n"), outcome.stderr
+        assert "Traceback" not in outcome.stderr
+
+
+def test_a_program_that_denies_its_files_to_others_compiles_and_ends_as_ever(tmp_path):
+    assert run(tmp_path, DENIED.replace("REFUSED", "not "), None) == "2 2.5\n"
+    outcome = proc.run(["-c", DENIED.replace("REFUSED", "bool")], tmp_path / "store", cwd=tmp_path)
+    assert (outcome.status, outcome.stdout) == (0, "2 2.5\n"), outcome.stderr
+    assert [line.partition(" while")[0] for line in outcome.stderr.splitlines()] == ["internal error"]
