@@ -89,7 +89,7 @@ PROGRAMS = (
         "record-of-a-subclass",
         f"""
         R = np.recarray(1, {_DTYPE})[0]
-        R.a = 0
+        R.a, R.b = 0, 0.0  # its memory isn't cleared
 
         @njit
         def f(x):
