@@ -363,7 +363,11 @@ def nameless(typ: Any) -> str:
 
 def _could_be_address(text: str) -> bool:
     """Whether a number lies where this process has objects; a colour such as ``#ff0000`` does not."""
-    return int(text.lstrip("0#xX"), 16) >> 32 in _neighbourhoods()
+    digits = text.lstrip("0#xX") or "0"
+    numbers = [int(digits, 16)]
+    if digits.isdecimal():  # as deferred types have it
+        numbers.append(int(digits))
+    return any(number >> 32 in _neighbourhoods() for number in numbers)
 
 
 @functools.cache

@@ -420,6 +420,35 @@ _THREADS = {
 }
 
 
+_DEFERRED = {
+    "main.py": main("""
+        from numba import deferred_type, int64, optional
+        from numba.experimental import jitclass
+
+        node_type = deferred_type()
+
+        @jitclass([("data", int64), ("next", optional(node_type))])
+        class Node:
+            def __init__(self, data, next):
+                self.data = data
+                self.next = next
+
+        node_type.define(Node.class_type.instance_type)
+
+        @njit
+        def f(n):
+            first = Node(n, None)
+            return Node(n + 1, first)
+
+        @njit
+        def g(node):
+            return node.data
+
+        show("g", lambda n: g(f(n)), 7)
+    """)
+}
+
+
 def _hits(name: str, files: dict[str, str], *steps: Step, hit: bool = True, **options) -> Program:
     """Return a program that fills the cache with `files` and then must hit."""
     return trap(f"hit-{name}", 14, files, *(steps or (Step(),)), differs=False, hit=hit, **options)
@@ -449,6 +478,7 @@ PROGRAMS = (
     _hits("tuples-of-closures", _TUPLES_OF_CLOSURES),
     _hits("generated-functions", _GENERATED),
     _hits("jitclass-argument", _JITCLASS),
+    _hits("jitclass-with-a-deferred-type", _DEFERRED),
     _hits("typed-containers", _CONTAINERS),
     _hits("ufuncs-gufuncs-cfuncs-eager", _KINDS),
     _hits("dufuncs", _DUFUNC),
