@@ -29,6 +29,18 @@ _STENCIL = """
     LEVEL = 50
     """
 
+_CALLED_STENCIL = """
+    from numba import stencil
+
+    @stencil
+    def kernel(a):
+        return a[-1] * 2 + a[1]
+
+    @njit
+    def f(a):
+        return kernel(a)
+    """
+
 PROGRAMS = (
     _frozen(
         "global-of-a-stencil",
@@ -173,17 +185,8 @@ PROGRAMS = (
     ),
     _frozen(
         "neighborhood-of-a-stencil",
-        """
-    from numba import stencil
-
-    @stencil
-    def kernel(a):
-        return a[-1] * 2 + a[1]
-
-    @njit
-    def f(a):
-        return kernel(a)
-
+        _CALLED_STENCIL
+        + """
     if LEVEL == 2:
         kernel.neighborhood = ((-2, 2),)
     show("f", f, np.arange(8.0))
@@ -191,17 +194,8 @@ PROGRAMS = (
     ),
     _frozen(
         "neighborhood-of-a-stencil-that-was-used",
-        """
-    from numba import stencil
-
-    @stencil
-    def kernel(a):
-        return a[-1] * 2 + a[1]
-
-    @njit
-    def f(a):
-        return kernel(a)
-
+        _CALLED_STENCIL
+        + """
     show("f", f, np.arange(8.0))
     if LEVEL == 2:
         kernel.neighborhood = ((-2, 2),)

@@ -468,16 +468,8 @@ PROGRAMS = (
     ),
     _twice(
         "overload-that-a-call-wants-after-others",
-        """
-    @njit
-    def g(x):
-        return x * 10
-
-    @njit
-    def f(x):
-        return g(x) + 1
-
-    show("f", f, 7)
+        _CALLEE
+        + """
     show("g", g, np.float32(7))
     show("g", g, 7)
     show("signatures", lambda: g.signatures)
