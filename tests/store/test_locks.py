@@ -4,7 +4,6 @@ import fcntl
 import os
 import signal
 import time
-from types import SimpleNamespace
 
 import filelock
 import pytest
@@ -190,20 +189,18 @@ def foreign(path, seconds):
 def test_a_silent_holder_on_another_host_expires(tmp_path, monkeypatch, ahead):
     """Whatever its file's date is: what counts is that it doesn't change."""
     monkeypatch.setattr(locks, "lock_kind", lambda _: LEASE)
-    clock = SimpleNamespace(**vars(time))
     now = time.monotonic()
-    monkeypatch.setattr("filelock._soft.time", clock)
     leases = Leases(str(tmp_path))
     path = tmp_path / f"{key()}.lease"
     foreign(path, locks.LEASE_SECONDS)
     # It is alive: it touches the file.
     for turn in range(4):
-        clock.monotonic = lambda at=now + 0.4 * turn * locks.LEASE_SECONDS: at
+        monkeypatch.setattr(time, "monotonic", lambda at=now + 0.4 * turn * locks.LEASE_SECONDS: at)
         os.utime(path, (time.time() + ahead + turn,) * 2)
         assert leases.acquire(key()) is None
-    clock.monotonic = lambda: now + 2.1 * locks.LEASE_SECONDS
+    monkeypatch.setattr(time, "monotonic", lambda: now + 2.1 * locks.LEASE_SECONDS)
     assert leases.acquire(key()) is None
-    clock.monotonic = lambda: now + 2.3 * locks.LEASE_SECONDS
+    monkeypatch.setattr(time, "monotonic", lambda: now + 2.3 * locks.LEASE_SECONDS)
     lease = leases.acquire(key())
     assert lease is not None
     assert lease.held
