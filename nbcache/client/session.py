@@ -189,16 +189,17 @@ class ClientSession:
 
     def stencil(self, stencil: Any, args: tuple[Any, ...], out: bool, build: Callable[[], Any]) -> Any:
         """A CompileResult for a stencil that is called from Python, loaded or what *build* returns."""
-        from nbcache.glue.entries.load import settle_stencil
-        from nbcache.glue.keys.units import StencilUnit
-
         def identify() -> Unit | None:
+            from nbcache.glue.keys.units import StencilUnit
+
             self.maker.prepare()
             return StencilUnit(self.maker, self.frames, stencil, args, out=out)
 
         depth = len(self.frames)
         cres = self._load_unit(identify, stencil._targetctx)  # noqa: SLF001  the only name it has
         if cres is not None:
+            from nbcache.glue.entries.load import settle_stencil
+
             settle_stencil(stencil, cres)
             return cres
         cres = build()
@@ -279,14 +280,14 @@ class ClientSession:
     def wrapper(self, kind: str, cres: Any, signature: Any, shape: object, build: Callable[[], Any]) -> Any:
         """A ufunc wrapper: (library, environment, name), loaded, or built by *build* and published."""
         from nbcache.glue import marks
-        from nbcache.glue.entries.wrappers import WrapperUnit, finish, prepare, wrappable, wrapper_info
-        from nbcache.glue.identity.node import Unidentifiable
 
         if not self.enabled:
             return build()
         unit = None
         try:
-            with suppress(Unidentifiable):
+            from nbcache.glue.entries.wrappers import WrapperUnit, finish, wrappable, wrapper_info
+
+            with suppress(self._unidentifiable):
                 unit = WrapperUnit(self.maker, kind, cres, signature, shape) if wrappable(cres) else None
             found = self.lookup.library(unit).result if unit is not None else None
             if unit is not None and found is not None:
@@ -298,7 +299,7 @@ class ClientSession:
             self.fault("looking up", None)
         started = time.perf_counter()
         # The kernel may be a hit, which initialises nothing; building needs Numba's registries.
-        prepare(cres)
+        cres.target_context.refresh()
         info = build()
         try:
             if unit is not None:

@@ -5,6 +5,7 @@ All begin with `PREFIX`, by which a description of an object leaves them out.
 
 from __future__ import annotations
 
+import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -63,6 +64,18 @@ class Birth(Record):
     conditions: bytes
     content: bytes
     declared: str
+
+
+def show_as(ufunc: object, kernel: object) -> None:
+    """Remember that *kernel*, a dispatcher, is what *ufunc* compiles."""
+    vars(kernel)[FACE] = weakref.ref(ufunc)
+
+
+def public_face(owner: Any) -> Any:
+    """What users know a kernel's dispatcher as: its ufunc, while that lives; any other *owner* of a unit, itself."""
+    face = vars(owner).get(FACE)
+    found = None if face is None else face()
+    return owner if found is None else found
 
 
 def learn_neighborhood(stencil: Any, neighborhood: Any) -> None:

@@ -104,11 +104,6 @@ def build_runtime(target_context: Any) -> Any:
     return library
 
 
-def prepare(cres: Any) -> None:
-    """Initialise the registries that lowering a wrapper needs."""
-    cres.target_context.refresh()
-
-
 def finish(library: Any) -> None:
     """Compile a wrapper's library so that its object code can be had."""
     if not library._finalized:

@@ -63,9 +63,9 @@ class _Pickles:
         frame = self._frames.top()
         if frame is None or not frame.portable:
             return self._original.dumps(obj)
-        from nbcache.glue.entries import pickling
-
         try:
+            from nbcache.glue.entries import pickling
+
             return pickling.dumps(obj, frame)
         except Exception as exc:  # noqa: BLE001  what plain Numba can pickle must go on compiling
             let_pass(exc)
@@ -78,9 +78,9 @@ class _Pickles:
             return True
         frame = self._frames.top()
         if frame is not None and frame.portable:
-            from nbcache.glue.entries import pickling
-
             with suppressed(Exception):
+                from nbcache.glue.entries import pickling
+
                 pickling.dumps(obj, frame)
                 return True
         return False

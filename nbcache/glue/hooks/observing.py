@@ -13,9 +13,12 @@ from nbcache.glue.capture.compilations import Effect
 from nbcache.glue.identity.past import Question, past_of
 from nbcache.glue.overloads import effects
 from nbcache.glue.overloads.inherited import inherited
+from nbcache.passing import let_pass
+from nbcache.store import reasons
 
 if TYPE_CHECKING:
     from nbcache.glue.hooks.policy import Session
+    from nbcache.glue.keys.choices import Choices
 
 
 def noting_loops(dispatcher_of: Callable[[Any], Any]) -> Callable[[Any, Session], Any]:
@@ -24,10 +27,8 @@ def noting_loops(dispatcher_of: Callable[[Any], Any]) -> Callable[[Any, Session]
     def replace(original: Any, session: Session) -> Any:
         @functools.wraps(original)
         def compile_for_argtys(self: Any, argtys: Any, return_type: Any = None) -> Any:
-            from nbcache.glue.requests.faces import show_as
-
             dispatcher, args = dispatcher_of(self), tuple(argtys)
-            show_as(self, dispatcher)
+            marks.show_as(self, dispatcher)
             given = inherited(dispatcher.targetdescr, dispatcher.targetoptions)
             if len(session.frames):
                 session.frames.settle()
@@ -46,12 +47,25 @@ def known_kernels(original: Any, _session: Session) -> Any:
 
     @functools.wraps(original)
     def add(self: Any, fty: Any) -> Any:
-        from nbcache.glue.requests.faces import show_as
-
-        show_as(self, self.gufunc_builder.nb_func)
+        marks.show_as(self, self.gufunc_builder.nb_func)
         return original(self, fty)
 
     return add
+
+
+def _choices(session: Session) -> Choices | None:
+    """What notes answers of choosers; None where it can't be imported, for want of descriptors, say.
+
+    What is compiled then is for this process alone.
+    """
+    try:
+        return session.maker.choices
+    except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+        let_pass(raised)
+        frame = session.frames.top()
+        if frame is not None:
+            frame.taint = frame.taint or reasons.INTERNAL
+        return None
 
 
 def known_choosers(original: Any, session: Session) -> Any:
@@ -59,8 +73,8 @@ def known_choosers(original: Any, session: Session) -> Any:
 
     @functools.wraps(original)
     def _get_impl(self: Any, args: Any, kws: Any) -> Any:
-        choices = session.maker.choices
-        if not choices.concerns(self):
+        choices = _choices(session)
+        if choices is None or not choices.concerns(self):
             return original(self, args, kws)
         vars(self)[marks.QUESTION] = Question(type(self), tuple(args), tuple(kws.items()))
         return choices.overload(original, self, args, kws, session.frames.top())
@@ -73,7 +87,10 @@ def inlined_choices(original: Any, session: Session) -> Any:
 
     @functools.wraps(original)
     def _do_work_expr(self: Any, *args: Any) -> Any:
-        with session.maker.choices.inlining(session.frames.top()):
+        choices = _choices(session)
+        if choices is None:
+            return original(self, *args)
+        with choices.inlining(session.frames.top()):
             return original(self, *args)
 
     return _do_work_expr
@@ -106,8 +123,8 @@ def known_intrinsics(original: Any, session: Session) -> Any:
 
     @functools.wraps(original)
     def generic(self: Any, args: Any, kws: Any) -> Any:
-        choices = session.maker.choices
-        if not choices.concerns(self):
+        choices = _choices(session)
+        if choices is None or not choices.concerns(self):
             return original(self, args, kws)
         return choices.intrinsic(original, self, args, kws, session.frames.top())
 
@@ -157,7 +174,8 @@ def reading_settings(original: Any, session: Session) -> Any:
         if not len(session.frames):
             original()
             return
-        from nbcache.glue.capture.witness import looking_away  # a process that only hits has none
+        # It is there by now: frames have a witness.
+        from nbcache.glue.capture.witness import looking_away
 
         with looking_away():
             original()

@@ -42,7 +42,7 @@ def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
     node.title = f"{type(dispatcher).__name__} {function_name(dispatcher.py_func)}"
     # What is watched lies in a memo on the dispatcher itself: it must not keep the dispatcher alive.
     weakly = weakref.proxy(dispatcher)
-    node.watch_attribute(weakly, "py_func", dispatcher.py_func)
+    node.watch_paths(weakly, "py_func", *_COMPILER)
     compiled = node.compiled
     pipeline = dispatcher._compiler.pipeline_class
     # What is inlined, and what passes of others see, is looked at by more than the compiler.
@@ -52,7 +52,9 @@ def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
         node.edge("compiled", dispatcher._compiler.py_func)
     _describe_frozen_defaults(node, dispatcher)
     node.compiled = False
-    _describe_options(node, dispatcher)
+    _describe_options(node, dispatcher._compiler)
+    if dispatcher.targetoptions is not dispatcher._compiler.targetoptions:
+        _describe_options(node, dispatcher, "for inlining: ")
     node.edge("pipeline", pipeline)
     _describe_class_of(node, dispatcher)
     if not compiled:
@@ -67,6 +69,14 @@ def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
         node.part("overloads made from", node.check(_overloads_made_from, weakref.ref(dispatcher)))
         for i, cres in enumerate(dispatcher.overloads.values()):
             node.value(f"overload {i}", (*cres.signature.args, cres.signature.return_type))
+
+
+_COMPILER = (
+    "_compiler", "_compiler.py_func", "_compiler.pysig", "_compiler.pipeline_class", "_compiler.locals",
+    "_compiler.targetoptions", "targetoptions",
+)  # fmt: skip
+"""What a dispatcher compiles, and how, is in an object that it keeps."""
+_BUILDER = ("gufunc_builder", "gufunc_builder.py_func", "gufunc_builder.nb_func", "gufunc_builder.nb_func.py_func")
 
 
 def describe_other_dispatcher(node: Node, dispatcher: Any) -> None:
@@ -158,13 +168,18 @@ def _parameters(code: CodeType) -> list[tuple[str, Any]]:
     return list(zip(names, kinds, strict=True))
 
 
-def _describe_options(node: Node, dispatcher: Any) -> None:
-    node.watch_size(dispatcher.targetoptions)
-    for option, value in sorted(dispatcher.targetoptions.items()):
-        node.watch_item(dispatcher.targetoptions, option, value)
-        node.value(f"option {option}", value)
-    for variable, typ in _declared(getattr(dispatcher, "locals", None)):
-        node.value(f"locals {variable}", typ)
+def _describe_options(node: Node, owner: Any, what_for: str = "") -> None:
+    node.watch_size(owner.targetoptions)
+    for option, value in sorted(owner.targetoptions.items()):
+        node.watch_item(owner.targetoptions, option, value)
+        node.value(f"{what_for}option {option}", value)
+    variables = getattr(owner, "locals", None)
+    for variable, typ in _declared(variables):
+        node.value(f"{what_for}locals {variable}", typ)
+    if variables:
+        node.snapshot(_pieces, variables)
+    elif variables is not None:
+        node.watch_size(variables)
     # Options that are dictionaries themselves (parallel={...}) are not edited in place.
     node.volatile = False
 
@@ -179,6 +194,10 @@ def _declared(variables: dict[str, Any] | None) -> list[tuple[str, Any]]:
     )
 
 
+def _pieces(variables: dict[str, Any]) -> list[object]:
+    return [piece for declared in _declared(variables) for piece in declared]
+
+
 def _overloads_made_from(known: weakref.ref[Any]) -> bytes:
     dispatcher = known()
     past = past_of(dispatcher)
@@ -188,6 +207,7 @@ def _overloads_made_from(known: weakref.ref[Any]) -> bytes:
 
 def _describe_ufunc_dispatcher(node: Node, dispatcher: UFuncDispatcher) -> None:
     node.title = f"ufunc {function_name(dispatcher.py_func)}"
+    node.watch_attribute(dispatcher, "py_func", dispatcher.py_func)
     node.edge("py_func", dispatcher.py_func)
     node.compiled = False
     _describe_options(node, dispatcher)
@@ -195,6 +215,7 @@ def _describe_ufunc_dispatcher(node: Node, dispatcher: UFuncDispatcher) -> None:
 
 def _describe_dufunc(node: Node, dufunc: Any) -> None:
     node.title = f"DUFunc {dufunc.__name__}"
+    node.watch_attribute(dufunc, "_dispatcher", dufunc._dispatcher)
     node.edge("dispatcher", dufunc._dispatcher)
     node.check(_dufunc_state, dufunc)
     node.part("state", _dufunc_state(dufunc), " ".join(dufunc.types))
@@ -212,7 +233,10 @@ def _loops_of(ufunc: Any) -> Any:
 def _describe_gufunc(node: Node, gufunc: Any) -> None:
     node.title = f"GUFunc {gufunc.__name__}"
     builder = gufunc.gufunc_builder
+    node.watch_paths(gufunc, *_BUILDER)
     node.edge("py_func", builder.py_func)
+    if builder.nb_func.py_func is not builder.py_func:
+        node.edge("compiled", builder.nb_func.py_func)
     node.compiled = False
     for option, value in sorted(builder.targetoptions.items()):
         node.value(f"option {option}", value)

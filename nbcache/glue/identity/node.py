@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import marshal
 import weakref
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -152,6 +153,11 @@ class Node:
     def watch_attribute(self, owner: object, name: str, value: object) -> None:
         """The identity holds while ``getattr(owner, name)`` is *value*."""
         self.watched_attributes.append((owner, name, value))
+
+    def watch_paths(self, owner: object, *paths: str) -> None:
+        """The identity holds while what lies at these *paths*, names with dots between, is what it is now."""
+        for path in paths:
+            self.watch_attribute(owner, path, attrgetter(path)(owner))
 
     def check(self, function: Callable[[Any], bytes], obj: object) -> bytes:
         """The identity holds while ``function(obj)`` returns what it returns now."""

@@ -41,7 +41,6 @@ from nbcache.glue.keys.key_maker import KeyMaker
 from nbcache.glue.keys.units import unit_for
 from nbcache.glue.requests import fields
 from nbcache.glue.requests import types as typecodec
-from nbcache.glue.requests.faces import public_face
 from nbcache.importing import UntrustedError, guard
 from nbcache.protocol.requests import MAX_ITEMS, MAX_TEXT, Request
 
@@ -86,7 +85,7 @@ def request_for(
     if sys.flags.optimize:
         msg = "interpreters that build for others run without -O"
         raise UnaskableError(msg)
-    public = public_face(unit.owner) if public is None else public
+    public = marks.public_face(unit.owner) if public is None else public
     module, qualname = unit.name.split(":", 1)
     source = _source_digest(sys.modules[module]) if is_found(public, module, qualname) else None
     if source is None and not by_value:

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from nbtest import proc
 
 NESTED = """
@@ -157,6 +159,70 @@ registry.cpu_target.target_context.refresh()
 resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))
 print(second(1), second(1.5))
 """
+KINDS_WITHOUT_DESCRIPTORS = """
+import resource
+import sys
+
+import numba.core.boxing
+import numba.core.runtime.context
+import numpy as np
+from numba.core import registry
+from numba.extending import intrinsic, overload
+
+
+def chosen(x):
+    raise NotImplementedError
+
+
+overload(chosen)(lambda x: lambda x: x + 1)
+
+
+def inlined(x):
+    raise NotImplementedError
+
+
+overload(inlined, inline="always")(lambda x: lambda x: x + 2)
+
+
+@intrinsic
+def doubled(context, x):
+    return x(x), lambda context, builder, sig, args: builder.add(args[0], args[0])
+
+
+@numba.njit
+def closes(x):
+    def inner(y):
+        if y > 2:
+            raise ValueError("large", y)
+        return y + x
+
+    return inner(2)
+
+
+@numba.guvectorize("(n)->()")
+def summed(x, result):
+    result[0] = x[0] + x[1]
+
+
+@numba.stencil
+def around(a):
+    return a[-1] + a[1]
+
+
+calls = {
+    "chosen": lambda: numba.njit(lambda x: chosen(x))(1),
+    "inlined": lambda: numba.njit(lambda x: inlined(x))(1),
+    "intrinsic": lambda: numba.njit(lambda x: doubled(x))(1),
+    "closure": lambda: closes(1),
+    "ufunc": lambda: numba.vectorize(lambda x: x + 3)(np.arange(3)).tolist(),
+    "gufunc": lambda: summed(np.arange(3.0), np.zeros(())).tolist(),
+    "stencil": lambda: around(np.arange(5.0)).tolist(),
+}
+registry.cpu_target.typing_context.refresh()  # what Numba itself imports late
+registry.cpu_target.target_context.refresh()
+resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))
+print(calls[sys.argv[1]]())
+"""
 DENIED = """
 import sys
 
@@ -196,6 +262,14 @@ def test_a_program_that_has_no_descriptor_left_compiles(tmp_path):
         outcome = proc.run(["-c", WITHOUT_DESCRIPTORS], tmp_path / "store", cwd=tmp_path)
         assert (outcome.status, outcome.stdout) == (0, "3 3.5\n"), outcome.stderr
         assert "Traceback" not in outcome.stderr
+
+
+@pytest.mark.parametrize("kind", ["chosen", "inlined", "intrinsic", "closure", "ufunc", "gufunc", "stencil"])
+def test_no_kind_of_function_needs_a_descriptor_to_be_compiled_for_the_first_time(tmp_path, kind):
+    (tmp_path / "program.py").write_text(KINDS_WITHOUT_DESCRIPTORS)
+    plain, cached = (proc.run([tmp_path / "program.py", kind], store) for store in (None, tmp_path / "store"))
+    assert plain.status == 0, plain.stderr
+    assert (cached.status, cached.stdout) == (0, plain.stdout), cached.stderr
 
 
 def test_a_program_that_denies_its_files_to_others_compiles_and_ends_as_ever(tmp_path):

@@ -225,4 +225,116 @@ PROGRAMS = (
     show("f", f, 7)
     """,
     ),
+    _frozen(
+        "function-of-a-compiler-that-was-used",
+        """
+    def g(x):
+        return x + 1
+
+    def h(x):
+        return x - 50
+
+    jitted = njit(g)
+
+    @njit
+    def f(x):
+        return jitted(x)
+
+    show("f", f, 7)
+    if os.environ["APP_LEVEL"] == "2":
+        jitted._compiler.py_func = h
+    show("f", f, 7.5)
+    show("jitted", jitted, 7 + 1j)
+    """,
+    ),
+    _frozen(
+        "variables-declared-later",
+        """
+    from numba import types
+
+    @njit(locals={"y": types.float64})
+    def g(x):
+        y = x / 3
+        z = y * 2
+        return z
+
+    @njit
+    def f(x):
+        return g(x)
+
+    show("f", f, 7)
+    if os.environ["APP_LEVEL"] == "2":
+        g._compiler.locals["z"] = types.float32
+    show("f", f, 7.5)
+    show("g", g, np.float32(7))
+    """,
+    ),
+    _frozen(
+        "options-of-a-compiler-that-was-used",
+        """
+    from numba import types
+
+    @njit
+    def g(x):
+        y = x / 3
+        return y
+
+    @njit
+    def f(x):
+        return g(x)
+
+    show("f", f, 7)
+    if os.environ["APP_LEVEL"] == "2":
+        g._compiler.locals = {"y": types.float32}
+    show("f", f, 7.5)
+    show("g", g, np.float32(7))
+    if os.environ["APP_LEVEL"] == "2":
+        g._compiler.targetoptions = dict(g.targetoptions, fastmath=True, error_model="numpy")
+    show("f", f, np.uint32(7))
+    """,
+    ),
+    _frozen(
+        "function-of-a-ufunc-that-was-used",
+        """
+    from numba import vectorize
+
+    def h(x):
+        return x - 50
+
+    @vectorize
+    def g(x):
+        return x + 1
+
+    @njit
+    def f(x):
+        return g(x)
+
+    show("g", g, np.arange(3))
+    show("f", f, np.arange(3))
+    if os.environ["APP_LEVEL"] == "2":
+        g._dispatcher.py_func = h
+    show("g", g, np.arange(3.0))
+    show("f", f, np.arange(3.0))
+    """,
+    ),
+    _frozen(
+        "function-of-a-gufunc-that-was-used",
+        """
+    from numba import guvectorize
+
+    def h(x, res):
+        res[0] = x.sum() - 50
+
+    @guvectorize("(n)->()")
+    def g(x, res):
+        res[0] = x.sum() + 1
+
+    g(np.arange(3), np.zeros((), np.int64))
+    if os.environ["APP_LEVEL"] == "2":
+        g.gufunc_builder.nb_func.py_func = h
+    shown = np.zeros(())
+    g(np.arange(3.0), shown)
+    print("g", shown)
+    """,
+    ),
 )
