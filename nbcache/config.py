@@ -32,12 +32,12 @@ Values
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal
 
 from nbcache import process
+from nbcache.process import os
 from nbcache.records import Record
 from nbcache.values import HOST, READERS, SECRET
 

@@ -6,12 +6,11 @@ A snapshot of :class:`Counters` is what goes into the process's usage record; it
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
-import time
 from typing import Any, Final
 
+from nbcache.process import os, time
 from nbcache.store import reasons
 
 WAITS: Final = (0.1, 1.0, 10.0)

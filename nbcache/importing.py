@@ -11,13 +11,13 @@ What is not judged: shared libraries that an extension module in turn is linked 
 
 from __future__ import annotations
 
-import os
 import stat
 import sys
 from importlib.machinery import SourceFileLoader
 from typing import TYPE_CHECKING, Any, Final
 
 from _nbcache import spec_of_others
+from nbcache.process import os
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ entries of his own. Proof is required where an entry comes in (:mod:`nbcache.rem
 from __future__ import annotations
 
 import re
-import time
 from binascii import a2b_base64, b2a_base64
 from typing import TYPE_CHECKING, Final
 
+from nbcache.process import time
 from nbcache.records import Record
 
 if TYPE_CHECKING:

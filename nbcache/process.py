@@ -1,17 +1,60 @@
-"""The process that nbcache is a guest in: whether its environment counts, and that importing isn't interrupted.
+"""The process that nbcache is a guest in: its system calls and clocks, whether its environment counts, its collector.
 
 Every client imports this while Numba is imported, and a node before anything else, so it imports next to nothing.
+
+`os`, `time` and `opened` are Python's own, whatever a program has put in their places. A test puts a mock in the place
+of ``os.open`` or ``os.urandom``, stops ``time.monotonic``, or counts who calls ``os.unlink``, and calls a function that
+Numba compiles. What it put there is meant for the code that it tests. For nbcache, a mock would pass for descriptor 1
+(a ``MagicMock`` is 1 as a number), which is then closed, names would cease to be unique, and a wait for another process
+would never end.
 """
 
 from __future__ import annotations
 
 import gc
-import os
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+__all__ = ["has_rights_of_its_own", "heeds_environment", "is_wanted", "nothing_collected", "opened", "os", "time"]
 
 if TYPE_CHECKING:
+    import os
+    import time
+    from builtins import open as opened
     from collections.abc import Mapping
+    from types import ModuleType
+else:
+    import os as _os
+    import posix as _posix
+    import time as _time
+    from _io import open as opened
+
+    class _Genuine:
+        """A module, but with these functions under their names; all else is what the module has at that moment."""
+
+        def __init__(self, module: ModuleType, functions: dict[str, Any]) -> None:
+            self.__dict__.update(functions)
+            self._module = module
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._module, name)
+
+    def _clocks() -> dict[str, Any]:
+        """Return what tells the time, out of a new copy of the module: somebody may have stopped this one already."""
+        genuine = _time
+        if "time" in sys.builtin_module_names:
+            from importlib.machinery import BuiltinImporter
+            from importlib.util import module_from_spec
+
+            spec = BuiltinImporter.find_spec("time")
+            genuine = module_from_spec(spec)
+            BuiltinImporter.exec_module(genuine)
+        names = "time", "time_ns", "monotonic", "perf_counter", "process_time", "thread_time", "sleep"
+        return {name: getattr(genuine, name) for name in names}
+
+    _calls = {name: each for name, each in vars(_posix).items() if type(each) is type(len) and hasattr(_os, name)}
+    os = _Genuine(_os, _calls)  # what that module defines itself is written in Python, and made of these
+    time = _Genuine(_time, _clocks())
 
 _AT_SECURE: Final = 23  # getauxval(3), <linux/auxvec.h>
 
@@ -46,7 +89,7 @@ _secure: bool | None = None
 def _is_secure() -> bool:
     """Whether the kernel gave rights to this process when its program was executed, capabilities among them."""
     try:
-        with open("/proc/self/auxv", "rb") as file:
+        with opened("/proc/self/auxv", "rb") as file:
             vector = file.read()
     except OSError:
         # No /proc; or it is closed to this process, as after setuid(2) by a server that gave up root.

@@ -6,9 +6,10 @@ To open a FIFO waits until somebody opens its other end, which may be never; a d
 from __future__ import annotations
 
 import errno
-import os
 import stat
 from typing import Final
+
+from nbcache.process import os
 
 _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 

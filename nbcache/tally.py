@@ -13,11 +13,11 @@ moment of a SIGKILL, ends with no half-written process, and survives programs th
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
 
+from nbcache.process import os
 from nbcache.regular import open_to_append
 
 VERSION = 1

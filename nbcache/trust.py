@@ -31,12 +31,12 @@ from __future__ import annotations
 
 import errno
 import functools
-import os
 import stat
 import struct
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass
+from nbcache.process import opened, os
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -164,7 +164,7 @@ class Trust:
 def overflow_id(kind: str) -> int:
     """Return the number that stands for every ``"uid"`` or ``"gid"`` without one (user_namespaces(7))."""
     try:
-        with open(f"/proc/sys/kernel/overflow{kind}", "rb") as file:
+        with opened(f"/proc/sys/kernel/overflow{kind}", "rb") as file:
             return int(file.read(32))
     except (OSError, ValueError) as raised:
         let_pass(raised)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import importlib.util
 import logging
-import os
 import sys
 from typing import Any
 
@@ -14,6 +13,7 @@ from nbcache.client import logs
 from nbcache.client.session import ClientSession
 from nbcache.config import Settings
 from nbcache.counting import Counters
+from nbcache.process import os
 from nbcache.store.directory import Refusal, Store
 
 _log = logging.getLogger("nbcache")

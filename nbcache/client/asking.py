@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
-import time
 from typing import TYPE_CHECKING, Final
 
 from nbcache.client import progress
+from nbcache.process import os, time
 from nbcache.protocol import heartbeats
 
 if TYPE_CHECKING:

@@ -26,14 +26,13 @@ give a place back.
 from __future__ import annotations
 
 import fcntl
-import os
 import struct
 import threading
-import time
 from typing import TYPE_CHECKING, Final
 
 from nbcache.client.kept import KeptFile
 from nbcache.passing import suppressed
+from nbcache.process import os, time
 from nbcache.protocol import effort
 from nbcache.store import quarantine
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import os
 import resource
 from typing import Final
 
 from nbcache.passing import suppressed
+from nbcache.process import os
 
 _HIGH: Final = 500
 

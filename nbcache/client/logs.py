@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from nbcache.process import os
 
 if TYPE_CHECKING:
     from io import TextIOWrapper

@@ -17,12 +17,11 @@ What was waited for and came is charged only as far as it took longer than compi
 
 from __future__ import annotations
 
-import os
 import threading
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from nbcache.process import os, time
 from nbcache.protocol import heartbeats
 
 if TYPE_CHECKING:

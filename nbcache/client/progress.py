@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
+
+from nbcache.process import time
 
 if TYPE_CHECKING:
     from collections.abc import Callable

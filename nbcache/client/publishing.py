@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
-import time
 from typing import TYPE_CHECKING, Any
 
 from nbcache import __version__
 from nbcache.client import logs
+from nbcache.process import os, time
 from nbcache.store import reasons
 from nbcache.store.entry import BESIDE, Header
 

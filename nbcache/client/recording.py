@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 from typing import TYPE_CHECKING
 
 from nbcache.client import logs
+from nbcache.process import os
 from nbcache.protocol.requests import BadRequestError
 from nbcache.regular import open_to_append
 

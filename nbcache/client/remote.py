@@ -8,14 +8,13 @@ miss like any other. Nothing here has threads or open descriptors, so a process 
 from __future__ import annotations
 
 import logging
-import os
 import threading
-import time
 from typing import TYPE_CHECKING, Final
 
 from nbcache import __version__
 from nbcache.client import logs
 from nbcache.passing import let_pass
+from nbcache.process import os, time
 from nbcache.protocol import helper
 from nbcache.records import Record
 from nbcache.store import reasons

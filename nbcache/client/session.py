@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from nbcache.client import logs
 from nbcache.counting import Counters
 from nbcache.passing import let_pass
+from nbcache.process import os, time
 from nbcache.store import reasons
 
 if TYPE_CHECKING:

@@ -8,15 +8,14 @@ noted. An entry that some process has used and ended well costs nothing here.
 from __future__ import annotations
 
 import faulthandler
-import os
 import threading
-import time
 from typing import TYPE_CHECKING, Final
 
 from nbcache.client.gate import FILE, Gate, Gates
 from nbcache.client.kept import KeptFile
 from nbcache.passing import let_pass, suppressed
 from nbcache.plain import one_line
+from nbcache.process import os, time
 from nbcache.store import atomic, drops, layout, quarantine
 from nbcache.store.quarantine import CRASH, KEYS
 

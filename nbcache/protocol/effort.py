@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Final
 
 from nbcache.passing import let_pass
+from nbcache.process import opened, os
 
 _AT_WORK: Final = frozenset({b"R", b"D"})
 """The states of a thread that runs, or waits for the kernel to have done something for it."""
@@ -29,7 +29,7 @@ def thread(tid: int) -> tuple[bool, float] | None:
 
 def _fields(path: str) -> list[bytes]:
     try:
-        with open(path, "rb") as file:
+        with opened(path, "rb") as file:
             # proc_pid_stat(5) from the third field on; the second is a name in brackets, which may hold anything.
             return file.read().rpartition(b")")[2].split()
     except OSError as raised:

@@ -36,14 +36,13 @@ the jobs, as many are told as fit in; of ``trusts`` and ``queues``, all or nothi
 from __future__ import annotations
 
 import json
-import os
-import time
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import let_pass, suppressed
 from nbcache.plain import one_line
+from nbcache.process import opened, os, time
 from nbcache.store import atomic, bounded, layout
 from nbcache.store.folders import Folder
 
@@ -141,7 +140,7 @@ class Heartbeat:
 
 def birth(pid: int) -> int:
     """Return when a process of this host began [clock ticks since the host did]; 0 when that can't be known."""
-    with suppressed(OSError, ValueError, IndexError), open(f"/proc/{pid}/stat", "rb") as file:
+    with suppressed(OSError, ValueError, IndexError), opened(f"/proc/{pid}/stat", "rb") as file:
         # proc_pid_stat(5): the 22nd field; the second is a name in brackets, which may hold anything.
         return int(file.read().rpartition(b")")[2].split()[19])
     return 0
@@ -152,7 +151,7 @@ def place() -> str:
 
     The number of a PID namespace alone isn't enough: that of the first one is the same everywhere.
     """
-    with suppressed(OSError, ValueError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+    with suppressed(OSError, ValueError), opened("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return f"{file.read(40).strip()}/{os.stat('/proc/self/ns/pid').st_ino}"
     return ""
 

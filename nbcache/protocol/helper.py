@@ -21,17 +21,16 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import os
 import re
 import signal
 import stat
 import struct
 import sys
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import config, process
 from nbcache.passing import let_pass
+from nbcache.process import os, time
 from nbcache.records import Record
 from nbcache.store import reasons
 from nbcache.trust import overflow_id

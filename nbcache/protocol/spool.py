@@ -28,15 +28,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import time
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from nbcache.errors import PASSING
 from nbcache.passing import let_pass, suppressed
+from nbcache.process import os, time
 from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError
 from nbcache.records import Record

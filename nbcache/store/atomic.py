@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import errno
 import functools
-import os
 import stat
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass, suppressed
+from nbcache.process import opened, os
 from nbcache.store.layout import DIR_MODE, DROP_MODE, FILE_MODE, TEMPORARY, UMASK
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def give_name(path: str, name: str, *, replace: bool = False) -> bool:
         let_pass(error)
         if error.errno not in _NO_LINKS:
             raise
-        with open(path, "rb") as file:
+        with opened(path, "rb") as file:
             return write_file(name, file.read(), exclusive=not replace, durable=False)
     if replace:
         SYS.replace(temporary, name)

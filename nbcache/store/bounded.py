@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from typing import TYPE_CHECKING, Any
 
 from nbcache.passing import let_pass
+from nbcache.process import os
 from nbcache.store.content import parsed, read_up_to
 from nbcache.trust import OPEN_FLAGS
 

@@ -7,11 +7,11 @@ or two. What both of them work with are modules of their own, in C.
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import suppressed
+from nbcache.process import os
 
 try:
     from _blake2 import blake2b

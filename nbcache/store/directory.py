@@ -16,11 +16,10 @@ Threads and forked children may use one Store.
 from __future__ import annotations
 
 import errno
-import os
-import time
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass, suppressed
+from nbcache.process import os, time
 from nbcache.store import layout, tree
 from nbcache.trust import OPEN_FLAGS, Trust
 

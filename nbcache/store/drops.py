@@ -8,13 +8,13 @@ one.
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass, suppressed
+from nbcache.process import os
 from nbcache.store import atomic
 from nbcache.store.folders import Folder
 

@@ -37,13 +37,13 @@ of a field, or a new field that a reader must heed, needs a new one.
 
 from __future__ import annotations
 
-import os
 import stat
 from struct import Struct
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import errors, let_pass
+from nbcache.process import os
 from nbcache.records import Record
 from nbcache.store.content import blake2b, parsed
 

@@ -12,10 +12,10 @@ digest.
 from __future__ import annotations
 
 import errno
-import os
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import errors, let_pass, suppressed
+from nbcache.process import os
 from nbcache.store import layout, tree
 from nbcache.store.content import digest_of, read_up_to
 from nbcache.trust import OPEN_FLAGS

@@ -7,10 +7,10 @@ that place, nor a backup put back in a hurry, can point a sweep at somebody else
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass
+from nbcache.process import os
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

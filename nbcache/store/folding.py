@@ -7,13 +7,12 @@ Their sum is ``v1/usage.json`` (:mod:`nbcache.store.usage`); when what it tells 
 from __future__ import annotations
 
 import json
-import os
 import stat
-import time
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass, suppressed
+from nbcache.process import os, time
 from nbcache.store import atomic, layout, usage
 from nbcache.store.folders import Folder
 from nbcache.store.timeline import Timeline

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
-import os
 import stat
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass
+from nbcache.process import os
 from nbcache.store import entry, layout
 from nbcache.store.entry import UNREADABLE, examine_open, pread_exactly
 from nbcache.store.reasons import OTHER_KEY, REVOKED, UNTRUSTED

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import stat
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -27,6 +26,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import let_pass, suppressed
+from nbcache.process import os
 from nbcache.store import atomic, bounded, layout, listing, tree
 from nbcache.store.content import read_up_to
 from nbcache.store.directory import Refusal, Store

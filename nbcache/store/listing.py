@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass, suppressed
+from nbcache.process import os, time
 from nbcache.records import Record
 from nbcache.store import entry as entry_format
 from nbcache.store import layout

@@ -25,7 +25,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import logging
-import os
 import socket
 import stat
 import threading
@@ -33,6 +32,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import let_pass, suppressed
+from nbcache.process import opened, os
 from nbcache.store import folders, layout
 from nbcache.store.content import read_up_to
 from nbcache.trust import Trust
@@ -270,7 +270,7 @@ def filesystem_kind(path: str) -> str:
 def mount_of(path: str) -> tuple[str, frozenset[str]]:
     """Return the kind of filesystem a path is on and the options that it is mounted with; ``"unknown"`` and none."""
     try:
-        with open("/proc/self/mountinfo", "rb") as mounts:
+        with opened("/proc/self/mountinfo", "rb") as mounts:
             lines = mounts.read().decode("utf-8", "surrogateescape").splitlines()
     except OSError as raised:
         let_pass(raised)

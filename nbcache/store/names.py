@@ -24,12 +24,11 @@ What is guaranteed
 from __future__ import annotations
 
 import errno
-import os
 import re
-import time
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import errors, let_pass, suppressed
+from nbcache.process import os, time
 from nbcache.store import layout, publication, tree
 from nbcache.store.content import read_up_to
 from nbcache.store.files import Files

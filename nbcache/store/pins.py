@@ -16,14 +16,13 @@ What can't be read now, or is of another version of nbcache, may pin anything. T
 from __future__ import annotations
 
 import errno
-import os
-import time
 from contextlib import contextmanager
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from nbcache.errors import PublicationError
 from nbcache.passing import let_pass, suppressed
+from nbcache.process import os, time
 from nbcache.records import Record
 from nbcache.store import files, layout, listing, publication
 from nbcache.store.content import read_up_to

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import errno
 import math
-import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.errors import EntryError
 from nbcache.passing import let_pass
+from nbcache.process import os
 from nbcache.store import atomic, entry, layout
 from nbcache.trust import OPEN_FLAGS
 

@@ -17,14 +17,13 @@ the others says which were used well: one digest a line, and the version of this
 
 from __future__ import annotations
 
-import os
 import stat
-import time
 from collections import defaultdict
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import suppressed
+from nbcache.process import os, time
 from nbcache.records import Record
 from nbcache.store import drops, layout
 from nbcache.store.content import read_up_to

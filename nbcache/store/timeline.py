@@ -21,10 +21,10 @@ can't be read, or is of another version, is begun anew.
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from nbcache.process import time
 from nbcache.store import bounded, layout, reasons
 from nbcache.store.usage import count_of, seconds_of
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from typing import Final
 
 from nbcache.passing import suppressed
+from nbcache.process import os
 from nbcache.store import layout
 from nbcache.trust import Trust
 

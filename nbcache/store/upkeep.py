@@ -6,9 +6,9 @@ Who removes entries knows what published names refer to, and is alone while it r
 from __future__ import annotations
 
 import random
-import time
 from typing import TYPE_CHECKING, Protocol
 
+from nbcache.process import time
 from nbcache.store import evict, folders, folding, layout, listing, pins, usage
 
 if TYPE_CHECKING:

@@ -28,12 +28,11 @@ business it is, sum up in steps of bounded size.
 from __future__ import annotations
 
 import json
-import os
-import time
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import let_pass, suppressed
+from nbcache.process import os, time
 from nbcache.store import atomic, bounded, layout
 from nbcache.store.folders import Folder
 from nbcache.store.reasons import KNOWN, MAX_EXAMPLES, MAX_KEYS, MAX_REASONS, MAX_TEXT

@@ -8,6 +8,7 @@ import time
 import pytest
 from nbtest.samples import BY_REFERENCE
 
+from nbcache import process
 from nbcache.config import Settings
 from nbcache.protocol import spool
 from nbcache.store import drops
@@ -149,9 +150,9 @@ def test_what_can_not_be_looked_at_now_is_looked_at_again(root, monkeypatch, cal
         raise OSError(errno.EIO, "Input/output error")
 
     real = getattr(os, call)
-    monkeypatch.setattr(os, call, broken)
+    monkeypatch.setattr(process.os, call, broken)
     found = spool.take(waiting, TRUST)
-    monkeypatch.setattr(os, call, real)
+    monkeypatch.setattr(process.os, call, real)
     assert found is None
     assert len(os.listdir("/proc/self/fd")) == open_now
     assert spool.waits(path)
@@ -217,7 +218,7 @@ def test_failures(root):
 def test_failures_are_forgotten_after_a_while(root, monkeypatch):
     spool.failed(root, BY_REFERENCE, "no memory", 2)
     now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + spool.FAILURE_SECONDS + 1)
+    monkeypatch.setattr(process.time, "time", lambda: now + spool.FAILURE_SECONDS + 1)
     assert spool.failure(root, BY_REFERENCE.key) is None
 
 

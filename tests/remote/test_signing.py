@@ -1,12 +1,12 @@
 """Keys, signatures and admission: nothing comes in that a trusted key didn't sign, whatever was done to it."""
 
 import random
-import time
 from binascii import b2a_base64
 
 import pytest
 from storekit import SECTIONS, find, header, key, open_store
 
+from nbcache import process
 from nbcache.errors import EntryError, RemoteError
 from nbcache.keyring import Keyring, Signature, read_key
 from nbcache.remote import admission, objects, signing
@@ -183,9 +183,9 @@ def test_a_key_in_the_list_counts_until_its_date(monkeypatch):
     until = Keyring([f"{OURS.public}:2030-06-01"])
     data = signed("a", OURS)
     noon = 1906545600.0  # 2030-06-01, 12:00 UTC
-    monkeypatch.setattr(time, "time", lambda: noon)
+    monkeypatch.setattr(process.time, "time", lambda: noon)
     assert isinstance(admission.admit(data, key("a"), until), admission.Admitted)
-    monkeypatch.setattr(time, "time", lambda: noon + 86400)
+    monkeypatch.setattr(process.time, "time", lambda: noon + 86400)
     assert isinstance(admission.admit(data, key("a"), until), str)
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from storekit import SECTIONS, header
 
+from nbcache import process
 from nbcache.errors import EntryError
 from nbcache.store import entry
 
@@ -208,7 +209,7 @@ def test_one_read_brings_what_every_hit_needs(tmp_path, monkeypatch, size):
     path.write_bytes(entry.encode(header(), sections))
     reads = []
     pread = os.pread
-    monkeypatch.setattr(os, "pread", lambda fd, count, offset: reads.append(count) or pread(fd, count, offset))
+    monkeypatch.setattr(process.os, "pread", lambda fd, count, offset: reads.append(count) or pread(fd, count, offset))
     with open(path, "rb") as file:
         parsed = entry.parse(file.fileno())
         assert parsed.section("meta") == sections["meta"]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from nbtest import users
 from storekit import SECTIONS, header, key, mode, open_store
 
+from nbcache import process
 from nbcache.errors import BadNameError, NotPublishedError, PublicationError
 from nbcache.store import atomic, layout, names, pins, publication
 
@@ -441,7 +442,7 @@ def test_what_can_not_be_read_for_the_moment_is_not_replaced(store, named, monke
         return real(name, *args, **more)
 
     with monkeypatch.context() as broken:
-        broken.setattr(os, "open", opened)
+        broken.setattr(process.os, "open", opened)
         with pytest.raises(PublicationError, match="can't be read: Input/output error"):
             named.write("fused", b"two", [], [])
     assert named.write("fused", b"three", [], []).version == 2

@@ -14,6 +14,7 @@ import pytest
 from nbtest import disks
 from storekit import SECTIONS, find, header, key, leftovers, open_store
 
+from nbcache import process
 from nbcache.store import atomic, listing
 from nbcache.store.publish import PUBLISHED
 
@@ -274,9 +275,9 @@ def test_what_can_not_be_looked_at_now_is_not_replaced(tmp_path, monkeypatch, ca
             raise OSError(errno.EIO, "Input/output error")
         return real(what, *args, **more)
 
-    monkeypatch.setattr(os, call, broken)
+    monkeypatch.setattr(process.os, call, broken)
     store.publish(header(), SECTIONS)
-    monkeypatch.setattr(os, call, real)
+    monkeypatch.setattr(process.os, call, real)
     assert "other" in [item.header.guard for item in find(store)[0]]
 
 

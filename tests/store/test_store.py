@@ -18,6 +18,7 @@ from nbtest import users
 from nbtest.samples import BY_REFERENCE
 from storekit import SECTIONS, find, header, key, leftovers, mode, open_store
 
+from nbcache import process
 from nbcache.config import Settings
 from nbcache.errors import BadKeyError, EntryError, NbcacheError, StoreRefusedError
 from nbcache.protocol import spool
@@ -499,8 +500,8 @@ def test_nothing_is_read_beyond_what_a_hit_needs(store, monkeypatch):
     store.publish(header(), LARGE)
     opened, reads = [], []
     real_open, real_pread = os.open, os.pread
-    monkeypatch.setattr(os, "open", lambda *args: opened.append(args) or real_open(*args))
-    monkeypatch.setattr(os, "pread", lambda *args: reads.append(args) or real_pread(*args))
+    monkeypatch.setattr(process.os, "open", lambda *args: opened.append(args) or real_open(*args))
+    monkeypatch.setattr(process.os, "pread", lambda *args: reads.append(args) or real_pread(*args))
     found = next(store.find(key(), pytest.fail))
     assert (found.section("meta"), found.section("object")) == (b"m", b"o")
     assert (len(opened), len(reads)) == (1, 1)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from storekit import key, mode, open_store
 
+from nbcache import process
 from nbcache.store import directory, folding, layout, usage
 
 RECORD = {
@@ -100,7 +101,7 @@ def test_a_record_that_went_stale_is_none(store, monkeypatch):
 
     # Fails for a file, and in C: what Python code raises here counts as the program's.
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fstat", os.listdir)
+        patched.setattr(process.os, "fstat", os.listdir)
         found = usage.load(path)
     assert found is None
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from nbcache import process
 from nbcache import trust as trust_module
 from nbcache.trust import Trust
 
@@ -146,7 +147,7 @@ def test_the_overflow_uid_is_anybody():
 
 @pytest.mark.parametrize("data", [b"", b"\x02", b"\x03\0\0\0", b"\x02\0\0\0" + b"\0" * 7, b"\x02\0\0\0" + b"\0" * 9])
 def test_an_unreadable_access_control_list_lets_others_write(monkeypatch, data):
-    monkeypatch.setattr(os, "getxattr", lambda *_, **__: data)
+    monkeypatch.setattr(process.os, "getxattr", lambda *_, **__: data)
     problem = Trust().file_problem(status(stat.S_IFREG | 0o664), NOWHERE)
     assert problem == "is writable by whom its access control list names, which can't be read (mode 0664)"
 
@@ -155,7 +156,7 @@ def test_an_access_control_list_that_cannot_be_had_lets_others_write(monkeypatch
     def fail(*_, **__):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(os, "getxattr", fail)
+    monkeypatch.setattr(process.os, "getxattr", fail)
     assert not Trust().allows(status(stat.S_IFREG | 0o664), 0)
 
 

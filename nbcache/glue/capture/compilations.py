@@ -11,16 +11,15 @@ the process; a name that no other build can have needs no such argument.
 from __future__ import annotations
 
 import itertools
-import os
 import re
 import sys
 import threading
-import time
 import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from nbcache.passing import let_pass
+from nbcache.process import os, time
 from nbcache.records import Record
 
 if TYPE_CHECKING:

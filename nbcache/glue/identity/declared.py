@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.metadata
-import os
 import stat
 import sys
 from typing import Any, Final
 
 from nbcache.passing import let_pass
+from nbcache.process import os
 
 GROUP: Final = b"numba_extensions"
 LAYERS: Final = b"nbcache.layers"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 from typing import TYPE_CHECKING
 
 from nbcache.passing import let_pass
+from nbcache.process import opened, os
 
 if TYPE_CHECKING:
     pass
@@ -17,7 +17,7 @@ UNREADABLE = b"unreadable"
 
 @functools.lru_cache(maxsize=4096)
 def _digest_file(path: str, _mtime_ns: int, _size: int, _inode: int) -> bytes:
-    with open(path, "rb") as file:
+    with opened(path, "rb") as file:
         return hashlib.blake2b(file.read(), digest_size=16).digest()
 
 

@@ -19,9 +19,7 @@ from __future__ import annotations
 import abc
 import hashlib
 import json
-import os
 import sys
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +28,7 @@ from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue.identity.declared import declarations
 from nbcache.glue.identity.ownership import is_toolchain_definition
+from nbcache.process import os, time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

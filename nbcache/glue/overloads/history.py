@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import weakref
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -39,6 +38,7 @@ from nbcache.glue.keys.flags import flag_components
 from nbcache.glue.overloads.inherited import giving, in_plain_context, inherited
 from nbcache.glue.overloads.uses import ID_BYTES, key_of, uses_of
 from nbcache.passing import let_pass
+from nbcache.process import os
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

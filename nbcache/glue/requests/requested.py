@@ -42,6 +42,7 @@ from nbcache.glue.keys.units import unit_for
 from nbcache.glue.requests import fields
 from nbcache.glue.requests import types as typecodec
 from nbcache.importing import UntrustedError, guard
+from nbcache.process import opened
 from nbcache.protocol.requests import MAX_ITEMS, MAX_TEXT, Request
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ def _source_digest(module: ModuleType | None) -> str | None:
 
 @functools.lru_cache(maxsize=1000)
 def _digest_of(path: str, _mtime_ns: int) -> str:
-    with open(path, "rb") as file:
+    with opened(path, "rb") as file:
         return hashlib.blake2b(file.read(), digest_size=16).hexdigest()
 
 

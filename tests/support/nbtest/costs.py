@@ -29,6 +29,8 @@ def watch() -> Counter[str]:
     from numba.core.codegen import CPUCodeLibrary
     from numba.core.typing import Context
 
+    from nbcache import process
+
     counts: Counter[str] = Counter()
 
     def counted(owner: Any, name: str, label: str, amount: Callable[[Any], int] = lambda _result: 1) -> None:
@@ -42,11 +44,13 @@ def watch() -> Counter[str]:
 
         setattr(owner, name, call)
 
-    for name in ("stat", "lstat", "fstat"):
-        counted(os, name, "stats")
-    for name in ("listdir", "scandir"):
-        counted(os, name, "listings")
-    counted(os, "pread", "bytes read", len)
+    # Python's library asks the one, nbcache the other.
+    for module in (os, process.os):
+        for name in ("stat", "lstat", "fstat"):
+            counted(module, name, "stats")
+        for name in ("listdir", "scandir"):
+            counted(module, name, "listings")
+        counted(module, "pread", "bytes read", len)
     counted(pickle, "loads", "pickle loads")
     # What `re` has cached isn't counted. Before Python 3.11 the module had another name.
     counted(getattr(re, "_compiler", None) or importlib.import_module("sre_compile"), "compile", "patterns compiled")
