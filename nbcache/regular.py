@@ -1,4 +1,4 @@
-"""Opening files that settings name: opening must never wait, and what isn't a regular file is refused.
+"""Opening files that settings name: opening must never wait, and what isn't a regular file is refused. And writing.
 
 To open a FIFO waits until somebody opens its other end, which may be never; a device or a terminal may do as it likes.
 """
@@ -43,6 +43,20 @@ def open_to_read(path: str) -> int:
         os.close(fd)
         raise _refusal(path)
     return fd
+
+
+def write(fd: int, data: bytes | memoryview, at: int | None = None) -> int:
+    """Write to a regular file's end, or *at* a place in it. What RLIMIT_FSIZE forbids is an error and no signal.
+
+    The kernel would send SIGXFSZ as well. Python ignores that; but a program may have a handler, and one that only
+    embeds Python ends of it: because of a file that it knows nothing of. Raises OSError (EFBIG).
+    """
+    import resource
+
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    if most != resource.RLIM_INFINITY and (os.fstat(fd).st_size if at is None else at) + len(data) > most:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    return os.write(fd, data) if at is None else os.pwrite(fd, data, at)
 
 
 def _is_strangers(link: str) -> bool:

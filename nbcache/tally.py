@@ -17,6 +17,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, field
 
+from nbcache import regular
 from nbcache.process import os
 from nbcache.regular import open_to_append
 
@@ -50,7 +51,7 @@ class Tally:
         try:
             fd = open_to_append(self._path, 0o600)
             try:
-                os.write(fd, data)
+                regular.write(fd, data)
             finally:
                 os.close(fd)
         except OSError:

@@ -30,6 +30,7 @@ import struct
 import threading
 from typing import TYPE_CHECKING, Final
 
+from nbcache import regular
 from nbcache.client.kept import KeptFile
 from nbcache.passing import suppressed
 from nbcache.process import os, time
@@ -168,7 +169,7 @@ class Gate:
                 return False if known >= _PLACES else None
             record = _RECORD.pack(self._digest, _TAKEN, _namespace(), threading.get_native_id(), time.thread_time())
             for place in taken:
-                os.pwrite(fd, record, place)
+                regular.write(fd, record, at=place)
             self._taken, taken = taken, []
             return True
         finally:
@@ -199,7 +200,7 @@ class Gate:
         for place in places:
             with suppressed(OSError, ValueError):
                 if record:
-                    os.pwrite(fd, record, place)
+                    regular.write(fd, record, at=place)
                 fcntl.lockf(fd, fcntl.LOCK_UN, _RECORD.size, place)
 
 

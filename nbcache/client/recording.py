@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from nbcache import regular
 from nbcache.client import logs
 from nbcache.process import os
 from nbcache.protocol.requests import BadRequestError
@@ -43,7 +44,7 @@ def append(path: str, unit: Unit) -> None:
     try:
         fd = open_to_append(path, _MODE)
         try:
-            os.write(fd, request.line() + b"\n")
+            regular.write(fd, request.line() + b"\n")
         finally:
             os.close(fd)
     except (OSError, BadRequestError) as exc:

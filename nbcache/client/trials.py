@@ -11,6 +11,7 @@ import faulthandler
 import threading
 from typing import TYPE_CHECKING, Final
 
+from nbcache import regular
 from nbcache.client.gate import FILE, Gate, Gates
 from nbcache.client.kept import KeptFile
 from nbcache.passing import let_pass, suppressed
@@ -68,7 +69,7 @@ class Trials:
                     return False
                 name = one_line(entry.header.function)[:200]
                 line = f"{entry.digest} {entry.header.key} {time.time():.3f} {name}\n"
-                os.write(self._keys.fd(), line.encode("utf-8", "replace"))
+                regular.write(self._keys.fd(), line.encode("utf-8", "replace"))
                 self._noted[entry.digest] = "" if entry.layer else entry.path
         return True
 

@@ -18,6 +18,7 @@ import functools
 import stat
 from typing import TYPE_CHECKING, Final
 
+from nbcache import regular
 from nbcache.passing import let_pass, suppressed
 from nbcache.process import opened, os
 from nbcache.store.layout import DIR_MODE, DROP_MODE, FILE_MODE, TEMPORARY, UMASK
@@ -40,7 +41,7 @@ class Syscalls:
 
     mkdir = staticmethod(os.mkdir)
     open = staticmethod(os.open)
-    write = staticmethod(os.write)
+    write = staticmethod(regular.write)
     fchmod = staticmethod(os.fchmod)
     fsync = staticmethod(os.fsync)
     close = staticmethod(os.close)

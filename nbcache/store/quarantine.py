@@ -22,6 +22,7 @@ from collections import defaultdict
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from nbcache import regular
 from nbcache.passing import suppressed
 from nbcache.process import os, time
 from nbcache.records import Record
@@ -147,7 +148,7 @@ def vouch(root: str, digests: Iterable[str]) -> bool:
         # Those of packages long gone are in it too: when it is full, it is begun anew.
         if os.fstat(fd).st_size + len(text) > MAX_KEYS:
             os.ftruncate(fd, 0)
-        os.write(fd, text)  # at once, so that lines of other processes stay whole
+        regular.write(fd, text)  # at once, so that lines of other processes stay whole
     finally:
         os.close(fd)
     return True
