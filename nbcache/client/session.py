@@ -39,13 +39,14 @@ class ClientSession:
     def __init__(self, settings: Settings, store: Store) -> None:
         # Whoever asks for a session needs these, which need internals of Numba's.
         from nbcache.client.lookup import Lookup
+        from nbcache.glue import marks
         from nbcache.glue.capture.listening import frame_stack
         from nbcache.glue.identity.node import Unidentifiable
         from nbcache.glue.keys.key_maker import KeyMaker
         from nbcache.glue.keys.units import unit_for
         from nbcache.glue.overloads.history import History
 
-        self._unit_for, self._unidentifiable = unit_for, Unidentifiable
+        self._unit_for, self._unidentifiable, self._marks = unit_for, Unidentifiable, marks
         self.settings = settings
         self.store = store
         self.maker = KeyMaker()
@@ -188,6 +189,7 @@ class ClientSession:
 
     def stencil(self, stencil: Any, args: tuple[Any, ...], out: bool, build: Callable[[], Any]) -> Any:
         """A CompileResult for a stencil that is called from Python, loaded or what *build* returns."""
+
         def identify() -> Unit | None:
             from nbcache.glue.keys.units import StencilUnit
 
@@ -197,10 +199,15 @@ class ClientSession:
         depth = len(self.frames)
         cres = self._load_unit(identify, stencil._targetctx)  # noqa: SLF001  the only name it has
         if cres is not None:
-            from nbcache.glue.entries.load import settle_stencil
+            try:
+                from nbcache.glue.entries.load import settle_stencil
 
-            settle_stencil(stencil, cres)
-            return cres
+                settle_stencil(stencil, cres)
+            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+                let_pass(raised)
+                self.fault("loading", None)
+            else:
+                return cres
         cres = build()
         if len(self.frames) > depth:
             self.save(cres)
@@ -236,19 +243,17 @@ class ClientSession:
 
     def save(self, cres: Any) -> None:
         """The compilation of the innermost frame succeeded: publish it."""
-        from nbcache.glue import marks
-
         frame = self.frames.top()
         if frame is None:
             return
         # Also where the cache was switched off meanwhile: the code refers to it.
-        marks.hold(cres.library, frame.held)
+        self._marks.hold(cres.library, frame.held)
         if not self.enabled:
             return
         unit = cast("Unit | None", frame.unit)
         try:
             if not frame.portable or (unit is None and frame.taint):
-                marks.taint(cres.library, frame.taint or frame.reason)
+                self._marks.taint(cres.library, frame.taint or frame.reason)
             elif unit is None:
                 return
             else:
@@ -258,7 +263,7 @@ class ClientSession:
                     self.record(unit)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
-            marks.taint(cres.library, reasons.INTERNAL)
+            self._marks.taint(cres.library, reasons.INTERNAL)
             self.fault("publishing", unit)
         if unit is not None:
             unit.forget()
@@ -278,8 +283,6 @@ class ClientSession:
 
     def wrapper(self, kind: str, cres: Any, signature: Any, shape: object, build: Callable[[], Any]) -> Any:
         """A ufunc wrapper: (library, environment, name), loaded, or built by *build* and published."""
-        from nbcache.glue import marks
-
         if not self.enabled:
             return build()
         unit = None
@@ -290,7 +293,7 @@ class ClientSession:
                 unit = WrapperUnit(self.maker, kind, cres, signature, shape) if wrappable(cres) else None
             found = self.lookup.library(unit).result if unit is not None else None
             if unit is not None and found is not None:
-                marks.keep_wrapper(cres.library, kind, (unit, *found))
+                self._marks.keep_wrapper(cres.library, kind, (unit, *found))
                 return wrapper_info(cres, *found)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
@@ -303,7 +306,7 @@ class ClientSession:
         try:
             if unit is not None:
                 finish(info.library)
-                marks.keep_wrapper(cres.library, kind, (unit, info.library, info.name))
+                self._marks.keep_wrapper(cres.library, kind, (unit, info.library, info.name))
                 self.publishing.library(unit, info.library, info.name, time.perf_counter() - started)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)

@@ -1,4 +1,4 @@
-"""Programs that put something else in the place of the system's calls and clocks while they call functions.
+"""Programs that put something else in the place of the system's calls, clocks and imports while they call functions.
 
 Each name is replaced in a forked child of its own, so a mock can do no harm to the next one.
 """
@@ -53,6 +53,42 @@ CALLS = (
 )  # fmt: skip
 SHARED = {"os.close", "os.fstat", "os.listdir", "time.time", "time.monotonic"}
 """What Numba and Python's library ask for as well, more often when they compile."""
+REFUSING = """
+import builtins
+import numpy as np
+from numba import njit, stencil, vectorize
+imports = builtins.__import__
+
+@njit
+def before(x):
+    return x
+
+def refusing(name, *rest):
+    if name.partition(".")[0] == "nbcache":
+        raise ImportError(f"{name} is refused")
+    return imports(name, *rest)
+
+before(1)
+builtins.__import__ = refusing
+
+@njit
+def f(x):
+    return x + 1
+
+@njit
+def g(x):
+    return f(x).sum()
+
+@vectorize
+def v(x):
+    return x * 2
+
+@stencil
+def s(a):
+    return a[0] + a[1]
+
+print(f(1), g(np.ones(3)), v(np.ones(3)), s(np.ones(3)))
+"""
 
 
 def run_thrice(main: Path, store: Path) -> list[proc.Outcome]:
@@ -72,3 +108,17 @@ def test_what_a_program_puts_in_their_place_is_none_of_ours(tmp_path: Path, befo
     plain, *cached = run_thrice(main, tmp_path / "store")
     assert plain.stdout.count(" 0\n") == len(CALLS)
     assert [outcome.stderr for outcome in cached] == [plain.stderr] * 2
+
+
+@pytest.mark.parametrize("name", ["os.lstat", "os.readlink"])
+def test_what_can_not_be_noted_keeps_nothing_from_compiling(tmp_path: Path, name: str) -> None:
+    """Python's library asks for these where nbcache asks whose a definition is."""
+    main = tmp_path / "main.py"
+    main.write_text(PROGRAM.format(before="", names=(name,), shared={name}))
+    run_thrice(main, tmp_path / "store")
+
+
+def test_a_program_that_refuses_imports_compiles(tmp_path: Path) -> None:
+    main = tmp_path / "main.py"
+    main.write_text(REFUSING)
+    run_thrice(main, tmp_path / "store")

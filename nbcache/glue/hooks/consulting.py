@@ -1,7 +1,7 @@
 """Notes what a compilation asks Numba's registries for: what the seams on them do.
 
 All of this runs hundreds of times in a compilation, and does nothing but add to a dictionary.  Names are
-explained in consulted.py.
+explained in consulted.py. What can't be noted is none of the program's business.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from nbcache.glue.identity import consulted
 from nbcache.glue.identity.consulted import Consulted
 from nbcache.glue.identity.ownership import HEAP_TYPE, is_numba_type, is_toolchain_definition
 from nbcache.glue.identity.registered import is_native
+from nbcache.passing import let_pass
+from nbcache.store import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -83,6 +85,14 @@ def _names_inside(typ: Any, models: Any) -> tuple[bytes, ...]:
     return tuple({name for names in seen.values() for name in names})
 
 
+def _unnoted(session: Session, raised: Exception) -> None:
+    """What is compiled asks for something that can't be noted, so it is for this process alone."""
+    let_pass(raised)
+    frame = session.frames.top()
+    if frame is not None:
+        frame.taint = frame.taint or reasons.INTERNAL
+
+
 def data_models(original: Any, session: Session) -> Any:
     """`DataModelManager.lookup`, which keeps the model of a type, and so asks for what is inside it once."""
     asked, index = session.frames.asked, session.maker.extensions
@@ -92,10 +102,13 @@ def data_models(original: Any, session: Session) -> Any:
         model = original(self, fetype)
         names = asked(index.generation)
         if names is not None:
-            inside = _inside.get(fetype._code)
-            if inside is None:
-                inside = _inside[fetype._code] = _names_inside(fetype, self)
-            names.update(inside)
+            try:
+                inside = _inside.get(fetype._code)
+                if inside is None:
+                    inside = _inside[fetype._code] = _names_inside(fetype, self)
+                names.update(inside)
+            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+                _unnoted(session, raised)
         return model
 
     return lookup
@@ -125,6 +138,17 @@ def _settled(sig: Any) -> bool:
     return answer is sig and is_native(template)
 
 
+def _note_answer(session: Session, names: set[bytes], key: object, sig: Any) -> None:
+    """Note how a call was typed: *sig* is None where that raised."""
+    try:
+        if sig is None or not _settled(sig):
+            names.add(consulted.typed(key))
+        if sig is not None:
+            _note_types(names, (sig.return_type,))
+    except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+        _unnoted(session, raised)
+
+
 def typing_of_calls(original: Any, session: Session) -> Any:
     """`BaseFunction.get_call_type`: Numba's way from a function and argument types to a signature."""
     asked, index = session.frames.asked, session.maker.extensions
@@ -134,16 +158,16 @@ def typing_of_calls(original: Any, session: Session) -> Any:
         names = asked(index.generation)
         if names is None:
             return original(self, context, args, kws)
-        names.add(consulted.called(self.typing_key))
-        _note_types(names, args)
-        settled = False
+        try:
+            names.add(consulted.called(self.typing_key))
+            _note_types(names, args)
+        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+            _unnoted(session, raised)
+        sig = None
         try:
             sig = original(self, context, args, kws)
-            settled = _settled(sig)
         finally:
-            if not settled:
-                names.add(consulted.typed(self.typing_key))
-        _note_types(names, (sig.return_type,))
+            _note_answer(session, names, self.typing_key, sig)
         return sig
 
     return get_call_type
@@ -158,15 +182,16 @@ def typing_of_builtins(original: Any, session: Session) -> Any:
         names = asked(index.generation)
         if names is None or isinstance(func, types.Type):
             return original(self, func, args, kws)
-        names.add(consulted.called(func))
-        _note_types(names, args)
-        settled = False
+        try:
+            names.add(consulted.called(func))
+            _note_types(names, args)
+        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+            _unnoted(session, raised)
+        sig = None
         try:
             sig = original(self, func, args, kws)
-            settled = _settled(sig)
         finally:
-            if not settled:
-                names.add(consulted.typed(func))
+            _note_answer(session, names, func, sig)
         return sig
 
     return _resolve_builtin_function_type
@@ -182,13 +207,16 @@ def attributes(type_at: int, name_at: int) -> Callable[[Any, Session], Any]:
         def look(self: Any, *args: Any) -> Any:
             names = asked(index.generation)
             if names is not None:
-                names.add(consulted.attribute(args[name_at]))
-                owner = args[type_at]
-                if type(owner) not in _numbas:
-                    owners = (owner,) if is_numba_type(owner) else owner.args
-                    _note_types(names, owners)
-                    for cls in {type(each) for each in owners if _names_of(type(each))}:
-                        names.update(consulted.attribute_of(base, args[name_at]) for base in _foreign_bases(cls))
+                try:
+                    names.add(consulted.attribute(args[name_at]))
+                    owner = args[type_at]
+                    if type(owner) not in _numbas:
+                        owners = (owner,) if is_numba_type(owner) else owner.args
+                        _note_types(names, owners)
+                        for cls in {type(each) for each in owners if _names_of(type(each))}:
+                            names.update(consulted.attribute_of(base, args[name_at]) for base in _foreign_bases(cls))
+                except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+                    _unnoted(session, raised)
             return original(self, *args)
 
         return look
@@ -203,12 +231,15 @@ def lowering(original: Any, session: Session) -> Any:
     def get_function(self: Any, fn: Any, sig: Any, *rest: Any, **named: Any) -> Any:
         frame = session.frames.top()
         if frame is not None and not isinstance(fn, types.Dispatcher):
-            names = frame.consulted.at(session.maker.extensions.generation)
-            key = fn.get_impl_key(sig) if isinstance(fn, types.Callable) else fn
-            asked = {consulted.called(key)}
-            _note_types(asked, sig.args)
-            names |= asked
-            session.maker.before(frame, asked)
+            try:
+                names = frame.consulted.at(session.maker.extensions.generation)
+                key = fn.get_impl_key(sig) if isinstance(fn, types.Callable) else fn
+                asked = {consulted.called(key)}
+                _note_types(asked, sig.args)
+                names |= asked
+                session.maker.before(frame, asked)
+            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+                _unnoted(session, raised)
         return original(self, fn, sig, *rest, **named)
 
     return get_function
@@ -224,7 +255,10 @@ def types_at(start: int, stop: int) -> Callable[[Any, Session], Any]:
         def handle(*args: Any, **named: Any) -> Any:
             found = args[start:stop]
             if not _numbas.issuperset(map(type, found)) and (names := asked(index.generation)) is not None:
-                _note_types(names, found)
+                try:
+                    _note_types(names, found)
+                except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+                    _unnoted(session, raised)
             return original(*args, **named)
 
         return handle
@@ -239,9 +273,12 @@ def boxing(original: Any, session: Session) -> Any:
     def lookup(self: Any, typeclass: Any, default: Any = None) -> Any:
         frame = session.frames.top()
         if frame is not None:
-            asked = _names_of(typeclass)
-            frame.consulted.at(session.maker.extensions.generation).update(asked)
-            session.maker.before(frame, asked)
+            try:
+                asked = _names_of(typeclass)
+                frame.consulted.at(session.maker.extensions.generation).update(asked)
+                session.maker.before(frame, asked)
+            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+                _unnoted(session, raised)
         return original(self, typeclass, default)
 
     return lookup
@@ -273,7 +310,10 @@ def values(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def resolve_value_type(self: Any, val: Any) -> Any:
         if type(val) not in _plain_classes and (names := asked(index.generation)) is not None:
-            names.update(_names_of_value(val))
+            try:
+                names.update(_names_of_value(val))
+            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+                _unnoted(session, raised)
         return original(self, val)
 
     return resolve_value_type
@@ -287,7 +327,10 @@ def annotated(original: Any, session: Session) -> Any:
     def infer(self: Any, py_type: Any) -> Any:
         names = asked(index.generation)
         if names is not None:
-            names.update((consulted.annotation(py_type), consulted.ANY_ANNOTATION))
+            try:
+                names.update((consulted.annotation(py_type), consulted.ANY_ANNOTATION))
+            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+                _unnoted(session, raised)
         return original(self, py_type)
 
     return infer
