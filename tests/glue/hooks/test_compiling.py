@@ -3,7 +3,6 @@
 import re
 
 import pytest
-
 from nbtest import proc
 
 NESTED = """
