@@ -43,8 +43,8 @@ else:
         """Return what tells the time, out of a new copy of the module: somebody may have stopped this one already."""
         genuine = _time
         if "time" in sys.builtin_module_names:
-            from importlib.machinery import BuiltinImporter
-            from importlib.util import module_from_spec
+            # Not `importlib.util`, which offers them as well, and which a node that needs no Numba hasn't imported.
+            from _frozen_importlib import BuiltinImporter, module_from_spec
 
             spec = BuiltinImporter.find_spec("time")
             genuine = module_from_spec(spec)

@@ -11,8 +11,12 @@ last look. Where the numbers aren't where they are expected, that is all of them
 One of Numba's own functions in the place of another counts as well, and so does another number or text than the one
 that is written there: what should be there is read in the code of the module (`sources.py`).
 
-Not noticed: what isn't a constant (lists, tables of data), one of Numba's functions in the place of another in a table,
-or of one of the same name in another module, and tables that were empty.
+Beside modules and classes, what Numba's contexts and their parts (rules of conversion, data models, code generator)
+hold themselves is looked at: a function that is set on one of these hides the method. Lists have no numbers, so the few
+that are of functions are compared item by item.
+
+Not noticed: what isn't a constant (other lists, tables of data), one of Numba's functions in the place of another in a
+table, or of one of the same name in another module, and tables that were empty and aren't called extensions.
 """
 
 from __future__ import annotations
@@ -22,15 +26,27 @@ import functools
 import gc
 import sys
 from enum import EnumMeta
-from itertools import repeat
+from itertools import chain, repeat
 from types import FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba.core.dispatcher import Dispatcher
+from numba.core.registry import cpu_target
 
 from nbcache.glue.identity import told
-from nbcache.glue.identity.consulted import spelling_of
+from nbcache.glue.identity.owners import (
+    ROOTS,
+    List,
+    Table,
+    called,
+    is_alias,
+    lists_in,
+    matters,
+    module_of,
+    owners_in,
+    tables_of,
+)
 from nbcache.glue.identity.ownership import (
     HEAP_TYPE,
     cell_values,
@@ -40,11 +56,11 @@ from nbcache.glue.identity.ownership import (
 )
 from nbcache.glue.identity.told import newest_number, number_of
 from nbcache.glue.identity.watched import are_same
-from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from nbcache.glue.identity.owners import Owner
     from nbcache.glue.identity.sources import Definitions
 
 _WORD = 8  # [bytes]
@@ -57,16 +73,6 @@ _NUMBER = 3 - 1
 """Where from the address of a dictionary `number_of` is [words]."""
 _DICTIONARY = 33 - 1
 """Where from the address of a class that of its dictionary is (``tp_dict``) [words]."""
-_ROOTS = ("numba", "llvmlite")
-_LEFT_OUT = (
-    "numba.cuda.",  # another compiler
-    "numba.pycc.",  # compiles ahead of time
-    "numba.tests.",  # stand for user code
-    "numba.core.config.",  # settings are in the key
-    "numba.core.event.",  # who listens takes no part in compiling
-    "numba.core.caching.",  # Numba's own cache stays out
-    "numba.core.entrypoints.",  # imports extensions, and notes that it did
-)
 
 
 @functools.cache
@@ -91,10 +97,16 @@ class Patches:
         self._seen = since
         self._last = ""
         """The module that was loaded last when modules were looked through."""
-        self._owners: list[_Owner] = []
+        self._owners: list[Owner] = []
         """What is looked at.  It lives as long as this does, or addresses would come to mean something else."""
         self._tables: set[int] = set()
         """The ids of the tables among these."""
+        self._lists: list[List] = []
+        self._contents: list[list[Any]] = []
+        self._items: list[Any] = []
+        """What these held at the last look, one after the other."""
+        self._contexts: tuple[object, ...] = ()
+        """Objects of Numba's whose own attributes are among what is looked at."""
         self._fresh = 0
         """From which of them on nobody looked at any yet."""
         self._places = np.empty(0, np.int64)
@@ -112,6 +124,10 @@ class Patches:
         """`members` as they are now; the very same object as long as they are."""
         if next(reversed(sys.modules)) != self._last:
             self._look_through_modules()
+        if not self._contexts:
+            self._look_into_contexts()
+        if not are_same([*chain.from_iterable(self._contents)], self._items):
+            self._look_into_lists()
         if not are_numbered():
             self._look_at(range(len(self._owners)))
             return self.members
@@ -134,9 +150,11 @@ class Patches:
         names = [*sys.modules]
         fresh = names[len(names) - names[::-1].index(self._last) :] if self._last in sys.modules else names
         self._last = names[-1]
-        named = [(name, sys.modules.get(name)) for name in fresh if name.startswith(_ROOTS) and _matters(name)]
-        modules = [(name, it) for name, it in named if isinstance(it, ModuleType) and not _is_alias(name, it)]
-        tables, classes, homes = _owners_in(modules)
+        named = [(name, sys.modules.get(name)) for name in fresh if name.startswith(ROOTS) and matters(name)]
+        modules = [(name, it) for name, it in named if isinstance(it, ModuleType) and not is_alias(name, it)]
+        tables, classes, homes = owners_in(modules)
+        self._lists += lists_in(modules)
+        self._contents = [each.content for each in self._lists]
         self._tables.update(id(table.content) for table in tables)
         self._owners += [*(module for _name, module in modules), *tables, *classes]
         if are_numbered():
@@ -153,8 +171,12 @@ class Patches:
 
         Numba makes its table of ufuncs, each with a table of its own, when somebody asks for one.
         """
-        found = (table for at in changed for table in _tables_of(self._owners[at]))
+        found = (table for at in changed for table in tables_of(self._owners[at]))
         tables = [table for table in found if id(table.content) not in self._tables]
+        return self._watch(tables)
+
+    def _watch(self, tables: list[Table]) -> list[int]:
+        """Where among the owners *tables* are from now on."""
         start = len(self._owners)
         self._tables.update(id(table.content) for table in tables)
         self._owners += tables
@@ -164,99 +186,51 @@ class Patches:
             self._whole = np.concatenate([self._whole, np.zeros(len(tables), np.int64)])
         return [*range(start, len(self._owners))]
 
+    def _look_into_contexts(self) -> None:
+        """Take in what the contexts and their parts hold, once there are any: Numba makes them on first use."""
+        made = vars(cpu_target)
+        typing, target = made.get("_toplevel_typing_context"), made.get("_toplevel_target_context")
+        if typing is not None and target is not None:
+            self._contexts = (typing, typing.tm, target, target.data_model_manager, target.codegen())
+            kinds = [type(each) for each in self._contexts]
+            named = [f"{kind.__module__}:{kind.__qualname__}" for kind in kinds]
+            self._look_at(self._watch([Table(*each) for each in zip(named, map(vars, self._contexts), strict=True)]))
+
+    def _look_into_lists(self) -> None:
+        """A list counts as a whole where it has something of others."""
+        self._items = [*chain.from_iterable(self._contents)]
+        self._found[_IN_LISTS] = {
+            each.name: tuple(each.content) for each in self._lists if any(map(_is_others, each.content))
+        }
+        self._gather()
+
     def _look_at(self, which: Iterable[int]) -> None:
         which = [*which]
         for at in [*which, *self._take_in_tables([at for at in which if at < self._fresh])]:
             owner = self._owners[at]
-            members = owner.content if isinstance(owner, _Table) else vars(owner)
+            members = owner.content if isinstance(owner, Table) else vars(owner)
             others = {
-                _called(owner, name): value
+                called(owner, name): value
                 for name, value in [*members.items()]
                 if (_is_others(value) and not _imports(owner, name, value)) or _is_displaced(owner, name, value)
             }
-            if not isinstance(owner, _Table) and (at < self._fresh or _was_seen_whole(owner)):
-                others.update((_called(owner, name), members[name]) for name in _altered(owner, members))
+            if not isinstance(owner, Table) and (at < self._fresh or _was_seen_whole(owner)):
+                others.update((called(owner, name), members[name]) for name in _altered(owner, members))
             if others:
                 self._found[at] = others
             else:
                 self._found.pop(at, None)
         self._fresh = len(self._owners)
+        self._gather()
+
+    def _gather(self) -> None:
         everything = {name: value for others in self._found.values() for name, value in others.items()}
         if [*everything] != [*self.members] or not are_same([*everything.values()], [*self.members.values()]):
             self.members = everything
 
 
-class _Table(Record):
-    """A dictionary of functions in a module: ``name`` is ``module:name``."""
-
-    name: str
-    content: dict[Any, Any]
-
-
-_Owner: TypeAlias = "ModuleType | type | _Table"
-
-
-def _called(owner: _Owner, member: Any) -> str:
-    if isinstance(owner, _Table):
-        return f"{owner.name}[{spelling_of(member)}]"
-    if isinstance(owner, ModuleType):
-        return f"{owner.__name__}:{member}"
-    return f"{owner.__module__}:{owner.__qualname__}.{member}"
-
-
-def _matters(name: str) -> bool:
-    return name.partition(".")[0] in {"numba", "llvmlite"} and not f"{name}.".startswith(_LEFT_OUT)
-
-
-def _is_alias(name: str, module: ModuleType) -> bool:
-    """Whether this is a module by another name than its own, below what is no package.
-
-    Numba 0.61 registers all that a module of its type system imports, `sys` among them, below that module's name.
-    """
-    if vars(module).get("__name__") == name:
-        return False
-    return getattr(sys.modules.get(name.rpartition(".")[0]), "__path__", None) is None
-
-
-def _owners_in(modules: list[tuple[str, ModuleType]]) -> tuple[list[_Table], list[type], list[str]]:
-    """The tables of functions in modules, the classes that these define, and the module of each of both.
-
-    Each member is looked at once, and little memory used: the first look is among what the first decorator waits for.
-    """
-    tables: list[_Table] = []
-    classes: list[type] = []
-    homes: list[str] = []
-    kinds: set[type] = set()
-    owners: set[type] = {dict}
-    for name, module in modules:
-        values = [*vars(module).values()]
-        fresh = {*map(type, values)} - kinds
-        kinds |= fresh
-        owners.update(kind for kind in fresh if issubclass(kind, type))
-        found = [value for value in values if type(value) in owners]
-        if any(type(value) is dict and _is_table(value) for value in found):
-            tables += _tables_of(module)
-        own = [value for value in found if type(value) is not dict and value.__module__ == name]
-        classes += own
-        homes += [name] * len(own)
-    return tables, classes, [*map(_module_of, tables), *homes]
-
-
-def _tables_of(owner: _Owner) -> Iterator[_Table]:
-    """The tables that a module has, or those in a table."""
-    members = owner.content if isinstance(owner, _Table) else vars(owner) if isinstance(owner, ModuleType) else {}
-    for name, value in [*members.items()]:
-        if type(value) is dict and _is_table(value):
-            table = _Table(_called(owner, name), value)
-            yield table
-            yield from _tables_of(table)
-
-
-def _is_table(value: dict[Any, Any]) -> bool:
-    """Whether a dictionary is one of functions, or one of such dictionaries."""
-    first = next(iter(value.values()), None)
-    first = next(iter(first.values()), None) if type(first) is dict else first
-    return type(first) is FunctionType
+_IN_LISTS = -1
+"""Where, among positions of owners, that is found which is in lists."""
 
 
 def _is_others(value: Any) -> bool:
@@ -278,7 +252,7 @@ def _parts(value: Any) -> list[Any]:
     return [getattr(value, name) for base in type(value).__mro__ for name in _WRAPPERS.get(base, ())]
 
 
-def _imports(owner: _Owner, name: str, value: Any) -> bool:
+def _imports(owner: Owner, name: str, value: Any) -> bool:
     """Whether a module of Numba's imports this itself, such as what ``numba.core.errors`` takes from colorama."""
     if not isinstance(owner, ModuleType):
         return False
@@ -298,9 +272,9 @@ def _is_set_later(owner: ModuleType | type, name: str) -> bool:
     return sources.is_set_later(owner, name)
 
 
-def _is_displaced(owner: _Owner, name: str, value: Any) -> bool:
+def _is_displaced(owner: Owner, name: str, value: Any) -> bool:
     """Whether one of Numba's definitions is in the place of another one."""
-    if isinstance(owner, _Table) or not isinstance(name, str):
+    if isinstance(owner, Table) or not isinstance(name, str):
         return False
     for part in (value, *_parts(value)):
         # A class among the members of another was hardly written there.
@@ -314,11 +288,11 @@ def _is_displaced(owner: _Owner, name: str, value: Any) -> bool:
         if part.__name__ == name and (isinstance(owner, ModuleType) or qualname == own):
             continue
         # What a decorator made isn't called as what it decorates, and what Python's library made has Numba's name.
-        if "<" in qualname or not str(module).startswith(_ROOTS) or (module == owner.__name__ and qualname == own):
+        if "<" in qualname or not str(module).startswith(ROOTS) or (module == owner.__name__ and qualname == own):
             continue
         known = _definitions_of(owner)
         if name in known.aliases:
-            scopes = vars(owner), vars(sys.modules[_module_of(owner)])
+            scopes = vars(owner), vars(sys.modules[module_of(owner)])
             return all(scope.get(other) is not value for other in known.aliases[name] for scope in scopes)
         if name in known.defined or name in known.imported or (isinstance(owner, type) and _overrides(owner, name)):
             return not _imports(owner, name, value)
@@ -369,15 +343,9 @@ def _is_equal(value: Any, other: Any) -> bool:
     return repr(value) == repr(other)  # 0.0 isn't -0.0, and a NaN is itself
 
 
-def _module_of(owner: _Owner) -> str:
-    if isinstance(owner, _Table):
-        return owner.name.partition(":")[0]
-    return owner.__name__ if isinstance(owner, ModuleType) else owner.__module__
-
-
-def _was_seen_whole(owner: _Owner) -> bool:
+def _was_seen_whole(owner: Owner) -> bool:
     """Whether it is known from when on anybody but Numba itself can have changed this: else all of it looks changed."""
-    name = _module_of(owner)
+    name = module_of(owner)
     return name in told.modules_of_numba or name in told.parts_were_whole
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from nbtest import proc
 from numba import njit
-from numba.core import cgutils, funcdesc, inline_closurecall
+from numba.core import cgutils, funcdesc, inline_closurecall, ir_utils
 from numba.core.base import BaseContext
 from numba.core.cpu import CPUContext
+from numba.core.registry import cpu_target
 from numba.cpython import listobj, slicing
 from numba.np import arraymath, ufunc_db
 from numba.parfors import parfor
@@ -89,6 +90,48 @@ def test_what_is_in_the_place_of_a_method_is_noticed(patches, monkeypatch, what)
 def test_what_is_put_into_a_table_of_functions_is_noticed(patches, monkeypatch):
     monkeypatch.setitem(parfor.swap_functions_map, ("sum", "numpy"), helper)
     assert patches() == {"numba.parfors.parfor:swap_functions_map[(sum, numpy)]": helper}
+
+
+@pytest.mark.parametrize("name", ["remove_call_handlers", "is_pure_extensions"])
+def test_what_is_put_into_a_list_of_functions_is_noticed_until_it_goes(patches, monkeypatch, name):
+    ours = getattr(ir_utils, name)
+    assert patches() == {}
+    ours.append(helper)
+    try:
+        assert patches() == {f"numba.core.ir_utils:{name}": tuple(ours)}
+    finally:
+        ours.remove(helper)
+    assert patches() == {}
+
+
+def test_what_is_put_into_a_table_that_was_empty_is_noticed(patches, monkeypatch):
+    monkeypatch.setattr(ir_utils, "alias_func_extensions", {})
+    assert patches() == {}
+    fresh = Patches(0)
+    fresh.look()
+    monkeypatch.setitem(ir_utils.alias_func_extensions, ("dot", "numpy"), helper)
+    assert fresh.look()["numba.core.ir_utils:alias_func_extensions[(dot, numpy)]"] is helper
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        lambda: cpu_target.typing_context,
+        lambda: cpu_target.typing_context.tm,
+        lambda: cpu_target.target_context,
+        lambda: cpu_target.target_context.data_model_manager,
+        lambda: cpu_target.target_context.codegen(),
+    ],
+    ids=["typing", "conversions", "target", "data models", "code generator"],
+)
+def test_what_is_set_on_a_context_or_a_part_of_it_is_noticed_until_it_goes(patches, monkeypatch, find):
+    context = find()
+    name = f"{type(context).__module__}:{type(context).__qualname__}"
+    assert patches() == {}
+    monkeypatch.setattr(context, "refresh", helper, raising=False)
+    assert patches() == {f"{name}[refresh]": helper}
+    monkeypatch.undo()
+    assert Patches(0).look().get(f"{name}[refresh]") is None
 
 
 def test_what_is_put_into_a_table_of_tables_is_noticed(patches, monkeypatch):
@@ -243,6 +286,7 @@ REFUSED = """
 import threading
 from numba import vectorize
 from numba.core.cpu import CPUContext
+from numba.core.registry import cpu_target
 original, lock = CPUContext.get_constant_generic, threading.Lock()
 def constant(self, builder, ty, val):
     with lock:

@@ -212,7 +212,32 @@ def _patched(
     return trap(f"hunt-patched-{name}", 36, Step(files={"main.py": use}), Step(env={"APP_PATCH": "1"}), rerun="same")
 
 
+_IN_A_LIST = main("""
+    import os
+    from numba.core import ir_utils
+
+    if "APP_PATCH" in os.environ:
+        ir_utils.remove_call_handlers.append(lambda rhs, live, calls: True)
+
+    @njit
+    def tell(x):
+        print("told of", x)
+
+    @njit(parallel=True)
+    def f(x):
+        tell(x)
+        return (np.zeros(3) + x).sum()
+
+    show("f", f, 7)
+    """)
 _PATCHES = (
+    trap(
+        "hunt-patched-list-of-functions",
+        36,
+        Step(files={"main.py": _IN_A_LIST}),
+        Step(env={"APP_PATCH": "1"}),
+        rerun="same",
+    ),
     _patched(
         "method-of-numba-s-context",
         "from numba.core.cpu import CPUContext",
@@ -230,6 +255,28 @@ _PATCHES = (
         """,
         "np.sum(a)",
         "(parallel=True)",
+    ),
+    _patched(
+        "method-of-one-context",
+        "from numba.core.registry import cpu_target",
+        """
+        context = cpu_target.target_context
+        original = context.get_constant_generic
+        context.get_constant_generic = lambda builder, ty, val: original(builder, ty, val + 1)
+        """,
+        "a[0] + 2",
+    ),
+    _patched(
+        "method-of-the-typing-context",
+        "from numba.core.registry import cpu_target",
+        """
+        context = cpu_target.typing_context
+        original = context.resolve_function_type
+        context.resolve_function_type = lambda func, args, kws: original(
+            func, (numba.types.float64,) * 2 if "add" in str(func) else args, kws
+        )
+        """,
+        "len(a) + len(a)",
     ),
     _patched(
         "table-of-ufuncs",
