@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import stat
+from contextlib import suppress
 from typing import Final
 
 from nbcache.process import os
@@ -51,11 +52,12 @@ def write(fd: int, data: bytes | memoryview, at: int | None = None) -> int:
     The kernel would send SIGXFSZ as well. Python ignores that; but a program may have a handler, and one that only
     embeds Python ends of it: because of a file that it knows nothing of. Raises OSError (EFBIG).
     """
-    import resource
+    with suppress(ImportError):  # a process may have given up its right to read Python's library
+        import resource
 
-    most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-    if most != resource.RLIM_INFINITY and (os.fstat(fd).st_size if at is None else at) + len(data) > most:
-        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        if most != resource.RLIM_INFINITY and (os.fstat(fd).st_size if at is None else at) + len(data) > most:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     return os.write(fd, data) if at is None else os.pwrite(fd, data, at)
 
 

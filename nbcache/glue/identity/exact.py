@@ -118,3 +118,18 @@ def encode_constant(value: object) -> bytes:
         return _framed(b"{", b"".join(sorted(items)))
     msg = f"unknown constant of type {type(value).__name__}"
     raise TypeError(msg)
+
+
+CONSTANTS = frozenset({int, float, complex, bool, str, bytes, type(None), tuple, frozenset})
+"""The classes of what code has as constants."""
+
+
+def is_same_constant(value: Any, other: Any) -> bool:
+    """Whether a value is the same constant as another one; nobody's code is asked, as ``==`` of a tuple would do."""
+    if type(value) is not type(other):
+        return False
+    if type(value) is tuple:
+        return len(value) == len(other) and all(map(is_same_constant, value, other))
+    if type(value) is frozenset:
+        return {*map(type, value)} <= CONSTANTS - {tuple, frozenset} and value == other
+    return repr(value) == repr(other)  # 0.0 isn't -0.0, and a NaN is itself

@@ -28,25 +28,15 @@ import sys
 from enum import EnumMeta
 from itertools import chain, repeat
 from types import FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 
 from nbcache.glue.identity import told
-from nbcache.glue.identity.owners import (
-    ROOTS,
-    List,
-    Table,
-    called,
-    is_alias,
-    lists_in,
-    matters,
-    module_of,
-    owners_in,
-    tables_of,
-)
+from nbcache.glue.identity.consulted import spelling_of
+from nbcache.glue.identity.exact import CONSTANTS, is_same_constant
 from nbcache.glue.identity.ownership import (
     HEAP_TYPE,
     cell_values,
@@ -54,13 +44,13 @@ from nbcache.glue.identity.ownership import (
     is_compilers,
     is_toolchain_module,
 )
-from nbcache.glue.identity.told import newest_number, number_of
+from nbcache.glue.identity.told import ROOTS, is_alias, matters, newest_number, number_of
 from nbcache.glue.identity.watched import are_same
+from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from nbcache.glue.identity.owners import Owner
     from nbcache.glue.identity.sources import Definitions
 
 _WORD = 8  # [bytes]
@@ -73,6 +63,23 @@ _NUMBER = 3 - 1
 """Where from the address of a dictionary `number_of` is [words]."""
 _DICTIONARY = 33 - 1
 """Where from the address of a class that of its dictionary is (``tp_dict``) [words]."""
+
+
+class _Table(Record):
+    """A dictionary of functions in a module: ``name`` is ``module:name``."""
+
+    name: str
+    content: dict[Any, Any]
+
+
+class _List(Record):
+    """A list of functions in a module."""
+
+    name: str
+    content: list[Any]
+
+
+_Owner: TypeAlias = "ModuleType | type | _Table"
 
 
 @functools.cache
@@ -97,11 +104,11 @@ class Patches:
         self._seen = since
         self._last = ""
         """The module that was loaded last when modules were looked through."""
-        self._owners: list[Owner] = []
+        self._owners: list[_Owner] = []
         """What is looked at.  It lives as long as this does, or addresses would come to mean something else."""
         self._tables: set[int] = set()
         """The ids of the tables among these."""
-        self._lists: list[List] = []
+        self._lists: list[_List] = []
         self._contents: list[list[Any]] = []
         self._items: list[Any] = []
         """What these held at the last look, one after the other."""
@@ -152,8 +159,8 @@ class Patches:
         self._last = names[-1]
         named = [(name, sys.modules.get(name)) for name in fresh if name.startswith(ROOTS) and matters(name)]
         modules = [(name, it) for name, it in named if isinstance(it, ModuleType) and not is_alias(name, it)]
-        tables, classes, homes = owners_in(modules)
-        self._lists += lists_in(modules)
+        tables, classes, homes = _owners_in(modules)
+        self._lists += _lists_in(modules)
         self._contents = [each.content for each in self._lists]
         self._tables.update(id(table.content) for table in tables)
         self._owners += [*(module for _name, module in modules), *tables, *classes]
@@ -171,11 +178,11 @@ class Patches:
 
         Numba makes its table of ufuncs, each with a table of its own, when somebody asks for one.
         """
-        found = (table for at in changed for table in tables_of(self._owners[at]))
+        found = (table for at in changed for table in _tables_of(self._owners[at]))
         tables = [table for table in found if id(table.content) not in self._tables]
         return self._watch(tables)
 
-    def _watch(self, tables: list[Table]) -> list[int]:
+    def _watch(self, tables: list[_Table]) -> list[int]:
         """Where among the owners *tables* are from now on."""
         start = len(self._owners)
         self._tables.update(id(table.content) for table in tables)
@@ -194,7 +201,7 @@ class Patches:
             self._contexts = (typing, typing.tm, target, target.data_model_manager, target.codegen())
             kinds = [type(each) for each in self._contexts]
             named = [f"{kind.__module__}:{kind.__qualname__}" for kind in kinds]
-            self._look_at(self._watch([Table(*each) for each in zip(named, map(vars, self._contexts), strict=True)]))
+            self._look_at(self._watch([_Table(*each) for each in zip(named, map(vars, self._contexts), strict=True)]))
 
     def _look_into_lists(self) -> None:
         """A list counts as a whole where it has something of others."""
@@ -208,14 +215,14 @@ class Patches:
         which = [*which]
         for at in [*which, *self._take_in_tables([at for at in which if at < self._fresh])]:
             owner = self._owners[at]
-            members = owner.content if isinstance(owner, Table) else vars(owner)
+            members = owner.content if isinstance(owner, _Table) else vars(owner)
             others = {
-                called(owner, name): value
+                _called(owner, name): value
                 for name, value in [*members.items()]
                 if (_is_others(value) and not _imports(owner, name, value)) or _is_displaced(owner, name, value)
             }
-            if not isinstance(owner, Table) and (at < self._fresh or _was_seen_whole(owner)):
-                others.update((called(owner, name), members[name]) for name in _altered(owner, members))
+            if not isinstance(owner, _Table) and (at < self._fresh or _was_seen_whole(owner)):
+                others.update((_called(owner, name), members[name]) for name in _altered(owner, members))
             if others:
                 self._found[at] = others
             else:
@@ -231,6 +238,76 @@ class Patches:
 
 _IN_LISTS = -1
 """Where, among positions of owners, that is found which is in lists."""
+
+
+def _called(owner: _Owner, member: Any) -> str:
+    """The name of what an owner has under the name or key *member*."""
+    if isinstance(owner, _Table):
+        return f"{owner.name}[{spelling_of(member)}]"
+    if isinstance(owner, ModuleType):
+        return f"{owner.__name__}:{member}"
+    return f"{owner.__module__}:{owner.__qualname__}.{member}"
+
+
+def _owners_in(modules: list[tuple[str, ModuleType]]) -> tuple[list[_Table], list[type], list[str]]:
+    """The tables of functions in modules, the classes that these define, and the module of each of both.
+
+    Each member is looked at once, and little memory used: the first look is among what the first decorator waits for.
+    """
+    tables: list[_Table] = []
+    classes: list[type] = []
+    homes: list[str] = []
+    kinds: set[type] = set()
+    owners: set[type] = {dict}
+    for name, module in modules:
+        values = [*vars(module).values()]
+        fresh = {*map(type, values)} - kinds
+        kinds |= fresh
+        owners.update(kind for kind in fresh if issubclass(kind, type))
+        found = [value for value in values if type(value) in owners]
+        if any(type(value) is dict and (not value or _is_table(value)) for value in found):
+            tables += _tables_of(module)
+        own = [value for value in found if type(value) is not dict and value.__module__ == name]
+        classes += own
+        homes += [name] * len(own)
+    return tables, classes, [*map(_module_of, tables), *homes]
+
+
+def _tables_of(owner: _Owner) -> Iterator[_Table]:
+    """The tables that a module has, or those in a table."""
+    members = owner.content if isinstance(owner, _Table) else vars(owner) if isinstance(owner, ModuleType) else {}
+    for name, value in [*members.items()]:
+        if type(value) is dict and (_is_table(value) or _is_for_others(name, value)):
+            table = _Table(_called(owner, name), value)
+            yield table
+            yield from _tables_of(table)
+
+
+def _is_table(value: dict[Any, Any]) -> bool:
+    """Whether a dictionary is one of functions, or one of such dictionaries."""
+    first = next(iter(value.values()), None)
+    first = next(iter(first.values()), None) if type(first) is dict else first
+    return type(first) is FunctionType
+
+
+def _is_for_others(name: Any, value: dict[Any, Any]) -> bool:
+    """Whether an empty dictionary is a table that others may fill; Numba's caches are empty at first as well."""
+    return not value and type(name) is str and name.endswith("_extensions")
+
+
+def _lists_in(modules: list[tuple[str, ModuleType]]) -> Iterator[_List]:
+    """The lists of functions in modules, and those which are still empty."""
+    for _name, module in modules:
+        for name, value in [*vars(module).items()]:
+            if type(value) is list and all(type(each) is FunctionType for each in value):
+                yield _List(_called(module, name), value)
+
+
+def _module_of(owner: _Owner) -> str:
+    """The name of the module that an owner is, or is in."""
+    if isinstance(owner, _Table):
+        return owner.name.partition(":")[0]
+    return owner.__name__ if isinstance(owner, ModuleType) else owner.__module__
 
 
 def _is_others(value: Any) -> bool:
@@ -252,7 +329,7 @@ def _parts(value: Any) -> list[Any]:
     return [getattr(value, name) for base in type(value).__mro__ for name in _WRAPPERS.get(base, ())]
 
 
-def _imports(owner: Owner, name: str, value: Any) -> bool:
+def _imports(owner: _Owner, name: str, value: Any) -> bool:
     """Whether a module of Numba's imports this itself, such as what ``numba.core.errors`` takes from colorama."""
     if not isinstance(owner, ModuleType):
         return False
@@ -272,9 +349,9 @@ def _is_set_later(owner: ModuleType | type, name: str) -> bool:
     return sources.is_set_later(owner, name)
 
 
-def _is_displaced(owner: Owner, name: str, value: Any) -> bool:
+def _is_displaced(owner: _Owner, name: str, value: Any) -> bool:
     """Whether one of Numba's definitions is in the place of another one."""
-    if isinstance(owner, Table) or not isinstance(name, str):
+    if isinstance(owner, _Table) or not isinstance(name, str):
         return False
     for part in (value, *_parts(value)):
         # A class among the members of another was hardly written there.
@@ -292,7 +369,7 @@ def _is_displaced(owner: Owner, name: str, value: Any) -> bool:
             continue
         known = _definitions_of(owner)
         if name in known.aliases:
-            scopes = vars(owner), vars(sys.modules[module_of(owner)])
+            scopes = vars(owner), vars(sys.modules[_module_of(owner)])
             return all(scope.get(other) is not value for other in known.aliases[name] for scope in scopes)
         if name in known.defined or name in known.imported or (isinstance(owner, type) and _overrides(owner, name)):
             return not _imports(owner, name, value)
@@ -312,17 +389,17 @@ def _altered(owner: ModuleType | type, members: Any) -> Iterator[str]:
     names = [
         name
         for name, value in [*members.items()]
-        if (type(value) in _CONSTANT or isinstance(value, np.generic)) and not name.startswith("__")
+        if (type(value) in CONSTANTS or isinstance(value, np.generic)) and not name.startswith("__")
     ]
     for name in names:
         known = _definitions_of(owner)
         where: tuple[ModuleType | type, ...] = (owner,)
         if name in known.constants:
-            altered = not any(_is_equal(members[name], value) for value in known.constants[name])
+            altered = not any(is_same_constant(members[name], value) for value in known.constants[name])
         elif name in known.imported:
             module, attribute = known.imported[name]
             source = sys.modules.get(module)
-            altered = not _is_equal(members[name], getattr(source, attribute, members[name]))
+            altered = not is_same_constant(members[name], getattr(source, attribute, members[name]))
             where = (owner, source) if isinstance(source, ModuleType) else where
         else:
             altered = isinstance(owner, type) and _overrides(owner, name)
@@ -332,20 +409,9 @@ def _altered(owner: ModuleType | type, members: Any) -> Iterator[str]:
             yield name
 
 
-def _is_equal(value: Any, other: Any) -> bool:
-    """Whether a value is the same constant as another one; nobody's code is asked, as ``==`` of a tuple would do."""
-    if type(value) is not type(other):
-        return False
-    if type(value) is tuple:
-        return len(value) == len(other) and all(map(_is_equal, value, other))
-    if type(value) is frozenset:
-        return {*map(type, value)} <= _CONSTANT - {tuple, frozenset} and value == other
-    return repr(value) == repr(other)  # 0.0 isn't -0.0, and a NaN is itself
-
-
-def _was_seen_whole(owner: Owner) -> bool:
+def _was_seen_whole(owner: _Owner) -> bool:
     """Whether it is known from when on anybody but Numba itself can have changed this: else all of it looks changed."""
-    name = module_of(owner)
+    name = _module_of(owner)
     return name in told.modules_of_numba or name in told.parts_were_whole
 
 
@@ -369,5 +435,3 @@ _WRAPPERS: dict[type, tuple[str, ...]] = {
     Dispatcher: ("py_func",),
 }
 """Whose functions are behind what isn't a function."""
-_CONSTANT = frozenset({int, float, complex, bool, str, bytes, type(None), tuple, frozenset})
-"""The classes of what code has as constants."""

@@ -36,6 +36,16 @@ modules_of_numba: frozenset[str] = frozenset()
 """The modules that were there then."""
 parts_were_whole: dict[str, int] = {}
 """The same for each module of Numba's that was imported later, by its name."""
+ROOTS = ("numba", "llvmlite")
+_LEFT_OUT = (
+    "numba.cuda.",  # another compiler
+    "numba.pycc.",  # compiles ahead of time
+    "numba.tests.",  # stand for user code
+    "numba.core.config.",  # settings are in the key
+    "numba.core.event.",  # who listens takes no part in compiling
+    "numba.core.caching.",  # Numba's own cache stays out
+    "numba.core.entrypoints.",  # imports extensions, and notes that it did
+)
 
 
 def number_of(dictionary: dict[Any, Any]) -> int:
@@ -51,6 +61,21 @@ def number_in(dictionary: dict[Any, Any]) -> ctypes.c_uint64:
 def newest_number() -> int:
     """The number of a change that is made now."""
     return number_of({"": None})
+
+
+def matters(name: str) -> bool:
+    """Whether the module of that name is Numba's or llvmlite's and takes part in compiling for the CPU."""
+    return name.partition(".")[0] in {"numba", "llvmlite"} and not f"{name}.".startswith(_LEFT_OUT)
+
+
+def is_alias(name: str, module: ModuleType) -> bool:
+    """Whether this is a module by another name than its own, below what is no package.
+
+    Numba 0.61 registers all that a module of its type system imports, `sys` among them, below that module's name.
+    """
+    if vars(module).get("__name__") == name:
+        return False
+    return getattr(sys.modules.get(name.rpartition(".")[0]), "__path__", None) is None
 
 
 def note_part(module: ModuleType) -> None:
