@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 
 from nbcache import regular
 from nbcache.process import os
-from nbcache.regular import open_to_append
 
 VERSION = 1
 COMPILE, PIPELINE, LLVM = KINDS = ("compile", "pipeline", "llvm")
@@ -49,7 +48,7 @@ class Tally:
     def _append(self, record: dict[str, object]) -> None:
         data = json.dumps(record).encode() + b"\n"
         try:
-            fd = open_to_append(self._path, 0o600)
+            fd = regular.open_to_append(self._path, 0o600)
             try:
                 regular.write(fd, data)
             finally:

@@ -9,7 +9,6 @@ from nbcache import regular
 from nbcache.client import logs
 from nbcache.process import os
 from nbcache.protocol.requests import BadRequestError
-from nbcache.regular import open_to_append
 
 if TYPE_CHECKING:
     from nbcache.glue.keys.units import Unit
@@ -42,7 +41,7 @@ def append(path: str, unit: Unit) -> None:
     if request is None:
         return
     try:
-        fd = open_to_append(path, _MODE)
+        fd = regular.open_to_append(path, _MODE)
         try:
             regular.write(fd, request.line() + b"\n")
         finally:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from nbcache.glue.hooks.policy import Session
+    from nbcache.glue.keys.choices import Choices
 
 _foreign_classes: dict[type, tuple[bytes, ...]] = {}
 _numbas: set[type] = set()
@@ -93,6 +94,15 @@ def _unnoted(session: Session, raised: Exception) -> None:
         frame.taint = frame.taint or reasons.INTERNAL
 
 
+def choices_of(session: Session) -> Choices | None:
+    """What notes answers of choosers; None where it can't be imported, for want of descriptors, say."""
+    try:
+        return session.maker.choices
+    except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+        _unnoted(session, raised)
+        return None
+
+
 def data_models(original: Any, session: Session) -> Any:
     """`DataModelManager.lookup`, which keeps the model of a type, and so asks for what is inside it once."""
     asked, index = session.frames.asked, session.maker.extensions
@@ -121,8 +131,9 @@ def answering(original: Any, session: Session) -> Any:
 
     @functools.wraps(original)
     def apply(self: Any, args: Any, kws: Any) -> Any:
-        if type(self) in asked_again and (frame := session.frames.top()) is not None:
-            sig = session.maker.choices.signature(original, self, args, kws, frame)
+        frame = session.frames.top() if type(self) in asked_again else None
+        if frame is not None and (choices := choices_of(session)) is not None:
+            sig = choices.signature(original, self, args, kws, frame)
         else:
             sig = original(self, args, kws)
         if sig is not None:

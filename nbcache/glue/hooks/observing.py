@@ -11,15 +11,14 @@ from numba.np.ufunc.dufunc import DUFunc
 
 from nbcache.glue import marks
 from nbcache.glue.capture.compilations import Effect
+from nbcache.glue.hooks.consulting import choices_of
 from nbcache.glue.identity.past import Question, past_of
 from nbcache.glue.overloads import effects
 from nbcache.glue.overloads.inherited import inherited
 from nbcache.passing import let_pass
-from nbcache.store import reasons
 
 if TYPE_CHECKING:
     from nbcache.glue.hooks.policy import Session
-    from nbcache.glue.keys.choices import Choices
 
 
 def noting_loops(dispatcher_of: Callable[[Any], Any]) -> Callable[[Any, Session], Any]:
@@ -54,27 +53,12 @@ def known_kernels(original: Any, _session: Session) -> Any:
     return add
 
 
-def _choices(session: Session) -> Choices | None:
-    """What notes answers of choosers; None where it can't be imported, for want of descriptors, say.
-
-    What is compiled then is for this process alone.
-    """
-    try:
-        return session.maker.choices
-    except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-        let_pass(raised)
-        frame = session.frames.top()
-        if frame is not None:
-            frame.taint = frame.taint or reasons.INTERNAL
-        return None
-
-
 def known_choosers(original: Any, session: Session) -> Any:
     """Note what a template asks of a chooser."""
 
     @functools.wraps(original)
     def _get_impl(self: Any, args: Any, kws: Any) -> Any:
-        choices = _choices(session)
+        choices = choices_of(session)
         if choices is None or not choices.concerns(self):
             return original(self, args, kws)
         vars(self)[marks.QUESTION] = Question(type(self), tuple(args), tuple(kws.items()))
@@ -88,7 +72,7 @@ def inlined_choices(original: Any, session: Session) -> Any:
 
     @functools.wraps(original)
     def _do_work_expr(self: Any, *args: Any) -> Any:
-        choices = _choices(session)
+        choices = choices_of(session)
         if choices is None:
             return original(self, *args)
         with choices.inlining(session.frames.top()):
@@ -124,7 +108,7 @@ def known_intrinsics(original: Any, session: Session) -> Any:
 
     @functools.wraps(original)
     def generic(self: Any, args: Any, kws: Any) -> Any:
-        choices = _choices(session)
+        choices = choices_of(session)
         if choices is None or not choices.concerns(self):
             return original(self, args, kws)
         return choices.intrinsic(original, self, args, kws, session.frames.top())

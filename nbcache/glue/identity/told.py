@@ -65,7 +65,7 @@ def newest_number() -> int:
 
 def matters(name: str) -> bool:
     """Whether the module of that name is Numba's or llvmlite's and takes part in compiling for the CPU."""
-    return name.partition(".")[0] in {"numba", "llvmlite"} and not f"{name}.".startswith(_LEFT_OUT)
+    return name.partition(".")[0] in ROOTS and not f"{name}.".startswith(_LEFT_OUT)
 
 
 def is_alias(name: str, module: ModuleType) -> bool:
