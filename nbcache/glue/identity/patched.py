@@ -13,7 +13,8 @@ that is written there: what should be there is read in the code of the module (`
 
 Beside modules and classes, what Numba's contexts and their parts (rules of conversion, data models, code generator)
 hold themselves is looked at: a function that is set on one of these hides the method. Lists have no numbers, so the few
-that are of functions are compared item by item.
+that are of functions are compared item by item; those of Numba's own functions are never empty, unless somebody empties
+them.
 
 Not noticed: what isn't a constant (other lists, tables of data), one of Numba's functions in the place of another in a
 table, or of one of the same name in another module, and tables that were empty and aren't called extensions.
@@ -204,10 +205,12 @@ class Patches:
             self._look_at(self._watch([_Table(*each) for each in zip(named, map(vars, self._contexts), strict=True)]))
 
     def _look_into_lists(self) -> None:
-        """A list counts as a whole where it has something of others."""
+        """A list counts as a whole where it has something of others, or nothing of Numba's any more."""
         self._items = [*chain.from_iterable(self._contents)]
         self._found[_IN_LISTS] = {
-            each.name: tuple(each.content) for each in self._lists if any(map(_is_others, each.content))
+            each.name: tuple(each.content)
+            for each in self._lists
+            if any(map(_is_others, each.content)) or _is_emptied(each)
         }
         self._gather()
 
@@ -277,7 +280,7 @@ def _tables_of(owner: _Owner) -> Iterator[_Table]:
     """The tables that a module has, or those in a table."""
     members = owner.content if isinstance(owner, _Table) else vars(owner) if isinstance(owner, ModuleType) else {}
     for name, value in [*members.items()]:
-        if type(value) is dict and (_is_table(value) or _is_for_others(name, value)):
+        if type(value) is dict and (_is_table(value) or (not value and _is_for_others(name))):
             table = _Table(_called(owner, name), value)
             yield table
             yield from _tables_of(table)
@@ -290,9 +293,13 @@ def _is_table(value: dict[Any, Any]) -> bool:
     return type(first) is FunctionType
 
 
-def _is_for_others(name: Any, value: dict[Any, Any]) -> bool:
-    """Whether an empty dictionary is a table that others may fill; Numba's caches are empty at first as well."""
-    return not value and type(name) is str and name.endswith("_extensions")
+def _is_for_others(name: Any) -> bool:
+    """Whether what is empty under this name is for others to fill; Numba's caches are empty at first as well."""
+    return type(name) is str and name.endswith("_extensions")
+
+
+def _is_emptied(functions: _List) -> bool:
+    return not functions.content and not _is_for_others(functions.name)
 
 
 def _lists_in(modules: list[tuple[str, ModuleType]]) -> Iterator[_List]:

@@ -44,6 +44,7 @@ _LEFT_OUT = (
     "numba.core.config.",  # settings are in the key
     "numba.core.event.",  # who listens takes no part in compiling
     "numba.core.caching.",  # Numba's own cache stays out
+    "numba.misc.numba_sysinfo.",  # tells of the machine, and has lists of what it couldn't tell
     "numba.core.entrypoints.",  # imports extensions, and notes that it did
 )
 

@@ -230,7 +230,29 @@ _IN_A_LIST = main("""
 
     show("f", f, 7)
     """)
+_OUT_OF_A_LIST = main("""
+    import os
+    from numba.core import ir_utils
+
+    if "APP_PATCH" in os.environ:
+        ir_utils.remove_call_handlers.clear()
+
+    @njit(parallel=True)
+    def f(x):
+        np.random.seed(7)
+        dead = np.random.random()
+        return (np.zeros(3) + x).sum() + np.random.random()
+
+    show("f", f, 7)
+    """)
 _PATCHES = (
+    trap(
+        "hunt-patched-list-that-is-emptied",
+        36,
+        Step(files={"main.py": _OUT_OF_A_LIST}),
+        Step(env={"APP_PATCH": "1"}),
+        rerun="same",
+    ),
     trap(
         "hunt-patched-list-of-functions",
         36,
