@@ -4,6 +4,8 @@ import compileall
 import os
 import shutil
 import tempfile
+import zlib
+from collections import defaultdict
 from pathlib import Path
 
 import hypothesis
@@ -21,6 +23,25 @@ def pytest_configure(config):
         for each in (proc.ROOT / "nbcache", proc.INJECT):
             compileall.compile_dir(each, quiet=2)
         compileall.compile_file(proc.ROOT / "_nbcache.py", quiet=2)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of the cases of a test that is marked ``every(N)``, each N-th runs before a merge, and one at least.
+
+    Which one comes first depends on the test's name, so that tests that all have the same two cases don't all run the
+    same one.  The others are `long`.
+    """
+    cases = defaultdict(list)
+    for item in items:
+        mark = item.get_closest_marker("every")
+        if mark is not None and item.get_closest_marker("long") is None:
+            cases[item.nodeid.partition("[")[0], mark.args[0]].append(item)
+    for (name, step), several in cases.items():
+        start = zlib.crc32(name.encode()) % min(step, len(several))
+        for at, item in enumerate(sorted(several, key=lambda each: each.name)):
+            if at % step != start:
+                item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(autouse=True)

@@ -99,6 +99,7 @@ def test_without_a_ladder_no_other_level_is_taken(place):
     assert run(place, STRICT)[1]["builds_count"] >= 1
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "program",
     [LOOSE, LOOSE_CALLEE, CONTRACTING, *OPEN.values()],
@@ -166,7 +167,7 @@ def test_levels_under_levels(place):
     [
         pytest.param("x86-64", marks=pytest.mark.long),
         pytest.param("v2", marks=pytest.mark.long),
-        "v3",
+        pytest.param("v3", marks=pytest.mark.long),
         pytest.param("v4", marks=[pytest.mark.long, needs_v4]),
     ],
 )

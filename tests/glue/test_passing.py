@@ -52,6 +52,7 @@ PLACES = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("place_of_call", PLACES)
 @pytest.mark.parametrize("kind", ["Stop", "TimeoutError"])
 def test_a_handlers_exception_reaches_the_program(place, place_of_call, kind):

@@ -55,6 +55,7 @@ def test_an_entry_removed_after_it_was_loaded_can_still_be_linked(run):
     assert out == "1.5\n3.5 ['f']\n"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "decorator",
     [

@@ -197,6 +197,7 @@ def test_a_child_calls_what_its_parent_loaded_and_loads_more(either):
     assert node(either, program, either.parent).stdout == "0 [0. 3. 6.]\n"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_numba_may_be_imported_in_the_same_process(either, order):
     use = "f = nbcache.load('f'); print(f(np.arange(3.0), 2.0))\n"

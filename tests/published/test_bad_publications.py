@@ -12,6 +12,7 @@ from nbtest.published import accumulator, node
 from nbcache.config import Settings
 from nbcache.store import Store, layout
 
+pytestmark = pytest.mark.every(2)
 STRANGER = 54321
 MODULE = """
 import numpy as np

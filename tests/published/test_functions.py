@@ -6,7 +6,7 @@ import textwrap
 import pytest
 from nbtest.published import accumulator, node
 
-pytestmark = pytest.mark.usefixtures("way")
+pytestmark = [pytest.mark.usefixtures("way"), pytest.mark.every(2)]
 
 MODULE = """
 import numpy as np

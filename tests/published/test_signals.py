@@ -3,7 +3,7 @@
 import pytest
 from nbtest.published import accumulator, node
 
-pytestmark = pytest.mark.usefixtures("way")
+pytestmark = [pytest.mark.usefixtures("way"), pytest.mark.every(2)]
 
 MODULE = """
 import signal

@@ -73,6 +73,7 @@ def runner(fleet):
     return fleet.host("runner", "", signs=False)
 
 
+@pytest.mark.every(3)
 def test_what_was_pushed_can_be_pulled(fleet, server, program):
     builder = fleet.host("builder", server)
     assert program({**builder, "NBCACHE_REMOTE": ""})["builds_count"] > 2
@@ -85,6 +86,7 @@ def test_what_was_pushed_can_be_pulled(fleet, server, program):
     assert "here already" in nbcache(["pull"], reader)
 
 
+@pytest.mark.every(3)
 def test_what_was_damaged_on_a_server_is_pushed_again(fleet, server, program, patient):
     """Its beginning is as it was: nothing less than reading all of it shows that nobody can use it."""
     builder = fleet.host("builder", server)
@@ -103,6 +105,7 @@ def test_what_was_damaged_on_a_server_is_pushed_again(fleet, server, program, pa
     assert program({**reader, "NBCACHE_REMOTE": ""})["builds_count"] == 0
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("code", [500, 429, 503])
 def test_what_a_server_refuses_for_a_moment_is_pushed_all_the_same(fleet, program, code):
     """As servers do that many begin to upload to at once."""

@@ -69,6 +69,7 @@ if __name__ == "__main__":
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", BODIES)
 @pytest.mark.parametrize("full", [False, True], ids=["empty remote", "full remote"])
 def test_processes_of_every_kind(fleet, tmp_path, command, kind, full):

@@ -53,6 +53,7 @@ def program(tmp_path):
     return run
 
 
+@pytest.mark.every(3)
 def test_an_empty_store_with_a_full_remote_cache_compiles_nothing(fleet, server, program, command):
     builder = fleet.host("builder", server)
     counts, said = program(builder)

@@ -86,6 +86,7 @@ ENVIRONMENT = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("body", ENVIRONMENT)
 def test_environment_variables_are_compared(place, body):
     place.lib(body)
@@ -233,6 +234,7 @@ OUTSIDE = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("body", OUTSIDE)
 def test_what_cannot_be_compared_is_a_reason(place, body):
     place.lib(body)
@@ -363,6 +365,7 @@ IMPORTS = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("body", IMPORTS)
 def test_modules_that_are_loaded_count_for_what_is_read_off_them(place, body):
     place.lib(body, head='NAME = "package.settings"')

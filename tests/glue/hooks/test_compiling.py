@@ -263,6 +263,7 @@ def test_a_program_that_has_no_descriptor_left_compiles(tmp_path):
         assert "Traceback" not in outcome.stderr
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", ["chosen", "inlined", "intrinsic", "closure", "ufunc", "gufunc", "stencil"])
 def test_no_kind_of_function_needs_a_descriptor_to_be_compiled_for_the_first_time(tmp_path, kind):
     (tmp_path / "program.py").write_text(KINDS_WITHOUT_DESCRIPTORS)
