@@ -415,6 +415,7 @@ def test_two_daemons_of_one_name(place, programs):
                 each.kill()
 
 
+@pytest.mark.long
 def test_two_daemons_that_learn_late_of_having_one_name(place):
     store = place / "store"
     first = Namesake(store)

@@ -255,6 +255,7 @@ def frozen(place):
     os.rmdir(group)
 
 
+@pytest.mark.long
 def test_a_job_that_can_t_be_killed_costs_its_slot_and_no_other(place, frozen):
     store = place / "store"
     with daemons.daemon(store, "--workers", "2", "--job-seconds", "30") as daemon:
@@ -304,6 +305,7 @@ SAYS = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("way", denials.WAYS)
 def test_what_an_import_starts_ends_with_the_job(place, way, python_for):
     """Children, sessions of their own, daemons that hold everything open: nobody waits for them, and they are gone."""
@@ -317,6 +319,7 @@ def test_what_an_import_starts_ends_with_the_job(place, way, python_for):
         assert daemon.stop() == 0
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("way", denials.WAYS)
 @pytest.mark.parametrize("who", ["daemon", "interpreter"])
 def test_who_is_killed_leaves_no_process(place, who, way, python_for):

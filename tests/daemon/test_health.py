@@ -185,6 +185,7 @@ sys.meta_path.insert(0, Slow())
 """
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("module", "code", "said"),
     [

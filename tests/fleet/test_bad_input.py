@@ -178,6 +178,7 @@ class TestDirectory:
     def test_odd_names(self, place):
         fill(write(place), place / "a b 'c' \u00e9 %s {} \\n")
 
+    @pytest.mark.every(3)
     @pytest.mark.parametrize("size", ["8k", "64k", "96k"])
     def test_full_disk(self, place, as_root, size):
         with disks.small_disk(place / "disk", size) as disk:
@@ -278,6 +279,7 @@ def filled(tmp_path_factory):
 class TestEntries:
     """Files in the store. The program says what it should, and the store heals."""
 
+    @pytest.mark.every(3)
     @pytest.mark.parametrize(
         "name", [pytest.param(name, marks=[pytest.mark.long] if name in TWINS else []) for name in DAMAGE]
     )
@@ -294,6 +296,7 @@ class TestEntries:
             check(main, store, lines=len(damaged))
             assert not usage.read(store).since(before).builds, "the store did not heal"
 
+    @pytest.mark.every(3)
     def test_unreadable(self, place, filled, nobody):
         shutil.copytree(filled / "store", place / "store")
         main, store = shutil.copy(filled / "main.py", place), place / "store"
@@ -352,6 +355,7 @@ class TestSettings:
     def test_log_file_in_a_folder_that_does_not_exist(self, place):
         check(write(place), place / "store", extra={"NBCACHE_LOG_FILE": str(place / "no" / "log")})
 
+    @pytest.mark.every(3)
     @pytest.mark.parametrize("odd", ["fifo", "fifo that is read", "socket", "device"])
     @pytest.mark.parametrize("name", ["NBCACHE_LOG_FILE", "NBCACHE_RECORD", "NBCACHE_COUNT"])
     def test_what_is_no_regular_file_is_not_waited_for(self, place, name, odd):

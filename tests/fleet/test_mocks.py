@@ -100,6 +100,7 @@ def run_thrice(main: Path, store: Path) -> list[proc.Outcome]:
     return outcomes
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("before", ["", WAKE], ids=["waking", "awake"])
 def test_what_a_program_puts_in_their_place_is_none_of_ours(tmp_path: Path, before: str) -> None:
     """Neither is a descriptor of the program's closed, nor does it see an exception, a word, or a call of its mock."""

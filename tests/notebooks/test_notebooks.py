@@ -31,6 +31,7 @@ def play(tmp_path):
     return play
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("cells", "value"),
     [

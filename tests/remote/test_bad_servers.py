@@ -71,6 +71,7 @@ def judge(outcome, lost=None, words="", lines=1):
     return counts
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("answer", "words", "at_once"),
     [

@@ -131,6 +131,7 @@ KINDS = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "kind",
     [pytest.param(each, marks=[pytest.mark.long] if each in {"dictionary", "instance"} else []) for each in KINDS],
@@ -147,6 +148,7 @@ def test_what_can_be_found_again_is_a_hit(place):
     assert not did.uncacheable
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", ["forceobj", "objmode", "lifted loop"])
 def test_the_variable_is_bound_anew_between_two_compilations(place, kind):
     definitions = KINDS[kind][0].replace(

@@ -121,6 +121,7 @@ FILES = [
 ]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("body", FILES)
 def test_files_are_compared(place, body):
     place.lib(body)
@@ -150,6 +151,7 @@ LOOKED_AT = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("what", LOOKED_AT)
 def test_what_is_asked_about_a_path_is_compared(place, what):
     body, change = LOOKED_AT[what]
@@ -186,6 +188,7 @@ ENTRIES = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("what", ENTRIES)
 def test_what_entries_of_a_directory_tell_is_compared(place, what):
     body, path = ENTRIES[what]
@@ -398,6 +401,7 @@ ARGUMENTS = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("body", ARGUMENTS)
 def test_arguments_of_the_program_count_where_they_are_read(place, body):
     place.lib(body)
