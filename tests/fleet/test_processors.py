@@ -162,15 +162,8 @@ def test_levels_under_levels(place):
     assert run(place, other, "v2", "v4,v3")[1]["builds_count"] >= 1
 
 
-@pytest.mark.parametrize(
-    "cpu",
-    [
-        pytest.param("x86-64", marks=pytest.mark.long),
-        pytest.param("v2", marks=pytest.mark.long),
-        pytest.param("v3", marks=pytest.mark.long),
-        pytest.param("v4", marks=[pytest.mark.long, needs_v4]),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("cpu", ["x86-64", "v2", "v3", pytest.param("v4", marks=needs_v4)])
 def test_strict_code_is_the_same_to_the_bit(place, cpu):
     kernels = KERNELS.read_text()
     here, _, _ = run(place, kernels, store="own")

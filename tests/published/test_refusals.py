@@ -163,7 +163,6 @@ def said(tmp_path_factory):
     return dict(zip(CASES, lines, strict=True))
 
 
-@pytest.mark.every(3)
 @pytest.mark.parametrize("case", CASES)
 def test_what_needs_numba_is_refused_with_the_reason(said, case):
     assert said[case].startswith("NotPublishableError: ")

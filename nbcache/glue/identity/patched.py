@@ -16,8 +16,9 @@ hold themselves is looked at: a function that is set on one of these hides the m
 that are of functions are compared item by item; those of Numba's own functions are never empty, unless somebody empties
 them.
 
-Not noticed: what isn't a constant (other lists, tables of data), one of Numba's functions in the place of another in a
-table, or of one of the same name in another module, and tables that were empty and aren't called extensions.
+Not noticed: what isn't a constant (other lists, tables of data), what is taken out of a table, one of Numba's functions
+in the place of another in a table, or of one of the same name in another module, and tables that were empty and aren't
+called extensions.
 """
 
 from __future__ import annotations

@@ -208,7 +208,10 @@ def _patched(
 ) -> Program:
     patch = py(patch).strip().replace("\n", "\n    ")
     use = _PATCHED.replace("<IMPORT>", imports).replace("<PATCH>", patch).replace("<VALUE>", value)
-    use = use.replace("<OPTIONS>", options).replace("<ARGUMENT>", argument)
+    return _patched_when_told(name, use.replace("<OPTIONS>", options).replace("<ARGUMENT>", argument))
+
+
+def _patched_when_told(name: str, use: str) -> Program:
     return trap(f"hunt-patched-{name}", 36, Step(files={"main.py": use}), Step(env={"APP_PATCH": "1"}), rerun="same")
 
 
@@ -246,20 +249,8 @@ _OUT_OF_A_LIST = main("""
     show("f", f, 7)
     """)
 _PATCHES = (
-    trap(
-        "hunt-patched-list-that-is-emptied",
-        36,
-        Step(files={"main.py": _OUT_OF_A_LIST}),
-        Step(env={"APP_PATCH": "1"}),
-        rerun="same",
-    ),
-    trap(
-        "hunt-patched-list-of-functions",
-        36,
-        Step(files={"main.py": _IN_A_LIST}),
-        Step(env={"APP_PATCH": "1"}),
-        rerun="same",
-    ),
+    _patched_when_told("list-that-is-emptied", _OUT_OF_A_LIST),
+    _patched_when_told("list-of-functions", _IN_A_LIST),
     _patched(
         "method-of-numba-s-context",
         "from numba.core.cpu import CPUContext",
