@@ -162,8 +162,7 @@ class Patches:
         named = [(name, sys.modules.get(name)) for name in fresh if name.startswith(ROOTS) and matters(name)]
         modules = [(name, it) for name, it in named if isinstance(it, ModuleType) and not is_alias(name, it)]
         tables, classes, homes = _owners_in(modules)
-        self._lists += _lists_in(modules)
-        self._contents = [each.content for each in self._lists]
+        lists = [*_lists_in(modules)]
         self._tables.update(id(table.content) for table in tables)
         self._owners += [*(module for _name, module in modules), *tables, *classes]
         if are_numbered():
@@ -174,6 +173,10 @@ class Patches:
             homes = [*(module.__name__ for _name, module in modules), *homes]
             whole = [*map(told.parts_were_whole.get, homes, repeat(0))]
             self._whole = np.concatenate([self._whole, np.array(whole, np.int64)])
+        if lists:  # compared by what they held at the last look alone, those that are all empty would look as ever
+            self._lists += lists
+            self._contents = [each.content for each in self._lists]
+            self._look_into_lists()
 
     def _take_in_tables(self, changed: list[int]) -> list[int]:
         """Where among the owners the tables are that those which were *changed* have and didn't have before.

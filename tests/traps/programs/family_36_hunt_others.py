@@ -250,6 +250,13 @@ _OUT_OF_A_LIST = main("""
     """)
 _PATCHES = (
     _patched_when_told("list-that-is-emptied", _OUT_OF_A_LIST),
+    _patched_when_told(
+        "lists-that-are-all-emptied",
+        _OUT_OF_A_LIST.replace(
+            "ir_utils.remove_call_handlers.clear()",
+            "ir_utils.remove_call_handlers.clear()\n    numba.misc.coverage_support._the_registry.clear()",
+        ).replace("import os\n", "import os\nimport numba.misc.coverage_support\n", 1),
+    ),
     _patched_when_told("list-of-functions", _IN_A_LIST),
     _patched(
         "method-of-numba-s-context",
