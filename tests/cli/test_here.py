@@ -55,6 +55,7 @@ def test_publish_takes_modules_from_elsewhere_then(here):
     assert not (here.parent / "executed").exists()
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("command", ["doctor", "publish f lib:f int64(int64)", "bundle --layer layer -- true"])
 def test_numba_takes_no_settings_from_it(here, command):
     """Such as which file to write what into, when it ends."""
@@ -68,6 +69,7 @@ def test_numba_takes_no_settings_from_it(here, command):
     assert not (here.parent / "executed").exists()
 
 
+@pytest.mark.long
 def test_numba_s_settings_in_a_directory_of_one_s_own_hold(here):
     os.chown(here, 0, 0)
     for name in NAMES:

@@ -145,6 +145,7 @@ def test_publish_show_and_load_by_name(module, process, tmp_path):
     assert " 1 names; what they refer to is not evicted" in process("doctor", "--dir", store).out
 
 
+@pytest.mark.long
 def test_publish_takes_a_dict_of_functions(module, process, tmp_path):
     done = process("publish", "mine", "mine:here", "(float64,)", "--dir", tmp_path / "cache")
     assert (done.status, done.err) == (0, "")
@@ -152,6 +153,7 @@ def test_publish_takes_a_dict_of_functions(module, process, tmp_path):
     assert "twice  njit twice: (float64)" in out and "both   njit both: (float64)" in out
 
 
+@pytest.mark.long
 def test_what_needs_numba_is_published_for_those_who_have_it(module, process, tmp_path):
     options = ["leaving", "mine:leaving", "(float64,)", "--dir", tmp_path / "cache"]
     done = process("publish", *options)
@@ -160,6 +162,7 @@ def test_what_needs_numba_is_published_for_those_who_have_it(module, process, tm
     assert "numba leaving: " in process("show", "leaving", "--dir", tmp_path / "cache").out
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [

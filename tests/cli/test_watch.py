@@ -91,12 +91,14 @@ def test_with_the_cache_on_the_second_time_counts_nothing(doctor, tmp_path):
     assert (second["totals"]["compile"], second["totals"]["pipeline"]) == (0, 0)
 
 
+@pytest.mark.long
 def test_dir_is_for_the_command(doctor, tmp_path):
     done = doctor(PROGRAM, "--dir", tmp_path / "store")
     assert done.status == 5
     assert (tmp_path / "store").is_dir()
 
 
+@pytest.mark.long
 def test_children_count_whether_forked_or_spawned(doctor):
     done = told(doctor(CHILDREN, "--json"))
     compiled = [name for process in done["processes"] for name in process["compile"]]
@@ -104,6 +106,7 @@ def test_children_count_whether_forked_or_spawned(doctor):
     assert len(done["processes"]) == 3
 
 
+@pytest.mark.long
 def test_a_command_that_is_killed_is_counted_up_to_then(doctor):
     done = doctor(PROGRAM.replace("sys.exit(5)", "import os; os.kill(os.getpid(), 9)"), "--json")
     assert done.status == 128 + signal.SIGKILL
@@ -145,6 +148,7 @@ def test_what_cannot_be_run(process, tmp_path):
     assert (done.status, done.err) == (1, "nbcache: doctor: no such command: no-such-command-anywhere\n")
 
 
+@pytest.mark.long
 def test_without_the_cache_nothing_but_counting_is_switched_on(tmp_path):
     """A settings file that names a directory switches no process on, also when NBCACHE_COUNT arms the hook."""
     folder = tmp_path / "home" / ".config" / "nbcache"
@@ -158,6 +162,7 @@ def test_without_the_cache_nothing_but_counting_is_switched_on(tmp_path):
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.long
 def test_a_directory_that_is_not_there_is_no_error(tmp_path):
     code = "from numba import njit; print(njit(lambda x: x)(1))"
     done = proc.run(["-c", code], extra={"NBCACHE_COUNT": str(tmp_path / "gone")})

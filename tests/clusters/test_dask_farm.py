@@ -68,6 +68,7 @@ def test_without_a_cluster_a_daemon_builds_and_says_so_once(place):
         assert daemon.stop() == 0
 
 
+@pytest.mark.long
 def test_who_would_rather_wait_for_the_cluster_does(place):
     main, store = write(place, 1), place / "store"
     with daemons.daemon(store, "--farm", NOBODY, "--farm-away", "wait") as daemon:
@@ -83,7 +84,12 @@ def test_who_would_rather_wait_for_the_cluster_does(place):
 @pytest.mark.parametrize(
     ("options", "status", "said"),
     [
-        (["prewarm", "--dask", NOBODY, "-"], 1, f"the cluster {NOBODY} can't be used: no scheduler answers there: "),
+        pytest.param(
+            ["prewarm", "--dask", NOBODY, "-"],
+            1,
+            f"the cluster {NOBODY} can't be used: no scheduler answers there: ",
+            marks=pytest.mark.long,
+        ),
         (["prewarm", "--dask", "host:8786", "-"], 2, "--dask host:8786: an address such as tcp://HOST:8786"),
         (["prewarm", "--dask", NOBODY, "--daemon", "-"], 2, "--dask doesn't go with --daemon"),
         (

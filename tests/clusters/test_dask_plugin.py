@@ -97,6 +97,7 @@ def test_a_worker_without_nanny(cluster, place):
     assert hits >= len(EXPECTED)
 
 
+@pytest.mark.long
 def test_a_directory_that_is_not_there_is_one_line(cluster, place):
     ((results, misses, hits),), stderr = cluster(place / "nowhere", 1, "allowed")
     assert (results, misses, hits) == (EXPECTED, {}, 0)

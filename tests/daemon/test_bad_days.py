@@ -144,6 +144,7 @@ def status(store):
 # -- a full disk -----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_store_s_disk_is_full(place, programs, disk):
     store, go = disk / "store", place / "go"
     with daemons.daemon(store, logs=place) as daemon:
@@ -172,6 +173,7 @@ def test_the_store_s_disk_is_full(place, programs, disk):
     proc.verify(store)
 
 
+@pytest.mark.long
 def test_the_state_s_disk_is_full(place, programs, disk):
     store = place / "store"
     with daemons.daemon(store, "--state", str(disk / "state")) as daemon:
@@ -213,6 +215,7 @@ def test_the_store_is_deleted(place, programs):
     proc.verify(store)
 
 
+@pytest.mark.long
 def test_the_store_is_deleted_and_what_it_lay_in(place, programs):
     """An unmounted filesystem, say: nothing is made where it isn't."""
     place = place / "deep"
@@ -259,6 +262,7 @@ def test_the_store_is_a_stranger_s_now(place, programs):
         programs.served(daemon, "later")
 
 
+@pytest.mark.long
 def test_parts_of_the_store_are_deleted(place, programs):
     store = place / "store"
     with daemons.daemon(store) as daemon:
@@ -311,6 +315,7 @@ def clock(place):
     return Clock()
 
 
+@pytest.mark.long
 def test_the_daemon_s_clock_jumps(place, programs, clock):
     store = place / "store"
     with daemons.daemon(store, extra=clock.environment) as daemon:
@@ -325,6 +330,7 @@ def test_the_daemon_s_clock_jumps(place, programs, clock):
         assert daemon.stop() == 0
 
 
+@pytest.mark.long
 def test_requests_and_failures_with_wrong_dates(place, programs, clock):
     """They are carried out, and they expire."""
     store = place / "store"
@@ -352,6 +358,7 @@ def test_requests_and_failures_with_wrong_dates(place, programs, clock):
         daemon.says("older than a day")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("host", ["here", "elsewhere"])
 def test_a_dead_daemon_s_date_is_in_the_future(place, programs, host):
     store = place / "store"
@@ -387,6 +394,7 @@ class Namesake(daemons.Daemon):
         return [line for line in self.log.splitlines() if f"nbcache[{self.process.pid}]" in line]
 
 
+@pytest.mark.long
 def test_two_daemons_of_one_name(place, programs):
     """The second one takes another name, and neither takes anything from the first."""
     store = place / "store"
@@ -443,6 +451,7 @@ def test_two_daemons_that_learn_late_of_having_one_name(place):
                 each.kill()
 
 
+@pytest.mark.long
 def test_a_stale_pid(place, programs):
     store = place / "store"
     daemon = daemons.Daemon(store)
@@ -463,6 +472,7 @@ def test_a_stale_pid(place, programs):
         sleeper.communicate(b"\n")
 
 
+@pytest.mark.long
 def test_a_filesystem_hangs_that_requests_name(place, programs):
     """To look at an interpreter there waits for ever; that takes no worker, and nobody else waits."""
     store, warm = place / "store", place / "warm"

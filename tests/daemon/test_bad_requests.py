@@ -166,6 +166,7 @@ def until_a_pass(daemon):
     daemons.wait_for(lambda: not left.exists(), lambda: daemon.log)
 
 
+@pytest.mark.long
 def test_what_is_no_file_is_said_once_and_left_alone(tmp_path):
     """However many there are, and however often they change: a stranger must not fill the log, or failed/."""
     store = tmp_path / "store"

@@ -65,6 +65,7 @@ def test_a_client_s_environment_keeps_no_other_from_asking(place):
         assert daemon.stop() == 0
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM])
 def test_a_lack_of_resources_is_no_failure_of_the_function(place, number):
     store = place / "store"
@@ -80,6 +81,7 @@ def test_a_lack_of_resources_is_no_failure_of_the_function(place, number):
         assert daemon.stop() == 0
 
 
+@pytest.mark.long
 def test_an_interpreter_that_does_not_start_is_its_users_business(place):
     store = place / "store"
     main = write(place / "a", "pass")

@@ -116,6 +116,7 @@ for fd in range(3, 60):
 """
 
 
+@pytest.mark.long
 def test_what_a_job_babbles_costs_that_job_alone(place):
     store = place / "store"
     with daemons.daemon(store, "--workers", "2") as daemon:
@@ -140,6 +141,7 @@ def hung(daemon, sign):
     return pid
 
 
+@pytest.mark.long
 def test_a_stopped_interpreter_keeps_nobody_waiting(place):
     """Its jobs go on, and what it doesn't begin is begun by another one."""
     store = place / "store"
@@ -161,6 +163,7 @@ def test_a_stopped_interpreter_keeps_nobody_waiting(place):
     assert "trying once more" not in daemon.log
 
 
+@pytest.mark.long
 def test_a_stopped_job_costs_its_slot(place):
     store = place / "store"
     with daemons.daemon(store, "--workers", "2") as daemon:
@@ -179,6 +182,7 @@ def test_a_stopped_job_costs_its_slot(place):
     assert proc.finish(waiting).status == 0
 
 
+@pytest.mark.long
 def test_a_stopped_job_is_ended_when_its_time_is_over(place):
     store = place / "store"
     with daemons.daemon(store, "--workers", "1", "--job-seconds", "12") as daemon:
@@ -204,6 +208,7 @@ worker._current.link.ask({{"judge": "owner"}}, os.open({disk!r}, os.O_PATH))
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes another user")
 def test_a_job_that_has_something_judged_that_hangs_costs_its_slot(place):
     """Whose a file is, its server has to say; where it doesn't, only the jobs of whoever brought that wait."""
@@ -319,7 +324,7 @@ def test_what_an_import_starts_ends_with_the_job(place, way, python_for):
         assert daemon.stop() == 0
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("way", denials.WAYS)
 @pytest.mark.parametrize("who", ["daemon", "interpreter"])
 def test_who_is_killed_leaves_no_process(place, who, way, python_for):
@@ -474,6 +479,7 @@ def attack(place, bus, user=None, python=None, script=None, but=None):
     return daemon.log
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, which has most to lose")
 def test_a_job_of_root_writes_nothing_but_its_scratch(place, bus):
     log = attack(place, bus)
@@ -533,6 +539,7 @@ def test_jobs_of_a_daemon_that_is_root_are_another_user_s(place, bus):
 # -- where there are no namespaces -----------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes another user")
 def test_a_job_without_namespaces_writes_nothing_but_its_scratch(place, bus):
     """The kernel denies namespaces to an ordinary user's daemon; Landlock does what they would do."""
@@ -543,6 +550,7 @@ def test_a_job_without_namespaces_writes_nothing_but_its_scratch(place, bus):
     assert not os.path.exists("/tmp/nbcache-escaped")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, which has uids to give")
 def test_another_uid_alone_keeps_jobs_out_of_the_store(place, bus):
     """The kernel denies namespaces and Landlock: jobs are another user's, who may write nothing of the daemon's."""
@@ -592,6 +600,7 @@ def test_another_uid_alone_keeps_jobs_out_of_the_store(place, bus):
 # -- before anything is judged ---------------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
 @pytest.mark.parametrize("stranger", [False, True])
 def test_packages_that_an_interpreter_imports_by_itself(place, stranger):
@@ -683,6 +692,7 @@ LIES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes two other users")
 @pytest.mark.parametrize("how", LIES)
 def test_two_users_requests_for_one_key(place, how):
@@ -722,6 +732,7 @@ def test_two_users_requests_for_one_key(place, how):
         assert daemon.stop() == 0
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, which has uids to give")
 def test_a_store_that_jobs_may_not_read(place):
     """With umask 077, root's store is for root alone: what jobs of another uid build goes into it all the same."""

@@ -134,6 +134,7 @@ def test_a_restart_goes_on_as_well(tmp_path, store):
         assert slices < 2000
 
 
+@pytest.mark.long
 def test_twenty_thousand_entries_in_slices(catalogue, store, monkeypatch):
     """Names of one small file: what is tested is the walk, and 20,000 files take a minute to delete."""
     names = [key(number) for number in range(20_000)]

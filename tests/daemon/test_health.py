@@ -89,6 +89,7 @@ def test_all_is_well_and_nothing_stays(place):
     assert entries(store) == first
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes somebody else")
 def test_the_daemon_removes_what_others_may_not(place):
     python, store = proc.interpreter_for(54321), place / "store"
@@ -139,6 +140,7 @@ def test_wrong_usage(place):
         assert (done.status, done.stdout) == (2, "")
 
 
+@pytest.mark.long
 def test_a_daemon_that_is_stopped(place):
     store = place / "store"
     with daemon(store) as running, stopped(running.process.pid):
@@ -149,6 +151,7 @@ def test_a_daemon_that_is_stopped(place):
         wait_for(lambda: "no sign of life" in health(store).stdout)
 
 
+@pytest.mark.long
 def test_interpreters_of_a_daemon_that_are_stopped(place):
     store = place / "store"
     with daemon(store) as running:
@@ -215,6 +218,7 @@ def test_a_numba_that_is_broken(place, module, code, said):
     unhealthy(done, said)
 
 
+@pytest.mark.long
 def test_a_full_disk(place):
     with disks.small_disk(place / "disk", "3m") as disk:
         store = disk / "store"
@@ -238,6 +242,7 @@ def test_a_store_that_is_deleted_meanwhile(place):
     unhealthy(done)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to mount a filesystem")
 def test_a_filesystem_that_hangs(place):
     """Frozen: whoever writes to it waits in the kernel, where no signal reaches."""
@@ -263,6 +268,7 @@ def test_a_filesystem_that_hangs(place):
         subprocess.run(["umount", "-l", point], check=True)
 
 
+@pytest.mark.long
 def test_a_probe_does_no_harm_to_a_busy_daemon(place):
     store = place / "store"
     (place / "main.py").write_text("from numba import njit\nprint(njit(lambda x: x + 1)(1))\n")
@@ -275,6 +281,7 @@ def test_a_probe_does_no_harm_to_a_busy_daemon(place):
             assert outcome.status == 0, outcome.stdout
 
 
+@pytest.mark.long
 def test_what_the_command_was_told_not_to_heed_the_test_does_not(place):
     store = place / "store"
     (place / "numba.py").write_text("raise ImportError('not to be found')")

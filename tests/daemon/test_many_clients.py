@@ -65,6 +65,7 @@ def finished(clients, expected, capsys):
     return outcomes
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(("clients", "signatures"), SIZES)
 @pytest.mark.parametrize("count", [1, 2], ids=["one-daemon", "two-daemons"])
 @pytest.mark.timeout(900)
@@ -118,7 +119,8 @@ def test_one_of_two_daemons_is_killed_in_mid_job(place, capsys, clients, signatu
     proc.verify(store)
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kills", [3, 100])
 @pytest.mark.timeout(3600)
 def test_killed_again_and_again(place, capsys, kills):
     """No request is lost: each is answered by some daemon, if its client has gone on meanwhile or not."""

@@ -79,6 +79,7 @@ def test_a_daemon_tells_what_it_does(place, monkeypatch):
     assert get(port) == ""
 
 
+@pytest.mark.long
 def test_a_port_that_is_taken_keeps_no_daemon_from_serving(place):
     store = place / "store"
     with socket.socket() as taken:
@@ -97,6 +98,7 @@ def test_a_daemon_writes_the_file_for_node_exporter(place):
         assert list(parse((place / "nbcache.prom").read_text()))
 
 
+@pytest.mark.long
 def test_a_store_that_goes_away_is_told(place, monkeypatch):
     store, port = place / "store", ports.free()
     with daemon(store, "--metrics", str(port)) as running:
@@ -182,6 +184,7 @@ def test_a_real_prometheus_scrapes_it_and_evaluates_the_rules(place):
             prometheus.wait()
 
 
+@pytest.mark.long
 def test_metrics_of_a_store_without_a_daemon(place):
     store, file = place / "store", place / "nbcache.prom"
     command = ["-m", "nbcache", "metrics", "--dir", store]
@@ -202,6 +205,7 @@ def test_metrics_of_a_store_without_a_daemon(place):
     assert sorted(os.listdir(place)) == ["nbcache.prom", "program.py", "store"]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("file", "said"), [("absent/x.prom", "No such file"), (".", "not a regular file")])
 def test_a_file_that_cannot_be_written(place, file, said):
     proc.run(

@@ -77,6 +77,7 @@ def test_a_job_that_takes_longer_than_it_may(pool):
         pool(seconds=4).submit(time.sleep, 3600).result()
 
 
+@pytest.mark.long
 def test_jobs_that_are_gone_before_anybody_looks(pool):
     used = pool()
     futures = [used.submit(math.sqrt, float(number * number)) for number in range(200)]
@@ -126,6 +127,7 @@ def test_an_interpreter_that_never_gets_ready_ends_its_calls(pool, place, monkey
             future.result()
 
 
+@pytest.mark.long
 def test_an_interpreter_on_a_filesystem_that_hangs_ends_its_calls(pool, place, monkeypatch):
     monkeypatch.setattr(supervisor, "EXECUTE_SECONDS", 0.5)
     with hanging_disk(place / "disk") as disk:

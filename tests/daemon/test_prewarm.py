@@ -45,6 +45,7 @@ def assert_warm(main, store, **extra):
     assert not news.builds, [news.functions[key] for key in news.builds]
 
 
+@pytest.mark.long
 def test_record_empty_store_prewarm(main, place):
     warm = place / "warm.jsonl"
     assert proc.run([main], place / "first", {"NBCACHE_RECORD": str(warm)}).status == 0
@@ -56,6 +57,7 @@ def test_record_empty_store_prewarm(main, place):
     assert_warm(main, place / "second")
 
 
+@pytest.mark.long
 def test_what_runs_without_assertions_is_asked_of_nobody_who_has_them(small, place):
     warm = place / "warm.jsonl"
     assert proc.run(["-O", small], place / "first", {"NBCACHE_RECORD": str(warm)}).status == 0
@@ -120,6 +122,7 @@ def test_running_a_program(small, place):
     assert_warm(small, place / "store")
 
 
+@pytest.mark.long
 def test_what_can_t_be_built_is_told(small, place):
     warm = place / "warm.jsonl"
     assert proc.run([small], place / "first", {"NBCACHE_RECORD": str(warm)}).status == 0
@@ -151,6 +154,7 @@ def test_wrong_usage_is_one_line(place, options, complaint):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_the_script_does_the_same(main, place):
     script = proc.ROOT / "scripts" / "prewarm.py"
     done = proc.run([script, "--dir", place / "store", "--module", "lib"], cwd=place)
@@ -178,6 +182,7 @@ def writing(place):
     return place / "file"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("way", ["namespaces", "landlock"])
 def test_what_is_imported_confined_writes_nothing(place, way):
     file, python = writing(place), denials.pythons(place)[way]

@@ -66,6 +66,7 @@ def test_a_function_that_changed_meanwhile_is_refused_with_the_component(place):
     assert failure["reason"] in outcome.stderr
 
 
+@pytest.mark.long
 def test_without_a_daemon_nobody_waits(place):
     main, store = write(place, lib=LIB, main="import lib\nprint(lib.f(1))\n"), place / "store"
     for state in ("none", "killed", "silent"):
@@ -115,8 +116,8 @@ def poisoned(place, name):
 @pytest.mark.parametrize(
     "names",
     [
-        pytest.param(list(POISON), id="all"),
-        *(pytest.param([name], id=name, marks=pytest.mark.long) for name in POISON),
+        pytest.param(list(POISON), id="all", marks=pytest.mark.long),
+        *(pytest.param([name], id=name, marks=pytest.mark.long if name != "segfaults" else []) for name in POISON),
     ],
 )
 def test_poison_is_told_and_does_not_spread(place, names):
@@ -176,6 +177,7 @@ def test_killed_in_mid_job_and_started_again_it_answers(place):
     proc.verify(store)
 
 
+@pytest.mark.long
 def test_stopping_leaves_requests_and_does_not_wait_for_jobs(place):
     store = place / "store"
     main = write(place, lib=programs.held_back(place / "never") + LIB, main="import lib\nprint(lib.f(1))\n")
@@ -189,6 +191,7 @@ def test_stopping_leaves_requests_and_does_not_wait_for_jobs(place):
     assert not daemon.heartbeat()
 
 
+@pytest.mark.long
 def test_two_daemons_share_a_store(place):
     (place / "work.py").write_text(programs.functions(12))
     main, store = write(place, main=programs.caller("work")), place / "store"
@@ -209,6 +212,7 @@ def test_two_daemons_share_a_store(place):
     assert len(mine) == 12
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("change", ["NUMBA_OPT", "NUMBA_BOUNDSCHECK"])
 def test_numba_settings_of_the_client_are_the_worker_s(place, change):
     main, store = write(place, lib=LIB, main="import lib\nprint(lib.f(1))\n"), place / "store"
@@ -221,6 +225,7 @@ def test_numba_settings_of_the_client_are_the_worker_s(place, change):
         ]
 
 
+@pytest.mark.long
 def test_the_service_manager_is_told(place):
     """A real socket: ready once it serves, alive all the time, reloading and ready again, stopping."""
     import queue
@@ -266,6 +271,7 @@ def test_the_service_manager_is_told(place):
             reader.join()
 
 
+@pytest.mark.long
 def test_status_tells_of_daemons_jobs_and_failures(place):
     import json
 
@@ -300,6 +306,7 @@ def test_status_tells_of_daemons_jobs_and_failures(place):
     assert "silent for" in silent
 
 
+@pytest.mark.long
 def test_the_daemon_keeps_the_store_within_its_limit(place):
     (place / "work.py").write_text(programs.functions(12))
     main, store = write(place, main=programs.caller("work")), place / "store"

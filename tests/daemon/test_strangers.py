@@ -39,6 +39,7 @@ def built_by_the_daemon(store):
     return [record for record in usage.records(store) if record["builds"] and not record["argv0"].endswith("main.py")]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("trusted", [False, True])
 def test_a_stranger_s_request(main, place, trusted):
     python = proc.interpreter_for(54321)
@@ -55,6 +56,7 @@ def test_a_stranger_s_request(main, place, trusted):
         assert not built_by_the_daemon(place / "store")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("trusted", [False, True])
 def test_a_stranger_s_module(main, place, trusted):
     os.chown(main.with_name("lib.py"), STRANGER, STRANGER)
@@ -67,6 +69,7 @@ def test_a_stranger_s_module(main, place, trusted):
         assert reasons
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("trusted", [False, True])
 def test_a_stranger_s_directory(main, place, trusted):
     os.chown(main.parent, STRANGER, STRANGER)
@@ -107,6 +110,7 @@ def test_a_stranger_s_interpreter(main, place):
     assert reasons
 
 
+@pytest.mark.long
 def test_a_stranger_s_warm_list(place):
     (place / "lib.py").write_text(LIB)
     main, warm, store = place / "main.py", place / "warm.jsonl", place / "store"
@@ -127,6 +131,7 @@ def test_a_stranger_s_warm_list(place):
     assert "is writable by others" in proc.run(command, cwd=place).stderr
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("how", ["link", "move", "hard link", "by root"])
 def test_a_warm_list_that_a_stranger_named(place, how):
     """A file of a trusted user may hold what others wrote: a log, say. So it matters who said that it is the list."""
@@ -160,6 +165,7 @@ def test_a_warm_list_that_a_stranger_named(place, how):
     assert not usage.read(store).builds
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("of", ["file", "directory"])
 def test_prewarming_a_stranger_s_module(place, of):
     """The current directory is looked in first, be it /tmp."""
@@ -177,6 +183,7 @@ def test_prewarming_a_stranger_s_module(place, of):
     assert proof.exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("into", ["requests", "requests/0", "requests/4321"])
 def test_a_trusted_user_s_file_that_a_stranger_moves(main, place, into):
     """A file keeps its owner when it is renamed; who may write the directory that it lay in may do that."""

@@ -19,7 +19,7 @@ def ground(place):
     return faulted.Ground(place, functions=4, burst=100, seconds=3)
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("error", ERRORS)
 def test_a_program_says_what_it_says_without_nbcache(ground, error):
     chance, store = random.Random(error), ground.store()
@@ -28,7 +28,7 @@ def test_a_program_says_what_it_says_without_nbcache(ground, error):
         assert not round_.problems, (round_.title, round_.problems)
 
 
-@pytest.mark.every(2)
+@pytest.mark.long
 @pytest.mark.parametrize("error", ERRORS[::3])
 def test_a_daemon_lives_on_and_answers(ground, error):
     chance = random.Random(error)

@@ -92,6 +92,7 @@ def killing_round(place: Path, seed: int, count: int) -> None:
     assert warm_builds(main, store) == []
 
 
+@pytest.mark.long
 def test_killed_processes_leave_nothing_behind(place: Path) -> None:
     killing_round(place, 1, 8)
 

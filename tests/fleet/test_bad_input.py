@@ -109,9 +109,11 @@ class TestDirectory:
         check(write(place), target, says=str(target))
         assert target.read_text() == "not a directory"
 
+    @pytest.mark.long
     def test_not_creatable(self, place):
         check(write(place), "/proc/nowhere/store", says="/proc/nowhere/store")
 
+    @pytest.mark.long
     def test_not_creatable_by_this_user(self, place, nobody):
         check(write(place), place / "store", **nobody, says=str(place / "store"))
 
@@ -146,6 +148,7 @@ class TestDirectory:
         assert "chmod" in outcome.stderr or "writable" in outcome.stderr
         assert not usage.read(store).since(before).hits
 
+    @pytest.mark.long
     def test_objects_writable_by_others(self, place):
         main, store = write(place), place / "store"
         fill(main, store)
@@ -154,6 +157,7 @@ class TestDirectory:
         check(main, store)
         assert not usage.read(store).since(before).hits
 
+    @pytest.mark.long
     def test_deleted_while_running(self, place):
         main, store = (
             write(place, "shutil.rmtree(os.environ.get('NBCACHE_DIR', '/nowhere'), ignore_errors=True)"),
@@ -162,10 +166,12 @@ class TestDirectory:
         check(main, store)
         check(main, store)
 
+    @pytest.mark.long
     def test_replaced_by_a_file_while_running(self, place):
         between = "d = os.environ.get('NBCACHE_DIR')\nif d:\n    shutil.rmtree(d)\n    open(d, 'w').close()"
         check(write(place, between), place / "store")
 
+    @pytest.mark.long
     def test_relative_path_and_a_change_of_directory(self, place):
         (place / "elsewhere").mkdir()
         main = write(place, f"os.chdir({str(place / 'elsewhere')!r})")
@@ -175,6 +181,7 @@ class TestDirectory:
         assert entries(place / "store")
         assert not (place / "elsewhere" / "store").exists()
 
+    @pytest.mark.long
     def test_odd_names(self, place):
         fill(write(place), place / "a b 'c' \u00e9 %s {} \\n")
 
@@ -279,7 +286,7 @@ def filled(tmp_path_factory):
 class TestEntries:
     """Files in the store. The program says what it should, and the store heals."""
 
-    @pytest.mark.every(3)
+    @pytest.mark.every(12)
     @pytest.mark.parametrize(
         "name", [pytest.param(name, marks=[pytest.mark.long] if name in TWINS else []) for name in DAMAGE]
     )
@@ -314,6 +321,7 @@ class TestEntries:
         check(main, store, lines=len(damaged))
         assert not usage.read(store).since(before).hits
 
+    @pytest.mark.long
     def test_garbage_beside_them(self, place, filled):
         shutil.copytree(filled / "store", place / "store")
         main, store = shutil.copy(filled / "main.py", place), place / "store"
@@ -335,6 +343,7 @@ class TestEntries:
 class TestSettings:
     """Values that can't be read keep their default, and the line says which one."""
 
+    @pytest.mark.every(7)
     @pytest.mark.parametrize(
         ("name", "value"),
         [
@@ -352,10 +361,11 @@ class TestSettings:
         check(main, store, says=name, extra={name: value})
         assert entries(store), "the other settings still hold"
 
+    @pytest.mark.long
     def test_log_file_in_a_folder_that_does_not_exist(self, place):
         check(write(place), place / "store", extra={"NBCACHE_LOG_FILE": str(place / "no" / "log")})
 
-    @pytest.mark.every(3)
+    @pytest.mark.every(12)
     @pytest.mark.parametrize("odd", ["fifo", "fifo that is read", "socket", "device"])
     @pytest.mark.parametrize("name", ["NBCACHE_LOG_FILE", "NBCACHE_RECORD", "NBCACHE_COUNT"])
     def test_what_is_no_regular_file_is_not_waited_for(self, place, name, odd):
@@ -386,6 +396,7 @@ class TestSettings:
 class TestUsageRecords:
     """What others left for the end of a program."""
 
+    @pytest.mark.long
     def test_a_program_that_only_hits_sums_up_what_trusted_users_left(self, place):
         main, store = write(place), place / "store"
         assert proc.run([main], store).status == 0
@@ -403,6 +414,7 @@ class TestUsageRecords:
 class TestNumba:
     """A Numba that nbcache was not verified on."""
 
+    @pytest.mark.every(4)
     @pytest.mark.parametrize("number", ["0.99.0", "0.50.1", "1.0.0rc1", "unknown"])
     def test_outside_the_verified_range(self, place, number):
         main, store = write(place), place / "store"

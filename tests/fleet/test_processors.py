@@ -64,6 +64,7 @@ def run(place, program, cpu="", ladder="", *, before="", store="store", **extra)
     return said, json.loads(counted), outcome.stderr
 
 
+@pytest.mark.long
 def test_code_for_the_host_and_for_levels_lies_side_by_side(place):
     for cpu in ("host", "x86-64-v3", "v2"):
         assert run(place, STRICT, cpu)[1]["builds_count"] >= 1
@@ -99,7 +100,7 @@ def test_without_a_ladder_no_other_level_is_taken(place):
     assert run(place, STRICT)[1]["builds_count"] >= 1
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize(
     "program",
     [LOOSE, LOOSE_CALLEE, CONTRACTING, *OPEN.values()],
@@ -122,6 +123,7 @@ def used_by_hits(place):
     return [{"cpu": entry["cpu"], "used": entry["key"] in hits} for entry in listed]
 
 
+@pytest.mark.long
 @needs_v4
 def test_a_host_that_lacks_a_level_never_takes_it(place):
     run(place, STRICT, "v4")
@@ -137,6 +139,7 @@ def test_a_host_that_lacks_a_level_never_takes_it(place):
     assert run(place, other, ladder="v4,v3", before=WITHOUT_AVX)[1]["builds_count"] >= 1
 
 
+@pytest.mark.long
 def test_a_processor_that_the_host_is_not_stays_at_host_with_one_line(place):
     _, counted, told = run(place, STRICT, "v3", before=WITHOUT_AVX)
     assert counted["builds_count"] >= 1
@@ -152,6 +155,7 @@ def test_a_processor_that_the_host_is_not_stays_at_host_with_one_line(place):
     assert outcome.stdout == "7.0\n" and "has begun to compile" in outcome.stderr
 
 
+@pytest.mark.long
 def test_levels_under_levels(place):
     """A process that compiles for a level takes what is below that, and nothing above."""
     run(place, STRICT, "v2")
@@ -174,6 +178,7 @@ def test_strict_code_is_the_same_to_the_bit(place, cpu):
     assert counted["builds_count"] == 0, counted
 
 
+@pytest.mark.long
 def test_prewarm_builds_for_a_fleet(place):
     (place / "lib.py").write_text("from numba import njit\n@njit\ndef f(x):\n    return x + 1\n")
     (place / "calls.py").write_text("import lib\nprint(lib.f(1))\n")
@@ -226,6 +231,7 @@ print(*f())
 NO_FUSING = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-FMA,-FMA4"}
 
 
+@pytest.mark.long
 def test_what_llvm_computes_with_the_c_library_is_what_it_would_be_here(place):
     """A host without fused multiplication has other sines; code for a level that it has may have been made elsewhere."""
     level = {"NUMBA_CPU_NAME": "x86-64-v2", "NUMBA_CPU_FEATURES": ""}
@@ -238,6 +244,7 @@ def test_what_llvm_computes_with_the_c_library_is_what_it_would_be_here(place):
     assert run(place, FOLDED, "x86-64-v2", **NO_FUSING)[1]["builds_count"] == 0
 
 
+@pytest.mark.long
 @needs_v4
 def test_what_another_host_chose_is_no_choice_of_this_one(place):
     """Batch systems pass the environment on, and with it what nbcache told Numba on a host that has more."""

@@ -88,7 +88,8 @@ def at_once(main, store, count, **extra):
     return len(died)
 
 
-@pytest.mark.parametrize("count", [6, pytest.param(50, marks=[pytest.mark.long, pytest.mark.timeout(900)])])
+@pytest.mark.long
+@pytest.mark.parametrize("count", [6, pytest.param(50, marks=pytest.mark.timeout(900))])
 def test_two_die_of_all_that_begin_at_once(main, place, count):
     store = place / "store"
     assert at_once(main, store, 2) == 0
@@ -107,6 +108,7 @@ def test_two_die_of_all_that_begin_at_once(main, place, count):
     proc.verify(store)
 
 
+@pytest.mark.long
 def test_a_daemon_builds_it_again_for_those_who_can_not(main, place):
     store = place / "store"
     with daemons.daemon(store) as daemon:
@@ -135,6 +137,7 @@ ABORTING = (
 """A function that dies of the argument 1, whoever compiled it."""
 
 
+@pytest.mark.long
 def test_what_crashes_again_when_a_daemon_tries_it_is_not_handed_out(place):
     store = place / "store"
     (place / "lib.py").write_text(ABORTING)
@@ -166,6 +169,7 @@ def test_what_a_process_used_well_is_proven_and_leaves_nothing(main, place):
     proc.verify(store)
 
 
+@pytest.mark.long
 def test_a_daemon_approves_of_what_others_used_well(main, place):
     """Here, of what processes used that notice nothing by themselves, as those of other users don't."""
     store = place / "store"
@@ -184,6 +188,7 @@ def said(path):
     return entry.parse(path.read_bytes()).header.function
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("end", ["os.kill(os.getpid(), 9)", "os._exit(0)", "os.kill(os.getpid(), 15)"])
 def test_who_is_killed_blames_nothing(main, place, end):
     store = place / "store"
@@ -195,6 +200,7 @@ def test_who_is_killed_blames_nothing(main, place, end):
     assert not quarantine.sweep(str(store), Trust())
 
 
+@pytest.mark.long
 def test_a_crash_long_after_blames_nothing(main, place):
     store = place / "store"
     assert fleet(main, store, 1) == 0
@@ -208,6 +214,7 @@ def test_a_crash_long_after_blames_nothing(main, place):
     assert quarantine.read(str(store), Trust()) == {}
 
 
+@pytest.mark.long
 def test_who_tells_fatal_errors_elsewhere_goes_on_to(main, place):
     store = place / "store"
     assert fleet(main, store, 1) == 0
@@ -232,6 +239,7 @@ def test_a_stranger_can_condemn_nothing(main, place):
     assert len(quarantine.read(str(store), Trust(frozenset({4321})))) == 1
 
 
+@pytest.mark.long
 def test_a_forked_child_that_crashes(main, place):
     store = place / "store"
     assert fleet(main, store, 1) == 0

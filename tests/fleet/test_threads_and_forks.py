@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from nbtest import proc, programs, same, usage
 
 THREADS = """
@@ -76,12 +77,14 @@ def test_eight_threads_call_the_same_functions_first(place: Path) -> None:
     assert not seen.built_twice
 
 
+@pytest.mark.long
 def test_eight_threads_call_different_functions_first(place: Path) -> None:
     main, store = prepare(place, THREADS.format(different=True)), place / "store"
     compare(main, store)
     assert not usage.read(store).built_twice
 
 
+@pytest.mark.long
 def test_forks_while_a_thread_loads(place: Path) -> None:
     main, store = prepare(place, FORKS, 30), place / "store"
     filler = place / "fill.py"
@@ -168,16 +171,19 @@ def while_compiling(inside: str = "", outside: str = "") -> str:
     return WHILE_COMPILING.format(inside=inside) + MEANWHILE.format(outside=outside)
 
 
+@pytest.mark.long
 def test_a_dispatcher_is_pickled_for_another_process_while_a_thread_compiles(place: Path) -> None:
     same.everywhere(place, while_compiling(outside="print(there(pickle.dumps([g, make(2)])))"))
 
 
+@pytest.mark.long
 def test_a_chooser_pickles_a_dispatcher_for_another_process(place: Path) -> None:
     text = while_compiling(inside="print(there(pickle.dumps([g, make(2)])))", outside="threading.done.set()")
     main, store = prepare(place, text), place / "store"
     assert proc.run([main], store).said == proc.run([main]).said
 
 
+@pytest.mark.long
 def test_a_thread_warns_while_another_one_compiles(place: Path) -> None:
     warn = """
 with warnings.catch_warnings(record=True) as caught:
@@ -196,6 +202,7 @@ with warnings.catch_warnings(record=True) as caught:
     same.everywhere(place, while_compiling(outside=warn))
 
 
+@pytest.mark.long
 def test_warnings_of_a_chooser_are_of_its_own_lines(place: Path) -> None:
     warn = """
     with warnings.catch_warnings(record=True) as caught:
@@ -209,6 +216,7 @@ def test_warnings_of_a_chooser_are_of_its_own_lines(place: Path) -> None:
     assert proc.run([main], store).said == proc.run([main]).said
 
 
+@pytest.mark.long
 def test_functions_made_in_a_thread_have_names_of_their_own_while_another_one_compiles(place: Path) -> None:
     identity = """
 from numba.core.bytecode import FunctionIdentity
@@ -277,6 +285,7 @@ def test_a_fork_beside_a_thread_that_compiles_does_not_wait_and_its_child_compil
         assert outcome.stdout == "False 0 4 6 7.5\n", outcome.stdout + outcome.stderr
 
 
+@pytest.mark.long
 def test_two_threads_fork_at_once_beside_one_that_compiles(place: Path) -> None:
     text = """
 import os, threading

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import sys
 
+import pytest
 from nbtest import proc
 
 FURTHER = 20
@@ -58,6 +59,7 @@ def warm_costs(tmp_path):
     return warm[0], *[part[1] for part in warm[1:4]], warm[4]
 
 
+@pytest.mark.long
 def test_what_hits_cost(tmp_path):
     decorated, first, further, again, modules = warm_costs(tmp_path)
     for spent in (decorated, first, further, again):

@@ -52,7 +52,7 @@ PLACES = [
 ]
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(9)
 @pytest.mark.parametrize("place_of_call", PLACES)
 @pytest.mark.parametrize("kind", ["Stop", "TimeoutError"])
 def test_a_handlers_exception_reaches_the_program(place, place_of_call, kind):
@@ -62,6 +62,7 @@ def test_a_handlers_exception_reaches_the_program(place, place_of_call, kind):
     assert outcome.stdout == "stopped time is over\n2 3.5 True\n", outcome.stderr
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", ["MemoryError", "RecursionError", "OSError"])
 def test_what_fails_in_nbcache_is_a_miss(place, kind):
     main = place / "main.py"

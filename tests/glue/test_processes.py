@@ -33,6 +33,7 @@ def test_registries_stay_uninitialised_on_a_hit(run):
     assert run(body)[0] == "[3.0, 1.5] False True\n"
 
 
+@pytest.mark.long
 def test_an_entry_removed_after_it_was_loaded_can_still_be_linked(run):
     loads = """
         import shutil
@@ -55,7 +56,7 @@ def test_an_entry_removed_after_it_was_loaded_can_still_be_linked(run):
     assert out == "1.5\n3.5 ['f']\n"
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 @pytest.mark.parametrize(
     "decorator",
     [
@@ -84,6 +85,7 @@ print(out)
     assert run(body.replace("FORBID", "forbid()"))[0] == cold
 
 
+@pytest.mark.long
 def test_a_wrapper_is_built_when_only_its_kernel_is_found(run):
     body = """
         from numba import vectorize, guvectorize
@@ -134,6 +136,7 @@ def test_the_hook_never_raises_into_the_program(run):
         assert err.count("internal error") == 1
 
 
+@pytest.mark.long
 def test_readonly_recache_and_disable(run):
     body = """
         import os
@@ -150,6 +153,7 @@ def test_readonly_recache_and_disable(run):
     assert run(body, NBCACHE_DISABLE="1")[0] == "2 1 0\n"
 
 
+@pytest.mark.long
 def test_a_signature_declared_after_a_hit_builds_nothing_twice(run):
     body = """
         @njit("i8(i8)")
@@ -161,6 +165,7 @@ def test_a_signature_declared_after_a_hit_builds_nothing_twice(run):
     assert run(body)[0] == "2 [(int64,)] 0\n"
 
 
+@pytest.mark.long
 def test_blocks_lifted_into_functions_of_their_own(run):
     body = """
         from numba.core.withcontexts import call_context
@@ -176,6 +181,7 @@ def test_blocks_lifted_into_functions_of_their_own(run):
     assert run(body)[0] == "4 {}\n"
 
 
+@pytest.mark.long
 def test_performance_warnings_switched_off(run):
     body = """
         import warnings
@@ -192,6 +198,7 @@ def test_performance_warnings_switched_off(run):
     assert run(body, NUMBA_DISABLE_PERFORMANCE_WARNINGS="1")[0] == "0\n"
 
 
+@pytest.mark.long
 def test_warnings_whose_categories_take_other_arguments(run):
     body = """
         import warnings
@@ -220,6 +227,7 @@ def test_warnings_whose_categories_take_other_arguments(run):
     assert run(body)[0].splitlines() == ["20.25 0", *first[1:]]
 
 
+@pytest.mark.long
 def test_attributes_and_methods_that_are_inlined(run):
     body = """
         import numpy as np
@@ -241,6 +249,7 @@ def test_attributes_and_methods_that_are_inlined(run):
     assert run(body)[0] == "4.5 {}\n"
 
 
+@pytest.mark.long
 def test_what_a_pipeline_initialises_when_loaded_is_not_lost(run):
     body = """
         class Initialising(compiler.Compiler):
@@ -278,7 +287,8 @@ def get(protocol):
 """
 
 
-@pytest.mark.parametrize("protocol", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.long
+@pytest.mark.parametrize("protocol", [False, True])
 def test_a_function_of_a_cython_module_is_known_by_its_name(run, protocol):
     body = f"""{CYTHON}
 function = get({protocol})
@@ -296,6 +306,7 @@ print(f(0.5), len(Events.seen))
     assert run(body.replace("FORBID", ""), NAME="ndtri")[0] == "nan 2\n"
 
 
+@pytest.mark.long
 def test_a_class_of_an_extension_module_counts_by_the_modules_file(run):
     body = """
         import _cffi_backend
@@ -340,6 +351,7 @@ def test_what_lru_cache_wraps_is_part_of_the_key(run):
     assert run(body.replace("FACTOR", "2"))[0] == "128 0\n"
 
 
+@pytest.mark.long
 def test_compiling_a_function_with_locals_leaves_its_identity_alone(run):
     body = """
         from numba import types
@@ -398,12 +410,13 @@ OPTION = ('llvm.set_option("app", "-force-vector-width=1")', "x")
 RULE = ("rules.default_casting_rules.promote(types.float64, types.int8)", "target(x)")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("early", "told", "value"),
     [
         pytest.param(True, *OPTION, id="an option of LLVM, before Numba is imported"),
-        pytest.param(False, *OPTION, id="an option of LLVM, after", marks=pytest.mark.long),
-        pytest.param(True, *RULE, id="a rule of conversion, before", marks=pytest.mark.long),
+        pytest.param(False, *OPTION, id="an option of LLVM, after"),
+        pytest.param(True, *RULE, id="a rule of conversion, before"),
         pytest.param(False, *RULE, id="a rule of conversion, after Numba is imported"),
     ],
 )

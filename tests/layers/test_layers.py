@@ -96,6 +96,7 @@ def test_the_first_process_compiles_nothing_and_the_layer_stays_as_it_is(scene):
     assert snapshot(scene / "layer") == before
 
 
+@pytest.mark.long
 def test_what_may_differ_between_processors_is_not_taken(scene):
     _, counted, _ = run(scene, USE_LOOSE)
     assert counted["builds_count"] == 1
@@ -112,6 +113,7 @@ def test_an_edited_package_misses_and_is_right(scene):
     assert run(scene)[1]["builds_count"] == 0
 
 
+@pytest.mark.long
 def test_other_settings_and_other_versions_are_misses(scene):
     said, counted, _ = run(scene, NUMBA_OPT="1")
     assert said == plain(scene) and counted["builds_count"] >= 4 and counted["sources"] == {}
@@ -124,6 +126,7 @@ def test_other_settings_and_other_versions_are_misses(scene):
     assert told == ""
 
 
+@pytest.mark.long
 def test_damaged_entries_are_misses_and_stay(scene):
     for path in (scene / "layer").rglob("*.nbo"):
         path.write_bytes(path.read_bytes()[:-7])
@@ -155,11 +158,13 @@ def test_a_layer_that_others_can_write_is_not_used(scene):
     assert "is no directory" in told
 
 
+@pytest.mark.long
 def test_layers_alone_switch_nothing_on(scene):
     said, counted, _ = run(scene, store=None)
     assert said == plain(scene) and counted["hit_count"] == counted["builds_count"] == 0
 
 
+@pytest.mark.long
 def test_entries_that_programs_crash_with_are_passed_over_without_a_change_of_the_layer(scene):
     before = snapshot(scene / "layer")
     crash = USE + f"import os, signal\nos.kill(os.getpid(), {signal.SIGSEGV.value})\n"
@@ -176,6 +181,7 @@ def test_entries_that_programs_crash_with_are_passed_over_without_a_change_of_th
     assert run(scene)[1]["builds_count"] == 0
 
 
+@pytest.mark.long
 def test_what_was_used_well_is_on_trial_no_more(scene):
     run(scene)
     noted = list((scene / "store").glob("v1/trials/*/layers-1.good"))
@@ -186,6 +192,7 @@ def test_what_was_used_well_is_on_trial_no_more(scene):
     assert noted[0].read_text().split() == digests
 
 
+@pytest.mark.long
 def test_commands_tell_where_a_hit_came_from(scene):
     run(scene)
     settings = {"NBCACHE_LAYERS": str(scene / "layer")}
@@ -210,6 +217,7 @@ def test_a_layer_tells_nothing_of_where_it_was_made(scene):
     assert sorted(path.name for path in (scene / "layer").iterdir()) == ["layer.json", "v1"]
 
 
+@pytest.mark.long
 def test_what_bundle_refuses(scene):
     (scene / "bad.py").write_text("raise SystemExit(3)\n")
     assert "status 3" in bundle(scene, program="bad.py", layer="other").stderr
@@ -221,6 +229,7 @@ def test_what_bundle_refuses(scene):
     assert bundle(scene, cpu="i486").status == 2
 
 
+@pytest.mark.long
 def test_a_layer_is_extended_level_by_level_and_for_one_package_only(scene):
     before = len(list((scene / "layer").rglob("*.nbo")))
     assert bundle(scene, cpu="x86-64").status == 0
@@ -254,6 +263,7 @@ def with_site(site, **extra):
     return {"NBCACHE_LAYERS": "", "PYTHONPATH": f"{proc.search_path(proc.ROOT)}{os.pathsep}{site}", **extra}
 
 
+@pytest.mark.long
 def test_a_declared_layer_is_found_without_importing_its_package(scene, site):
     said, counted, _ = run(scene, **with_site(site))
     assert said == plain(scene)
@@ -277,6 +287,7 @@ sys.meta_path.append(Finder)
     assert set(counted["sources"]) == {f"declaring, {CPU}"}
 
 
+@pytest.mark.long
 def test_a_declared_layer_that_is_not_there_is_no_line_in_the_log(scene, site):
     shutil.rmtree(site / "declaring")
     said, counted, told = run(scene, **with_site(site))
@@ -294,12 +305,14 @@ def test_metadata_that_somebody_put_into_the_current_directory_keeps_nobody_wait
     assert done.stdout == f"{[('declaring', str(site / 'declaring' / '_layer'))]}\n", done.stderr
 
 
+@pytest.mark.long
 def test_hits_in_the_store_look_for_no_layers(scene):
     """Also not at one that can't be used, of which the first miss would tell."""
     run(scene, NBCACHE_LAYERS="")
     assert run(scene, NBCACHE_LAYERS=str(scene / "nowhere"))[2] == ""
 
 
+@pytest.mark.long
 def test_prewarm_builds_into_the_store_what_a_layer_has_too(scene, site):
     warm, program = scene / "warm.jsonl", "import lib\nprint(lib.rec(10))\n"
     run(scene, program, NBCACHE_LAYERS="none", store="first", NBCACHE_RECORD=str(warm))

@@ -181,6 +181,7 @@ def build_it_for_another_numpy(package):
     (package / "manifest.json").write_text(json.dumps(manifest))
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -52,6 +52,7 @@ hook = sys.modules.get("nbcache.client.hook")
 print(hook is not None and hook._state["armed"])"""
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("options", "armed"), [((), True), (("-s",), True), (("-I",), False), (("-E",), False)])
 def test_a_python_that_ignores_its_environment_is_left_alone(own, options, armed):
     (own.site / "numba.py").write_text("__version__ = '0.0'\n")
@@ -60,6 +61,7 @@ def test_a_python_that_ignores_its_environment_is_left_alone(own, options, armed
     assert bool(done.stderr) == armed  # this is no Numba that nbcache knows
 
 
+@pytest.mark.every(2)
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: changes ids")
 @pytest.mark.parametrize("which", ["user", "group"])
 def test_a_python_with_rights_of_somebody_else_is_left_alone(own, which):
@@ -70,6 +72,7 @@ def test_a_python_with_rights_of_somebody_else_is_left_alone(own, which):
     assert (done.stdout, done.stderr) == ("False\n", "")
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     "code", ["raise RuntimeError('broken')", "def (", "raise ImportError", "arm = None", "def arm():\n    1 / 0"]
 )
@@ -90,12 +93,14 @@ def test_a_process_that_had_rights_when_numba_was_imported_is_left_alone_for_goo
     assert (done.stdout, done.stderr) == ("False\nFalse\n", "")
 
 
+@pytest.mark.long
 def test_a_cache_that_is_switched_off_while_numba_is_imported_stays_off(own):
     (own.site / "numba.py").write_text("import nbcache\nnbcache.disable()\n__version__ = '0.0'\n")
     done = own.run(ARMED, NBCACHE_DIR="/nonexistent")
     assert (done.stdout, done.stderr) == ("False\n", "")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("older", ["", "INTERFACE = 1\n"])
 def test_a_program_under_which_nbcache_is_upgraded_is_told_so(own, tmp_path, older):
     (own.site / "numba").mkdir()
@@ -141,6 +146,7 @@ sys.meta_path.append(Finder())
 """
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     ("program", "ran"),
     [
@@ -157,6 +163,7 @@ def test_modules_of_loaders_of_others_are_imported_as_ever(own, tmp_path, progra
     assert (done.returncode, done.stdout) == (0, f"{ran}\n"), done.stderr
 
 
+@pytest.mark.long
 def test_a_broken_client_does_not_disturb_numba(own, tmp_path):
     (own.site / "numba.py").write_text("answer = 42\n")
     (own.site / "nbcache" / "client" / "hook.py").write_text("raise RuntimeError('broken')")
@@ -179,6 +186,7 @@ def test_the_line_leaves_no_names_behind(monkeypatch):
     assert set(names) <= {"os", "__builtins__"}
 
 
+@pytest.mark.long
 def test_an_editable_install_has_the_same_switch(environment, tmp_path):
     pytest.importorskip("hatchling")
     environment.borrow_packages()  # pip runs the build inside it

@@ -42,6 +42,7 @@ def whole(tmp_path_factory):
     return folder, run(folder, "--modules", "made_up", limit=10)
 
 
+@pytest.mark.long
 def test_every_outcome_is_recorded(whole):
     folder, _ = whole
     assert results(folder, "made_up", "off") == EXPECTED
@@ -49,6 +50,7 @@ def test_every_outcome_is_recorded(whole):
     assert results(folder, "made_up", "warm") == EXPECTED | {"Different.test_off_only": "fail"}
 
 
+@pytest.mark.long
 def test_what_differs_is_reported(whole):
     _, outcome = whole
     assert outcome.status == 1, outcome.stderr
@@ -56,6 +58,7 @@ def test_what_differs_is_reported(whole):
     assert "differ: 1\n  made_up.Different.test_off_only: off ok, cold fail, warm fail" in outcome.stdout
 
 
+@pytest.mark.long
 def test_nothing_finished_runs_again(whole):
     folder, first = whole
     before = {path: path.read_bytes() for path in folder.glob("*/*.jsonl")}

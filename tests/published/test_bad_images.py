@@ -134,6 +134,7 @@ def either(way, tmp_path):
     return tmp_path / "store"
 
 
+@pytest.mark.every(2)
 def test_two_versions_live_side_by_side(either):
     accumulator(
         either,
@@ -154,6 +155,7 @@ def test_two_versions_live_side_by_side(either):
     assert node(either, program, either.parent).stdout == "[0. 2. 4.] [2. 3. 4.] [0. 2. 4.]\n"
 
 
+@pytest.mark.every(2)
 def test_eight_threads_load_at_once(either):
     program = """
     import threading
@@ -173,6 +175,7 @@ def test_eight_threads_load_at_once(either):
     assert node(either, program, either.parent).stdout == "1600 True\n"
 
 
+@pytest.mark.long
 def test_a_child_calls_what_its_parent_loaded_and_loads_more(either):
     program = """
     import os, sys
@@ -197,7 +200,7 @@ def test_a_child_calls_what_its_parent_loaded_and_loads_more(either):
     assert node(either, program, either.parent).stdout == "0 [0. 3. 6.]\n"
 
 
-@pytest.mark.every(2)
+@pytest.mark.long
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_numba_may_be_imported_in_the_same_process(either, order):
     use = "f = nbcache.load('f'); print(f(np.arange(3.0), 2.0))\n"

@@ -185,6 +185,7 @@ def test_entries_that_are_gone_matter_only_without_an_image(store):
         assert said(store).endswith(f"… is not in {store} as it was: publish it again")
 
 
+@pytest.mark.long
 def test_entries_that_were_built_again(store, folder):
     """What a version of a name means stays, though programs take what was built last."""
     (key,) = opened(store).names.read("f").entries
@@ -359,6 +360,7 @@ def test_eight_threads_load_at_once(store, folder):
     )
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("first", ["import numba", "f = nbcache.load('f')"])
 def test_numba_in_the_same_process(store, folder, first):
     second = {"import numba": "f = nbcache.load('f')"}.get(first, "import numba")

@@ -127,7 +127,7 @@ SETS = [
 ]
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("unaligned", [False, True])
 def test_calls_are_answered_as_by_a_dispatcher_that_may_not_compile(tmp_path, way, unaligned):
     program = PROGRAM.format(sets=SETS, unaligned=unaligned)
@@ -143,6 +143,7 @@ def test_scalars_convert_as_numba_has_it(pair):
     assert argtypes.conversion(*((name,) for name in pair)) == (None if wanted is None else ranks[wanted.name])
 
 
+@pytest.mark.every(2)
 def test_a_class_whose_fields_have_another_order_by_now_is_another_one(tmp_path, way):
     module = """
 from typing import NamedTuple
@@ -173,6 +174,7 @@ except TypeError as exc:
     assert node(tmp_path / "store", call, tmp_path).stdout == said
 
 
+@pytest.mark.long
 def test_a_result_whose_class_has_its_fields_in_another_order_by_now_is_not_made(tmp_path, way):
     """Compiled code fills it by position."""
     module = """

@@ -30,6 +30,7 @@ def table():
     return part("table")
 
 
+@pytest.mark.long
 def test_the_command_starts_everything_and_both_ways_answer_alike(table, tmp_path):
     options = f"--rows {ROWS} --partitions {PARTITIONS} --workers 2 --new 3 --clients 2 --seconds 0.5 --json"
     done = proc.run([EXAMPLE, *options.split()], timeout=600)

@@ -78,6 +78,7 @@ def test_a_new_version_is_taken_without_a_torn_call(store, publish, tmp_path):
     ended(process)
 
 
+@pytest.mark.long
 def test_forked_children_follow_on_and_nothing_hangs(store, publish, tmp_path):
     publish(1)
     process = begun(
@@ -179,6 +180,7 @@ def half(a):
 """
 
 
+@pytest.mark.long
 def test_a_followed_namespace_is_one(store, tmp_path):
     (tmp_path / "functions.py").write_text(MODULE)
     accumulator(

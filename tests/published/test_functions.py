@@ -138,6 +138,7 @@ def test_wrong_arguments_are_a_type_error_that_lists_what_there_is(store, folder
     ]
 
 
+@pytest.mark.long
 def test_mutual_recursion_across_entries_runs(store, folder):
     accumulator(
         store,
@@ -150,6 +151,7 @@ def test_mutual_recursion_across_entries_runs(store, folder):
     )
 
 
+@pytest.mark.long
 def test_a_process_that_has_numba_already_and_one_that_gets_it_later_use_both(store, folder):
     accumulator(store, 'import functions; nbcache.publish("f", functions.scaled, ["f8[:](f8[:], f8)"])', folder)
     use = """
@@ -175,6 +177,7 @@ def test_a_process_that_has_numba_already_and_one_that_gets_it_later_use_both(st
         assert accumulator(store, order + textwrap.dedent(use), folder).stdout == expected
 
 
+@pytest.mark.every(10)
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -235,6 +238,7 @@ def test_what_a_process_without_numba_cannot_import_is_refused_before_it_has_the
     )
 
 
+@pytest.mark.long
 def test_a_crash_with_made_up_arguments_is_only_told(store, folder):
     (folder / "wild.py").write_text(
         "import numpy as np\nfrom numba import carray, njit, types\n"
@@ -250,6 +254,7 @@ def test_a_crash_with_made_up_arguments_is_only_told(store, folder):
     assert node(store, 'print(nbcache.load("f")(0))', folder).stdout == "0.0\n"
 
 
+@pytest.mark.long
 def test_numbas_threads_stay_as_many_as_its_user_chose(store, folder):
     (folder / "threaded.py").write_text(
         "import numpy as np\nfrom numba import njit, prange\n"
@@ -290,6 +295,7 @@ def test_on_another_host_numba_itself_is_used_where_it_may_be(store, folder):
     assert accumulator(store, program, folder).stdout == "True\nCPUDispatcher 6\n"
 
 
+@pytest.mark.long
 def test_a_published_function_says_what_it_is(store, folder):
     (folder / "starred.py").write_text(
         "from numba import njit\n@njit\ndef total(a, *rest):\n    'Adds.'\n    for x in rest:\n        a += x\n    return a\n"
@@ -334,6 +340,7 @@ def test_one_half_of_a_recursion_brings_the_other_along(store, folder):
     assert node(store, 'even = nbcache.load("even"); print(even(10), even(7))', folder).stdout == "True False\n"
 
 
+@pytest.mark.long
 def test_what_a_program_defines_itself_is_published_and_a_file_name_may_be_of_any_bytes(store, folder):
     (folder / "odd-\udcff.py").write_text(
         "import nbcache\nfrom numba import njit\n"
@@ -358,6 +365,7 @@ def test_what_a_program_defines_itself_is_published_and_a_file_name_may_be_of_an
     assert node(store, program, folder).stdout == "4 3 __main__ (a, b)\n'odd-\\\\udcff.py'\n"
 
 
+@pytest.mark.long
 def test_half_a_character_in_a_docstring_is_no_obstacle(store, folder):
     (folder / "described.py").write_text(
         "from numba import njit\n\n@njit\ndef f(x):\n    'half: \\ud800'\n    return x + 1\n"
@@ -367,6 +375,7 @@ def test_half_a_character_in_a_docstring_is_no_obstacle(store, folder):
     assert node(store, program, folder).stdout == "2 half: ?\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("threads", ["0", "-1", "many"])
 def test_a_number_of_threads_that_is_none_is_said(store, folder, threads):
     (folder / "threaded.py").write_text(

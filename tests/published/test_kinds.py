@@ -30,7 +30,7 @@ HANDFUL = (
     "laid_out_records",
 )
 ALL = tuple(name for name in INPUTS if name not in NEEDS_SCIPY or importlib.util.find_spec("scipy"))
-WAYS = pytest.mark.parametrize("way", ["image", "llvm"])
+WAYS = pytest.mark.parametrize("way", ["image", pytest.param("llvm", marks=pytest.mark.long)])
 
 _MEASURE = """
 import pickle, sys

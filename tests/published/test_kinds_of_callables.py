@@ -79,6 +79,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.every(2)
 def test_ufuncs_gufuncs_and_callbacks_in_a_namespace_are_what_numbas_are(folder):
     store = folder / "store"
     made = accumulator(
@@ -100,6 +101,7 @@ def test_ufuncs_gufuncs_and_callbacks_in_a_namespace_are_what_numbas_are(folder)
     assert loaded.stdout == made.stdout.replace("DUFunc", "ufunc")
 
 
+@pytest.mark.every(2)
 def test_a_hit_is_published_like_what_was_compiled(folder):
     store = folder / "store"
     publish = 'import faces; nbcache.publish("faces", {"add3": faces.add3, "dot": faces.dot, "scaled": faces.scaled})'
@@ -112,6 +114,7 @@ def test_a_hit_is_published_like_what_was_compiled(folder):
     )
 
 
+@pytest.mark.long
 def test_chosen_loops_alone_are_published(folder):
     store = folder / "store"
     accumulator(store, 'import faces; nbcache.publish("add3", faces.add3, ["f8(f8, f8)"])', folder)
@@ -161,6 +164,7 @@ int too big to convert
 """
 
 
+@pytest.mark.long
 def test_a_callback_that_is_called_checks_what_it_is_called_with(folder):
     store = folder / "store"
     accumulator(

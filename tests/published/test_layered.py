@@ -66,6 +66,7 @@ def test_names_are_looked_for_in_the_store_and_then_in_layers(layered, tmp_path)
     node(tmp_path / "store", "assert nbcache.names() == ['both', 'mine']", tmp_path, NBCACHE_LAYERS="none")
 
 
+@pytest.mark.long
 def test_a_name_of_a_layer_is_followed_into_the_store(layered, tmp_path):
     process = begun(
         tmp_path / "store",
@@ -100,6 +101,7 @@ def test_a_layer_that_others_may_write_has_no_names(layered, tmp_path):
     assert "names is writable by others" in outcome.stdout
 
 
+@pytest.mark.long
 def test_commands_say_which_layer_a_name_is_in(layered, tmp_path):
     layer, store = layered["NBCACHE_LAYERS"], tmp_path / "store"
 

@@ -90,6 +90,7 @@ def test_a_node_loads_few_modules_and_nothing_that_only_others_need(costs):
     assert not {each for each in ours if each.startswith(("nbcache.client", "nbcache.glue", "nbcache.errors"))}
 
 
+@pytest.mark.every(2)
 def test_a_node_opens_each_file_once(costs):
     way, _loaded, files, *_ = costs
     assert len(files) == len(set(files)), files

@@ -117,6 +117,7 @@ def test_forked_children_call_what_was_loaded_and_load_more(store, tmp_path):
     assert outcome.stdout == f"{[0] * 10}\n"
 
 
+@pytest.mark.long
 def test_two_versions_of_a_name_are_two_functions(store, tmp_path):
     write(tmp_path, 100)
     accumulator(store, 'import shared; nbcache.publish("first", shared.first, ["f8[:](f8[:])"])', tmp_path)

@@ -100,6 +100,7 @@ def test_a_node_with_numpy_alone_runs_an_image(published, tmp_path):
     assert run(environment(tmp_path), published, USE + nothing) == EXPECTED + "not there\n"
 
 
+@pytest.mark.long
 def test_a_node_that_closes_all_descriptors_goes_on(published, tmp_path):
     # As who becomes a daemon does: the next file in memory then has the descriptor of another one.
     begun = "import os, nbcache\nnbcache.load('counted')\nos.closerange(3, 256)\n"
@@ -135,6 +136,7 @@ def test_a_node_without_llvm_and_image_says_what_to_install(published, tmp_path)
     assert "llvmlite is not installed: install it, or publish with an image" in said
 
 
+@pytest.mark.long
 def test_beside_a_numba_of_another_version_both_have_their_own(published, tmp_path):
     # As another version would: under the same names, with files of its own.
     program = """
@@ -157,6 +159,7 @@ def test_beside_a_numba_of_another_version_both_have_their_own(published, tmp_pa
     assert said == "[0. 2. 4.] [0.0, 0.5] [1. 2.]\nFalse False\n('negative', -2.0)\n"
 
 
+@pytest.mark.long
 def test_doctor_finds_nothing_wrong_with_that(published, tmp_path):
     program = "from nbcache.cli.main import main\nmain(['doctor', '--json'])"
     found = {each["what"]: each for each in json.loads(run(environment(tmp_path), published, program))}

@@ -120,6 +120,7 @@ def test_one_process_proves_several_publications_and_is_nobody_s_child(several):
     assert said == "True\n" * 3 + "1 True [1, 2, 3]\n"
 
 
+@pytest.mark.long
 def test_it_ends_with_the_process_that_it_proves_for(several):
     said = run(several, "nbcache.publish('add', several.adding(1)); print(others())")
     (number,) = json.loads(said)
@@ -127,6 +128,7 @@ def test_it_ends_with_the_process_that_it_proves_for(several):
         time.sleep(0.01)
 
 
+@pytest.mark.long
 def test_in_other_circumstances_there_is_another_one(several):
     said = run(
         several,
@@ -146,6 +148,7 @@ def test_in_other_circumstances_there_is_another_one(several):
     assert said == "1 False\n"
 
 
+@pytest.mark.long
 def test_it_is_asked_again_after_a_call_that_crashed_and_after_it_has_gone(several):
     said = run(
         several,
@@ -165,6 +168,7 @@ def test_it_is_asked_again_after_a_call_that_crashed_and_after_it_has_gone(sever
     assert said == "True\n1 3\n"
 
 
+@pytest.mark.long
 def test_a_forked_child_has_one_of_its_own(several):
     said = run(
         several,

@@ -175,6 +175,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.long
 def test_what_was_called_without_arguments_is_refused_for_its_own_reason(folder):
     program = ATTEMPT + "r.returns_function(); attempt(r.returns_function)"
     (function,) = accumulator(folder / "store", program, folder).stdout.splitlines()
@@ -194,6 +195,7 @@ def test_what_was_compiled_before_the_cache_was_on_is_refused(folder):
     )
 
 
+@pytest.mark.long
 def test_without_a_store_publishing_says_what_to_do(folder):
     outcome = accumulator(None, ATTEMPT + "attempt(r.plain, 1)", folder)
     assert outcome.stdout == (
@@ -201,6 +203,7 @@ def test_without_a_store_publishing_says_what_to_do(folder):
     )
 
 
+@pytest.mark.long
 def test_what_needs_numba_is_published_for_those_who_have_it(folder):
     store = folder / "store"
     accumulator(

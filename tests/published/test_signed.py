@@ -33,6 +33,7 @@ def store(tmp_path, signer):
     return tmp_path / "store"
 
 
+@pytest.mark.every(2)
 def test_who_no_longer_trusts_the_key_runs_nothing_that_was_published_of_its_code(tmp_path, store, signer, way):
     trusted = f"{signer.public} {OURS}"
     program = """
@@ -66,6 +67,7 @@ def test_no_wheel_is_made_of_it_either(tmp_path, store, signer):
         wheels.export(opened, "f", str(tmp_path))
 
 
+@pytest.mark.long
 def test_what_was_built_here_is_nobodys(tmp_path):
     (tmp_path / "functions.py").write_text(CALLING)
     program = "import functions; functions.f(1.5); nbcache.publish('f', functions.f)"

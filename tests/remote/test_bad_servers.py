@@ -71,7 +71,7 @@ def judge(outcome, lost=None, words="", lines=1):
     return counts
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(9)
 @pytest.mark.parametrize(
     ("answer", "words", "at_once"),
     [
@@ -99,6 +99,7 @@ def test_a_server_that_fails(fleet, program, command, answer, words, at_once):
         fleet.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "address",
     ["redis://127.0.0.1:1", "http://127.0.0.1:1/x", "http://no.invalid"],
@@ -110,6 +111,7 @@ def test_nobody_there(fleet, program, address):
     judge(*run(program, host))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["redis", "http"])
 def test_a_black_hole(fleet, program, scheme):
     with badservers.black_hole() as port:
@@ -118,6 +120,7 @@ def test_a_black_hole(fleet, program, scheme):
         judge(*run(program, host), "in time")
 
 
+@pytest.mark.long
 def test_a_name_server_that_does_not_answer(fleet, program, tmp_path):
     if os.geteuid() != 0:
         pytest.skip("needs root, for a name server of its own")
@@ -136,6 +139,7 @@ def test_a_name_server_that_does_not_answer(fleet, program, tmp_path):
         assert silent.recv(512), "nobody asked the name server"
 
 
+@pytest.mark.long
 def test_a_server_that_is_stopped_while_a_program_runs(fleet, program, tmp_path, command):
     with remotes.redis(tmp_path) as (address, server):
         filled = fleet.host("filled", address)
@@ -191,6 +195,7 @@ def test_uploads_that_are_refused_end_and_reads_go_on(fleet, program, command):
         fleet.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 def test_a_helper_that_dies_or_hangs(fleet, tmp_path, number):
     gate, path = tmp_path / "gate", tmp_path / "program.py"

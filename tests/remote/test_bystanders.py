@@ -72,6 +72,7 @@ def test_clients_that_look_whether_a_helper_runs_keep_none_from_starting(tmp_pat
     os.close(held)
 
 
+@pytest.mark.long
 def test_who_begins_to_end_lets_another_one_begin(fleet, tmp_path, program):
     """Uploads that go on for a while keep nobody from asking."""
     with remotes.redis(tmp_path) as (address, server):
@@ -166,6 +167,7 @@ def test_a_helper_that_hangs_is_told_from_none(fleet, tmp_path, program):
         assert told.status == 1 and "its helper doesn't answer" in told.stdout
 
 
+@pytest.mark.long
 def test_a_helper_s_memory_is_bounded(fleet, tmp_path, program):
     """Libraries hold what servers send as errors, and forbid no length."""
     with remotes.redis(tmp_path) as (address, _):

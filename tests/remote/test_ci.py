@@ -105,7 +105,7 @@ def test_what_was_damaged_on_a_server_is_pushed_again(fleet, server, program, pa
     assert program({**reader, "NBCACHE_REMOTE": ""})["builds_count"] == 0
 
 
-@pytest.mark.every(3)
+@pytest.mark.long
 @pytest.mark.parametrize("code", [500, 429, 503])
 def test_what_a_server_refuses_for_a_moment_is_pushed_all_the_same(fleet, program, code):
     """As servers do that many begin to upload to at once."""
@@ -121,6 +121,7 @@ def test_what_a_server_refuses_for_a_moment_is_pushed_all_the_same(fleet, progra
         assert program({**reader, "NBCACHE_REMOTE": ""})["builds_count"] == 0
 
 
+@pytest.mark.long
 def test_why_an_upload_failed_is_said_though_others_succeed_after_it(fleet, program):
     refused = []
 
@@ -135,6 +136,7 @@ def test_why_an_upload_failed_is_said_though_others_succeed_after_it(fleet, prog
         assert "1 failed" in said and "stored" in said and f"nbcache: {address}: it answers 500" in said.splitlines()
 
 
+@pytest.mark.long
 def test_pulling_what_a_warm_list_names(fleet, tmp_path, program):
     with remotes.redis(tmp_path) as (address, _):
         builder = fleet.host("builder", address)
@@ -145,6 +147,7 @@ def test_pulling_what_a_warm_list_names(fleet, tmp_path, program):
         assert program({**reader, "NBCACHE_REMOTE": ""})["hit_count"] > 0
 
 
+@pytest.mark.long
 def test_pushing_and_pulling_say_what_is_wrong(fleet, tmp_path, program):
     nowhere = fleet.host("nowhere", "redis://127.0.0.1:1")
     program({**nowhere, "NBCACHE_REMOTE": ""})
@@ -166,12 +169,14 @@ def test_a_bundle_of_a_store(tmp_path, builder, runner, program):
     assert " 0 taken" in nbcache(["load-bundle", tmp_path / "b"], runner)
 
 
+@pytest.mark.long
 def test_a_bundle_of_what_a_program_needs(tmp_path, builder, runner, program):
     nbcache(["bundle", tmp_path / "b", "--", sys.executable, program.path], builder)
     nbcache(["load-bundle", tmp_path / "b"], runner)
     assert program(runner)["builds_count"] == 0
 
 
+@pytest.mark.long
 def test_a_bundle_of_what_a_warm_list_names(tmp_path, builder, runner, program):
     (tmp_path / "lib.py").write_text(PROGRAM.partition("@vectorize")[0])
     (tmp_path / "main.py").write_text("import lib; print(lib.fib(12), lib.even(3))")
@@ -205,6 +210,7 @@ def test_a_bundle_that_nobody_trusted_signed_is_refused(fleet, tmp_path, builder
     nbcache(["load-bundle", tmp_path / "b"], stranger)
 
 
+@pytest.mark.long
 def test_files_that_are_no_bundles(tmp_path, builder, runner, program):
     program(builder)
     nbcache(["bundle", tmp_path / "b"], builder)
@@ -229,6 +235,7 @@ def steps(language, page="remote.md"):
     return [*runs, *(line.strip()[2:] for line in lines if re.match(r"\s+- (?!run:|uses:)", line))]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("language", ["github", "gitlab"])
 def test_the_workflows_of_the_guide_do_what_they_say(fleet, tmp_path, program, language):
     """Each step of the job that builds, then of one that takes, on runners that share nothing but a file."""

@@ -69,7 +69,7 @@ if __name__ == "__main__":
 }
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(8)
 @pytest.mark.parametrize("kind", BODIES)
 @pytest.mark.parametrize("full", [False, True], ids=["empty remote", "full remote"])
 def test_processes_of_every_kind(fleet, tmp_path, command, kind, full):
@@ -113,6 +113,7 @@ print(json.dumps([[name for name in names if name in sys.modules], threading.act
 """
 
 
+@pytest.mark.long
 def test_what_a_client_loads_for_it(fleet, tmp_path):
     path = tmp_path / "program.py"
     path.write_text(IMPORTS)
@@ -134,6 +135,7 @@ def test_many_processes_at_once_have_one_helper(fleet, tmp_path, command):
         assert remotes.status(host, command)["pid"] == fleet.helpers()[0]
 
 
+@pytest.mark.long
 def test_a_helper_of_other_settings_is_another_one(fleet, tmp_path):
     path = tmp_path / "program.py"
     path.write_text(HEAD + "f0(1)")
@@ -146,6 +148,7 @@ def test_a_helper_of_other_settings_is_another_one(fleet, tmp_path):
         assert len(fleet.helpers()) == 3
 
 
+@pytest.mark.long
 def test_a_helper_is_met_in_a_place_of_its_users_own(fleet, tmp_path):
     path = tmp_path / "program.py"
     path.write_text(HEAD + "print(f0(1))")

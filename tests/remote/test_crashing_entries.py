@@ -69,6 +69,7 @@ def test_a_host_that_can_not_replace_it_takes_it_no_more(fleet, tmp_path, poison
     assert remotes.status(host, command)["refused"] == {"programs of this host crashed with it": 4}
 
 
+@pytest.mark.long
 def test_what_a_daemon_built_again_replaces_it(fleet, tmp_path, poisoned, run, command):
     host, folder = fleet.host("host", poisoned), tmp_path / "store-host"
     assert proc.run(["-m", "nbcache", "pull"], extra=host).status == 0

@@ -3,6 +3,7 @@
 import json
 import socket
 
+import pytest
 from nbtest import daemons, proc, remotes
 
 import nbcache
@@ -72,6 +73,7 @@ def test_a_daemon_looks_into_the_remote_cache_before_it_builds(fleet, tmp_path, 
         assert "lib:f" not in jobs
 
 
+@pytest.mark.long
 def test_a_daemon_whose_remote_cache_is_down_builds(fleet, tmp_path):
     (tmp_path / "lib.py").write_text(PROGRAM)
     host = fleet.host("host", "redis://127.0.0.1:1", signs=False)

@@ -92,6 +92,7 @@ def test_a_host_with_other_files_loads_them(fleet, package, filled):
     assert (said, counts["builds_count"]) == ("2 True\n", 0)
 
 
+@pytest.mark.long
 def test_where_loading_does_something_else_nobody_is_asked_each_time(fleet, package, filled, command):
     package.install("print('loaded')")
     host = reader(fleet, filled)

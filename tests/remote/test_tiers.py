@@ -82,6 +82,7 @@ def test_the_beginning_of_an_object_can_be_read_alone(server, patient):
         assert store.get(name(number)) == whole[:size]
 
 
+@pytest.mark.long
 def test_what_an_older_version_stored_is_a_miss_without_a_word_and_is_replaced(
     fleet, tmp_path, program, command, patient
 ):
@@ -103,6 +104,7 @@ def test_what_an_older_version_stored_is_a_miss_without_a_word_and_is_replaced(
         assert program(fleet.host("other", address, signs=False))[0]["builds_count"] == 0
 
 
+@pytest.mark.long
 def test_what_a_slow_tier_has_is_copied_to_the_fast_ones(fleet, tmp_path, program, command):
     with remotes.redis(tmp_path) as (fast, _), remotes.nginx(tmp_path) as (slow, _):
         builder = fleet.host("builder", slow)
@@ -117,6 +119,7 @@ def test_what_a_slow_tier_has_is_copied_to_the_fast_ones(fleet, tmp_path, progra
         assert program(alone)[0]["builds_count"] == 0
 
 
+@pytest.mark.long
 def test_who_has_no_key_uploads_nothing(fleet, tmp_path, program, command):
     with remotes.redis(tmp_path) as (address, _):
         host = fleet.host("host", address, signs=False)
@@ -140,6 +143,7 @@ def test_what_somebody_else_signed_is_refused_and_said_once(fleet, tmp_path, pro
         assert len(said) == 1 and "refused: redis://" in said[0] and "nobody who is trusted signed it" in said[0]
 
 
+@pytest.mark.long
 def test_a_revoked_key_makes_what_came_from_it_unusable_at_once(fleet, tmp_path, program, command):
     with remotes.redis(tmp_path) as (address, _):
         builder = fleet.host("builder", address)
@@ -161,6 +165,7 @@ def test_a_remote_cache_without_keys_is_not_used_and_says_so(fleet, tmp_path, pr
         assert len(said) == 1 and "NBCACHE_TRUSTED_KEYS is not set" in said[0]
 
 
+@pytest.mark.long
 def test_a_password_is_shown_to_nobody(fleet, tmp_path, program):
     with remotes.redis(tmp_path, "--requirepass", "hush") as (address, _):
         host = fleet.host("host", address.replace("redis://", "redis://:hush@"))

@@ -117,6 +117,7 @@ def killed(store, head, situation, syscalls):
     return os.WIFSIGNALED(status)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("situation", SITUATIONS)
 @pytest.mark.parametrize("kind", [Faulty, Half])
 @pytest.mark.parametrize("when", [BEFORE, AFTER])

@@ -13,7 +13,7 @@ takes its line out.
 
 import difflib
 import os
-from collections import Counter
+from collections import defaultdict
 from typing import Any
 
 import pytest
@@ -26,21 +26,35 @@ PENDING = frozenset((HERE / "pending.txt").read_text(encoding="utf-8").split())
 EVERY_STEP = bool(os.environ.get("NBTEST_EVERY_STEP"))
 
 
-FEW = 2
-"""How many programs of a family run before a merge, evenly spread: they show the family; the longer suite runs all, and
-those that are pending. A program takes four processes or more, 5 s of processor time."""
+FEW = 1
+"""How many programs of a family run before a merge: they show the family; the longer suite runs all, and those that are
+pending. A program takes four processes or more, 5 s of processor time."""
+
+SLOW = frozenset({"06-symbols-spawned-workers", "12-address-closure-as-a-value", "12-address-closure-reads-a-global"})
+"""Programs that take twice that: others of their families are chosen."""
+
+
+def _few() -> frozenset[str]:
+    """The first ones of each family, in two steps at most and not about hits alone if there are such."""
+    families = defaultdict[int, list[Program]](list)
+    for program in PROGRAMS:
+        if program.label not in PENDING | SLOW:
+            families[program.family].append(program)
+    return frozenset(
+        program.label
+        for family in families.values()
+        for program in sorted(family, key=lambda each: (len(each.steps) > 2, each.hit))[:FEW]
+    )
 
 
 def _parameters() -> list[Any]:
-    sizes, seen = Counter(p.family for p in PROGRAMS if p.label not in PENDING), Counter[int]()
+    few = _few()
     parameters = []
     for program in PROGRAMS:
         if program.label in PENDING:
             marks = [pytest.mark.long, pytest.mark.xfail(reason="pending.txt lists it", strict=True)]
         else:
-            step = -(-sizes[program.family] // FEW)
-            marks = [pytest.mark.long] if seen[program.family] % step else []
-            seen[program.family] += 1
+            marks = [] if program.label in few else [pytest.mark.long]
         parameters.append(pytest.param(program, id=program.label, marks=marks))
     return parameters
 

@@ -131,7 +131,7 @@ KINDS = {
 }
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(12)
 @pytest.mark.parametrize(
     "kind",
     [pytest.param(each, marks=[pytest.mark.long] if each in {"dictionary", "instance"} else []) for each in KINDS],
@@ -148,7 +148,7 @@ def test_what_can_be_found_again_is_a_hit(place):
     assert not did.uncacheable
 
 
-@pytest.mark.every(3)
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["forceobj", "objmode", "lifted loop"])
 def test_the_variable_is_bound_anew_between_two_compilations(place, kind):
     definitions = KINDS[kind][0].replace(
@@ -183,6 +183,7 @@ print([space["seen"] for space in spaces])
     same.everywhere(place, text)
 
 
+@pytest.mark.long
 def test_globals_are_read_when_the_code_runs(place):
     text = f"""{HEAD}
 seen = []
@@ -203,6 +204,7 @@ print(f(1), g(2) is seen, seen)
     same.everywhere(place, text)
 
 
+@pytest.mark.long
 def test_a_sentinel_is_itself(place):
     text = f"""{HEAD}
 def make(sentinel):

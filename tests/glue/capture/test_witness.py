@@ -97,6 +97,7 @@ def test_environment_variables_are_compared(place, body):
     assert place.run(WITNESS_X="1")[:2] == [2, 0]  # a variant beside the second
 
 
+@pytest.mark.long
 def test_a_variable_that_appears(place):
     place.lib('return os.environ.get("_".join(["WITNESS", "X"]), 3)')
     assert place.run()[:2] == [4, 1]
@@ -105,6 +106,7 @@ def test_a_variable_that_appears(place):
     assert place.run(WITNESS_X="7")[:2] == [8, 1]
 
 
+@pytest.mark.long
 def test_all_variables_at_once_are_a_reason(place):
     place.lib('return dict(os.environ)["WITNESS_X"]')
     for value in ("1", "2"):
@@ -133,6 +135,7 @@ def test_files_are_compared(place, body):
     assert place.run()[:2] == [5, 0]
 
 
+@pytest.mark.long
 def test_lines_that_were_read_before_are_compared(place):
     # Python's library keeps them, so nothing is opened while compiling.
     place.lib(
@@ -151,7 +154,7 @@ LOOKED_AT = {
 }
 
 
-@pytest.mark.every(3)
+@pytest.mark.long
 @pytest.mark.parametrize("what", LOOKED_AT)
 def test_what_is_asked_about_a_path_is_compared(place, what):
     body, change = LOOKED_AT[what]
@@ -164,6 +167,7 @@ def test_what_is_asked_about_a_path_is_compared(place, what):
     assert place.run()[:2] == [4, 1]
 
 
+@pytest.mark.long
 def test_what_is_looked_for_and_missing(place):
     place.lib('return open("number").read() if os.path.exists("number") else 0')
     assert place.run()[:2] == [1, 1]
@@ -188,7 +192,7 @@ ENTRIES = {
 }
 
 
-@pytest.mark.every(3)
+@pytest.mark.long
 @pytest.mark.parametrize("what", ENTRIES)
 def test_what_entries_of_a_directory_tell_is_compared(place, what):
     body, path = ENTRIES[what]
@@ -202,6 +206,7 @@ def test_what_entries_of_a_directory_tell_is_compared(place, what):
     assert place.run()[:2] == [2, 0]
 
 
+@pytest.mark.long
 def test_a_distribution_that_appears_where_python_has_looked_before(place):
     head = "import importlib.metadata as metadata"
     place.lib("return len([*metadata.distributions(name='appearing')])", head=f"{head}\n[*metadata.distributions()]")
@@ -217,6 +222,7 @@ def test_text_that_the_library_makes_functions_of_is_no_reason(place):
     assert place.run()[:2] == [3, 0]
 
 
+@pytest.mark.long
 def test_the_working_directory_counts_where_it_is_read(place):
     place.lib("return len(os.path.basename(os.path.abspath('.')))")
     place.write("a/x", "")
@@ -237,7 +243,7 @@ OUTSIDE = [
 ]
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(7)
 @pytest.mark.parametrize("body", OUTSIDE)
 def test_what_cannot_be_compared_is_a_reason(place, body):
     place.lib(body)
@@ -247,6 +253,7 @@ def test_what_cannot_be_compared_is_a_reason(place, body):
         assert any("somebody's code" in reason for reason in reasons), reasons
 
 
+@pytest.mark.long
 def test_readings_come_along(place):
     """The callee exists already, or was loaded, when its caller is compiled."""
     place.lib('return os.environ["_".join(["WITNESS", "X"])]')
@@ -264,6 +271,7 @@ def test_readings_come_along(place):
     assert place.run(main=alone, WITNESS_X="3")[:2] == [400, 2]
 
 
+@pytest.mark.long
 def test_what_the_toolchain_reads_does_not_count(place):
     place.write("lib.py", "from numba import njit\n@njit\ndef f(x):\n    return x + 1\n")
     assert place.run(UNRELATED="1")[:2] == [2, 1]
@@ -278,6 +286,7 @@ def test_what_changes_while_it_is_used_is_not_stored(place):
         assert reasons == ["what it depends on changed while it was compiled: lib.STATE"]
 
 
+@pytest.mark.long
 def test_what_is_filled_once_is_not_stored(place):
     # Nor is what uses it: which of the two states its code was made from can't be told.
     place.lib("if not STATE:\n    STATE.append(4)\nreturn STATE[0]", head="STATE = []")
@@ -288,6 +297,7 @@ def test_what_is_filled_once_is_not_stored(place):
     assert place.run(main=main)[:2] == [50, 2]
 
 
+@pytest.mark.long
 def test_a_module_that_is_imported_late(place):
     place.lib("import settings\nfrom package import other, NUMBER\nreturn settings.K + other.K + NUMBER")
     place.write("settings.py", "K = 1\n")
@@ -302,6 +312,7 @@ def test_a_module_that_is_imported_late(place):
         assert place.run()[:2] == [result, 0]
 
 
+@pytest.mark.long
 def test_functions_compiled_after_a_late_import_are_found_as_well(place):
     place.lib("import settings\nreturn settings.K")
     place.write("settings.py", "import os\nK = int(os.environ['_'.join(['WITNESS', 'X'])])\n")
@@ -316,6 +327,7 @@ def test_functions_compiled_after_a_late_import_are_found_as_well(place):
     assert place.run(main=main, WITNESS_X="2")[:2] == [3 + 0 + 3 + 6 + 1, 4]
 
 
+@pytest.mark.long
 def test_a_module_that_is_missing_now(place):
     place.lib("try:\n    import settings\nexcept ImportError:\n    return 0\nreturn settings.K")
     assert place.run()[:2] == [1, 1]
@@ -325,6 +337,7 @@ def test_a_module_that_is_missing_now(place):
     assert place.run()[:2] == [2, 0]
 
 
+@pytest.mark.long
 def test_a_module_that_is_only_looked_for_is_not_loaded(place):
     place.lib("return 1 if importlib.util.find_spec('settings') else 0", head="import importlib.util")
     main = MAIN.replace("result = f(1)", "result = [f(1), 'settings' in sys.modules]")
@@ -335,6 +348,7 @@ def test_a_module_that_is_only_looked_for_is_not_loaded(place):
     assert place.run(main=main)[:2] == [[2, False], 0]
 
 
+@pytest.mark.long
 def test_a_module_that_can_not_be_imported_is_a_reason(place):
     # Whether it can, it decides by what nobody knows.
     place.lib("try:\n    import settings\nexcept ImportError:\n    return 0\nreturn settings.K")
@@ -349,6 +363,7 @@ def test_a_module_that_can_not_be_imported_is_a_reason(place):
     assert place.run()[:2] == [2, 0]
 
 
+@pytest.mark.long
 def test_a_module_of_the_library_that_can_not_be_imported(place):
     place.lib("try:\n    import asyncio.windows_events\nexcept ImportError:\n    return 0\nreturn 1")
     assert place.run()[:2] == [1, 1]
@@ -368,7 +383,7 @@ IMPORTS = [
 ]
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(20)
 @pytest.mark.parametrize("body", IMPORTS)
 def test_modules_that_are_loaded_count_for_what_is_read_off_them(place, body):
     place.lib(body, head='NAME = "package.settings"')
@@ -401,7 +416,7 @@ ARGUMENTS = [
 ]
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("body", ARGUMENTS)
 def test_arguments_of_the_program_count_where_they_are_read(place, body):
     place.lib(body)
@@ -429,6 +444,7 @@ event.register("numba:run_pass", Writing())
 """
 
 
+@pytest.mark.long
 def test_who_is_told_of_collections_takes_no_part(place):
     """Python collects in whatever thread allocates: Dask has its workers look at their memory then."""
     place.lib("return 7")

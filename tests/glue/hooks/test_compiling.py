@@ -128,6 +128,7 @@ other.join()
 """
 
 
+@pytest.mark.long
 def test_who_makes_the_target_and_who_compiles_do_not_wait_for_each_other(tmp_path):
     (tmp_path / "program.py").write_text(AT_ONCE)
     for store in (None, tmp_path / "store"):
@@ -263,7 +264,7 @@ def test_a_program_that_has_no_descriptor_left_compiles(tmp_path):
         assert "Traceback" not in outcome.stderr
 
 
-@pytest.mark.every(3)
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["chosen", "inlined", "intrinsic", "closure", "ufunc", "gufunc", "stencil"])
 def test_no_kind_of_function_needs_a_descriptor_to_be_compiled_for_the_first_time(tmp_path, kind):
     (tmp_path / "program.py").write_text(KINDS_WITHOUT_DESCRIPTORS)
@@ -272,6 +273,7 @@ def test_no_kind_of_function_needs_a_descriptor_to_be_compiled_for_the_first_tim
     assert (cached.status, cached.stdout) == (0, plain.stdout), cached.stderr
 
 
+@pytest.mark.long
 def test_a_program_that_denies_its_files_to_others_compiles_and_ends_as_ever(tmp_path):
     assert run(tmp_path, DENIED.replace("REFUSED", "not "), None) == "2 2.5\n"
     outcome = proc.run(["-c", DENIED.replace("REFUSED", "bool")], tmp_path / "store", cwd=tmp_path)

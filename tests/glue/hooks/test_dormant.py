@@ -35,6 +35,7 @@ def test_importing_numba_wakes_nobody(tmp_path):
     assert run(tmp_path, code) == ["False", "[]"]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("use", FIRST_USES)
 def test_the_first_use_wakes_it(tmp_path, use):
     import pickle
@@ -100,6 +101,7 @@ print(nbcache.stats()["published"] > 0)
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.long
 def test_threads_that_begin_at_once(tmp_path):
     code = """
 import json, numba, nbcache, sys, threading
@@ -123,6 +125,7 @@ print(json.dumps([results, nbcache.stats()]))
         assert not warm or not stats["misses"], stats
 
 
+@pytest.mark.long
 def test_a_fork_while_another_thread_wakes_it(tmp_path):
     """The child, which has nobody to give the lock back, waits once and no more."""
     code = """

@@ -160,6 +160,7 @@ def eager(x):
 """
 
 
+@pytest.mark.long
 def test_a_program_in_the_simulator_behaves_as_without_a_cache(tmp_path):
     (tmp_path / "main.py").write_text(MAIN)
     (tmp_path / "lib.py").write_text(LIB)

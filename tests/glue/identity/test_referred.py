@@ -13,6 +13,7 @@ HASHING = """
 LONG = pytest.mark.long
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "value",
     ["4", pytest.param("'text'", marks=LONG), "(1, 2.5)", pytest.param("np.datetime64(3, 'D')", marks=LONG)],
@@ -40,6 +41,7 @@ USERS = """
     """
 
 
+@pytest.mark.long
 def test_a_foreign_function_is_bound_where_it_is(run):
     def said(first, second):
         return run(LIBRARY + USERS.format(first=first, second=second))[0]
@@ -54,6 +56,7 @@ def test_a_foreign_function_is_bound_where_it_is(run):
     assert said(single, "sine") == "2.223244 ['f']\n"
 
 
+@pytest.mark.long
 def test_callbacks_of_ctypes_and_functions_of_cffi(run):
     pytest.importorskip("cffi")
     program = """
@@ -112,7 +115,8 @@ REBOUND = """
     """
 
 
-@pytest.mark.parametrize("unused", [pytest.param("", marks=LONG), "+ 0 * cosine(x) + 0 * sine(x)"])
+@pytest.mark.long
+@pytest.mark.parametrize("unused", ["", "+ 0 * cosine(x) + 0 * sine(x)"])
 def test_who_was_compiled_earlier_keeps_its_pointer(run, unused):
     early, late = (LIBRARY + REBOUND.format(early=early, unused=unused) for early in ("g(1.0)", ""))
     for _ in range(2):

@@ -86,12 +86,14 @@ _boxers.functions[Key] = lambda *_args: None
 """
 
 
+@pytest.mark.long
 def test_what_raises_when_it_is_looked_at_is_loaded_as_numba_would(place):
     place.extend(more=RAISING)
     for _ in range(2):
         assert place.run().startswith("2 2 ")
 
 
+@pytest.mark.long
 def test_what_is_imported_is_loaded(place):
     main = "import addition\n" + MAIN.replace("x * 2", "addition.thing(x)")
     assert place.run(main) == "2 2 ['f', 'choose.<locals>.<lambda>', 'g'] True\n".replace("choose.<locals>.", "")
@@ -111,11 +113,12 @@ def test_what_would_change_a_hit_is_loaded(place):
     assert place.run(main) == "2 8 ['g', '<lambda>'] True\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "init",
     [
         "print('loaded')",
-        pytest.param("import builtins; builtins.LOADED = 1", marks=pytest.mark.long),
+        "import builtins; builtins.LOADED = 1",
         "import os; os.environ['LOADED'] = '1'",
     ],
 )
