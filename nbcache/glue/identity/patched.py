@@ -12,13 +12,11 @@ One of Numba's own functions in the place of another counts as well, and so does
 that is written there: what should be there is read in the code of the module (`sources.py`).
 
 Beside modules and classes, what Numba's contexts and their parts (rules of conversion, data models, code generator)
-hold themselves is looked at: a function that is set on one of these hides the method. Lists have no numbers, so the few
-that are of functions are compared item by item; those of Numba's own functions are never empty, unless somebody empties
-them.
+hold themselves is looked at: a function that is set on one of these hides the method. And so are the lists, sets and
+dictionaries that modules and classes have (`held.py`).
 
-Not noticed: what isn't a constant (other lists, tables of data), what is taken out of a table, one of Numba's functions
-in the place of another in a table, or of one of the same name in another module, and tables that were empty and aren't
-called extensions.
+Not noticed: the code that a function of Numba's is given in the place of its own (``__code__``), and what is done
+before Numba was imported, or before `nbcache.enable` if that comes later, unless somebody's own function is in it.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ import functools
 import gc
 import sys
 from enum import EnumMeta
-from itertools import chain, repeat
+from itertools import repeat
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -36,9 +34,10 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 
-from nbcache.glue.identity import told
+from nbcache.glue.identity import held, told
 from nbcache.glue.identity.consulted import spelling_of
 from nbcache.glue.identity.exact import CONSTANTS, is_same_constant
+from nbcache.glue.identity.held import Held
 from nbcache.glue.identity.ownership import (
     HEAP_TYPE,
     cell_values,
@@ -46,9 +45,9 @@ from nbcache.glue.identity.ownership import (
     is_compilers,
     is_toolchain_module,
 )
-from nbcache.glue.identity.told import ROOTS, is_alias, matters, newest_number, number_of
+from nbcache.glue.identity.told import ROOTS, newest_number, number_of
 from nbcache.glue.identity.watched import are_same
-from nbcache.records import Record
+from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -67,21 +66,7 @@ _DICTIONARY = 33 - 1
 """Where from the address of a class that of its dictionary is (``tp_dict``) [words]."""
 
 
-class _Table(Record):
-    """A dictionary of functions in a module: ``name`` is ``module:name``."""
-
-    name: str
-    content: dict[Any, Any]
-
-
-class _List(Record):
-    """A list of functions in a module."""
-
-    name: str
-    content: list[Any]
-
-
-_Owner: TypeAlias = "ModuleType | type | _Table"
+_Owner: TypeAlias = "ModuleType | type | Held"
 
 
 @functools.cache
@@ -110,10 +95,15 @@ class Patches:
         """What is looked at.  It lives as long as this does, or addresses would come to mean something else."""
         self._tables: set[int] = set()
         """The ids of the tables among these."""
-        self._lists: list[_List] = []
-        self._contents: list[list[Any]] = []
-        self._items: list[Any] = []
-        """What these held at the last look, one after the other."""
+        self._taken = (0, 0, 0)
+        """How many of the modules, classes and containers that are noted (`held.py`) are among these."""
+        self._held: dict[int, list[Held]] = {}
+        """By the id of a module or class, the containers that are its members."""
+        self._lists: list[Held] = []
+        """The lists and sets, which have no numbers."""
+        self._contents: list[Any] = []
+        self._copies: list[Any] = []
+        """What these held at the last look.  Equal is enough: nobody puts 1 where True was, and all at once is fast."""
         self._contexts: tuple[object, ...] = ()
         """Objects of Numba's whose own attributes are among what is looked at."""
         self._fresh = 0
@@ -135,7 +125,7 @@ class Patches:
             self._look_through_modules()
         if not self._contexts:
             self._look_into_contexts()
-        if not are_same([*chain.from_iterable(self._contents)], self._items):
+        if not _are_equal(self._contents, self._copies):
             self._look_into_lists()
         if not are_numbered():
             self._look_at(range(len(self._owners)))
@@ -159,27 +149,32 @@ class Patches:
         names = [*sys.modules]
         fresh = names[len(names) - names[::-1].index(self._last) :] if self._last in sys.modules else names
         self._last = names[-1]
-        named = [(name, sys.modules.get(name)) for name in fresh if name.startswith(ROOTS) and matters(name)]
-        modules = [(name, it) for name, it in named if isinstance(it, ModuleType) and not is_alias(name, it)]
-        tables, classes, homes = _owners_in(modules)
-        lists = [*_lists_in(modules)]
+        held.note(told.of_numba(fresh))
+        modules, classes = held.modules[self._taken[0] :], held.classes[self._taken[1] :]
+        containers = held.containers[self._taken[2] :]
+        self._taken = len(held.modules), len(held.classes), len(held.containers)
+        # What somebody's own function is in was never Numba's alone, whenever it was noted.
+        containers = [each._replace(was=()) if _has_functions_of_others(each.content) else each for each in containers]
+        for each in containers:
+            self._held.setdefault(id(each.owner), []).append(each)
+        tables = [each for each in containers if type(each.content) is dict]
         self._tables.update(id(table.content) for table in tables)
-        self._owners += [*(module for _name, module in modules), *tables, *classes]
+        owners: list[_Owner] = [*(module for _name, module in modules), *tables, *(cls for _name, cls in classes)]
+        self._owners += owners
         if are_numbered():
             plain = [*(vars(module) for _name, module in modules), *(table.content for table in tables)]
-            members = _MEMORY.take(np.array([*map(id, classes)], np.int64) // _WORD + _DICTIONARY) // _WORD
+            members = _MEMORY.take(np.array([id(cls) for _, cls in classes], np.int64) // _WORD + _DICTIONARY) // _WORD
             numbers = np.array([*map(id, plain)], np.int64) // _WORD + _NUMBER
             self._places = np.concatenate([self._places, numbers, members + _NUMBER])
-            homes = [*(module.__name__ for _name, module in modules), *homes]
-            whole = [*map(told.parts_were_whole.get, homes, repeat(0))]
+            whole = [*map(told.parts_were_whole.get, map(_module_of, owners), repeat(0))]
             self._whole = np.concatenate([self._whole, np.array(whole, np.int64)])
-        if lists:  # compared by what they held at the last look alone, those that are all empty would look as ever
+        if lists := [each for each in containers if type(each.content) is not dict]:
             self._lists += lists
             self._contents = [each.content for each in self._lists]
             self._look_into_lists()
 
     def _take_in_tables(self, changed: list[int]) -> list[int]:
-        """Where among the owners the tables are that those which were *changed* have and didn't have before.
+        """Where among the owners the tables are that those which were *changed* have and that nobody noted.
 
         Numba makes its table of ufuncs, each with a table of its own, when somebody asks for one.
         """
@@ -187,7 +182,7 @@ class Patches:
         tables = [table for table in found if id(table.content) not in self._tables]
         return self._watch(tables)
 
-    def _watch(self, tables: list[_Table]) -> list[int]:
+    def _watch(self, tables: list[Held]) -> list[int]:
         """Where among the owners *tables* are from now on."""
         start = len(self._owners)
         self._tables.update(id(table.content) for table in tables)
@@ -206,36 +201,45 @@ class Patches:
             self._contexts = (typing, typing.tm, target, target.data_model_manager, target.codegen())
             kinds = [type(each) for each in self._contexts]
             named = [f"{kind.__module__}:{kind.__qualname__}" for kind in kinds]
-            self._look_at(self._watch([_Table(*each) for each in zip(named, map(vars, self._contexts), strict=True)]))
+            self._look_at(self._watch([Held(*each) for each in zip(named, map(vars, self._contexts), strict=True)]))
 
     def _look_into_lists(self) -> None:
-        """A list counts as a whole where it has something of others, or nothing of Numba's any more."""
-        self._items = [*chain.from_iterable(self._contents)]
-        self._found[_IN_LISTS] = {
-            each.name: tuple(each.content)
-            for each in self._lists
-            if any(map(_is_others, each.content)) or _is_emptied(each)
-        }
+        self._copies = [each.copy() for each in self._contents]
+        self._found[_IN_LISTS] = {each.name: each.content for each in self._lists if each.is_changed()}
         self._gather()
 
     def _look_at(self, which: Iterable[int]) -> None:
         which = [*which]
-        for at in [*which, *self._take_in_tables([at for at in which if at < self._fresh])]:
+        for at in [*which, *self._take_in_tables(which)]:
             owner = self._owners[at]
-            members = owner.content if isinstance(owner, _Table) else vars(owner)
-            others = {
-                _called(owner, name): value
-                for name, value in [*members.items()]
-                if (_is_others(value) and not _imports(owner, name, value)) or _is_displaced(owner, name, value)
-            }
-            if not isinstance(owner, _Table) and (at < self._fresh or _was_seen_whole(owner)):
-                others.update((_called(owner, name), members[name]) for name in _altered(owner, members))
+            others = self._changes_of(owner, is_known=at < self._fresh or _was_seen_whole(owner))
             if others:
                 self._found[at] = others
             else:
                 self._found.pop(at, None)
         self._fresh = len(self._owners)
         self._gather()
+
+    def _changes_of(self, owner: _Owner, *, is_known: bool) -> dict[str, Any]:
+        """What isn't Numba's in it; *is_known*: whether all of it was Numba's once."""
+        if isinstance(owner, Held) and owner.was is not None:
+            return {owner.name: owner.content} if owner.is_changed() else {}
+        members = owner.content if isinstance(owner, Held) else vars(owner)
+        others = {
+            _called(owner, name): value
+            for name, value in [*members.items()]
+            if (_is_others(value) and not _imports(owner, name, value)) or _is_displaced(owner, name, value)
+        }
+        if isinstance(owner, Held) or not is_known:
+            return others
+        others.update((_called(owner, name), members[name]) for name in _altered(owner, members))
+        gone = [name for name in held.members[id(owner)] if name not in members]
+        others.update((_called(owner, name), _NOTHING) for name in gone)
+        for each in self._held.get(id(owner), ()):
+            value = members.get(each.member, _NOTHING)
+            if value is not each.content:
+                others[each.name] = value
+        return others
 
     def _gather(self) -> None:
         everything = {name: value for others in self._found.values() for name, value in others.items()}
@@ -245,47 +249,29 @@ class Patches:
 
 _IN_LISTS = -1
 """Where, among positions of owners, that is found which is in lists."""
+_NOTHING = "there is nothing any more"
 
 
 def _called(owner: _Owner, member: Any) -> str:
     """The name of what an owner has under the name or key *member*."""
-    if isinstance(owner, _Table):
+    if isinstance(owner, Held):
         return f"{owner.name}[{spelling_of(member)}]"
     if isinstance(owner, ModuleType):
         return f"{owner.__name__}:{member}"
     return f"{owner.__module__}:{owner.__qualname__}.{member}"
 
 
-def _owners_in(modules: list[tuple[str, ModuleType]]) -> tuple[list[_Table], list[type], list[str]]:
-    """The tables of functions in modules, the classes that these define, and the module of each of both.
-
-    Each member is looked at once, and little memory used: the first look is among what the first decorator waits for.
-    """
-    tables: list[_Table] = []
-    classes: list[type] = []
-    homes: list[str] = []
-    kinds: set[type] = set()
-    owners: set[type] = {dict}
-    for name, module in modules:
-        values = [*vars(module).values()]
-        fresh = {*map(type, values)} - kinds
-        kinds |= fresh
-        owners.update(kind for kind in fresh if issubclass(kind, type))
-        found = [value for value in values if type(value) in owners]
-        if any(type(value) is dict and (not value or _is_table(value)) for value in found):
-            tables += _tables_of(module)
-        own = [value for value in found if type(value) is not dict and value.__module__ == name]
-        classes += own
-        homes += [name] * len(own)
-    return tables, classes, [*map(_module_of, tables), *homes]
-
-
-def _tables_of(owner: _Owner) -> Iterator[_Table]:
-    """The tables that a module has, or those in a table."""
-    members = owner.content if isinstance(owner, _Table) else vars(owner) if isinstance(owner, ModuleType) else {}
+def _tables_of(owner: _Owner) -> Iterator[Held]:
+    """The tables of functions that a module has, or those in a table."""
+    members = owner.content if isinstance(owner, Held) else vars(owner) if isinstance(owner, ModuleType) else {}
+    loops = held.loops_of_ufuncs(owner.name) if isinstance(owner, Held) else {}
     for name, value in [*members.items()]:
-        if type(value) is dict and (_is_table(value) or (not value and _is_for_others(name))):
-            table = _Table(_called(owner, name), value)
+        if type(value) is not dict:
+            continue
+        called = _called(owner, name)
+        filled = loops.get(name) or held.loops_of_ufuncs(called)
+        if filled or _is_table(value) or (not value and held.is_for_others(name)):
+            table = Held(called, value, held.contents(filled) if filled else None)
             yield table
             yield from _tables_of(table)
 
@@ -297,26 +283,21 @@ def _is_table(value: dict[Any, Any]) -> bool:
     return type(first) is FunctionType
 
 
-def _is_for_others(name: Any) -> bool:
-    """Whether what is empty under this name is for others to fill; Numba's caches are empty at first as well."""
-    return type(name) is str and name.endswith("_extensions")
+def _are_equal(now: list[Any], before: list[Any]) -> bool:
+    try:
+        return now == before
+    except Exception as raised:  # noqa: BLE001  what others put there may compare as it likes
+        let_pass(raised)
+        return False
 
 
-def _is_emptied(functions: _List) -> bool:
-    return not functions.content and not _is_for_others(functions.name)
-
-
-def _lists_in(modules: list[tuple[str, ModuleType]]) -> Iterator[_List]:
-    """The lists of functions in modules, and those which are still empty."""
-    for _name, module in modules:
-        for name, value in [*vars(module).items()]:
-            if type(value) is list and all(type(each) is FunctionType for each in value):
-                yield _List(_called(module, name), value)
+def _has_functions_of_others(container: Any) -> bool:
+    return any(type(each) is FunctionType and _is_others(each) for each in held.contents(container))
 
 
 def _module_of(owner: _Owner) -> str:
     """The name of the module that an owner is, or is in."""
-    if isinstance(owner, _Table):
+    if isinstance(owner, Held):
         return owner.name.partition(":")[0]
     return owner.__name__ if isinstance(owner, ModuleType) else owner.__module__
 
@@ -362,7 +343,7 @@ def _is_set_later(owner: ModuleType | type, name: str) -> bool:
 
 def _is_displaced(owner: _Owner, name: str, value: Any) -> bool:
     """Whether one of Numba's definitions is in the place of another one."""
-    if isinstance(owner, _Table) or not isinstance(name, str):
+    if isinstance(owner, Held) or not isinstance(name, str):
         return False
     for part in (value, *_parts(value)):
         # A class among the members of another was hardly written there.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +17,8 @@ from numba.core.base import BaseContext
 from numba.core.typeconv.castgraph import TypeGraph
 from numba.core.typing.asnumbatype import AsNumbaTypeRegistry, as_numba_type
 from numba.core.typing.context import BaseContext as TypingContext
+
+from nbcache.glue.identity import held
 
 options: list[tuple[bytes, ...]] = []
 """LLVM's command line, as ``llvmlite.binding.set_option`` extends it."""
@@ -79,8 +81,15 @@ def is_alias(name: str, module: ModuleType) -> bool:
     return getattr(sys.modules.get(name.rpartition(".")[0]), "__path__", None) is None
 
 
+def of_numba(names: Iterable[str]) -> list[tuple[str, ModuleType]]:
+    """Those of Numba's modules among these that matter, with their names."""
+    named = [(name, sys.modules.get(name)) for name in [*names] if name.startswith(ROOTS) and matters(name)]
+    return [(name, it) for name, it in named if isinstance(it, ModuleType) and not is_alias(name, it)]
+
+
 def note_part(module: ModuleType) -> None:
     """One of Numba's modules was just imported, after Numba."""
+    held.note(of_numba([module.__name__]))
     parts_were_whole[module.__name__] = newest_number()
 
 
@@ -102,6 +111,7 @@ def listen(*, just_imported: bool = False) -> None:
         own_annotations.update((as_numba_type if just_imported else AsNumbaTypeRegistry()).lookup)
         if just_imported:
             modules_of_numba = frozenset(sys.modules)
+            held.note(of_numba(sys.modules))
             numba_was_whole = newest_number()
 
 

@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 from nbtest import proc
 from numba import njit
-from numba.core import cgutils, funcdesc, inline_closurecall, ir_utils
+from numba.core import cgutils, funcdesc, inline_closurecall, ir_utils, untyped_passes
 from numba.core.base import BaseContext
 from numba.core.cpu import CPUContext
 from numba.core.registry import cpu_target
+from numba.core.typing import builtins, npydecl
 from numba.cpython import listobj, slicing
-from numba.np import arraymath, ufunc_db
-from numba.parfors import parfor
+from numba.np import arraymath, numpy_support, ufunc_db
+from numba.parfors import array_analysis, parfor
 
 from nbcache.glue.identity import patched
+from nbcache.glue.identity.consulted import spelling_of
 from nbcache.glue.identity.patched import Patches
 from nbcache.glue.identity.told import newest_number
 
@@ -89,7 +91,7 @@ def test_what_is_in_the_place_of_a_method_is_noticed(patches, monkeypatch, what)
 
 def test_what_is_put_into_a_table_of_functions_is_noticed(patches, monkeypatch):
     monkeypatch.setitem(parfor.swap_functions_map, ("sum", "numpy"), helper)
-    assert patches() == {"numba.parfors.parfor:swap_functions_map[(sum, numpy)]": helper}
+    assert patches() == {"numba.parfors.parfor:swap_functions_map": parfor.swap_functions_map}
 
 
 @pytest.mark.parametrize("name", ["remove_call_handlers", "is_pure_extensions"])
@@ -98,19 +100,99 @@ def test_what_is_put_into_a_list_of_functions_is_noticed_until_it_goes(patches, 
     assert patches() == {}
     ours.append(helper)
     try:
-        assert patches() == {f"numba.core.ir_utils:{name}": tuple(ours)}
+        assert patches() == {f"numba.core.ir_utils:{name}": ours}
     finally:
         ours.remove(helper)
     assert patches() == {}
 
 
 def test_what_is_put_into_a_table_that_was_empty_is_noticed(patches, monkeypatch):
-    monkeypatch.setattr(ir_utils, "alias_func_extensions", {})
     assert patches() == {}
-    fresh = Patches(0)
-    fresh.look()
     monkeypatch.setitem(ir_utils.alias_func_extensions, ("dot", "numpy"), helper)
-    assert fresh.look()["numba.core.ir_utils:alias_func_extensions[(dot, numpy)]"] is helper
+    assert patches() == {"numba.core.ir_utils:alias_func_extensions": ir_utils.alias_func_extensions}
+
+
+HOLDERS = {
+    "a table of functions": lambda: (parfor, "swap_functions_map"),
+    "a table of functions by classes": lambda: (ir_utils, "visit_vars_extensions"),
+    "a table of data": lambda: (numpy_support, "FROM_DTYPE"),
+    "a table in a class": lambda: (npydecl.NumpyRulesArrayOperator, "_op_map"),
+    "a list of functions": lambda: (ir_utils, "remove_call_handlers"),
+    "a list of data": lambda: (array_analysis, "random_calls"),
+    "a list in a class": lambda: (builtins.BinOpPower, "cases"),
+    "a set": lambda: (npydecl, "supported_array_operators"),
+    "a set in a class": lambda: (untyped_passes.CanonicalizeLoopEntry, "_supported_globals"),
+    "loops of a ufunc": lambda: (ufunc_db, "_ufunc_db", np.square),
+}
+
+
+def held_by(owner, name, key=None):
+    ufunc_db.get_ufuncs()
+    module = isinstance(owner, ModuleType)
+    called = f"{owner.__name__}:{name}" if module else f"{owner.__module__}:{owner.__qualname__}.{name}"
+    held = getattr(owner, name)
+    return (held, called) if key is None else (held[key], f"{called}[{spelling_of(key)}]")
+
+
+@pytest.mark.parametrize("what", HOLDERS)
+def test_what_is_taken_out_is_noticed_until_it_is_back(patches, what):
+    held, called = held_by(*HOLDERS[what]())
+    assert patches() == {}
+    before = held.copy()
+    if type(held) is dict:
+        held.popitem()
+    else:
+        held.pop()
+    try:
+        assert patches() == {called: held}
+    finally:
+        restore(held, before)
+    # In a set they may have another order than before.
+    assert type(held) is set or patches() == {}
+
+
+@pytest.mark.parametrize("what", HOLDERS)
+def test_what_was_taken_out_before_the_first_look_is_noticed(what):
+    held, called = held_by(*HOLDERS[what]())
+    before = held.copy()
+    held.clear()
+    try:
+        assert Patches(0).look()[called] is held
+    finally:
+        restore(held, before)
+
+
+def restore(held, before):
+    held.clear()
+    if type(held) is list:
+        held.extend(before)
+    else:
+        held.update(before)
+
+
+def test_one_of_numbas_functions_in_the_place_of_another_in_a_table_is_noticed(patches, monkeypatch):
+    assert patches() == {}
+    monkeypatch.setitem(parfor.swap_functions_map, ("sum", "numpy"), parfor.swap_functions_map["prod", "numpy"])
+    assert [*patches()] == ["numba.parfors.parfor:swap_functions_map"]
+
+
+@pytest.mark.parametrize("what", [name for name in HOLDERS if "loops" not in name])
+def test_what_takes_the_place_of_a_container_is_noticed_until_it_goes(patches, monkeypatch, what):
+    owner, name = HOLDERS[what]()
+    assert patches() == {}
+    monkeypatch.setattr(owner, name, other := getattr(owner, name).copy())
+    assert patches() == {held_by(owner, name)[1]: other}
+    monkeypatch.undo()
+    assert patches() == {}
+
+
+@pytest.mark.parametrize("name", ["get_constant_generic", "call_internal"])
+def test_a_method_that_somebody_takes_away_is_noticed_until_it_is_back(patches, monkeypatch, name):
+    assert patches() == {}
+    monkeypatch.delattr(BaseContext, name)
+    assert [*patches()] == [f"numba.core.base:BaseContext.{name}"]
+    monkeypatch.undo()
+    assert patches() == {}
 
 
 @pytest.mark.parametrize(
@@ -135,18 +217,17 @@ def test_what_is_set_on_a_context_or_a_part_of_it_is_noticed_until_it_goes(patch
 
 
 def test_what_is_put_into_a_table_of_tables_is_noticed(patches, monkeypatch):
-    of_square = "numba.np.ufunc_db:_ufunc_db[numpy:square][d->d]"
-    monkeypatch.setitem(ufunc_db.get_ufunc_info(np.square), "d->d", helper)
-    assert patches() == {of_square: helper}
-    monkeypatch.setitem(ufunc_db.get_ufunc_info(np.square), "d->d", other := lambda *_args: 1.0)
-    assert patches() == {of_square: other}
+    of_square = ufunc_db.get_ufunc_info(np.square)
+    assert patches() == {}
+    monkeypatch.setitem(of_square, "d->d", helper)
+    assert patches() == {"numba.np.ufunc_db:_ufunc_db[numpy:square]": of_square}
 
 
 def test_what_takes_the_place_of_a_table_in_a_table_is_noticed(patches, monkeypatch):
     ufunc_db.get_ufuncs()
     assert patches() == {}
-    monkeypatch.setitem(ufunc_db._ufunc_db, np.square, {"d->d": helper})
-    assert patches() == {"numba.np.ufunc_db:_ufunc_db[numpy:square][d->d]": helper}
+    monkeypatch.setitem(ufunc_db._ufunc_db, np.square, other := {"d->d": helper})
+    assert patches() == {"numba.np.ufunc_db:_ufunc_db[numpy:square]": other}
 
 
 class Unequal:

@@ -248,7 +248,68 @@ _OUT_OF_A_LIST = main("""
 
     show("f", f, 7)
     """)
+_CHANGES: Mapping[str, tuple[str, str, str]] = {
+    "loop-of-a-ufunc-taken-out": (
+        "from numba.np import ufunc_db",
+        "del ufunc_db.get_ufunc_info(np.sqrt)['f->f']",
+        "np.sqrt(np.float32(x))",
+    ),
+    "cases-taken-out": (
+        "from numba.core.typing.builtins import Abs",
+        "Abs.cases[:] = [each for each in Abs.cases if each.args[0] == types.float64]",
+        "abs(x)",
+    ),
+    "one-function-for-another-in-a-table": (
+        "from numba.parfors import parfor",
+        "parfor.swap_functions_map['sum', 'numpy'] = parfor.swap_functions_map['prod', 'numpy']",
+        "np.sum(np.arange(1, x))",
+    ),
+    "data-in-a-table": (
+        "import operator; from numba.core import utils",
+        "utils.BINOPS_TO_OPERATORS['+'] = operator.mul",
+        "x + 5",
+    ),
+    "another-table": (
+        "from numba.parfors import parfor",
+        "parfor.swap_functions_map = {('sum', 'numpy'): parfor.swap_functions_map['prod', 'numpy']}",
+        "np.sum(np.arange(1, x))",
+    ),
+}
+"""What is changed in what Numba's modules and classes hold, and what it changes: imports, statement, expression."""
+
+
+def _changed_when_told(name: str, *, early: bool) -> Program:
+    imports, statement, expression = _CHANGES[name]
+    change = f"if 'APP_PATCH' in os.environ:\n    {statement}"
+    use = f"""
+    import os
+    from numba import types
+    {imports}
+
+    EARLY
+
+    @njit
+    def before(x):
+        return x - 1
+
+    show("before", before, 7)
+    LATE
+
+    @njit(parallel=True)
+    def f(x):
+        return {expression}
+
+    show("f", f, 7)
+    """
+    when = {"EARLY": change if early else "", "LATE": "" if early else change}
+    text = main(use)
+    for place, code in when.items():
+        text = text.replace(place, code)
+    return _patched_when_told(f"{name}-{'early' if early else 'late'}", text)
+
+
 _PATCHES = (
+    *(_changed_when_told(name, early=early) for name in _CHANGES for early in (True, False)),
     _patched_when_told("list-that-is-emptied", _OUT_OF_A_LIST),
     _patched_when_told(
         "lists-that-are-all-emptied",
