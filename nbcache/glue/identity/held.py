@@ -1,4 +1,4 @@
-"""What Numba's modules and classes hold in lists, sets and dictionaries of their own, and the names of their members.
+"""What Numba's modules and classes have as members, and what they hold in lists, sets and dictionaries of their own.
 
 These are filled while Numba is imported. What Numba changes in them later are caches, which are empty until then or are
 called so. So whatever is changed in another one was changed by somebody else, and it counts as a whole: what was taken
@@ -11,11 +11,8 @@ from __future__ import annotations
 import sys
 from enum import EnumMeta
 from itertools import chain
-from operator import is_
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
-
-from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,10 +21,10 @@ modules: list[tuple[str, ModuleType]] = []
 """Numba's modules that were noted, by their names."""
 classes: list[tuple[str, type]] = []
 """The classes that these define, by the modules' names."""
-members: dict[int, tuple[str, ...]] = {}
-"""The names that both have, by the owner's id."""
-containers: list[Held] = []
-"""What both hold."""
+members: dict[int, tuple[tuple[str, ...], tuple[Any, ...]]] = {}
+"""The names that both have, and what was under these, by the owner's id."""
+containers: list[tuple[str, Any, tuple[Any, ...]]] = []
+"""What both hold: its name (``module:name`` or ``module:class.name``), the container itself, its contents then."""
 _names: set[str] = set()
 """The names of these modules."""
 _known: dict[int, object] = {}
@@ -37,27 +34,6 @@ _UFUNCS = "numba.np.ufunc_db:_ufunc_db"
 """The loops of ufuncs by types, in a table of tables, which Numba makes when somebody asks for one."""
 
 
-class Held(Record):
-    """A container that a module or class has as a member, or something that has such a container."""
-
-    name: str
-    """``module:name`` or ``module:class.name``"""
-    content: Any
-    was: tuple[Any, ...] | None = None
-    """Its `contents` when it was noted, None if Numba may have changed it since."""
-    owner: ModuleType | type | None = None
-    member: str = ""
-
-    def is_changed(self) -> bool:
-        """Whether somebody else than Numba changed what it holds, or its order where there is one."""
-        if self.was is None:
-            return False
-        if type(self.content) is set:  # what was put back may have another place
-            return self.content != {*self.was}
-        now = contents(self.content)
-        return len(now) != len(self.was) or not (all(map(is_, now, self.was)) or all(map(_are_alike, now, self.was)))
-
-
 def note(fresh: Iterable[tuple[str, ModuleType]]) -> None:
     """Note what modules of Numba, by their names, hold now; once for each."""
     for name, module in fresh:
@@ -65,19 +41,19 @@ def note(fresh: Iterable[tuple[str, ModuleType]]) -> None:
             continue
         _names.add(name)
         modules.append((name, module))
-        members[id(module)] = (*vars(module),)
-        for key, value in [*vars(module).items()]:
+        members[id(module)] = names, values = _members_of(module)
+        for key, value in zip(names, values, strict=True):
             kind = type(value)
             if kind in _KINDS:
-                _hold(module, key, f"{name}:{key}", value)
+                _hold(key, f"{name}:{key}", value)
             elif issubclass(kind, type) and value.__module__ == name and id(value) not in _known:
                 _known[id(value)] = value
                 classes.append((name, value))
-                members[id(value)] = (*vars(value),)
+                members[id(value)] = own = _members_of(value)
                 if kind is not EnumMeta:
-                    for inner, member in [*vars(value).items()]:
+                    for inner, member in zip(*own, strict=True):
                         if type(member) in _KINDS:
-                            _hold(value, inner, f"{name}:{key}.{inner}", member)
+                            _hold(inner, f"{name}:{key}.{inner}", member)
 
 
 def contents(container: Any) -> tuple[Any, ...]:
@@ -98,19 +74,13 @@ def loops_of_ufuncs(name: str) -> dict[Any, Any]:
     return loops
 
 
-def _hold(owner: ModuleType | type, member: str, name: str, container: Any) -> None:
+def _members_of(owner: ModuleType | type) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    return (*vars(owner),), (*vars(owner).values(),)
+
+
+def _hold(member: str, name: str, container: Any) -> None:
     if member.startswith("__") or "cache" in member or id(container) in _known:
         return
     if container or is_for_others(member):
         _known[id(container)] = container
-        containers.append(Held(name, container, contents(container), owner, member))
-
-
-def _are_alike(one: Any, other: Any) -> bool:
-    """Whether they are the same or made alike: Numba makes some loops anew each time; tables in tables count apart."""
-    if type(one) is FunctionType and type(other) is FunctionType and one.__code__ is other.__code__:
-        from nbcache.glue.identity.ownership import cell_values  # few processes have anything to compare
-
-        inside, within = [*cell_values(one)], [*cell_values(other)]
-        return len(inside) == len(within) and all(map(is_, inside, within))
-    return one is other or (type(one) is dict and type(other) is dict)
+        containers.append((name, container, contents(container)))

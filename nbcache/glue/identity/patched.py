@@ -25,34 +25,22 @@ import ctypes
 import functools
 import gc
 import sys
-from enum import EnumMeta
 from itertools import repeat
-from types import FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 
 from nbcache.glue.identity import held, told
-from nbcache.glue.identity.consulted import spelling_of
-from nbcache.glue.identity.exact import CONSTANTS, is_same_constant
-from nbcache.glue.identity.held import Held
-from nbcache.glue.identity.ownership import (
-    HEAP_TYPE,
-    cell_values,
-    has_toolchain_methods,
-    is_compilers,
-    is_toolchain_module,
-)
-from nbcache.glue.identity.told import ROOTS, newest_number, number_of
+from nbcache.glue.identity.others import Held, Owner, called, changes_of, is_changed, module_of, was_seen_whole
+from nbcache.glue.identity.told import newest_number, number_of
 from nbcache.glue.identity.watched import are_same
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from nbcache.glue.identity.sources import Definitions
 
 _WORD = 8  # [bytes]
 _MEMORY = np.frombuffer(memoryview((ctypes.c_uint64 * (1 << 44)).from_address(_WORD)), np.int64)
@@ -64,9 +52,6 @@ _NUMBER = 3 - 1
 """Where from the address of a dictionary `number_of` is [words]."""
 _DICTIONARY = 33 - 1
 """Where from the address of a class that of its dictionary is (``tp_dict``) [words]."""
-
-
-_Owner: TypeAlias = "ModuleType | type | Held"
 
 
 @functools.cache
@@ -91,14 +76,12 @@ class Patches:
         self._seen = since
         self._last = ""
         """The module that was loaded last when modules were looked through."""
-        self._owners: list[_Owner] = []
+        self._owners: list[Owner] = []
         """What is looked at.  It lives as long as this does, or addresses would come to mean something else."""
         self._tables: set[int] = set()
         """The ids of the tables among these."""
         self._taken = (0, 0, 0)
         """How many of the modules, classes and containers that are noted (`held.py`) are among these."""
-        self._held: dict[int, list[Held]] = {}
-        """By the id of a module or class, the containers that are its members."""
         self._lists: list[Held] = []
         """The lists and sets, which have no numbers."""
         self._contents: list[Any] = []
@@ -151,22 +134,18 @@ class Patches:
         self._last = names[-1]
         held.note(told.of_numba(fresh))
         modules, classes = held.modules[self._taken[0] :], held.classes[self._taken[1] :]
-        containers = held.containers[self._taken[2] :]
+        containers = [Held(*each) for each in held.containers[self._taken[2] :]]
         self._taken = len(held.modules), len(held.classes), len(held.containers)
-        # What somebody's own function is in was never Numba's alone, whenever it was noted.
-        containers = [each._replace(was=()) if _has_functions_of_others(each.content) else each for each in containers]
-        for each in containers:
-            self._held.setdefault(id(each.owner), []).append(each)
         tables = [each for each in containers if type(each.content) is dict]
         self._tables.update(id(table.content) for table in tables)
-        owners: list[_Owner] = [*(module for _name, module in modules), *tables, *(cls for _name, cls in classes)]
+        owners: list[Owner] = [*(module for _name, module in modules), *tables, *(cls for _name, cls in classes)]
         self._owners += owners
         if are_numbered():
             plain = [*(vars(module) for _name, module in modules), *(table.content for table in tables)]
             members = _MEMORY.take(np.array([id(cls) for _, cls in classes], np.int64) // _WORD + _DICTIONARY) // _WORD
             numbers = np.array([*map(id, plain)], np.int64) // _WORD + _NUMBER
             self._places = np.concatenate([self._places, numbers, members + _NUMBER])
-            whole = [*map(told.parts_were_whole.get, map(_module_of, owners), repeat(0))]
+            whole = [*map(told.parts_were_whole.get, map(module_of, owners), repeat(0))]
             self._whole = np.concatenate([self._whole, np.array(whole, np.int64)])
         if lists := [each for each in containers if type(each.content) is not dict]:
             self._lists += lists
@@ -201,45 +180,25 @@ class Patches:
             self._contexts = (typing, typing.tm, target, target.data_model_manager, target.codegen())
             kinds = [type(each) for each in self._contexts]
             named = [f"{kind.__module__}:{kind.__qualname__}" for kind in kinds]
-            self._look_at(self._watch([Held(*each) for each in zip(named, map(vars, self._contexts), strict=True)]))
+            each_of = zip(named, map(vars, self._contexts), repeat(None), kinds)
+            self._look_at(self._watch([Held(*each) for each in each_of]))
 
     def _look_into_lists(self) -> None:
         self._copies = [each.copy() for each in self._contents]
-        self._found[_IN_LISTS] = {each.name: each.content for each in self._lists if each.is_changed()}
+        self._found[_IN_LISTS] = {each.name: each.content for each in self._lists if is_changed(each)}
         self._gather()
 
     def _look_at(self, which: Iterable[int]) -> None:
         which = [*which]
         for at in [*which, *self._take_in_tables(which)]:
             owner = self._owners[at]
-            others = self._changes_of(owner, is_known=at < self._fresh or _was_seen_whole(owner))
+            others = changes_of(owner, is_known=at < self._fresh or was_seen_whole(owner))
             if others:
                 self._found[at] = others
             else:
                 self._found.pop(at, None)
         self._fresh = len(self._owners)
         self._gather()
-
-    def _changes_of(self, owner: _Owner, *, is_known: bool) -> dict[str, Any]:
-        """What isn't Numba's in it; *is_known*: whether all of it was Numba's once."""
-        if isinstance(owner, Held) and owner.was is not None:
-            return {owner.name: owner.content} if owner.is_changed() else {}
-        members = owner.content if isinstance(owner, Held) else vars(owner)
-        others = {
-            _called(owner, name): value
-            for name, value in [*members.items()]
-            if (_is_others(value) and not _imports(owner, name, value)) or _is_displaced(owner, name, value)
-        }
-        if isinstance(owner, Held) or not is_known:
-            return others
-        others.update((_called(owner, name), members[name]) for name in _altered(owner, members))
-        gone = [name for name in held.members[id(owner)] if name not in members]
-        others.update((_called(owner, name), _NOTHING) for name in gone)
-        for each in self._held.get(id(owner), ()):
-            value = members.get(each.member, _NOTHING)
-            if value is not each.content:
-                others[each.name] = value
-        return others
 
     def _gather(self) -> None:
         everything = {name: value for others in self._found.values() for name, value in others.items()}
@@ -249,29 +208,19 @@ class Patches:
 
 _IN_LISTS = -1
 """Where, among positions of owners, that is found which is in lists."""
-_NOTHING = "there is nothing any more"
 
 
-def _called(owner: _Owner, member: Any) -> str:
-    """The name of what an owner has under the name or key *member*."""
-    if isinstance(owner, Held):
-        return f"{owner.name}[{spelling_of(member)}]"
-    if isinstance(owner, ModuleType):
-        return f"{owner.__name__}:{member}"
-    return f"{owner.__module__}:{owner.__qualname__}.{member}"
-
-
-def _tables_of(owner: _Owner) -> Iterator[Held]:
+def _tables_of(owner: Owner) -> Iterator[Held]:
     """The tables of functions that a module has, or those in a table."""
     members = owner.content if isinstance(owner, Held) else vars(owner) if isinstance(owner, ModuleType) else {}
     loops = held.loops_of_ufuncs(owner.name) if isinstance(owner, Held) else {}
     for name, value in [*members.items()]:
         if type(value) is not dict:
             continue
-        called = _called(owner, name)
-        filled = loops.get(name) or held.loops_of_ufuncs(called)
+        full_name = called(owner, name)
+        filled = loops.get(name) or held.loops_of_ufuncs(full_name)
         if filled or _is_table(value) or (not value and held.is_for_others(name)):
-            table = Held(called, value, held.contents(filled) if filled else None)
+            table = Held(full_name, value, held.contents(filled) if filled else None)
             yield table
             yield from _tables_of(table)
 
@@ -289,141 +238,3 @@ def _are_equal(now: list[Any], before: list[Any]) -> bool:
     except Exception as raised:  # noqa: BLE001  what others put there may compare as it likes
         let_pass(raised)
         return False
-
-
-def _has_functions_of_others(container: Any) -> bool:
-    return any(type(each) is FunctionType and _is_others(each) for each in held.contents(container))
-
-
-def _module_of(owner: _Owner) -> str:
-    """The name of the module that an owner is, or is in."""
-    if isinstance(owner, Held):
-        return owner.name.partition(":")[0]
-    return owner.__name__ if isinstance(owner, ModuleType) else owner.__module__
-
-
-def _is_others(value: Any) -> bool:
-    """Whether a member of a module or class of Numba's is somebody else's definition."""
-    kind = type(value)
-    if kind is FunctionType:
-        return not _is_compilers(value)
-    if issubclass(kind, type):
-        if not value.__flags__ & HEAP_TYPE:
-            return False
-        return not (is_toolchain_module(value.__module__) and has_toolchain_methods(value))
-    if not all(_is_compilers(part) for part in _parts(value) if isinstance(part, FunctionType)):
-        return True
-    return callable(value) and not is_toolchain_module(kind.__module__)
-
-
-def _parts(value: Any) -> list[Any]:
-    """What is inside something that isn't a function."""
-    return [getattr(value, name) for base in type(value).__mro__ for name in _WRAPPERS.get(base, ())]
-
-
-def _imports(owner: _Owner, name: str, value: Any) -> bool:
-    """Whether a module of Numba's imports this itself, such as what ``numba.core.errors`` takes from colorama."""
-    if not isinstance(owner, ModuleType):
-        return False
-    where, attribute = _definitions_of(owner).imported.get(name, ("", ""))
-    return getattr(sys.modules.get(where), attribute, owner) is value
-
-
-def _definitions_of(owner: ModuleType | type) -> Definitions:
-    from nbcache.glue.identity import sources  # few processes have anything to read there
-
-    return sources.definitions_of(owner)
-
-
-def _is_set_later(owner: ModuleType | type, name: str) -> bool:
-    from nbcache.glue.identity import sources  # as above
-
-    return sources.is_set_later(owner, name)
-
-
-def _is_displaced(owner: _Owner, name: str, value: Any) -> bool:
-    """Whether one of Numba's definitions is in the place of another one."""
-    if isinstance(owner, Held) or not isinstance(name, str):
-        return False
-    for part in (value, *_parts(value)):
-        # A class among the members of another was hardly written there.
-        if type(part) is not FunctionType and not (isinstance(part, type) and isinstance(owner, ModuleType)):
-            continue
-        # A wrapper, such as nbcache's own, says that it is what it is made around.
-        module = part.__globals__.get("__name__") if type(part) is FunctionType else part.__module__
-        qualname = part.__qualname__
-        own = name if isinstance(owner, ModuleType) else f"{owner.__qualname__}.{name}"
-        # A module has what it imports under the name that it has elsewhere.
-        if part.__name__ == name and (isinstance(owner, ModuleType) or qualname == own):
-            continue
-        # What a decorator made isn't called as what it decorates, and what Python's library made has Numba's name.
-        if "<" in qualname or not str(module).startswith(ROOTS) or (module == owner.__name__ and qualname == own):
-            continue
-        known = _definitions_of(owner)
-        if name in known.aliases:
-            scopes = vars(owner), vars(sys.modules[_module_of(owner)])
-            return all(scope.get(other) is not value for other in known.aliases[name] for scope in scopes)
-        if name in known.defined or name in known.imported or (isinstance(owner, type) and _overrides(owner, name)):
-            return not _imports(owner, name, value)
-    return False
-
-
-def _overrides(cls: type, name: str) -> bool:
-    """Whether a member that a class's body says nothing of hides one of a class that it is derived from."""
-    known = _definitions_of(cls)
-    return bool(known.put) and name not in known.put and any(name in vars(base) for base in cls.__mro__[1:])
-
-
-def _altered(owner: ModuleType | type, members: Any) -> Iterator[str]:
-    """The names of members that are constants and have another value than any that the code gives them."""
-    if isinstance(owner, EnumMeta):  # its members are made of constants
-        return
-    names = [
-        name
-        for name, value in [*members.items()]
-        if (type(value) in CONSTANTS or isinstance(value, np.generic)) and not name.startswith("__")
-    ]
-    for name in names:
-        known = _definitions_of(owner)
-        where: tuple[ModuleType | type, ...] = (owner,)
-        if name in known.constants:
-            altered = not any(is_same_constant(members[name], value) for value in known.constants[name])
-        elif name in known.imported:
-            module, attribute = known.imported[name]
-            source = sys.modules.get(module)
-            altered = not is_same_constant(members[name], getattr(source, attribute, members[name]))
-            where = (owner, source) if isinstance(source, ModuleType) else where
-        else:
-            altered = isinstance(owner, type) and _overrides(owner, name)
-            # Decorators and metaclasses count their classes.
-            where = (owner,) if isinstance(owner, ModuleType) else owner.__mro__
-        if altered and not any(_is_set_later(each, name) for each in where):
-            yield name
-
-
-def _was_seen_whole(owner: _Owner) -> bool:
-    """Whether it is known from when on anybody but Numba itself can have changed this: else all of it looks changed."""
-    name = _module_of(owner)
-    return name in told.modules_of_numba or name in told.parts_were_whole
-
-
-def _is_compilers(function: FunctionType) -> bool:
-    around = (value for value in cell_values(function) if type(value) is FunctionType)
-    return (is_compilers(function) or _is_of_a_named_tuple(function)) and all(map(is_compilers, around))
-
-
-def _is_of_a_named_tuple(function: FunctionType) -> bool:
-    return str(function.__globals__.get("__name__")).startswith("namedtuple_")
-
-
-_WRAPPERS: dict[type, tuple[str, ...]] = {
-    staticmethod: ("__func__",),
-    classmethod: ("__func__",),
-    MethodType: ("__func__",),
-    property: ("fget", "fset", "fdel"),
-    functools.cached_property: ("func",),
-    functools.partial: ("func",),
-    type(functools.cache(len)): ("__wrapped__",),
-    Dispatcher: ("py_func",),
-}
-"""Whose functions are behind what isn't a function."""

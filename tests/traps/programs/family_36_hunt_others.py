@@ -269,6 +269,11 @@ _CHANGES: Mapping[str, tuple[str, str, str]] = {
         "utils.BINOPS_TO_OPERATORS['+'] = operator.mul",
         "x + 5",
     ),
+    "number-that-numba-computes": (
+        "from numba.cpython import hashing",
+        "hashing._PyHASH_XXPRIME_1 = hashing._Py_uhash_t(5)",
+        "hash((x, 1))",
+    ),
     "another-table": (
         "from numba.parfors import parfor",
         "parfor.swap_functions_map = {('sum', 'numpy'): parfor.swap_functions_map['prod', 'numpy']}",
