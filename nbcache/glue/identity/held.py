@@ -11,11 +11,11 @@ from __future__ import annotations
 import sys
 from enum import EnumMeta
 from itertools import chain
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 modules: list[tuple[str, ModuleType]] = []
 """Numba's modules that were noted, by their names."""
@@ -29,13 +29,18 @@ _names: set[str] = set()
 """The names of these modules."""
 _known: dict[int, object] = {}
 """What was noted, by its id; kept alive, or the id would come to mean something else."""
-_KINDS = frozenset({dict, list, set})
+KINDS = frozenset({dict, list, set})
+"""The kinds of containers, beside dictionaries with a class of their own."""
 _UFUNCS = "numba.np.ufunc_db:_ufunc_db"
 """The loops of ufuncs by types, in a table of tables, which Numba makes when somebody asks for one."""
 
 
-def note(fresh: Iterable[tuple[str, ModuleType]]) -> None:
-    """Note what modules of Numba, by their names, hold now; once for each."""
+def note(fresh: Iterable[tuple[str, ModuleType]], *, just_imported: bool = False) -> None:
+    """Note what modules of Numba, by their names, hold now; once for each.
+
+    If they weren't *just_imported*, caches aren't empty any more: then only lists and tables of functions are noted.
+    """
+    is_held = _is_filled_by_its_module if just_imported else _has_functions
     for name, module in fresh:
         if name in _names:
             continue
@@ -44,21 +49,21 @@ def note(fresh: Iterable[tuple[str, ModuleType]]) -> None:
         members[id(module)] = names, values = _members_of(module)
         for key, value in zip(names, values, strict=True):
             kind = type(value)
-            if kind in _KINDS:
-                _hold(key, f"{name}:{key}", value)
+            if kind in KINDS or issubclass(kind, dict):
+                _hold(key, f"{name}:{key}", value, is_held)
             elif issubclass(kind, type) and value.__module__ == name and id(value) not in _known:
                 _known[id(value)] = value
                 classes.append((name, value))
                 members[id(value)] = own = _members_of(value)
                 if kind is not EnumMeta:
                     for inner, member in zip(*own, strict=True):
-                        if type(member) in _KINDS:
-                            _hold(inner, f"{name}:{key}.{inner}", member)
+                        if type(member) in KINDS or isinstance(member, dict):
+                            _hold(inner, f"{name}:{key}.{inner}", member, is_held)
 
 
 def contents(container: Any) -> tuple[Any, ...]:
     """All that a list, set or dictionary holds; keys and values in turns."""
-    return tuple(chain.from_iterable(container.items()) if type(container) is dict else container)
+    return tuple(chain.from_iterable(dict.items(container)) if isinstance(container, dict) else container)
 
 
 def is_for_others(name: object) -> bool:
@@ -78,9 +83,16 @@ def _members_of(owner: ModuleType | type) -> tuple[tuple[str, ...], tuple[Any, .
     return (*vars(owner),), (*vars(owner).values(),)
 
 
-def _hold(member: str, name: str, container: Any) -> None:
-    if member.startswith("__") or "cache" in member or id(container) in _known:
-        return
-    if container or is_for_others(member):
+def _hold(member: str, name: str, container: Any, is_held: Callable[[str, Any], bool]) -> None:
+    if id(container) not in _known and not member.startswith("__") and is_held(member, container):
         _known[id(container)] = container
         containers.append((name, container, contents(container)))
+
+
+def _is_filled_by_its_module(name: str, container: Any) -> bool:
+    return is_for_others(name) or (bool(container) and "cache" not in name)
+
+
+def _has_functions(name: str, container: Any) -> bool:
+    values = dict.values(container) if isinstance(container, dict) else container
+    return is_for_others(name) or (bool(values) and all(type(each) is FunctionType for each in values))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import sys
 from enum import EnumMeta
@@ -75,6 +76,10 @@ def is_changed(container: Held) -> bool:
         return True
     if type(container.content) is set:  # what was put back may have another place
         return {*now} != {*was}
+    if type(container.content) not in held.KINDS:  # such as Numba's registries by target, which it fills when asked
+        return not all(
+            dict.get(container.content, key, was) is value for key, value in zip(was[::2], was[1::2], strict=True)
+        )
     return len(now) != len(was) or not (all(map(is_, now, was)) or all(map(_are_alike, now, was)))
 
 
@@ -177,6 +182,12 @@ def _is_inherited(cls: type, name: str) -> bool:
     return any(name in vars(base) for base in cls.__mro__[1:])
 
 
+def _is_hiding(cls: type, name: str, value: Any) -> bool:
+    """Whether this hides an inherited member that is something else: who undoes a change may leave the same there."""
+    inherited = (vars(base)[name] for base in cls.__mro__[1:] if name in vars(base))
+    return next(inherited, value) is not value
+
+
 def _altered(owner: ModuleType | type, members: Any) -> Iterator[str]:
     """The names of members that are constants and have another value than any that the code gives them."""
     if isinstance(owner, EnumMeta):  # its members are made of constants
@@ -205,21 +216,37 @@ def _altered(owner: ModuleType | type, members: Any) -> Iterator[str]:
 
 
 def _exchanged(owner: ModuleType | type, members: Any) -> Iterator[tuple[str, Any]]:
-    """What is in the place of data that Numba had there, such as a type or a table, or of what isn't there any more."""
-    for name, then in zip(*held.members[id(owner)], strict=True):
+    """What is in the place of something else that Numba had there, hides it, or says that there is nothing any more."""
+    names, values = held.members[id(owner)]
+    for name, then in zip(names, values, strict=True):
         now = members.get(name, _NOTHING)
-        if now is not then and not _is_definition(now) and not _is_set_later(owner, name):
+        if now is not then and not (_is_nbcaches(now) or _is_nbcaches(then)) and not _is_harmless(owner, name, now):
             yield name, now
-    if isinstance(owner, type):
-        for name in sorted({*members}.difference(held.members[id(owner)][0])):
-            if not _is_definition(members[name]) and _is_inherited(owner, name) and not _is_set_later(owner, name):
-                yield name, members[name]
+    for name in sorted({*members}.difference(names)):
+        now = members[name]
+        hides = _is_hiding(owner, name, now) if isinstance(owner, type) else hasattr(builtins, name)
+        if hides and not _is_nbcaches(now) and not _is_harmless(owner, name, now):
+            yield name, now
+
+
+def _is_harmless(owner: ModuleType | type, name: str, value: Any) -> bool:
+    """Whether Python puts this there, such as an imported module or what copying looks up in a class, or Numba."""
+    if name.startswith("__") and not _is_definition(value):
+        return True
+    if isinstance(owner, ModuleType) and sys.modules.get(f"{owner.__name__}.{name}") is value:
+        return True
+    return _is_set_later(owner, name)
 
 
 def _is_definition(value: Any) -> bool:
-    """Whether this is a function, a class or made around one, which are looked at, or something of nbcache's."""
     kind = type(value)
-    return kind is FunctionType or kind in _WRAPPERS or issubclass(kind, type) or kind.__module__.startswith("nbcache.")
+    return kind is FunctionType or kind in _WRAPPERS or issubclass(kind, type)
+
+
+def _is_nbcaches(value: Any) -> bool:
+    functions = (part for part in (value, *_parts(value)) if type(part) is FunctionType)
+    places = (type(value).__module__, *(part.__globals__.get("__name__") for part in functions))
+    return any(str(place).startswith("nbcache.") for place in places)
 
 
 def _hiding(attributes: Held) -> Iterator[str]:

@@ -136,7 +136,7 @@ class Patches:
         modules, classes = held.modules[self._taken[0] :], held.classes[self._taken[1] :]
         containers = [Held(*each) for each in held.containers[self._taken[2] :]]
         self._taken = len(held.modules), len(held.classes), len(held.containers)
-        tables = [each for each in containers if type(each.content) is dict]
+        tables = [each for each in containers if isinstance(each.content, dict)]
         self._tables.update(id(table.content) for table in tables)
         owners: list[Owner] = [*(module for _name, module in modules), *tables, *(cls for _name, cls in classes)]
         self._owners += owners
@@ -147,7 +147,7 @@ class Patches:
             self._places = np.concatenate([self._places, numbers, members + _NUMBER])
             whole = [*map(told.parts_were_whole.get, map(module_of, owners), repeat(0))]
             self._whole = np.concatenate([self._whole, np.array(whole, np.int64)])
-        if lists := [each for each in containers if type(each.content) is not dict]:
+        if lists := [each for each in containers if not isinstance(each.content, dict)]:
             self._lists += lists
             self._contents = [each.content for each in self._lists]
             self._look_into_lists()

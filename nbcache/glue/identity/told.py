@@ -15,6 +15,7 @@ from typing import Any
 from llvmlite.binding import ffi
 from numba.core.base import BaseContext
 from numba.core.typeconv.castgraph import TypeGraph
+from numba.core.typeconv.typeconv import TypeManager
 from numba.core.typing.asnumbatype import AsNumbaTypeRegistry, as_numba_type
 from numba.core.typing.context import BaseContext as TypingContext
 
@@ -43,6 +44,7 @@ _LEFT_OUT = (
     "numba.cuda.",  # another compiler
     "numba.pycc.",  # compiles ahead of time
     "numba.tests.",  # stand for user code
+    "llvmlite.tests.",
     "numba.core.config.",  # settings are in the key
     "numba.core.event.",  # who listens takes no part in compiling
     "numba.core.caching.",  # Numba's own cache stays out
@@ -89,7 +91,7 @@ def of_numba(names: Iterable[str]) -> list[tuple[str, ModuleType]]:
 
 def note_part(module: ModuleType) -> None:
     """One of Numba's modules was just imported, after Numba."""
-    held.note(of_numba([module.__name__]))
+    held.note(of_numba([module.__name__]), just_imported=True)
     parts_were_whole[module.__name__] = newest_number()
 
 
@@ -104,6 +106,8 @@ def listen(*, just_imported: bool = False) -> None:
     if not isinstance(command_line, _CommandLine):
         ffi.lib._fntab[_COMMAND_LINE] = _CommandLine(command_line._lock, command_line._cfn)
         TypeGraph.insert_rule = _heard(TypeGraph.insert_rule)
+        for name in ("set_compatible", "set_promote", "set_safe_convert", "set_unsafe_convert"):
+            setattr(TypeManager, name, _told_directly(getattr(TypeManager, name)))
         TypingContext.insert_user_function = _handed(TypingContext.insert_user_function, _template)
         TypingContext.insert_function = _handed(TypingContext.insert_function, _template)
         BaseContext.insert_func_defn = _handed(BaseContext.insert_func_defn, _lowering)
@@ -111,7 +115,7 @@ def listen(*, just_imported: bool = False) -> None:
         own_annotations.update((as_numba_type if just_imported else AsNumbaTypeRegistry()).lookup)
         if just_imported:
             modules_of_numba = frozenset(sys.modules)
-            held.note(of_numba(sys.modules))
+            held.note(of_numba(sys.modules), just_imported=True)
             numba_was_whole = newest_number()
 
 
@@ -133,6 +137,19 @@ def _heard(insert_rule: Any) -> Any:
         return insert_rule(self, fromty, toty, relation)
 
     return insert_and_note
+
+
+def _told_directly(conversion: Any) -> Any:
+    """A method that Numba's rules end in, and that others may call past them."""
+
+    @functools.wraps(conversion)
+    def convert_and_note(self: Any, fromty: Any, toty: Any, *by: Any, **named: Any) -> Any:
+        if not str(sys._getframe(1).f_globals.get("__name__")).startswith("numba."):
+            how = ", ".join(map(repr, (*by, *named.values())))
+            conversions.append((fromty, toty, f"{conversion.__name__} {how}"))
+        return conversion(self, fromty, toty, *by, **named)
+
+    return convert_and_note
 
 
 def _handed(insert: Any, registrations: Any) -> Any:

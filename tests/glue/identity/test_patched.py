@@ -2,13 +2,14 @@
 
 import contextlib
 import functools
+import sys
 from types import ModuleType
 
 import numpy as np
 import pytest
 from nbtest import proc
 from numba import njit, types
-from numba.core import cgutils, funcdesc, inline_closurecall, ir_utils
+from numba.core import cgutils, funcdesc, inline_closurecall, ir_utils, target_extension
 from numba.core.base import BaseContext
 from numba.core.cpu import CPUContext
 from numba.core.registry import cpu_target
@@ -16,9 +17,10 @@ from numba.core.rewrites import static_binop
 from numba.core.typing import builtins, npydecl
 from numba.cpython import hashing, listobj, slicing
 from numba.np import arraymath, numpy_support, ufunc_db
+from numba.np.math import mathimpl
 from numba.parfors import array_analysis, parfor
 
-from nbcache.glue.identity import patched
+from nbcache.glue.identity import held, patched, told
 from nbcache.glue.identity.consulted import spelling_of
 from nbcache.glue.identity.patched import Patches
 from nbcache.glue.identity.told import newest_number
@@ -27,8 +29,25 @@ MEDIAN = "numba.np.arraymath:_median_inner"
 CONSTANT = "numba.core.cpu:CPUContext.get_constant_generic"
 
 
+@pytest.fixture
+def just_imported():
+    """What Numba's modules hold by now counts as what they held when they were imported, for this test alone."""
+    with pytest.MonkeyPatch.context() as until_the_end:
+        note_again(until_the_end, just_imported=True)
+        yield
+
+
+def note_again(monkeypatch, *, just_imported):
+    for name in ("modules", "classes", "containers"):
+        monkeypatch.setattr(held, name, [])
+    monkeypatch.setattr(held, "members", {})
+    monkeypatch.setattr(held, "_names", set())
+    monkeypatch.setattr(held, "_known", {})
+    held.note(told.of_numba(sys.modules), just_imported=just_imported)
+
+
 @pytest.fixture(params=["by numbers", "without numbers"])
-def patches(request, monkeypatch):
+def patches(request, monkeypatch, just_imported):
     """What is in Numba by now counts for nothing: other tests may have left something."""
     found = Patches(0)
     found.look()
@@ -123,6 +142,7 @@ HOLDERS = {
     "a list in a class": lambda: (builtins.BinOpPower, "cases"),
     "a set": lambda: (npydecl, "supported_array_operators"),
     "a set in a class": lambda: (static_binop.DetectStaticBinops, "rhs_operators"),
+    "a registry by targets": lambda: (target_extension, "jit_registry"),
     "loops of a ufunc": lambda: (ufunc_db, "_ufunc_db", np.square),
 }
 
@@ -131,44 +151,43 @@ def held_by(owner, name, key=None):
     ufunc_db.get_ufuncs()
     module = isinstance(owner, ModuleType)
     called = f"{owner.__name__}:{name}" if module else f"{owner.__module__}:{owner.__qualname__}.{name}"
-    held = getattr(owner, name)
-    return (held, called) if key is None else (held[key], f"{called}[{spelling_of(key)}]")
+    container = getattr(owner, name)
+    return (container, called) if key is None else (container[key], f"{called}[{spelling_of(key)}]")
 
 
 @pytest.mark.parametrize("what", HOLDERS)
 def test_what_is_taken_out_is_noticed_until_it_is_back(patches, what):
-    held, called = held_by(*HOLDERS[what]())
+    container, called = held_by(*HOLDERS[what]())
     assert patches() == {}
-    before = held.copy()
-    if type(held) is dict:
-        held.popitem()
+    before = container.copy()
+    if isinstance(container, dict):
+        container.popitem()
     else:
-        held.pop()
+        container.pop()
     try:
-        assert patches() == {called: held}
+        assert patches() == {called: container}
     finally:
-        restore(held, before)
+        restore(container, before)
     assert patches() == {}
 
 
 @pytest.mark.parametrize("what", HOLDERS)
-def test_what_was_taken_out_before_the_first_look_is_noticed(what):
-    held, called = held_by(*HOLDERS[what]())
-    Patches(0).look()  # in a program, what is there is noted when Numba's import is over
-    before = held.copy()
-    held.clear()
+def test_what_was_taken_out_before_the_first_look_is_noticed(just_imported, what):
+    container, called = held_by(*HOLDERS[what]())
+    before = container.copy()
+    container.clear()
     try:
-        assert Patches(0).look()[called] is held
+        assert Patches(0).look()[called] is container
     finally:
-        restore(held, before)
+        restore(container, before)
 
 
-def restore(held, before):
-    held.clear()
-    if type(held) is list:
-        held.extend(before)
+def restore(container, before):
+    container.clear()
+    if type(container) is list:
+        container.extend(before)
     else:
-        held.update(before)
+        container.update(before)
 
 
 def test_one_of_numbas_functions_in_the_place_of_another_in_a_table_is_noticed(patches, monkeypatch):
@@ -191,6 +210,8 @@ EXCHANGED = {
     "a type": lambda: (types, "intp", types.int32),
     "a value of LLVM": lambda: (cgutils, "true_bit", cgutils.false_bit),
     "a computed number": lambda: (hashing, "_PyHASH_XXPRIME_1", 5),
+    "one closure for another": lambda: (mathimpl, "exp_impl", mathimpl.cos_impl),
+    "what a builtin is called": lambda: (arraymath, "len", 5),
     "a module": lambda: (arraymath, "np", ModuleType("np")),
     "data of a class": lambda: (CPUContext, "strict_alignment", True),
     "data that a class inherits": lambda: (CPUContext, "implement_powi_as_math_call", True),
@@ -326,6 +347,38 @@ def test_members_are_looked_at_where_something_changed(monkeypatch):
     assert len(looked_at) == 1
 
 
+def test_what_numba_changes_in_its_caches_is_nobodys(monkeypatch):
+    """Who enables nbcache late finds caches that are filled: they go on being filled."""
+    note_again(monkeypatch, just_imported=False)
+    names = {name for name, _container, _was in held.containers}
+    assert "numba.parfors.parfor:swap_functions_map" in names
+    assert not names & {"numba.core.errors:loc_info", "numba.core.serialize:_unpickled_memo"}
+
+
+HARMLESS = {
+    "types by another way": "from numba.types import int64",
+    "copies of types": "import copy, pickle; [pickle.dumps(copy.deepcopy(each)) for each in vars(types).values() if isinstance(each, types.Type)]",
+    "what is written about them": "import pydoc, llvmlite.ir; pydoc.render_doc(types); pydoc.render_doc(llvmlite.ir.types)",
+    "members": "import inspect; [inspect.getmembers(each) for each in vars(types).values()]",
+    "llvmlite's tests": "import llvmlite.tests",
+    "a mock that is gone": "from unittest.mock import patch\nwith patch('numba.core.ir_utils.mk_unique_var'): pass",
+}
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("what", HARMLESS)
+def test_what_changes_nothing_is_no_change_by_others(tmp_path, what, when):
+    first = LOOK if when == "after" else ""
+    code = f"from numba import types, njit\n{first}\n{HARMLESS[what]}\n{LOOK}"
+    outcome = proc.run(["-c", code], tmp_path / "store", cwd=tmp_path)
+    assert (outcome.status, set(outcome.stdout.split("\n"))) == (0, {"{}", ""}), outcome.stderr
+
+
+LOOK = """
+njit(lambda x: x + 1)(1)
+from nbcache.client import activation
+print(activation._active.maker.patches.look())
+"""
 PRISTINE = """
 import importlib.util
 from nbcache.glue.identity.patched import Patches

@@ -274,6 +274,19 @@ _CHANGES: Mapping[str, tuple[str, str, str]] = {
         "hashing._PyHASH_XXPRIME_1 = hashing._Py_uhash_t(5)",
         "hash((x, 1))",
     ),
+    "one-closure-for-another": (
+        "from numba.np.math import mathimpl",
+        "mathimpl.exp_impl = mathimpl.cos_impl",
+        "np.exp(x / 2)",
+    ),
+    "rule-of-conversion": (
+        (
+            "from numba.core.typeconv.rules import default_type_manager as rules; "
+            "third = njit(['f4(f4)', 'f8(f8)'])(lambda x: x / 3)"
+        ),
+        "rules.set_promote(types.int64, types.float32)",
+        "third(x)",
+    ),
     "another-table": (
         "from numba.parfors import parfor",
         "parfor.swap_functions_map = {('sum', 'numpy'): parfor.swap_functions_map['prod', 'numpy']}",
