@@ -15,22 +15,23 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-modules: list[tuple[str, ModuleType]] = []
+modules: dict[str, ModuleType] = {}
 """Numba's modules that were noted, by their names."""
-classes: list[tuple[str, type]] = []
-"""The classes that these define, by the modules' names."""
-members: dict[int, tuple[tuple[str, ...], tuple[Any, ...]]] = {}
-"""The names that both have, and what was under these, by the owner's id."""
+classes: list[type] = []
+"""The classes that these define."""
 containers: list[tuple[str, Any, tuple[Any, ...]]] = []
 """What both hold: its name (``module:name`` or ``module:class.name``), the container itself, its contents then."""
-_names: set[str] = set()
-"""The names of these modules."""
+_names: list[str] = []
+_values: list[Any] = []
+"""The members of one after the other. In two lists: thousands of small ones would have Python collect garbage."""
+_spans: dict[int, range] = {}
+"""Where in these the members of a module or class are, by its id."""
 _known: dict[int, object] = {}
 """What was noted, by its id; kept alive, or the id would come to mean something else."""
 KINDS = frozenset({dict, list, set})
-"""The kinds of containers, beside dictionaries with a class of their own."""
+"""The kinds of containers, beside dictionaries of a class of Numba's."""
 _UFUNCS = "numba.np.ufunc_db:_ufunc_db"
 """The loops of ufuncs by types, in a table of tables, which Numba makes when somebody asks for one."""
 
@@ -41,24 +42,34 @@ def note(fresh: Iterable[tuple[str, ModuleType]], *, just_imported: bool = False
     If they weren't *just_imported*, caches aren't empty any more: then only lists and tables of functions are noted.
     """
     is_held = _is_filled_by_its_module if just_imported else _has_functions
+    owners: list[tuple[str, ModuleType | type]] = []
     for name, module in fresh:
-        if name in _names:
-            continue
-        _names.add(name)
-        modules.append((name, module))
-        members[id(module)] = names, values = _members_of(module)
-        for key, value in zip(names, values, strict=True):
-            kind = type(value)
-            if kind in KINDS or issubclass(kind, dict):
-                _hold(key, f"{name}:{key}", value, is_held)
-            elif issubclass(kind, type) and value.__module__ == name and id(value) not in _known:
+        if name not in modules:
+            modules[name] = module
+            owners.append((f"{name}:", module))
+            for cls in [each for each in [*vars(module).values()] if isinstance(each, type)]:
+                if cls.__module__ == name and id(cls) not in _known:
+                    _known[id(cls)] = cls
+                    classes.append(cls)
+                    owners.append((f"{name}:{cls.__qualname__}.", cls))
+    kinds = {*KINDS, *(cls for cls in classes if issubclass(cls, dict))}
+    for prefix, owner in owners:
+        start, names, values = len(_names), [*vars(owner)], [*vars(owner).values()]
+        _names.extend(names)
+        _values.extend(values)
+        _spans[id(owner)] = range(start, start + len(names))
+        found = [at for at, value in enumerate(values) if type(value) in kinds]
+        for at in found if type(owner) is not EnumMeta else ():
+            name, value = names[at], values[at]
+            if id(value) not in _known and not name.startswith("__") and is_held(name, value):
                 _known[id(value)] = value
-                classes.append((name, value))
-                members[id(value)] = own = _members_of(value)
-                if kind is not EnumMeta:
-                    for inner, member in zip(*own, strict=True):
-                        if type(member) in KINDS or isinstance(member, dict):
-                            _hold(inner, f"{name}:{key}.{inner}", member, is_held)
+                containers.append((prefix + name, value, contents(value)))
+
+
+def members_of(owner: ModuleType | type) -> Iterable[tuple[str, Any]]:
+    """The names and values of the members that a noted module or class had."""
+    span = _spans[id(owner)]
+    return zip(_names[span.start : span.stop], _values[span.start : span.stop], strict=True)
 
 
 def contents(container: Any) -> tuple[Any, ...]:
@@ -77,16 +88,6 @@ def loops_of_ufuncs(name: str) -> dict[Any, Any]:
     if name == _UFUNCS:
         sys.modules[name.partition(":")[0]]._fill_ufunc_db(loops)
     return loops
-
-
-def _members_of(owner: ModuleType | type) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    return (*vars(owner),), (*vars(owner).values(),)
-
-
-def _hold(member: str, name: str, container: Any, is_held: Callable[[str, Any], bool]) -> None:
-    if id(container) not in _known and not member.startswith("__") and is_held(member, container):
-        _known[id(container)] = container
-        containers.append((name, container, contents(container)))
 
 
 def _is_filled_by_its_module(name: str, container: Any) -> bool:

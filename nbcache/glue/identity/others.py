@@ -217,12 +217,12 @@ def _altered(owner: ModuleType | type, members: Any) -> Iterator[str]:
 
 def _exchanged(owner: ModuleType | type, members: Any) -> Iterator[tuple[str, Any]]:
     """What is in the place of something else that Numba had there, hides it, or says that there is nothing any more."""
-    names, values = held.members[id(owner)]
-    for name, then in zip(names, values, strict=True):
+    before = dict(held.members_of(owner))
+    for name, then in before.items():
         now = members.get(name, _NOTHING)
         if now is not then and not (_is_nbcaches(now) or _is_nbcaches(then)) and not _is_harmless(owner, name, now):
             yield name, now
-    for name in sorted({*members}.difference(names)):
+    for name in sorted({*members}.difference(before)):
         now = members[name]
         hides = _is_hiding(owner, name, now) if isinstance(owner, type) else hasattr(builtins, name)
         if hides and not _is_nbcaches(now) and not _is_harmless(owner, name, now):

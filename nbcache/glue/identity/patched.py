@@ -133,16 +133,16 @@ class Patches:
         fresh = names[len(names) - names[::-1].index(self._last) :] if self._last in sys.modules else names
         self._last = names[-1]
         held.note(told.of_numba(fresh))
-        modules, classes = held.modules[self._taken[0] :], held.classes[self._taken[1] :]
+        modules, classes = [*held.modules.values()][self._taken[0] :], held.classes[self._taken[1] :]
         containers = [Held(*each) for each in held.containers[self._taken[2] :]]
         self._taken = len(held.modules), len(held.classes), len(held.containers)
         tables = [each for each in containers if isinstance(each.content, dict)]
         self._tables.update(id(table.content) for table in tables)
-        owners: list[Owner] = [*(module for _name, module in modules), *tables, *(cls for _name, cls in classes)]
+        owners: list[Owner] = [*modules, *tables, *classes]
         self._owners += owners
         if are_numbered():
-            plain = [*(vars(module) for _name, module in modules), *(table.content for table in tables)]
-            members = _MEMORY.take(np.array([id(cls) for _, cls in classes], np.int64) // _WORD + _DICTIONARY) // _WORD
+            plain = [*map(vars, modules), *(table.content for table in tables)]
+            members = _MEMORY.take(np.array([*map(id, classes)], np.int64) // _WORD + _DICTIONARY) // _WORD
             numbers = np.array([*map(id, plain)], np.int64) // _WORD + _NUMBER
             self._places = np.concatenate([self._places, numbers, members + _NUMBER])
             whole = [*map(told.parts_were_whole.get, map(module_of, owners), repeat(0))]

@@ -20,6 +20,7 @@ from numba.core.typing.asnumbatype import AsNumbaTypeRegistry, as_numba_type
 from numba.core.typing.context import BaseContext as TypingContext
 
 from nbcache.glue.identity import held
+from nbcache.process import nothing_collected
 
 options: list[tuple[bytes, ...]] = []
 """LLVM's command line, as ``llvmlite.binding.set_option`` extends it."""
@@ -115,7 +116,8 @@ def listen(*, just_imported: bool = False) -> None:
         own_annotations.update((as_numba_type if just_imported else AsNumbaTypeRegistry()).lookup)
         if just_imported:
             modules_of_numba = frozenset(sys.modules)
-            held.note(of_numba(sys.modules), just_imported=True)
+            with nothing_collected():
+                held.note(of_numba(sys.modules), just_imported=True)
             numba_was_whole = newest_number()
 
 

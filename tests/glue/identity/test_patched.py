@@ -38,11 +38,10 @@ def just_imported():
 
 
 def note_again(monkeypatch, *, just_imported):
-    for name in ("modules", "classes", "containers"):
+    for name in ("modules", "_spans", "_known"):
+        monkeypatch.setattr(held, name, {})
+    for name in ("classes", "containers", "_names", "_values"):
         monkeypatch.setattr(held, name, [])
-    monkeypatch.setattr(held, "members", {})
-    monkeypatch.setattr(held, "_names", set())
-    monkeypatch.setattr(held, "_known", {})
     held.note(told.of_numba(sys.modules), just_imported=just_imported)
 
 
@@ -136,7 +135,7 @@ HOLDERS = {
     "a table of functions": lambda: (parfor, "swap_functions_map"),
     "a table of functions by classes": lambda: (ir_utils, "visit_vars_extensions"),
     "a table of data": lambda: (numpy_support, "FROM_DTYPE"),
-    "a table in a class": lambda: (npydecl.NumpyRulesArrayOperator, "_op_map"),
+    "a table in a class": lambda: (npydecl.NumpyRulesUnaryArrayOperator, "_op_map"),
     "a list of functions": lambda: (ir_utils, "remove_call_handlers"),
     "a list of data": lambda: (array_analysis, "random_calls"),
     "a list in a class": lambda: (builtins.BinOpPower, "cases"),
