@@ -75,13 +75,17 @@ def matters(name: str) -> bool:
 
 
 def is_alias(name: str, module: ModuleType) -> bool:
-    """Whether this is a module by another name than its own, below what is no package.
+    """Whether this is a module by another name than its own, under which it is known as well, or nobody's of Numba.
 
-    Numba 0.61 registers all that a module of its type system imports, `sys` among them, below that module's name.
+    Numba 0.61 registers all that a module of its type system imports, `sys` among them, below that module's name, and
+    so does ``import numba.types`` in any release.
     """
-    if vars(module).get("__name__") == name:
+    own = str(vars(module).get("__name__"))
+    if own == name:
         return False
-    return getattr(sys.modules.get(name.rpartition(".")[0]), "__path__", None) is None
+    if getattr(sys.modules.get(name.rpartition(".")[0]), "__path__", None) is None:
+        return True
+    return sys.modules.get(own) is module or own.partition(".")[0] not in ROOTS
 
 
 def of_numba(names: Iterable[str]) -> list[tuple[str, ModuleType]]:
