@@ -17,19 +17,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-modules: dict[str, ModuleType] = {}
-"""Numba's modules that were noted, by their names."""
+modules: list[ModuleType] = []
+"""Numba's modules that were noted."""
 classes: list[type] = []
 """The classes that these define."""
 containers: list[tuple[str, Any, tuple[Any, ...]]] = []
 """What both hold: its name (``module:name`` or ``module:class.name``), the container itself, its contents then."""
-_names: list[str] = []
-_values: list[Any] = []
-"""The members of one after the other. In two lists: thousands of small ones would have Python collect garbage."""
-_spans: dict[int, range] = {}
-"""Where in these the members of a module or class are, by its id."""
+members: dict[int, dict[Any, Any]] = {}
+"""What a module or class had, by its id."""
 _known: dict[int, object] = {}
-"""What was noted, by its id; kept alive, or the id would come to mean something else."""
+"""These, by their ids; kept alive, as modules and classes are, or the ids would come to mean something else."""
 KINDS = frozenset({dict, list, set})
 """The kinds of containers, beside dictionaries of a class of Numba's."""
 _UFUNCS = "numba.np.ufunc_db:_ufunc_db"
@@ -44,32 +41,24 @@ def note(fresh: Iterable[tuple[str, ModuleType]], *, just_imported: bool = False
     is_held = _is_filled_by_its_module if just_imported else _has_functions
     owners: list[tuple[str, ModuleType | type]] = []
     for name, module in fresh:
-        if name not in modules:
-            modules[name] = module
+        if id(module) not in members:
+            members[id(module)] = vars(module).copy()
+            modules.append(module)
             owners.append((f"{name}:", module))
-            for cls in [each for each in [*vars(module).values()] if isinstance(each, type)]:
-                if cls.__module__ == name and id(cls) not in _known:
-                    _known[id(cls)] = cls
+            for cls in members[id(module)].values():
+                # Not `isinstance`, for which a proxy may stand for what it can't be asked for.
+                if issubclass(type(cls), type) and cls.__module__ == name and id(cls) not in members:
+                    members[id(cls)] = vars(cls).copy()
                     classes.append(cls)
                     owners.append((f"{name}:{cls.__qualname__}.", cls))
     kinds = {*KINDS, *(cls for cls in classes if issubclass(cls, dict))}
     for prefix, owner in owners:
-        start, names, values = len(_names), [*vars(owner)], [*vars(owner).values()]
-        _names.extend(names)
-        _values.extend(values)
-        _spans[id(owner)] = range(start, start + len(names))
-        found = [at for at, value in enumerate(values) if type(value) in kinds]
-        for at in found if type(owner) is not EnumMeta else ():
-            name, value = names[at], values[at]
-            if id(value) not in _known and not name.startswith("__") and is_held(name, value):
-                _known[id(value)] = value
-                containers.append((prefix + name, value, contents(value)))
-
-
-def members_of(owner: ModuleType | type) -> Iterable[tuple[str, Any]]:
-    """The names and values of the members that a noted module or class had."""
-    span = _spans[id(owner)]
-    return zip(_names[span.start : span.stop], _values[span.start : span.stop], strict=True)
+        own = members[id(owner)]
+        found = [name for name in own if type(own[name]) in kinds and type(name) is str and not name.startswith("__")]
+        for name in found if type(owner) is not EnumMeta else ():
+            if id(own[name]) not in _known and is_held(name, own[name]):
+                _known[id(own[name])] = own[name]
+                containers.append((prefix + name, own[name], contents(own[name])))
 
 
 def contents(container: Any) -> tuple[Any, ...]:

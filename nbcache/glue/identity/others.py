@@ -151,7 +151,7 @@ def _is_displaced(owner: Owner, name: str, value: Any) -> bool:
         return False
     for part in (value, *_parts(value)):
         # A class among the members of another was hardly written there.
-        if type(part) is not FunctionType and not (isinstance(part, type) and isinstance(owner, ModuleType)):
+        if type(part) is not FunctionType and not (issubclass(type(part), type) and isinstance(owner, ModuleType)):
             continue
         # A wrapper, such as nbcache's own, says that it is what it is made around.
         module = part.__globals__.get("__name__") if type(part) is FunctionType else part.__module__
@@ -165,11 +165,15 @@ def _is_displaced(owner: Owner, name: str, value: Any) -> bool:
             continue
         known = _definitions_of(owner)
         if name in known.aliases:
-            scopes = vars(owner), vars(sys.modules[module_of(owner)])
+            scopes = vars(owner), vars(sys.modules.get(module_of(owner), owner))
             return all(scope.get(other) is not value for other in known.aliases[name] for scope in scopes)
-        if name in known.defined or name in known.imported or (isinstance(owner, type) and _overrides(owner, name)):
+        if name in known.defined or name in known.imported or _is_override(owner, name, value):
             return not _imports(owner, name, value)
     return False
+
+
+def _is_override(owner: ModuleType | type, name: str, value: Any) -> bool:
+    return isinstance(owner, type) and _overrides(owner, name) and _is_hiding(owner, name, value)
 
 
 def _overrides(cls: type, name: str) -> bool:
@@ -195,7 +199,9 @@ def _altered(owner: ModuleType | type, members: Any) -> Iterator[str]:
     names = [
         name
         for name, value in [*members.items()]
-        if (type(value) in CONSTANTS or isinstance(value, np.generic)) and not name.startswith("__")
+        if (type(value) in CONSTANTS or issubclass(type(value), np.generic))
+        and isinstance(name, str)
+        and not name.startswith("__")
     ]
     for name in names:
         known = _definitions_of(owner)
@@ -217,12 +223,12 @@ def _altered(owner: ModuleType | type, members: Any) -> Iterator[str]:
 
 def _exchanged(owner: ModuleType | type, members: Any) -> Iterator[tuple[str, Any]]:
     """What is in the place of something else that Numba had there, hides it, or says that there is nothing any more."""
-    before = dict(held.members_of(owner))
+    before = held.members[id(owner)]
     for name, then in before.items():
         now = members.get(name, _NOTHING)
         if now is not then and not (_is_nbcaches(now) or _is_nbcaches(then)) and not _is_harmless(owner, name, now):
             yield name, now
-    for name in sorted({*members}.difference(before)):
+    for name in sorted(name for name in {*members}.difference(before) if isinstance(name, str)):
         now = members[name]
         hides = _is_hiding(owner, name, now) if isinstance(owner, type) else hasattr(builtins, name)
         if hides and not _is_nbcaches(now) and not _is_harmless(owner, name, now):
@@ -234,7 +240,7 @@ def _is_harmless(owner: ModuleType | type, name: str, value: Any) -> bool:
     if name.startswith("__") and not _is_definition(value):
         return True
     if isinstance(owner, ModuleType) and sys.modules.get(f"{owner.__name__}.{name}") is value:
-        return True
+        return is_toolchain_module(getattr(value, "__name__", None))
     return _is_set_later(owner, name)
 
 

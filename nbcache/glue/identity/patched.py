@@ -116,11 +116,12 @@ class Patches:
         numbers = _MEMORY.take(self._places, mode="wrap")  # all are within
         now = numbers.tobytes()
         if now != self._numbers:  # comparing them all takes a tenth of what looking for the highest takes
-            self._numbers = now
             changed = np.flatnonzero((numbers > self._seen) & (numbers > self._whole)).tolist()
-            self._seen = max(self._seen, int(numbers.max(initial=0)))
             if changed:
                 self._look_at(changed)
+            # Behind it: after an exception, all of it is looked at again.
+            self._numbers = now
+            self._seen = max(self._seen, int(numbers.max(initial=0)))
         return self.members
 
     def skip(self) -> None:
@@ -131,9 +132,17 @@ class Patches:
         """Take in what of Numba was loaded since this was done last."""
         names = [*sys.modules]
         fresh = names[len(names) - names[::-1].index(self._last) :] if self._last in sys.modules else names
-        self._last = names[-1]
-        held.note(told.of_numba(fresh))
-        modules, classes = [*held.modules.values()][self._taken[0] :], held.classes[self._taken[1] :]
+        found = told.of_numba(fresh)
+        # What another thread is importing is noted when that is over.
+        whole = [(name, module) for name, module in found if not _is_being_imported(module)]
+        held.note(whole)
+        self._take_in()
+        if len(whole) == len(found):
+            self._last = names[-1]
+
+    def _take_in(self) -> None:
+        """Look from now on at what was noted since this was done last."""
+        modules, classes = held.modules[self._taken[0] :], held.classes[self._taken[1] :]
         containers = [Held(*each) for each in held.containers[self._taken[2] :]]
         self._taken = len(held.modules), len(held.classes), len(held.containers)
         tables = [each for each in containers if isinstance(each.content, dict)]
@@ -145,8 +154,8 @@ class Patches:
             members = _MEMORY.take(np.array([*map(id, classes)], np.int64) // _WORD + _DICTIONARY) // _WORD
             numbers = np.array([*map(id, plain)], np.int64) // _WORD + _NUMBER
             self._places = np.concatenate([self._places, numbers, members + _NUMBER])
-            whole = [*map(told.parts_were_whole.get, map(module_of, owners), repeat(0))]
-            self._whole = np.concatenate([self._whole, np.array(whole, np.int64)])
+            were_whole = [*map(told.parts_were_whole.get, map(module_of, owners), repeat(0))]
+            self._whole = np.concatenate([self._whole, np.array(were_whole, np.int64)])
         if lists := [each for each in containers if not isinstance(each.content, dict)]:
             self._lists += lists
             self._contents = [each.content for each in self._lists]
@@ -177,16 +186,18 @@ class Patches:
         made = vars(cpu_target)
         typing, target = made.get("_toplevel_typing_context"), made.get("_toplevel_target_context")
         if typing is not None and target is not None:
-            self._contexts = (typing, typing.tm, target, target.data_model_manager, target.codegen())
-            kinds = [type(each) for each in self._contexts]
+            contexts = (typing, typing.tm, target, target.data_model_manager, target.codegen())
+            kinds = [type(each) for each in contexts]
             named = [f"{kind.__module__}:{kind.__qualname__}" for kind in kinds]
-            each_of = zip(named, map(vars, self._contexts), repeat(None), kinds)
+            each_of = zip(named, map(vars, contexts), repeat(None), kinds)
             self._look_at(self._watch([Held(*each) for each in each_of]))
+            self._contexts = contexts
 
     def _look_into_lists(self) -> None:
-        self._copies = [each.copy() for each in self._contents]
+        copies = [each.copy() for each in self._contents]
         self._found[_IN_LISTS] = {each.name: each.content for each in self._lists if is_changed(each)}
         self._gather()
+        self._copies = copies
 
     def _look_at(self, which: Iterable[int]) -> None:
         which = [*which]
@@ -208,6 +219,10 @@ class Patches:
 
 _IN_LISTS = -1
 """Where, among positions of owners, that is found which is in lists."""
+
+
+def _is_being_imported(module: ModuleType) -> bool:
+    return bool(getattr(vars(module).get("__spec__"), "_initializing", False))
 
 
 def _tables_of(owner: Owner) -> Iterator[Held]:

@@ -119,9 +119,9 @@ def listen(*, just_imported: bool = False) -> None:
         # Making another registry takes as long as a tenth of a hit.
         own_annotations.update((as_numba_type if just_imported else AsNumbaTypeRegistry()).lookup)
         if just_imported:
-            modules_of_numba = frozenset(sys.modules)
             with nothing_collected():
                 held.note(of_numba(sys.modules), just_imported=True)
+            modules_of_numba = frozenset(sys.modules)
             numba_was_whole = newest_number()
 
 

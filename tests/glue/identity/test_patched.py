@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import importlib.machinery
 import sys
 from types import ModuleType
 
@@ -20,7 +21,7 @@ from numba.np import arraymath, numpy_support, ufunc_db
 from numba.np.math import mathimpl
 from numba.parfors import array_analysis, parfor
 
-from nbcache.glue.identity import held, patched, told
+from nbcache.glue.identity import held, others, patched, told
 from nbcache.glue.identity.consulted import spelling_of
 from nbcache.glue.identity.patched import Patches
 from nbcache.glue.identity.told import newest_number
@@ -38,9 +39,9 @@ def just_imported():
 
 
 def note_again(monkeypatch, *, just_imported):
-    for name in ("modules", "_spans", "_known"):
+    for name in ("members", "_known"):
         monkeypatch.setattr(held, name, {})
-    for name in ("classes", "containers", "_names", "_values"):
+    for name in ("modules", "classes", "containers"):
         monkeypatch.setattr(held, name, [])
     held.note(told.of_numba(sys.modules), just_imported=just_imported)
 
@@ -318,6 +319,48 @@ def exec_in_numba(text):
     made = {}
     exec(text, vars(arraymath), made)
     return made["made"]
+
+
+def test_after_an_exception_all_is_looked_at_again(patches, monkeypatch):
+    class Lies:
+        @property
+        def __class__(self):
+            raise RuntimeError("unbound")
+
+    assert patches() == {}
+    with monkeypatch.context() as passing:
+        passing.setattr(others, "_is_displaced", lambda *_args: 1 / 0)
+        passing.setattr(arraymath, "_median_inner", len)
+        with pytest.raises(ZeroDivisionError):
+            patches()
+        passing.setattr(others, "_is_displaced", lambda *_args: False)
+        assert [*patches()] == [MEDIAN]
+    monkeypatch.setattr(arraymath, "proxy", Lies(), raising=False)
+    vars(arraymath)[1] = 2
+    try:
+        monkeypatch.setattr(arraymath, "_median_inner", helper)
+        assert patches() == {MEDIAN: helper}
+    finally:
+        del vars(arraymath)[1]
+
+
+def test_a_method_that_is_put_back_where_it_was_inherited_is_no_change(patches, monkeypatch):
+    assert "unify" not in vars(types.Boolean)
+    monkeypatch.setattr(types.Boolean, "unify", types.Boolean.unify, raising=False)
+    assert patches() == {}
+
+
+def test_what_another_thread_imports_is_noted_when_that_is_over(monkeypatch):
+    part = ModuleType("numba.core.part")
+    part.__spec__ = importlib.machinery.ModuleSpec(part.__name__, None)
+    part.__spec__._initializing = True
+    monkeypatch.setitem(sys.modules, part.__name__, part)
+    found = Patches(0)
+    found.look()
+    assert part not in found._owners
+    part.__spec__._initializing = False
+    found.look()
+    assert part in found._owners
 
 
 def test_a_second_thing_in_the_same_place_is_another(patches, monkeypatch):
