@@ -29,6 +29,8 @@ _known: dict[int, object] = {}
 """These, by their ids; kept alive, as modules and classes are, or the ids would come to mean something else."""
 KINDS = frozenset({dict, list, set})
 """The kinds of containers, beside dictionaries of a class of Numba's."""
+_kinds: set[type] = {*KINDS}
+"""Both."""
 _UFUNCS = "numba.np.ufunc_db:_ufunc_db"
 """The loops of ufuncs by types, in a table of tables, which Numba makes when somebody asks for one."""
 
@@ -50,15 +52,17 @@ def note(fresh: Iterable[tuple[str, ModuleType]], *, just_imported: bool = False
                 if issubclass(type(cls), type) and cls.__module__ == name and id(cls) not in members:
                     members[id(cls)] = vars(cls).copy()
                     classes.append(cls)
-                    owners.append((f"{name}:{cls.__qualname__}.", cls))
-    kinds = {*KINDS, *(cls for cls in classes if issubclass(cls, dict))}
+                    if issubclass(cls, dict):
+                        _kinds.add(cls)
+                    if type(cls) is not EnumMeta:
+                        owners.append((f"{name}:{cls.__qualname__}.", cls))
     for prefix, owner in owners:
-        own = members[id(owner)]
-        found = [name for name in own if type(own[name]) in kinds and type(name) is str and not name.startswith("__")]
-        for name in found if type(owner) is not EnumMeta else ():
-            if id(own[name]) not in _known and is_held(name, own[name]):
-                _known[id(own[name])] = own[name]
-                containers.append((prefix + name, own[name], contents(own[name])))
+        for name, value in members[id(owner)].items():
+            if type(value) not in _kinds or id(value) in _known or type(name) is not str or name.startswith("__"):
+                continue
+            if is_held(name, value):
+                _known[id(value)] = value
+                containers.append((prefix + name, value, contents(value)))
 
 
 def contents(container: Any) -> tuple[Any, ...]:

@@ -69,9 +69,7 @@ def changes_of(owner: Owner, *, is_known: bool) -> dict[str, Any]:
 
 def is_changed(container: Held) -> bool:
     """Whether somebody else than Numba changed what it holds, or its order where there is one."""
-    was, now = container.was, held.contents(container.content)
-    if was is None:
-        return False
+    was, now = container.was or (), held.contents(container.content)
     if any(type(each) is FunctionType and _is_others(each) for each in now):  # whenever it was noted
         return True
     if type(container.content) is set:  # what was put back may have another place
@@ -167,23 +165,17 @@ def _is_displaced(owner: Owner, name: str, value: Any) -> bool:
         if name in known.aliases:
             scopes = vars(owner), vars(sys.modules.get(module_of(owner), owner))
             return all(scope.get(other) is not value for other in known.aliases[name] for scope in scopes)
-        if name in known.defined or name in known.imported or _is_override(owner, name, value):
+        if name in known.defined or name in known.imported or _overrides(owner, name, value):
             return not _imports(owner, name, value)
     return False
 
 
-def _is_override(owner: ModuleType | type, name: str, value: Any) -> bool:
-    return isinstance(owner, type) and _overrides(owner, name) and _is_hiding(owner, name, value)
-
-
-def _overrides(cls: type, name: str) -> bool:
+def _overrides(owner: ModuleType | type, name: str, value: Any) -> bool:
     """Whether a member that a class's body says nothing of hides an inherited one."""
-    known = _definitions_of(cls)
-    return bool(known.put) and name not in known.put and _is_inherited(cls, name)
-
-
-def _is_inherited(cls: type, name: str) -> bool:
-    return any(name in vars(base) for base in cls.__mro__[1:])
+    if not isinstance(owner, type):
+        return False
+    known = _definitions_of(owner)
+    return bool(known.put) and name not in known.put and _is_hiding(owner, name, value)
 
 
 def _is_hiding(cls: type, name: str, value: Any) -> bool:
@@ -214,7 +206,7 @@ def _altered(owner: ModuleType | type, members: Any) -> Iterator[str]:
             altered = not is_same_constant(members[name], getattr(source, attribute, members[name]))
             where = (owner, source) if isinstance(source, ModuleType) else where
         else:
-            altered = isinstance(owner, type) and _overrides(owner, name)
+            altered = _overrides(owner, name, members[name])
             # Decorators and metaclasses count their classes.
             where = (owner,) if isinstance(owner, ModuleType) else owner.__mro__
         if altered and not any(_is_set_later(each, name) for each in where):

@@ -15,8 +15,9 @@ Beside modules and classes, what Numba's contexts and their parts (rules of conv
 hold themselves is looked at: a function that is set on one of these hides the method. And so are the lists, sets and
 dictionaries that modules and classes have (`held.py`).
 
-Not noticed: the code that a function of Numba's is given in the place of its own (``__code__``), and what is done
-before Numba was imported, or before `nbcache.enable` if that comes later, unless somebody's own function is in it.
+Not noticed: what is changed inside other objects of Numba's, such as a function (``__code__``), an array, a registry
+from which something is taken, or a context that gets another class or other data; and what is done before Numba was
+imported, or before `nbcache.enable` if that comes later, unless somebody's own function is in it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import ctypes
 import functools
 import sys
 from collections.abc import Iterable, Iterator
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from llvmlite.binding import ffi
@@ -145,12 +145,16 @@ def _heard(insert_rule: Any) -> Any:
     return insert_and_note
 
 
+def _is_numbas(caller: FrameType) -> bool:
+    return str(caller.f_globals.get("__name__")).startswith("numba.")
+
+
 def _told_directly(conversion: Any) -> Any:
     """A method that Numba's rules end in, and that others may call past them."""
 
     @functools.wraps(conversion)
     def convert_and_note(self: Any, fromty: Any, toty: Any, *by: Any, **named: Any) -> Any:
-        if not str(sys._getframe(1).f_globals.get("__name__")).startswith("numba."):
+        if not _is_numbas(sys._getframe(1)):
             how = ", ".join(map(repr, (*by, *named.values())))
             conversions.append((fromty, toty, f"{conversion.__name__} {how}"))
         return conversion(self, fromty, toty, *by, **named)
@@ -163,7 +167,7 @@ def _handed(insert: Any, registrations: Any) -> Any:
 
     @functools.wraps(insert)
     def insert_and_note(self: Any, *args: Any) -> Any:
-        if not str(sys._getframe(1).f_globals.get("__name__")).startswith("numba."):
+        if not _is_numbas(sys._getframe(1)):
             args = tuple(list(each) if isinstance(each, Iterator) else each for each in args)
             direct.extend(registrations(*args))
         return insert(self, *args)

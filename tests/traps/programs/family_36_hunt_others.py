@@ -252,32 +252,32 @@ _CHANGES: Mapping[str, tuple[str, str, str]] = {
     "loop-of-a-ufunc-taken-out": (
         "from numba.np import ufunc_db",
         "del ufunc_db.get_ufunc_info(np.sqrt)['f->f']",
-        "np.sqrt(np.float32(x))",
+        "np.sqrt(np.float32(a))",
     ),
     "cases-taken-out": (
         "from numba.core.typing.builtins import Abs",
         "Abs.cases[:] = [each for each in Abs.cases if each.args[0] == types.float64]",
-        "abs(x)",
+        "abs(a)",
     ),
     "one-function-for-another-in-a-table": (
         "from numba.parfors import parfor",
         "parfor.swap_functions_map['sum', 'numpy'] = parfor.swap_functions_map['prod', 'numpy']",
-        "np.sum(np.arange(1, x))",
+        "np.sum(np.arange(1, a))",
     ),
     "data-in-a-table": (
         "import operator; from numba.core import utils",
         "utils.BINOPS_TO_OPERATORS['+'] = operator.mul",
-        "x + 5",
+        "a + 5",
     ),
     "number-that-numba-computes": (
         "from numba.cpython import hashing",
         "hashing._PyHASH_XXPRIME_1 = hashing._Py_uhash_t(5)",
-        "hash((x, 1))",
+        "hash((a, 1))",
     ),
     "one-closure-for-another": (
         "from numba.np.math import mathimpl",
         "mathimpl.exp_impl = mathimpl.cos_impl",
-        "np.exp(x / 2)",
+        "np.exp(a / 2)",
     ),
     "rule-of-conversion": (
         (
@@ -285,49 +285,35 @@ _CHANGES: Mapping[str, tuple[str, str, str]] = {
             "third = njit(['f4(f4)', 'f8(f8)'])(lambda x: x / 3)"
         ),
         "rules.set_promote(types.int64, types.float32)",
-        "third(x)",
+        "third(a)",
     ),
     "another-table": (
         "from numba.parfors import parfor",
         "parfor.swap_functions_map = {('sum', 'numpy'): parfor.swap_functions_map['prod', 'numpy']}",
-        "np.sum(np.arange(1, x))",
+        "np.sum(np.arange(1, a))",
     ),
 }
 """What is changed in what Numba's modules and classes hold, and what it changes: imports, statement, expression."""
 
 
-def _changed_when_told(name: str, *, early: bool) -> Program:
-    imports, statement, expression = _CHANGES[name]
-    change = f"if 'APP_PATCH' in os.environ:\n    {statement}"
-    use = f"""
-    import os
-    from numba import types
-    {imports}
-
-    EARLY
-
+_EARLIER = py("""
     @njit
     def before(x):
         return x - 1
 
     show("before", before, 7)
-    LATE
+    """)
 
-    @njit(parallel=True)
-    def f(x):
-        return {expression}
 
-    show("f", f, 7)
-    """
-    when = {"EARLY": change if early else "", "LATE": "" if early else change}
-    text = main(use)
-    for place, code in when.items():
-        text = text.replace(place, code)
-    return _patched_when_told(f"{name}-{'early' if early else 'late'}", text)
+def _changed(name: str, *, late: bool) -> Program:
+    """Before anything was decorated, or behind a first call."""
+    imports, statement, expression = _CHANGES[name]
+    imports = f"from numba import types\n{imports}\n{_EARLIER if late else ''}"
+    return _patched(f"{name}-{'late' if late else 'early'}", imports, statement, expression, "(parallel=True)", "7")
 
 
 _PATCHES = (
-    *(_changed_when_told(name, early=early) for name in _CHANGES for early in (True, False)),
+    *(_changed(name, late=late) for name in _CHANGES for late in (False, True)),
     _patched_when_told("list-that-is-emptied", _OUT_OF_A_LIST),
     _patched_when_told(
         "lists-that-are-all-emptied",
