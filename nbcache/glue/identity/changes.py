@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from itertools import chain
+from operator import attrgetter
 from types import FunctionType, MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,7 @@ def _changed_in(part: Scope) -> Iterator[tuple[object, str]]:
         if get(container, name, MISSING) is not seen:
             yield container, name
     for owner, name, seen in part.attributes:
-        if _read(getattr, owner, name, MISSING) is not seen:
+        if _read(attrgetter(name), owner) is not seen:
             yield owner, name
     for sized, size in part.sizes:
         if _read(len, sized) != size:

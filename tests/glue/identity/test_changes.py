@@ -16,6 +16,7 @@ class Holder:
 
 
 SOURCE = """
+import numba
 import numpy as np
 
 K = 1
@@ -31,8 +32,10 @@ SETTINGS.value = 1
 def helper(x=1):
     return x
 
+compiled = numba.njit(lambda: 1)
+
 def function():
-    return K, TABLE, ARRAY, SETTINGS, Settings, helper, np.geterr()
+    return compiled, K, TABLE, ARRAY, SETTINGS, Settings, helper, np.geterr()
 """
 CHANGES = {
     "K = 2": "users_module.K",
