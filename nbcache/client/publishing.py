@@ -139,6 +139,7 @@ class Publishing:
 
     def _built_upon(self, frame: Frame, unit: Unit) -> tuple[Uses, str]:
         """The uses of a compilation that ends, and the past that they need.  Raises Unidentifiable."""
+        from nbcache.glue.entries.pickling import can_be_named
         from nbcache.glue.overloads import effects
 
         self._maker.close(frame)
@@ -146,7 +147,7 @@ class Publishing:
         unit.asks = tuple(frame.consulted.asks)
         done = [effect for effect in frame.effects.values() if (effect.obj, effect.args) != (unit.owner, unit.args)]
         effects.remember(unit.owner, unit.args, lambda: done)
-        uses = self._history.record(unit, done)
+        uses = self._history.record(unit, done, lambda args: can_be_named(args, frame))
         self._history.built(unit, uses)
         return uses, self._history.guard(uses)
 

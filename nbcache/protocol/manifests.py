@@ -39,7 +39,7 @@ from nbcache.protocol.images import ImageFacts
 from nbcache.records import Record
 from nbcache.store.content import parsed
 
-VERSION: Final = 5
+VERSION: Final = 6
 """Raised whenever the meaning of a field changes, or a field comes or goes."""
 
 SCALARS: Final = (

@@ -3,8 +3,8 @@
 Numba bakes pickles into object code: exceptions with the place that they blame, classes and dtypes that results are
 made with. Its own functions for reading them import `numba.core.serialize` when they are first called; the ones here
 don't. A place that nbcache's placeholders stand for (see ``glue/capture/placeholders.py``) is looked up among those
-that the manifest says; a value that is only known when the exception is raised was pickled as a value of LLVM's, which
-is a blank here.
+that the manifest says, a class by its name; a value that is only known when the exception is raised was pickled as a
+value of LLVM's, which is a blank here.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ Location = tuple[str, str, int]
 
 LOCATE: Final = ("nbcache.glue.capture.placeholders", "locate")
 """What pickles call for a place in a source file."""
+LOCATE_IN: Final = ("nbcache.glue.capture.placeholders", "locate_in")
+"""What they call for a text that ends with one."""
+RECALL: Final = ("nbcache.glue.capture.placeholders", "recall")
+"""What they call for a class or function of somebody's, with a token and its name."""
 _TOOLCHAIN: Final = ("numba", "llvmlite", "nbcache")
 
 _MAX_FAILURES: Final = 10
@@ -44,12 +48,25 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == LOCATE:
             return _locations.get
+        if (module, name) == LOCATE_IN:
+            return _text
+        if (module, name) == RECALL:
+            return self._named
         if module == "llvmlite.ir" or module.startswith("llvmlite.ir."):
             return Blank
         if module.partition(".")[0] in _TOOLCHAIN:
             msg = f"{module}.{name} needs Numba"
             raise pickle.UnpicklingError(msg)
         return super().find_class(module, name)
+
+    def _named(self, _token: str, name: str) -> Any:
+        module, _, qualname = name.partition(":")
+        return self.find_class(module, qualname)
+
+
+def _text(token: str, text: str) -> str:
+    _function, file, line = _locations[token]
+    return f"{text}{file} ({line})"
 
 
 def loads(data: bytes) -> Any:

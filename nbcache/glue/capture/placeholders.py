@@ -10,7 +10,11 @@ matches.  So while a frame is open such things are pickled as *tokens*: calls of
   part of the key, lines are not; looking the line up in the live code's own table makes tracebacks
   right after edits above, in other checkouts, for notebook cells.
 * ``toolchain``: a file of a toolchain package, relative to it; ``file``: a file with this content.
-* ``object``: the reachable object with this identity; ``address``: the address of one (addresses.py).
+* ``object``: the reachable object with this identity, or what this name leads to where it is none of
+  these. A name alone won't do for what is reachable: a test puts another class there, a loader of
+  plug-ins leaves its modules out of ``sys.modules``, and after a reload code that is there already
+  means the class of before.
+* ``address``: the address of a reachable object (addresses.py).
 * ``value``: whatever this variable of that function holds, a list that ``objmode`` appends to, say.
 
 Tokens are found in an object by their spelling, so an entry carries the definitions of exactly
@@ -20,6 +24,7 @@ resolved before the object is loaded; one that can't be is a miss.
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import sys
@@ -58,8 +63,17 @@ def locate(token: str) -> Location | None:
     return _live.get(token)
 
 
-def recall(token: str) -> Any:
-    """Called by unpickling inside compiled code: the live object, which the code's library holds."""
+def locate_in(token: str, text: str) -> str:
+    """Called by unpickling inside compiled code: a text that ends with a place in a source file."""
+    _name, filename, line = _live[token]
+    return f"{text}{filename} ({line})"
+
+
+def recall(token: str, _name: str = "") -> Any:
+    """Called by unpickling inside compiled code: the live object, which the code's library holds.
+
+    Its ``module:qualname``, if it can be imported, is for who runs the code without Numba (published/unpickling.py).
+    """
     live = _live[token]()
     return live.obj if isinstance(live, LiveValue) else live
 
@@ -88,6 +102,23 @@ class LiveLocation:
 
     def __hash__(self) -> int:
         return hash(self._token)
+
+
+class LiveText:
+    """Pickles as a text that ends with the place of a token; equal and hashed likewise."""
+
+    def __init__(self, text: str, location: LiveLocation) -> None:
+        self._text = text
+        self._location = location
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return locate_in, (self._location._token, self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LiveText) and (self._text, self._location) == (other._text, other._location)
+
+    def __hash__(self) -> int:
+        return hash((self._text, self._location))
 
 
 def located(location: LiveLocation | Location) -> Location:
@@ -122,6 +153,19 @@ def live_location(frame: Frame, location: Location) -> LiveLocation | Location:
     return known  # type: ignore[return-value]
 
 
+def live_text(frame: Frame, text: str) -> LiveText | str:
+    """What to pickle for a message of Numba's: if it ends with a place, as Numba spells one, no copy of that."""
+    found = _PLACE_AT_END.fullmatch(text)
+    if found is None:
+        return text
+    location = live_location(frame, ("", found[2], int(found[3])))
+    return LiveText(found[1], location) if isinstance(location, LiveLocation) else text
+
+
+_PLACE_AT_END = re.compile(r"(.*? on )(.+) \(([0-9]+)\)", re.DOTALL)
+"""``ir.Loc`` as a text, after what array analysis puts before it."""
+
+
 def _live_location(frame: Frame, location: Location) -> LiveLocation | Location:
     name, filename, line = location
     definition = _toolchain_file(name, filename, line) or _code_line(frame, name, filename, line)
@@ -150,11 +194,11 @@ def _toolchain_file(name: str, filename: str, line: int) -> Definition | None:
     return None
 
 
-def live_reference(frame: Frame, obj: object) -> str | None:
-    """The token to pickle for a function, class or Dispatcher that has no importable name.
+def live_reference(frame: Frame, obj: object) -> tuple[str, str] | None:
+    """The token to pickle for a function, class or Dispatcher, and its name if it can be imported.
 
-    None when its name will do.  What is neither importable nor reachable taints the frame: it
-    would come back as a copy, which is not what a fresh compile refers to.
+    None when it is the toolchain's, or nobody's but this process's. What is neither importable nor reachable taints the
+    frame: it would come back as a copy, which is not what a fresh compile refers to.
     """
     module = getattr(obj, "__module__", None)
     qualname = getattr(obj, "__qualname__", None)
@@ -162,15 +206,22 @@ def live_reference(frame: Frame, obj: object) -> str | None:
         return None
     if isinstance(qualname, str) and is_toolchain_definition(obj):
         return None
+    known = frame.references.get(id(obj))
+    if known is not None:
+        return known
+    name = ""
     if isinstance(module, str) and isinstance(qualname, str) and module not in {"__main__", "__mp_main__"}:
         with suppressed(Exception):  # a module's __getattr__ may raise anything
             if resolve_name(module, qualname) is obj:
-                return None
-    reference = frame.reach.reference(obj) if frame.reach is not None else None
-    if reference is None:
+                name = f"{module}:{qualname}"
+    reference = None
+    if frame.reach is not None:
+        reference = frame.reach.own_reference(obj) if name else frame.reach.reference(obj)
+    if reference is None and not name:
         frame.taint = frame.taint or f"it refers to {qualname or obj}, which only this process has"
         return None
-    return _new_token(frame, ("object", reference), obj)
+    found = frame.references[id(obj)] = _new_token(frame, ("object", reference, name), obj), name
+    return found
 
 
 def live_value(frame: Frame, obj: object, name: str = "") -> Recalled:
@@ -215,7 +266,8 @@ def definition_for(token: str, reach: Callable[[], Reach]) -> Definition:
     """
     definition = definitions[token]
     if definition[0] == "object":
-        return ("object", _reference(_live[token](), reach))
+        obj, name = _live[token](), definition[2]
+        return ("object", reach().own_reference(obj) if name else _reference(obj, reach), name)
     if definition[0] == "value":
         live = _live[token]()
         return ("value", _reference(live.function, reach), live.kind, live.variable)
@@ -268,6 +320,19 @@ def bind(found: dict[str, Definition], reach: Any) -> list[object]:
     return held
 
 
+def _called(name: str) -> Any:
+    """What is called *name*, which unpickling would import.  Raises Unresolvable."""
+    module, _, qualname = name.partition(":")
+    found = None
+    with suppressed(Exception):  # whatever importing somebody's module raises
+        importlib.import_module(module)
+        found = resolve_name(module, qualname)
+    if found is None:
+        msg = f"there is no {name}"
+        raise Unresolvable(msg)
+    return found
+
+
 def _same(one: Any, other: Any) -> bool:
     if isinstance(one, weakref.ref):
         return isinstance(other, weakref.ref) and _found(one) is _found(other)
@@ -300,7 +365,8 @@ def _resolve(definition: Definition, reach: Any) -> Any:
             raise Unresolvable(msg)
         return (name, filename, line)
     if kind == "object":
-        return reach().referent(definition[1])
+        _, reference, name = definition
+        return _called(name) if reference is None else reach().referent(reference)
     if kind == "value":
         _, reference, where, variable = definition
         try:

@@ -9,6 +9,7 @@ import pickle
 import re
 import sys
 from collections.abc import Callable
+from itertools import chain
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from numba.core.extending import _Intrinsic
 from numba.core.registry import cpu_target
 from numba.core.serialize import NumbaPickler
 from numba.core.types.abstract import Type, _type_reconstructor
+from numba.core.typing import npydecl
 from numba.core.typing.templates import builtin_registry
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
@@ -32,6 +34,7 @@ from nbcache.glue.identity.describe_numba import ADDRESS
 from nbcache.glue.identity.describe_numpy import by_address
 from nbcache.glue.identity.exact import encode_value
 from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
+from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,9 +54,9 @@ class TokenPickler(NumbaPickler):
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, _DEFINITIONS):
-            token = placeholders.live_reference(self._frame, obj)
-            if token is not None:
-                return placeholders.recall, (token,)
+            reference = placeholders.live_reference(self._frame, obj)
+            if reference is not None:
+                return placeholders.recall, reference
         elif type(obj) is np.ndarray and by_address(obj):
             # Identity covers the head of such an array; only here is its content written down, for object mode.
             self._frame.taint = self._frame.taint or "it writes down an array that counts by its address"
@@ -67,6 +70,9 @@ class TokenPickler(NumbaPickler):
             return self._function(obj)
         elif isinstance(obj, Type) and name_of(obj) is not None:
             return type_called, (name_of(obj),)
+        elif isinstance(obj, _VIEWS_OF_DICTIONARIES):
+            # Its iterator's type refers to it, and Numba compares types that it has made half.
+            return type(obj), (obj.parent,)
         elif isinstance(obj, Type) and re.search(ADDRESS, obj.name):
             return self._addressed_type(obj)
         elif isinstance(obj, _HOLDERS) and not _is_value(obj.value):
@@ -102,10 +108,12 @@ class TokenPickler(NumbaPickler):
             return types.Generator, (obj.gen_func, obj.yield_type, obj.arg_types, obj.state_types, obj.has_finalizer)
         if isinstance(obj, types.Dispatcher):
             return type(obj), (obj.dispatcher,)
+        if isinstance(obj, types.Omitted):
+            return type(obj), (obj.value,)
         if isinstance(obj, types.ClassInstanceType):
             return type(obj), (obj.class_type,)
         if self._frame.reach is not None and self._frame.reach.reference(obj) is not None:
-            return placeholders.recall, (placeholders.live_reference(self._frame, obj),)
+            return placeholders.recall, placeholders.live_reference(self._frame, obj)
         # A container of such a type: its name has the others' names in it.
         state = {field: value for field, value in vars(obj).items() if field not in {"_code", "name"}}
         parts = _addressed_in(state.values())
@@ -135,10 +143,11 @@ def _method_of(this: Type, attribute: str, key: Any, chooser: Any) -> Type:
 def _registered_for(function: Any) -> Type | None:
     """The type of *function*, put together as a typing context does; None if nothing is registered for it."""
     found: Any = None
-    for value, typ in builtin_registry.globals:
+    for value, typ in chain(builtin_registry.globals, npydecl.registry.globals):
         if value is function:
             found = typ if found is None else found.augment(typ)
-    return found
+    # What a program made, such as a ufunc with dynamic loops, tells the context alone.
+    return cpu_target.typing_context._lookup_global(function) if found is None else found
 
 
 def _function_of(function: Any) -> Type:
@@ -195,6 +204,7 @@ def _lifted_from(origin: tuple[str, int], rebuild: Callable[..., LiftedCode], st
 
 _DEFINITIONS = (type, FunctionType, Dispatcher, DUFunc, GUFunc, StencilFunc, _Intrinsic)
 """What a compiled function means as this very object, never as a copy."""
+_VIEWS_OF_DICTIONARIES = (types.DictItemsIterableType, types.DictKeysIterableType, types.DictValuesIterableType)
 _HOLDERS = (ir.Const, ir.Global, ir.FreeVar)
 
 
@@ -217,6 +227,20 @@ _UNDEFINED = getattr(pylowering, "_UNDEFINED", None)
 def constants(values: Iterable[Any], frame: Frame) -> list[Any]:
     """The constants of an environment, as they are pickled."""
     return [value if _is_value(value) else placeholders.live_value(frame, value) for value in values]
+
+
+def can_be_named(args: tuple[Type, ...], frame: Frame) -> bool:
+    """Whether another process that reads these types out of an entry has the ones that it would compile for."""
+    taint = frame.taint
+    try:
+        same: bool = pickle.loads(dumps(args, frame)) == args  # noqa: S301  what was just written
+    except Exception as raised:  # noqa: BLE001  whatever makes a type what can't be written down
+        let_pass(raised)
+        return False
+    else:
+        return same and frame.taint == taint
+    finally:
+        frame.taint = taint
 
 
 def dumps(obj: object, frame: Frame) -> bytes:

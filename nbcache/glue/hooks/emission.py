@@ -98,17 +98,24 @@ def _give_up(frame: Frame, raised: Exception) -> None:
 
 
 def excinfo(original: Any, session: Session) -> Any:
-    """Keep exceptions' places as placeholders."""
+    """Keep exceptions' places as placeholders, also in what they say."""
 
     @functools.wraps(original)
     def build_excinfo_struct(self: Any, exc: Any, exc_args: Any, loc: Any, func_name: Any) -> Any:
         exc, exc_args, location = original(self, exc, exc_args, loc, func_name)
         frame = session.frames.top()
-        if location is not None and frame is not None and frame.portable:
+        if frame is not None and frame.portable:
             try:
                 from nbcache.glue.capture import placeholders
 
-                location = placeholders.live_location(frame, location)
+                if location is not None:
+                    location = placeholders.live_location(frame, location)
+                elif exc_args:
+                    # No statement of the program's: what Numba raises for it may say in words where, for arrays whose
+                    # sizes differ.
+                    exc_args = tuple(
+                        placeholders.live_text(frame, each) if isinstance(each, str) else each for each in exc_args
+                    )
             except Exception as raised:  # noqa: BLE001  what plain Numba can compile must go on compiling
                 _give_up(frame, raised)
         return exc, exc_args, location

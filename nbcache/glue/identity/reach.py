@@ -201,6 +201,10 @@ class Reach:
     @_and_beyond
     def reference(self, obj: object) -> tuple[int, bytes] | None:
         """Position and identity of a reachable object, from which `referent` finds its counterpart."""
+        return self.own_reference(obj)
+
+    def own_reference(self, obj: object) -> tuple[int, bytes] | None:
+        """The same for what is reached from the unit itself, unless more has been asked for."""
         position = self._positions.get(id(obj))
         return None if position is None else (position, self._objects[position][0])
 

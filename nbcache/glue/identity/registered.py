@@ -104,6 +104,18 @@ def chooser_of(template: Any) -> Any | None:
     return None
 
 
+def is_asked(chooser: Any) -> bool:
+    """Whether what a *chooser* answers is somebody else's: it is theirs, or Numba made it around a function of theirs.
+
+    The latter does `register_jitable`. What such a function reads is read anew for each implementation, and so, as with
+    any other chooser, no matter of what is registered.
+    """
+    if not is_toolchain_definition(chooser):
+        return True
+    functions = (value for value in cell_values(chooser) if isinstance(value, FunctionType))
+    return not all(map(is_toolchain_definition, functions))
+
+
 def only_types(template: Any) -> bool:
     """Whether all that matters of a template of others is the signatures that it answers with."""
     if not isinstance(template, type) or hasattr(template, "_overload_func") or chooser_of(template) is not None:
@@ -182,7 +194,7 @@ def _options(template: Any) -> list[tuple[str, Any]]:
 def identified(template: Any) -> Iterator[object]:
     """What counts of such a template besides `asks_of`, by its content: it isn't asked, or has no words of its own."""
     chooser = chooser_of(template) or getattr(template, "_overload_func", None)
-    if is_toolchain_definition(chooser):
+    if not is_asked(chooser):
         yield chooser
     options = [(name, value) for name, value in _options(template) if type(value) not in _PLAIN]
     if options:

@@ -30,8 +30,7 @@ from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.changes import changed
 from nbcache.glue.identity.consulted import Ask
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.glue.identity.ownership import is_toolchain_definition
-from nbcache.glue.identity.registered import chooser_of, foreign_parts
+from nbcache.glue.identity.registered import chooser_of, foreign_parts, is_asked
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
@@ -112,11 +111,11 @@ class Choices:
     # -- while compiling -----------------------------------------------------------------------------
 
     def concerns(self, template: Any) -> bool:
-        """Whether *template* asks somebody else's chooser."""
+        """Whether *template* asks somebody else."""
         cls = type(template)
         foreign = self._foreign.get(cls)
         if foreign is None:
-            foreign = self._foreign[cls] = not is_toolchain_definition(chooser_of(cls))
+            foreign = self._foreign[cls] = is_asked(chooser_of(cls))
         return foreign
 
     def overload(self, original: Callable[..., Any], template: Any, args: Any, kws: Any, frame: Frame | None) -> Any:

@@ -36,7 +36,7 @@ from nbcache.glue.identity.ownership import toolchain_name
 from nbcache.glue.identity.past import Promise, arrange, past_of
 from nbcache.glue.keys.flags import flag_components
 from nbcache.glue.overloads.inherited import giving, in_plain_context, inherited
-from nbcache.glue.overloads.uses import ID_BYTES, key_of, uses_of
+from nbcache.glue.overloads.uses import ID_BYTES, key_of, types_here, uses_of
 from nbcache.passing import let_pass
 from nbcache.process import os
 
@@ -295,9 +295,9 @@ class History:
 
     # -- entries ---------------------------------------------------------------------------------
 
-    def record(self, unit: Unit, effects: Iterable[Effect]) -> Uses:
-        """What an entry says of what its compilation was built upon."""
-        return uses_of(unit, effects, self.id_of)
+    def record(self, unit: Unit, effects: Iterable[Effect], can_be_named: Callable[[tuple[Any, ...]], bool]) -> Uses:
+        """What an entry says of what its compilation was built upon; see `uses_of`."""
+        return uses_of(unit, effects, self.id_of, can_be_named)
 
     def guard(self, uses: Uses) -> str:
         """What tells entries of one key apart: those of their uses that need a past of their own."""
@@ -312,7 +312,8 @@ class History:
             if kind != "dispatcher":
                 continue
             try:
-                now = self._now(unit.referent(reference), args)
+                dispatcher: Any = unit.referent(reference)
+                now = self._now(dispatcher, types_here(dispatcher, args))
             except Unresolvable:
                 if given or not fresh:
                     return _OTHERS
@@ -349,13 +350,14 @@ class History:
         urgent = []
         if unit.kind == "dispatcher":
             self._overloads.append((weakref.ref(unit.owner), unit.args))
-        for kind, reference, args, _return_type, given, _fresh, key in uses.overloads:
+        for kind, reference, types_there, _return_type, given, _fresh, key in uses.overloads:
             if kind != "dispatcher":
                 continue
             try:
                 dispatcher: Any = unit.referent(reference)
             except Unresolvable:
                 continue
+            args = types_here(dispatcher, types_there)
             if args not in vars(dispatcher)["overloads"]:
                 content = self._promised_content(dispatcher, reference[1])
                 self._promise(dispatcher, args, given, Promise((), content, key, consulted))

@@ -109,8 +109,16 @@ class Uses:
         return sorted([*lines, *map(repr, self.readings)])
 
 
-def uses_of(unit: Unit, effects: Iterable[Effect], id_of: Callable[[Effect], bytes]) -> Uses:
-    """What an entry says of the *effects* that compiling its unit had, in terms of what the unit reaches."""
+def uses_of(
+    unit: Unit,
+    effects: Iterable[Effect],
+    id_of: Callable[[Effect], bytes],
+    can_be_named: Callable[[tuple[Any, ...]], bool],
+) -> Uses:
+    """What an entry says of the *effects* that compiling its unit had, in terms of what the unit reaches.
+
+    *can_be_named* tells of types that have functions or classes among them whether an entry can have them.
+    """
     uses, internal = Uses(), set()
     for effect in effects:
         if effect.obj is unit.owner and effect.args == unit.args:
@@ -123,7 +131,7 @@ def uses_of(unit: Unit, effects: Iterable[Effect], id_of: Callable[[Effect], byt
             (name,) = effect.args
             uses.choices.append(ChoiceUse(place, name, effect.given[0][1], effect.fresh))
             continue
-        reference = _reference(unit, effect)
+        reference = _reference(unit, effect, can_be_named)
         if reference is not None:
             kind, obj, args, return_type, given, fresh = effect
             key = key_of(obj, args) or unit.frames.key_of(obj, args)
@@ -142,7 +150,8 @@ def resolved(unit: Unit, uses: Uses) -> list[Effect]:
     found = []
     for kind, reference, args, return_type, given, fresh, _key in uses.overloads:
         try:
-            found.append(Effect(kind, unit.referent(reference), args, return_type, given, fresh))
+            obj = unit.referent(reference)
+            found.append(Effect(kind, obj, types_here(obj, args), return_type, given, fresh))
         except Unresolvable:
             continue
     for place, name, key, fresh in uses.choices:
@@ -159,6 +168,17 @@ def resolved(unit: Unit, uses: Uses) -> list[Effect]:
     ]
 
 
+def types_here(dispatcher: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The types of an entry as *dispatcher* has them: that of a default knows it by `is` if it is an array or NaN."""
+    if not any(isinstance(typ, types.Omitted) for typ in args):
+        return args
+    parameters = dispatcher._compiler.pysig.parameters.values()
+    return tuple(
+        types.Omitted(parameter.default) if isinstance(typ, types.Omitted) else typ
+        for typ, parameter in zip(args, parameters, strict=True)
+    )
+
+
 def _is_shared(unit: Unit, obj: Any) -> bool:
     if isinstance(obj, bytes) or toolchain_name(obj) is not None:
         return True
@@ -168,18 +188,18 @@ def _is_shared(unit: Unit, obj: Any) -> bool:
     return not made_by_numba and unit.reach().reference_of_effect(obj) is not None
 
 
-def _reference(unit: Unit, effect: Effect) -> tuple[int, bytes] | None:
+def _reference(unit: Unit, effect: Effect, can_be_named: Callable[[tuple[Any, ...]], bool]) -> tuple[int, bytes] | None:
     """How to find the object again; None if users can't see it, or can't in other processes.
 
-    Nobody asks for the signatures of Numba's internals, and a function among the arguments can't
-    be named in another process.
+    Nobody asks for the signatures of Numba's internals, and some functions among the arguments can't be named in
+    another process: one that Numba made of a closure, say, which is nobody else's argument.
     """
     obj: Any = effect.obj
     if effect.kind == "stencil":  # says of itself that it is from the module of its class
         return unit.reach().reference(obj)
     if isinstance(obj, bytes) or is_toolchain_definition(getattr(obj, "py_func", obj)):
         return None
-    if any(isinstance(typ, types.Callable) for typ in effect.args):
+    if any(isinstance(typ, types.Callable) for typ in effect.args) and not can_be_named(effect.args):
         return None
     return unit.reach().reference_of_effect(obj)
 

@@ -22,7 +22,7 @@ from nbcache.protocol import manifests
 from nbcache.published.extensions import POOLS
 from nbcache.published.named import fields_of
 from nbcache.published.runtime import GENERATORS, HELPERS, MEMORY, THREADING, UNRESOLVED
-from nbcache.published.unpickling import LOCATE
+from nbcache.published.unpickling import LOCATE, LOCATE_IN, RECALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from nbcache.store.found import FoundEntry
 
 _ENVIRONMENTS = ("_ZN08NumbaEnv", ".NumbaEnv")
-_RECALL = ("nbcache.glue.capture.placeholders", "recall")
 _NUMBA_MODULE = re.compile(rb"\0(numba(?:\.[a-z_]+)+)\0")
 
 
@@ -115,13 +114,15 @@ class Codes:
 
     def _add_pickle(self, data: bytes) -> None:
         for module, name in names_in(data):
-            if (module, name) in {LOCATE, _RECALL} or module.startswith("llvmlite.ir"):
+            if (module, name) in {LOCATE, LOCATE_IN, RECALL} or module.startswith("llvmlite.ir"):
                 continue
             if module.partition(".")[0] in {"numba", "llvmlite"}:
                 what = "a block of objmode, mostly, or a function that is handed over"
                 raise Refused(f"its code makes {module}.{name} when it runs ({what}), which needs Numba")
-            where = f"{module}:{name}"
-            self.imports[where] = fields_of(where)
+            self._add_import(f"{module}:{name}")
+
+    def _add_import(self, where: str) -> None:
+        self.imports[where] = fields_of(where)
 
     def _refuse_imports(self, undefined: Iterable[str], code: bytes) -> None:
         if any(name.startswith("PyImport_") for name in undefined):
@@ -140,6 +141,8 @@ class Codes:
             elif kind == "address" and isinstance(live.owner, np.ndarray):
                 what = rest[0][0]
                 self.arrays[token] = _npy(live.owner, what), what, _offset(live.owner)
+            elif kind == "object" and rest[1]:
+                self._add_import(rest[1])
             else:
                 raise Refused(_refusal(kind, live))
 
