@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.node import Scope
     from nbcache.glue.keys.key_maker import KeyMaker
 
-CUDA_KEY_VERSION = 1
+CUDA_KEY_VERSION = 2
 
 
 class _NoFlags:

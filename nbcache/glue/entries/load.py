@@ -16,13 +16,14 @@ from nbcache.glue import marks
 from nbcache.glue.entries.externals import provide
 from nbcache.glue.entries.inspection import Annotation, Inspection, LoadedDescriptor, Metadata
 from nbcache.glue.entries.library import StoredLibrary, abort_unresolved, entry_point
-from nbcache.glue.entries.meta import META_VERSION, Asked, Environments, LibraryMeta, LiteralsMeta, Meta, Read
+from nbcache.glue.entries.meta import Asked, Environments, LibraryMeta, LiteralsMeta, Meta, Read
 from nbcache.glue.entries.named_types import type_called  # noqa: F401  pickles call it, and a hit imports nothing
 from nbcache.glue.entries.verdicts import InUse, Unloadable
 from nbcache.glue.identity.consulted import Consulted
 from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.watched import are_same
+from nbcache.glue.keys.conditions import META_VERSION
 from nbcache.glue.keys.flags import flag_parts
 from nbcache.glue.keys.units import Unit
 from nbcache.glue.marks import belongs_to, hold

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     LibraryUnit = RuntimeUnit | WrapperUnit
 
-META_VERSION = 13
-
 Environments = list[tuple[str, str, list[Any]]]
 """Name, module and constants of each."""
 

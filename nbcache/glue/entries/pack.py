@@ -25,7 +25,6 @@ from nbcache.glue.capture.addresses import has_bare, has_state
 from nbcache.glue.capture.compilations import build_in
 from nbcache.glue.entries.externals import addresses
 from nbcache.glue.entries.meta import (
-    META_VERSION,
     Asked,
     Environments,
     LibraryMeta,
@@ -41,6 +40,7 @@ from nbcache.glue.entries.verdicts import Unstorable
 from nbcache.glue.identity.consulted import Consulted
 from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.keys import targets
+from nbcache.glue.keys.conditions import META_VERSION
 from nbcache.glue.keys.units import StencilUnit, Unit
 from nbcache.glue.marks import taint_of
 from nbcache.passing import let_pass

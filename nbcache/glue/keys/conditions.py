@@ -62,6 +62,12 @@ IRRELEVANT_PREFIXES = ("CUDA_",)
 
 _Component = tuple[str, str]
 
+META_VERSION = 13
+"""Raised when the sections of an entry come to mean something else.
+
+It is in every key: an entry that can't be read would otherwise keep its place, and be compiled anew by everybody.
+"""
+
 
 def toolchain_components() -> list[_Component]:
     """Versions of everything that turns Python into machine code, and what codegen asks them for."""
@@ -78,6 +84,7 @@ def toolchain_components() -> list[_Component]:
         ("toolchain/numpy", np.__version__),
         ("toolchain/svml", str(bool(getattr(config, "USING_SVML", False)))),
         ("toolchain/scipy", str(_has_linear_algebra())),
+        ("toolchain/sections", str(META_VERSION)),
     ]
 
 
