@@ -41,6 +41,10 @@ def odd(n):
     if n == 0:
         return False
     return even(n - 1)
+
+@njit(parallel=True)
+def total(a, b):
+    return a + b
 """
 ERRORS = """
 class Negative(Exception):
@@ -106,6 +110,24 @@ def test_an_exception_has_its_type_arguments_file_and_line(store, folder):
         folder,
     )
     assert outcome.stdout == "('factor', -2.0) functions.py scaled raise Negative(\"factor\", factor)\n"
+
+
+def test_sizes_that_differ_are_said_with_file_and_line(store, folder):
+    accumulator(store, 'import functions; nbcache.publish("f", functions.total, ["f8[::1](f8[::1], f8[::1])"])', folder)
+    outcome = node(
+        store,
+        """
+        import numpy as np
+        f = nbcache.load("f")
+        try:
+            f(np.ones(2), np.ones(3))
+        except AssertionError as exc:
+            print(exc)
+        """,
+        folder,
+    )
+    line = MODULE[: MODULE.index("return a + b")].count("\n") + 1
+    assert outcome.stdout == f"Sizes of a, b do not match on {folder}/functions.py ({line})\n"
 
 
 def test_wrong_arguments_are_a_type_error_that_lists_what_there_is(store, folder):
