@@ -92,8 +92,8 @@ class Frame:
         """Dispatchers that Numba made of closures in this function."""
         self.addresses: dict[int, str] = {}
         self.locations: dict[tuple[str, str, int], object] = {}
-        self.references: dict[int, tuple[str, str]] = {}
-        """By the id of what is `held`."""
+        self.references: dict[int, tuple[tuple[str, str], object]] = {}
+        """Token and name of an object, by its id."""
         self.effects: dict[tuple[str, Any, tuple[Any, ...]], Effect] = {}
         """The first use counts: later ones are its consequences."""
         self.caveats: list[Caveat] = []

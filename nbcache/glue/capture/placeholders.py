@@ -10,10 +10,10 @@ matches.  So while a frame is open such things are pickled as *tokens*: calls of
   part of the key, lines are not; looking the line up in the live code's own table makes tracebacks
   right after edits above, in other checkouts, for notebook cells.
 * ``toolchain``: a file of a toolchain package, relative to it; ``file``: a file with this content.
-* ``object``: the reachable object with this identity, or what this name leads to where it is none of
-  these. A name alone won't do for what is reachable: a test puts another class there, a loader of
-  plug-ins leaves its modules out of ``sys.modules``, and after a reload code that is there already
-  means the class of before.
+* ``object``: the reachable object with this identity, or, where it is none of these, what this name
+  leads to. Numba pickles a class or function by its name if that leads to it just then, and otherwise
+  as itself; so does `_as_pickled`, when an entry is loaded. A name alone won't do: a test may have put
+  another class there, and a loader of plug-ins leaves its modules out of ``sys.modules``.
 * ``address``: the address of a reachable object (addresses.py).
 * ``value``: whatever this variable of that function holds, a list that ``objmode`` appends to, say.
 
@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import pickle
 import re
 import sys
 import types as kinds
@@ -54,6 +55,37 @@ definitions: dict[str, Definition] = {}
 _live: dict[str, Any] = {}
 
 
+class _Named:
+    """What is looked up under its name each time that its pickle is read, as code without a cache does.
+
+    Numba reads a pickle once, but for exceptions whose arguments are only known when they are raised.
+    """
+
+    __slots__ = ("first", "name", "obj")
+
+    def __init__(self, name: str, obj: Any) -> None:
+        self.name = name
+        self.obj = weakref.ref(obj)
+        self.first: weakref.ref[Any] | None = None
+        """What it was when it was looked up first: code has kept that."""
+
+    def __call__(self) -> Any:
+        return self.obj()
+
+    def recall(self) -> Any:
+        module, _, qualname = self.name.partition(":")
+        texts = b"".join(b"X" + len(text).to_bytes(4, "little") + text for text in (module.encode(), qualname.encode()))
+        # What unpickling raises where there is no such thing any more, a program gets to see.
+        found = pickle.loads(b"\x80\x04" + texts + b"\x93.")  # noqa: S301  a name alone
+        if self.first is None:
+            self.first = weakref.ref(found)
+        return found
+
+
+_AS_THEY_ARE = (tuple, addresses.Address, _Named)
+"""What is kept by itself, and not by a weak reference."""
+
+
 class Taken(Unresolvable):
     """The tokens are bound already, to a twin of the function: same code, standing elsewhere."""
 
@@ -74,7 +106,10 @@ def recall(token: str, _name: str = "") -> Any:
 
     Its ``module:qualname``, if it can be imported, is for who runs the code without Numba (published/unpickling.py).
     """
-    live = _live[token]()
+    known = _live[token]
+    if isinstance(known, _Named):
+        return known.recall()
+    live = known()
     return live.obj if isinstance(live, LiveValue) else live
 
 
@@ -135,7 +170,7 @@ _KINDS = frozenset(id(kind) for kind in vars(kinds).values() if isinstance(kind,
 def _new_token(frame: Frame, definition: Definition, live: Any) -> str:
     token = f"nbcache!{frame.build}.{next(frame.ordinals)}!"
     definitions[token] = definition
-    _live[token] = live if isinstance(live, tuple | addresses.Address) else weakref.ref(live)
+    _live[token] = live if isinstance(live, _AS_THEY_ARE) else weakref.ref(live)
     frame.held.append(_held_for(live))
     return token
 
@@ -200,7 +235,6 @@ def live_reference(frame: Frame, obj: object) -> tuple[str, str] | None:
     None when it is the toolchain's, or nobody's but this process's. What is neither importable nor reachable taints the
     frame: it would come back as a copy, which is not what a fresh compile refers to.
     """
-    module = getattr(obj, "__module__", None)
     qualname = getattr(obj, "__qualname__", None)
     if isinstance(obj, type) and id(obj) in _KINDS:
         return None
@@ -208,20 +242,33 @@ def live_reference(frame: Frame, obj: object) -> tuple[str, str] | None:
         return None
     known = frame.references.get(id(obj))
     if known is not None:
-        return known
-    name = ""
-    if isinstance(module, str) and isinstance(qualname, str) and module not in {"__main__", "__mp_main__"}:
-        with suppressed(Exception):  # a module's __getattr__ may raise anything
-            if resolve_name(module, qualname) is obj:
-                name = f"{module}:{qualname}"
+        return known[0]
+    name = _name_that_leads_to(obj)
     reference = None
     if frame.reach is not None:
         reference = frame.reach.own_reference(obj) if name else frame.reach.reference(obj)
     if reference is None and not name:
         frame.taint = frame.taint or f"it refers to {qualname or obj}, which only this process has"
         return None
-    found = frame.references[id(obj)] = _new_token(frame, ("object", reference, name), obj), name
-    return found
+    token = _new_token(frame, ("object", reference, name), _as_pickled(obj, name))
+    frame.references[id(obj)] = (token, name), obj
+    return token, name
+
+
+def _name_that_leads_to(obj: Any) -> str:
+    """``module:qualname``, if whoever imports that gets *obj*; else ""."""
+    module = getattr(obj, "__module__", None)
+    qualname = getattr(obj, "__qualname__", None)
+    if isinstance(module, str) and isinstance(qualname, str) and module not in {"__main__", "__mp_main__"}:
+        with suppressed(Exception):  # a module's __getattr__ may raise anything
+            if resolve_name(module, qualname) is obj:
+                return f"{module}:{qualname}"
+    return ""
+
+
+def _as_pickled(obj: Any, name: str) -> Any:
+    """What Numba would write down of *obj*, which *name* leads to if there is one."""
+    return _Named(name, obj) if name and isinstance(obj, type | kinds.FunctionType) else obj
 
 
 def live_value(frame: Frame, obj: object, name: str = "") -> Recalled:
@@ -306,11 +353,13 @@ def bind(found: dict[str, Definition], reach: Any) -> list[object]:
         if isinstance(value, LiveValue) and known is not None and _same(known, weakref.ref(value)):
             value = known()  # what holds the object for the code that is there already
         held.append(_held_for(value))
-        if not isinstance(value, tuple | addresses.Address):
+        if not isinstance(value, _AS_THEY_ARE):
             value = weakref.ref(value)
         if token in _live and not _same(_live[token], value):
             msg = "the same code is loaded already, for a function that stands elsewhere"
             raise Taken(msg)
+        if isinstance(value, _Named) and known is not None:
+            value.first = known.first
         fresh[token] = value
     _live.update(fresh)
     for token, value in fresh.items():
@@ -334,6 +383,9 @@ def _called(name: str) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, _Named):
+        kept = None if one.first is None else one.first()
+        return isinstance(other, _Named) and one.name == other.name and (kept is None or kept is other.obj())
     if isinstance(one, weakref.ref):
         return isinstance(other, weakref.ref) and _found(one) is _found(other)
     return bool(one == other)
@@ -366,7 +418,8 @@ def _resolve(definition: Definition, reach: Any) -> Any:
         return (name, filename, line)
     if kind == "object":
         _, reference, name = definition
-        return _called(name) if reference is None else reach().referent(reference)
+        found = _called(name) if reference is None else reach().referent(reference)
+        return _as_pickled(found, _name_that_leads_to(found))
     if kind == "value":
         _, reference, where, variable = definition
         try:

@@ -115,7 +115,7 @@ class Choices:
         cls = type(template)
         foreign = self._foreign.get(cls)
         if foreign is None:
-            foreign = self._foreign[cls] = is_asked(chooser_of(cls))
+            foreign = self._foreign[cls] = is_asked(_unheard(chooser_of(cls)))
         return foreign
 
     def overload(self, original: Callable[..., Any], template: Any, args: Any, kws: Any, frame: Frame | None) -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import re
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -141,7 +142,7 @@ class Codes:
             elif kind == "address" and isinstance(live.owner, np.ndarray):
                 what = rest[0][0]
                 self.arrays[token] = _npy(live.owner, what), what, _offset(live.owner)
-            elif kind == "object" and rest[1]:
+            elif kind == "object" and rest[1] and isinstance(live(), type | FunctionType):
                 self._add_import(rest[1])
             else:
                 raise Refused(_refusal(kind, live))

@@ -124,6 +124,43 @@ _RELOADED = {
     """),
 }
 
+_RAISED_LATER = {
+    **_CLASSES,
+    "main.py": py("""
+    import importlib
+    import classes
+    import lib
+    from numba import int64, njit
+
+    @njit
+    def refusing_with(x):
+        if x < 0:
+            raise lib.Refused("negative", x)
+        return x
+
+    def caught(function):
+        try:
+            return function(-1)
+        except classes.Refused as exc:
+            return f"caught {exc}"
+        except Exception as exc:
+            return f"not caught {type(exc)}"
+
+    for function in (lib.refusing, lib.pair, lib.color, refusing_with):
+        function.compile((int64,))
+    importlib.reload(classes)  # code looks for what it names when it first needs it
+    print(caught(lib.refusing), caught(refusing_with))
+    print(type(lib.pair(1)) is classes.Pair, lib.color(1) is classes.Color.RED)
+    importlib.reload(classes)  # and what is raised with values each time
+    print(caught(lib.refusing), caught(refusing_with))
+    del classes.Refused
+    try:
+        refusing_with(-1)
+    except Exception as exc:
+        print(type(exc).__name__, exc)
+    """),
+}
+
 _PATCHED = {
     **_CLASSES,
     "use.py": _USE,
@@ -264,6 +301,7 @@ PROGRAMS = (
     trap("hunt-sizes-in-another-checkout", 36, _SIZES, Step(copy="second"), differs=False),
     trap("hunt-sizes-of-twins", 36, _TWINS, Step(), differs=False, cold=True),
     trap("hunt-reloaded-classes", 36, _RELOADED, Step(), differs=False, cold=True),
+    trap("hunt-classes-reloaded-before-they-are-raised", 36, _RAISED_LATER, Step(), differs=False, cold=True),
     trap("hunt-classes-under-patched-names", 36, _PATCHED, Step(env={"APP_PATCHED": "1"})),
     trap("hunt-classes-no-longer-patched", 36, Step(files=_PATCHED, env={"APP_PATCHED": "1"}), Step()),
     trap("hunt-plugin-by-its-path", 36, _PLUGIN, Step(env={"APP_BY_PATH": "1"})),
