@@ -154,7 +154,9 @@ def _function_of(function: Any) -> Type:
     """Called by unpickling: the type of a function that Numba was told how to compile.  Raises Unloadable."""
     found = _registered_for(function)
     if found is None:
-        cpu_target.typing_context.refresh()  # Numba registers its own when they are needed
+        # Numba registers its own when they are needed; some in modules that say how they are lowered.
+        cpu_target.target_context.refresh()
+        cpu_target.typing_context.refresh()
         found = _registered_for(function)
     if found is None:
         msg = f"nothing is registered with Numba for {getattr(function, '__qualname__', function)}"
