@@ -24,7 +24,6 @@ resolved before the object is loaded; one that can't be is a miss.
 
 from __future__ import annotations
 
-import importlib
 import os
 import pickle
 import re
@@ -73,13 +72,18 @@ class _Named:
         return self.obj()
 
     def recall(self) -> Any:
-        module, _, qualname = self.name.partition(":")
-        texts = b"".join(b"X" + len(text).to_bytes(4, "little") + text for text in (module.encode(), qualname.encode()))
         # What unpickling raises where there is no such thing any more, a program gets to see.
-        found = pickle.loads(b"\x80\x04" + texts + b"\x93.")  # noqa: S301  a name alone
+        found = _imported(self.name)
         if self.first is None:
             self.first = weakref.ref(found)
         return found
+
+
+def _imported(name: str) -> Any:
+    """What unpickling finds under ``module:qualname``.  Raises what it raises."""
+    texts = (text.encode() for text in name.split(":"))
+    strings = b"".join(b"X" + len(text).to_bytes(4, "little") + text for text in texts)
+    return pickle.loads(b"\x80\x04" + strings + b"\x93.")  # noqa: S301  a name alone
 
 
 _AS_THEY_ARE = (tuple, addresses.Address, _Named)
@@ -371,11 +375,9 @@ def bind(found: dict[str, Definition], reach: Any) -> list[object]:
 
 def _called(name: str) -> Any:
     """What is called *name*, which unpickling would import.  Raises Unresolvable."""
-    module, _, qualname = name.partition(":")
     found = None
     with suppressed(Exception):  # whatever importing somebody's module raises
-        importlib.import_module(module)
-        found = resolve_name(module, qualname)
+        found = _imported(name)
     if found is None:
         msg = f"there is no {name}"
         raise Unresolvable(msg)

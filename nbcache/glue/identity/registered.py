@@ -110,10 +110,7 @@ def is_asked(chooser: Any) -> bool:
     The latter does `register_jitable`. What such a function reads is read anew for each implementation, and so, as with
     any other chooser, no matter of what is registered.
     """
-    if not is_toolchain_definition(chooser):
-        return True
-    functions = (value for value in cell_values(chooser) if isinstance(value, FunctionType))
-    return not all(map(is_toolchain_definition, functions))
+    return not is_toolchain_definition(chooser) or any(_somebodys_in(chooser))
 
 
 def only_types(template: Any) -> bool:
@@ -264,9 +261,13 @@ def _is_somebodys(key: object) -> bool:
 def foreign_parts(template: type) -> Iterator[FunctionType]:
     """Somebody's functions inside a template that Numba made around them."""
     for member in vars(template).values():
-        for part in (member, *cell_values(member)):
-            if isinstance(part, FunctionType) and not is_toolchain_definition(part):
-                yield part
+        yield from _somebodys_in(member)
+
+
+def _somebodys_in(member: Any) -> Iterator[FunctionType]:
+    for part in (member, *cell_values(member)):
+        if isinstance(part, FunctionType) and not is_toolchain_definition(part):
+            yield part
 
 
 def undecorated(implementation: Any) -> Any:

@@ -170,7 +170,7 @@ def resolved(unit: Unit, uses: Uses) -> list[Effect]:
 
 def types_here(dispatcher: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The types of an entry as *dispatcher* has them: that of a default knows it by `is` if it is an array or NaN."""
-    if not any(isinstance(typ, types.Omitted) for typ in args):
+    if types.Omitted not in map(type, args):  # each hit asks for each callee
         return args
     parameters = dispatcher._compiler.pysig.parameters.values()
     return tuple(
