@@ -29,7 +29,7 @@ from numba.stencils.stencil import StencilFunc
 from nbcache.glue import marks
 from nbcache.glue.capture import placeholders
 from nbcache.glue.entries.named_types import name_of, type_called
-from nbcache.glue.entries.verdicts import Unloadable
+from nbcache.glue.entries.verdicts import Unloadable, Unstorable
 from nbcache.glue.identity.describe_numba import ADDRESS
 from nbcache.glue.identity.describe_numpy import by_address
 from nbcache.glue.identity.exact import encode_value
@@ -37,7 +37,7 @@ from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_n
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from nbcache.glue.capture.compilations import Frame
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
@@ -232,7 +232,21 @@ def constants(values: Iterable[Any], frame: Frame) -> list[Any]:
 
 
 def can_be_named(args: tuple[Type, ...], frame: Frame) -> bool:
-    """Whether another process that reads these types out of an entry has the ones that it would compile for."""
+    """Whether another process that reads these types out of an entry has the ones that it would compile for.
+
+    If not, they are nobody else's either: they hold a function that Numba made of a closure. Raises Unstorable where
+    others have them too, as they have a generator that an overload chose: nobody could tell them what was compiled.
+    """
+    if _come_back(args, frame):
+        return True
+    if any(isinstance(typ, types.Callable) and not _come_back((typ,), frame) for typ in _types_in(args)):
+        return False
+    kinds = {type(typ).__name__ for typ in args if not _come_back((typ,), frame)}
+    msg = f"it calls a function with a type that no other process can name ({', '.join(sorted(kinds))})"
+    raise Unstorable(msg)
+
+
+def _come_back(args: tuple[Type, ...], frame: Frame) -> bool:
     taint = frame.taint
     try:
         same: bool = pickle.loads(dumps(args, frame)) == args  # noqa: S301  what was just written
@@ -243,6 +257,19 @@ def can_be_named(args: tuple[Type, ...], frame: Frame) -> bool:
         return same and frame.taint == taint
     finally:
         frame.taint = taint
+
+
+def _types_in(parts: Iterable[Any]) -> Iterator[Type]:
+    """The types among *parts*, in tuples among them, and all that these types are made of."""
+    known, found = set(), list(parts)
+    while found:
+        part = found.pop()
+        if isinstance(part, tuple | list):
+            found += part
+        elif isinstance(part, Type) and part not in known:
+            known.add(part)
+            found += vars(part).values()
+            yield part
 
 
 def dumps(obj: object, frame: Frame) -> bytes:

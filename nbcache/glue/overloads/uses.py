@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from nbcache.glue.keys.units import Unit
 
 ID_BYTES: Final = 16
+_PLAIN: Final = frozenset({types.Array, types.Boolean, types.Complex, types.Float, types.Integer, types.UnicodeType})
+"""Types that are the same in each process, as anybody can see."""
 
 
 class OverloadUse(Record):
@@ -117,7 +119,7 @@ def uses_of(
 ) -> Uses:
     """What an entry says of the *effects* that compiling its unit had, in terms of what the unit reaches.
 
-    *can_be_named* tells of types that have functions or classes among them whether an entry can have them.
+    *can_be_named* tells of types whether an entry can have them, and raises where there can't be an entry.
     """
     uses, internal = Uses(), set()
     for effect in effects:
@@ -199,9 +201,10 @@ def _reference(unit: Unit, effect: Effect, can_be_named: Callable[[tuple[Any, ..
         return unit.reach().reference(obj)
     if isinstance(obj, bytes) or is_toolchain_definition(getattr(obj, "py_func", obj)):
         return None
-    if any(isinstance(typ, types.Callable) for typ in effect.args) and not can_be_named(effect.args):
-        return None
-    return unit.reach().reference_of_effect(obj)
+    reference = unit.reach().reference_of_effect(obj)
+    if reference is None or _PLAIN.issuperset(map(type, effect.args)):
+        return reference
+    return reference if can_be_named(tuple(typ for typ in effect.args if type(typ) is not types.Omitted)) else None
 
 
 def key_of(obj: Any, args: tuple[Any, ...]) -> str:

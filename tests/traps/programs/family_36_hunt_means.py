@@ -208,7 +208,7 @@ _KEPT = """
     import ctypes
     import math
     from collections import namedtuple
-    from numba.extending import register_jitable
+    from numba.extending import overload, register_jitable
 
     K = 1
     Pair = namedtuple("Pair", "x y")
@@ -221,6 +221,16 @@ _KEPT = """
     @numba.vectorize
     def more(x):
         return x + 1
+
+    def counted(x):
+        "Counts from x."
+
+    @overload(counted)
+    def overload_counted(x):
+        def counting(x):
+            yield x
+            yield x + 1
+        return counting
 
     cosine = ctypes.CDLL("libm.so.6").cos
     cosine.restype, cosine.argtypes = ctypes.c_double, [ctypes.c_double]
@@ -244,13 +254,13 @@ _KEPT = """
     """
 
 
-def _kept(name: str, parameter: str, body: str, arguments: str, decorator: str = "@njit") -> Program:
+def _kept(name: str, parameter: str, body: str, arguments: str, decorator: str = "@njit", **options) -> Program:
     """A callee that was compiled for one caller is what the next one gets, whatever was bound to its names since."""
     text = main(_KEPT)
     for part, value in (("PARAMETER", parameter), ("BODY", body), ("ARGUMENTS", arguments), ("DECORATOR", decorator)):
         text = text.replace(f"<{part}>", value)
     shown = "" if decorator != "@njit" else "print(len(callee.signatures))\n"
-    return trap(f"hunt-kept-{name}", 36, {"main.py": text + shown}, Step(), differs=False)
+    return trap(f"hunt-kept-{name}", 36, {"main.py": text + shown}, Step(), differs=False, **options)
 
 
 _LATE = {
@@ -276,6 +286,23 @@ _LATE = {
         show("f", f, 3)
     K = 5
     show("g", g, 3)
+    """)
+}
+
+_CLOSURES = {
+    "main.py": main("""
+    @njit
+    def total(items):
+        found = 0
+        for each in items:
+            found += each
+        return found
+
+    @njit
+    def f(x):
+        return total(map(lambda y: y * 2, [x, 5]))
+
+    show("f", f, 3)
     """)
 }
 
@@ -318,7 +345,11 @@ PROGRAMS = (
     _kept("builtin", "y", "y(x) + K", "x, abs"),
     _kept("dtype", "y", "np.zeros(1, y)[0] + x + K", "x, np.float32"),
     _kept("class", "y", "y(x, 1).x + K", "x, Pair"),
+    _kept("generator", "y", "list(y)[0] + K", "x, map(square, [x])", rerun="same"),
+    _kept("generator-in-another", "y", "list(y)[0][1] + K", "x, enumerate(map(square, [x]))", rerun="same"),
+    _kept("generator-of-an-overload", "y", "list(y)[0] + K", "x, counted(x)", rerun="same"),
     _kept("function-registered-for-jit", "y", "y(x) + K", "x, square", "@register_jitable"),
     trap("hunt-kept-before-another-process-came", 36, _LATE, Step(env={"APP_LATE": "1"})),
+    trap("hunt-generator-of-a-closure-handed-on", 36, _CLOSURES, Step(), differs=False, hit=True),
     trap("hunt-items-handed-on", 36, _ITEMS, Step(), differs=False, hit=True),
 )
