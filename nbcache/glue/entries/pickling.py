@@ -246,15 +246,24 @@ def can_be_named(args: tuple[Type, ...], frame: Frame) -> bool:
     raise Unstorable(msg)
 
 
+_SAME_EVERYWHERE: set[tuple[Type, ...]] = set()
+"""Types that come back whatever the frame: their pickles refer to nothing of it. A caller asks for all below it."""
+
+
 def _come_back(args: tuple[Type, ...], frame: Frame) -> bool:
+    if args in _SAME_EVERYWHERE:
+        return True
     taint = frame.taint
     try:
-        same: bool = pickle.loads(dumps(args, frame)) == args  # noqa: S301  what was just written
+        data = dumps(args, frame)
+        same: bool = pickle.loads(data) == args and frame.taint == taint  # noqa: S301  what was just written
+        if same and not placeholders.tokens_in(data):
+            _SAME_EVERYWHERE.add(args)
     except Exception as raised:  # noqa: BLE001  whatever makes a type what can't be written down
         let_pass(raised)
         return False
     else:
-        return same and frame.taint == taint
+        return same
     finally:
         frame.taint = taint
 
