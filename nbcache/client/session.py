@@ -113,12 +113,16 @@ class ClientSession:
                 return None
             found = self.lookup.overload(unit, target_context)
             if found.result is None and unit.of_the_past:
+                from nbcache.glue.identity.past import lose
+
                 # An overload that a hit promised, and what it was made from is no more; better than none.
                 _log.info(
                     "%s: compiling an overload that a loaded function relied on and that can no longer be loaded",
                     unit.name,
                 )
-                self.open_frame(None, reason="what it was made from changed")
+                lose(unit.owner, unit.args)
+                # Callers can't be stored either: they would pass for what was built upon the one that is lost.
+                self.open_frame(None, reason="what it was made from changed", taint=True)
                 return None
             if found.result is None:
                 look_up = functools.partial(self.lookup.overload, unit, target_context, waited=True)
@@ -155,8 +159,10 @@ class ClientSession:
 
         return self._others.find(unit, load, self.frames.on_close, is_there=missed.is_usable) or missed
 
-    def open_frame(self, unit: Unit | None, *, reason: str = "") -> None:
+    def open_frame(self, unit: Unit | None, *, reason: str = "", taint: bool = False) -> None:
         """Open a frame for the compilation that follows; of what has no identity, *reason* says why.
+
+        With *taint*, its code may become part of no entry of a caller.
 
         Where even that fails, for want of descriptors to import what listens, say, that compilation has no frame, and
         whoever uses its result finds that nothing is known of it.
@@ -165,6 +171,7 @@ class ClientSession:
             from nbcache.glue.capture.compilations import Frame, new_build
 
             frame = Frame(unit, new_build("0" * 12 if unit is None else unit.key), reason=reason)
+            frame.taint = reason if taint else ""
             if unit is not None:
                 self.lookup.owners[frame.build] = unit.key
             self.frames.push(frame)

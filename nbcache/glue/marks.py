@@ -160,6 +160,11 @@ def keep_meta(library: Any, meta: Any, definitions: dict[str, Any]) -> None:
     setattr(library, _META, (meta, definitions))
 
 
+def has_meta(library: Any) -> bool:
+    """Whether its code is in an entry."""
+    return hasattr(library, _META)
+
+
 def meta_of(library: Any) -> tuple[Any, dict[str, Any]]:
     """What `keep_meta` kept."""
     found: tuple[Any, dict[str, Any]] = getattr(library, _META)

@@ -65,7 +65,7 @@ class _Named:
     def __init__(self, name: str, obj: Any) -> None:
         self.name = name
         self.obj = weakref.ref(obj)
-        self.first: weakref.ref[Any] | None = None
+        self.first: Callable[[], Any] | None = None
         """What it was when it was looked up first: code has kept that."""
 
     def __call__(self) -> Any:
@@ -75,7 +75,7 @@ class _Named:
         # What unpickling raises where there is no such thing any more, a program gets to see.
         found = _imported(self.name)
         if self.first is None:
-            self.first = weakref.ref(found)
+            self.first = weakref.ref(found) if isinstance(found, type | kinds.FunctionType) else lambda: found
         return found
 
 

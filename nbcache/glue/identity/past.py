@@ -67,6 +67,11 @@ def past_of(dispatcher: Any) -> Past:
     return past
 
 
+def lose(dispatcher: Any, args: tuple[Any, ...]) -> None:
+    """What was promised can't be had any more: what is compiled instead was made from nothing that anybody knows."""
+    past_of(dispatcher).made_from[args] = b""
+
+
 def arrange(dispatcher: Any) -> None:
     """Put the overloads that *dispatcher* has into the order in which they would have come."""
     overloads = vars(dispatcher)["overloads"]

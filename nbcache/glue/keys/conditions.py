@@ -62,7 +62,7 @@ IRRELEVANT_PREFIXES = ("CUDA_",)
 
 _Component = tuple[str, str]
 
-META_VERSION = 13
+META_VERSION = 14
 """Raised when the sections of an entry come to mean something else.
 
 It is in every key: an entry that can't be read would otherwise keep its place, and be compiled anew by everybody.
@@ -151,6 +151,9 @@ class Conditions:
         self._look_for_patches = patched
         self.patched: tuple[_Component, ...] = ()
         """What others had put into Numba when `digest` was asked for last."""
+        self.of_late: tuple[_Component, ...] = ()
+        """The same, and Numba's settings as far as they are others by now than when `digest` was asked for first."""
+        self._at_first: frozenset[_Component] | None = None
         self._settings: Callable[[Mapping[str, Any]], tuple[Any, ...]] | None = None
         self._values: tuple[Any, ...] = ()
         self._number = 0
@@ -245,7 +248,11 @@ class Conditions:
         self._values = read(vars(config))
         self.shown = shown_by(vars(config))
         self._options, self._number = len(told.options), 0
-        self._components = [*toolchain_components(), *target_components(), *config_components(), *patched]
+        settings = config_components()
+        if self._at_first is None:
+            self._at_first = frozenset(settings)
+        self.of_late = patched + tuple(each for each in settings if each not in self._at_first)
+        self._components = [*toolchain_components(), *target_components(), *settings, *patched]
         self._digest = _digest(self._components)
         self._json = ""
 

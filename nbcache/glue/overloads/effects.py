@@ -33,7 +33,7 @@ _log = logging.getLogger("nbcache")
 
 def repeat(unit: Unit, uses: list[OverloadUse]) -> None:
     """Give live ufuncs and stencils what the compilation gave to their counterparts."""
-    for kind, reference, args, return_type, given, _fresh, _key in uses:
+    for kind, reference, args, return_type, given, _fresh, _key, _momentary in uses:
         if kind == "ufunc":
             _add_loop(unit, reference, args, return_type, given)
         elif kind == "stencil":

@@ -156,9 +156,9 @@ class History:
     def _made_from(self, dispatcher: Any, content: bytes) -> bytes:
         """The same for one whose identity is *content*.
 
-        The objects that its code is bound to count as themselves, and so does what others have put into Numba.
+        The objects that its code is bound to count as themselves; so do settings that changed, and changes of Numba.
         """
-        besides = self._maker.engine.bound(dispatcher) + self._maker.conditions.patched
+        besides = self._maker.engine.bound(dispatcher) + self._maker.conditions.of_late
         return hashlib.blake2b(content + repr(besides).encode(), digest_size=32).digest() if besides else content
 
     def _terms(self, dispatcher: Any, args: tuple[Any, ...], *, exists: bool) -> tuple[Given, bool, Any]:
@@ -308,7 +308,7 @@ class History:
         return _read_otherwise(uses.readings) or self._disagreement(unit, uses)
 
     def _disagreement(self, unit: Unit, uses: Uses) -> str | None:
-        for kind, reference, args, _return_type, given, fresh, _key in uses.overloads:
+        for kind, reference, args, _return_type, given, fresh, _key, _momentary in uses.overloads:
             if kind != "dispatcher":
                 continue
             try:
@@ -344,13 +344,13 @@ class History:
     def accept(self, unit: Unit, uses: Uses, consulted: Consulted) -> list[tuple[Any, tuple[Any, ...]]]:
         """An entry was loaded: what it was built upon is promised from now on.
 
-        Returns dispatchers with the types of overloads that can't wait: their code is bound to objects that may
-        be others by the time when somebody asks.
+        Returns dispatchers with the types of overloads that can't wait: their code is bound to objects, or was made
+        under circumstances, that may be others by the time when somebody asks.
         """
         urgent = []
         if unit.kind == "dispatcher":
             self._overloads.append((weakref.ref(unit.owner), unit.args))
-        for kind, reference, types_there, _return_type, given, _fresh, key in uses.overloads:
+        for kind, reference, types_there, _return_type, given, _fresh, key, momentary in uses.overloads:
             if kind != "dispatcher":
                 continue
             try:
@@ -361,7 +361,7 @@ class History:
             if args not in vars(dispatcher)["overloads"]:
                 content = self._promised_content(dispatcher, reference[1])
                 self._promise(dispatcher, args, given, Promise((), content, key, consulted))
-                if self._maker.engine.bound(dispatcher):
+                if momentary or self._maker.engine.bound(dispatcher):
                     urgent.append((dispatcher, args))
         for place, name, key, _fresh in uses.choices:
             self._chosen_by(place).setdefault(name, key)

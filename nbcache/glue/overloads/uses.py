@@ -8,8 +8,10 @@ from numba.core import types
 
 from nbcache.glue import marks
 from nbcache.glue.capture.compilations import Effect
+from nbcache.glue.identity.bytecode import nested_codes, plan_of
 from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
+from nbcache.glue.identity.past import past_of
 from nbcache.records import Record
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ class OverloadUse(Record):
     fresh: bool
     key: str
     """Of the unit that it is; "" if there is none."""
+    momentary: bool
+    """Whether it has to be loaded at once: later, what it is made of may be no more."""
 
 
 class HiddenUse(Record):
@@ -137,7 +141,8 @@ def uses_of(
         if reference is not None:
             kind, obj, args, return_type, given, fresh = effect
             key = key_of(obj, args) or unit.frames.key_of(obj, args)
-            uses.overloads.append(OverloadUse(kind, reference, args, return_type, given, fresh, key))
+            momentary = kind == "dispatcher" and _is_momentary(unit, obj, args)
+            uses.overloads.append(OverloadUse(kind, reference, args, return_type, given, fresh, key, momentary))
         elif effect.kind == "dispatcher" and _is_shared(unit, effect.obj):
             if effect.fresh and not effect.given:
                 internal.add(id_of(effect))
@@ -150,7 +155,7 @@ def uses_of(
 def resolved(unit: Unit, uses: Uses) -> list[Effect]:
     """An entry's uses, for callers that are compiled later in this process."""
     found = []
-    for kind, reference, args, return_type, given, fresh, _key in uses.overloads:
+    for kind, reference, args, return_type, given, fresh, _key, _momentary in uses.overloads:
         try:
             obj = unit.referent(reference)
             found.append(Effect(kind, obj, types_here(obj, args), return_type, given, fresh))
@@ -207,8 +212,41 @@ def _reference(unit: Unit, effect: Effect, can_be_named: Callable[[tuple[Any, ..
     return reference if can_be_named(tuple(typ for typ in effect.args if type(typ) is not types.Omitted)) else None
 
 
+def _is_momentary(unit: Unit, dispatcher: Any, args: tuple[Any, ...]) -> bool:
+    """Whether the entry of an overload, loaded when somebody asks for it, could find itself in another world.
+
+    What it refers to is found by what that is, what it was built upon is compared with what there is, and so are
+    answers of choosers, registrations and what was read from outside. Of most entries there is nothing of it to say.
+    What is promised and wasn't loaded at once is one of these.
+    """
+    cres = vars(dispatcher)["overloads"].get(args)
+    if cres is None:
+        return bool(unit.frames.key_of(dispatcher, args))
+    if not marks.has_meta(cres.library):  # no entry: it is compiled when somebody asks
+        return True
+    meta, definitions = marks.meta_of(cres.library)
+    uses, consulted = meta.uses, meta.consulted
+    if uses.hidden or uses.choices or uses.readings or consulted.asks or consulted.snapshot:
+        return True
+    if any(use.given or not use.fresh for use in uses.overloads):
+        return True
+    own = {plan_of(code).digest for code in nested_codes(dispatcher.py_func.__code__)}
+    return not all(_stays(definition, own) for definition in definitions.values())
+
+
+def _stays(definition: tuple[Any, ...], own: set[bytes]) -> bool:
+    """Whether a token means what it means for as long as there is the function whose code has the *own* digests."""
+    if definition[0] == "line":
+        return all(digest in own for digest, _qualname, _offsets in definition[2])
+    return definition[0] == "toolchain"
+
+
 def key_of(obj: Any, args: tuple[Any, ...]) -> str:
-    """The key of an overload's unit; "" if there is none."""
-    cres = getattr(obj, "__dict__", {}).get("overloads", {}).get(args)
-    unit = marks.unit_of(cres.library) if cres is not None else None
+    """The key of an overload's unit, also of one that a hit promised; "" if there is none."""
+    own = getattr(obj, "__dict__", {})
+    cres = own.get("overloads", {}).get(args)
+    if cres is None:
+        promise = past_of(obj).promised.get(args) if marks.PAST in own else None
+        return "" if promise is None else promise.key
+    unit = marks.unit_of(cres.library)
     return unit.key if unit is not None else ""
