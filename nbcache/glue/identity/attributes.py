@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import warnings
 import weakref
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from numba.core.typing.templates import AttributeTemplate, FunctionTemplate
 from numba.core.typing.typeof import typeof
 
 from nbcache.glue import marks
 from nbcache.glue.identity.node import Node, Unidentifiable
+from nbcache.glue.identity.ownership import toolchain_name
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
@@ -20,16 +23,24 @@ IGNORED_MEMBERS = frozenset(
     {
         "__dict__", "__weakref__", "__module__", "__doc__", "__qualname__",
         "__firstlineno__", "__static_attributes__", "_abc_impl",
-        "__annotate__", "__annotate_func__", "__annotations_cache__", "class_type",
+        "__annotate__", "__annotate_func__", "__annotations_cache__",
         "__slotnames__",  # what copyreg remembers
-        # what Numba's templates remember between uses
-        "_impl_cache", "_compiled_overloads", "_inline_overloads", "_overload_cache",
     }
 )  # fmt: skip
 """What a class has that says nothing about it."""
+_MEMOS_OF_TEMPLATES = frozenset({"_impl_cache", "_compiled_overloads", "_inline_overloads", "_overload_cache"})
+"""What Numba's templates remember between uses."""
 USUAL_ATTRIBUTES = frozenset(
     {"__module__", "__name__", "__qualname__", "__doc__", "__wrapped__", "__annotations__", "__signature__"}
 )  # what functools.update_wrapper copies, and what is described anyway
+_SAID = frozenset({"__name__", "__qualname__", "__doc__", "__annotations__"})
+
+
+def ignored_members(cls: type) -> frozenset[str]:
+    """Those of a class that say nothing about it."""
+    # Not issubclass(), which asks each of the thousands of other templates when it sees a class for the first time.
+    is_template = not {FunctionTemplate, AttributeTemplate}.isdisjoint(cls.__mro__)
+    return IGNORED_MEMBERS | _MEMOS_OF_TEMPLATES if is_template else IGNORED_MEMBERS
 
 
 def describe_attributes(node: Node, obj: Any, *, but: frozenset[str] = USUAL_ATTRIBUTES) -> None:
@@ -37,7 +48,14 @@ def describe_attributes(node: Node, obj: Any, *, but: frozenset[str] = USUAL_ATT
 
     def found(known: weakref.ref[Any]) -> list[object]:
         attributes = vars(known())
-        names = [name for name in attributes if name not in but and not name.startswith(marks.PREFIX)]
+        # What it has from what it wraps is described there.
+        wrapped = attributes.get("__wrapped__")
+        names = [
+            name
+            for name, value in attributes.items()
+            if not name.startswith(marks.PREFIX)
+            and (name not in but or (name in _SAID and value is not getattr(wrapped, name, value)))
+        ]
         return [*names, *(attributes[name] for name in names)]
 
     node.snapshot(found, weakref.ref(obj))
@@ -67,6 +85,34 @@ def insist_on_one_type(value: object, ask: Callable[[], object], whom: str) -> N
             alike = type(again) is type(value)
     if not alike:
         raise Unidentifiable(f"{whom}, where it finds something of another type each time")
+
+
+def describe_what_was_set(node: Node, obj: Any) -> None:
+    """What somebody set on what one of Numba's decorators made."""
+    describe_attributes(node, obj, but=_attributes_of_methods(type(obj)))
+
+
+def describe_what_was_set_on_jitclass(node: Node, cls: Any) -> None:
+    """The same on a jitclass, whose methods are properties that find their dispatchers in its type."""
+    made = IGNORED_MEMBERS.union(("_ctor", "_ctor_sig", "class_type"), cls.class_type.methods, cls.class_type.struct)
+    for member, value in node.watch_members(cls, ignored=made):
+        node.value(f"member {member}", value)
+    node.watch_attribute(cls, "__doc__", cls.__doc__)
+    node.value("documentation", cls.__doc__)
+
+
+@functools.cache
+def _attributes_of_methods(kind: type) -> frozenset[str]:
+    return USUAL_ATTRIBUTES.union(
+        *(instance_attributes(base) for base in kind.__mro__ if toolchain_name(base) is not None)
+    )
+
+
+@functools.cache
+def instance_attributes(cls: type) -> frozenset[str]:
+    """Attributes that methods of *cls* read or set, and those that ``functools.wraps`` copies."""
+    names = [member.__code__.co_names for member in vars(cls).values() if isinstance(member, FunctionType)]
+    return frozenset(functools.WRAPPER_ASSIGNMENTS).union({"__wrapped__"}, *names)
 
 
 @functools.cache

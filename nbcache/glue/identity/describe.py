@@ -99,6 +99,11 @@ class Describers:
         describer(node, obj)
         if base not in _COMMON and describer not in _WITH_CLASS and _may_become_another(obj):
             node.snapshot(_class_of, obj)
+        if not compiled and not _DECORATED.isdisjoint(type(obj).__mro__):
+            from nbcache.glue.identity.attributes import describe_what_was_set
+
+            node.compiled = False
+            describe_what_was_set(node, obj)
         self._complete(node, obj, base)
         return node
 
@@ -173,6 +178,8 @@ def _class_of(obj: object) -> list[object]:
 _COMMON: dict[type, Describer] = {**describe_functions.DESCRIBERS, **describe_numba.DESCRIBERS}
 _WITH_CLASS = frozenset({describe_numba.describe_other_dispatcher})
 """Describers of what must not be kept alive, which watch its class themselves, as those of what is common do."""
+_DECORATED = frozenset({UFuncDispatcher, DUFunc, GUFunc, CFunc, _Intrinsic})
+"""What Numba's decorators make of functions, and who compiles, but for dispatchers, looks at no attribute of."""
 _WITH_THEIR_STATE: frozenset[type] = frozenset(
     {FunctionType, Dispatcher, LiftedCode, UFuncDispatcher, DUFunc, GUFunc, _Intrinsic, types.Type, np.ufunc, type,
      FunctionTemplate, AttributeTemplate,

@@ -6,7 +6,7 @@ import functools
 import inspect
 import re
 import weakref
-from types import CodeType, FunctionType, MemberDescriptorType
+from types import CodeType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 ADDRESS = r"0x[0-9a-fA-F]{4,}|#[0-9a-fA-F]{4,}"
 """What in the name of a type may be an address."""
-
-
-# -- Numba's own kinds of function -------------------------------------------------------------
 
 
 def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
@@ -108,19 +105,14 @@ def _describe_class_of(node: Node, obj: object) -> None:
     if name is not None:
         node.part("class", name.encode(), name)
         return
+    from nbcache.glue.identity.attributes import instance_attributes
+
     node.edge("class", cls)
-    inherited = set().union(*(_instance_attributes(base) for base in cls.__mro__ if toolchain_name(base) is not None))
+    inherited = set().union(*(instance_attributes(base) for base in cls.__mro__ if toolchain_name(base) is not None))
     own = {key: value for key, value in vars(obj).items() if key not in inherited and not key.startswith("_nbcache")}
     for key, value in sorted(own.items()):
         node.watch_attribute(weakref.proxy(obj), key, value)
         node.value(f"state {key}", value)
-
-
-@functools.cache
-def _instance_attributes(cls: type) -> frozenset[str]:
-    """Attributes that methods of *cls* read or set, and those that ``functools.wraps`` copies."""
-    names = [member.__code__.co_names for member in vars(cls).values() if isinstance(member, FunctionType)]
-    return frozenset(functools.WRAPPER_ASSIGNMENTS).union({"__wrapped__"}, *names)
 
 
 def _describe_frozen_defaults(node: Node, dispatcher: Any) -> None:
@@ -268,6 +260,10 @@ def _describe_cfunc(node: Node, cfunc: Any) -> None:
 def _describe_jitclass(node: Node, cls: Any) -> None:
     node.title = f"jitclass {module_name(cls.__module__)}:{cls.__qualname__}"
     node.edge("class type", cls.class_type)
+    if not node.compiled:
+        from nbcache.glue.identity.attributes import describe_what_was_set_on_jitclass
+
+        describe_what_was_set_on_jitclass(node, cls)
 
 
 def _describe_intrinsic(node: Node, intrinsic: _Intrinsic) -> None:
@@ -380,9 +376,12 @@ def has_address(typ: Any) -> bool:
 
 def nameless(typ: Any) -> str:
     """The name of a Numba type without addresses of this process."""
-    if not has_address(typ):
-        return str(typ.name)
-    return re.sub(ADDRESS, lambda match: "" if _could_be_address(match[0]) else match[0], typ.name)
+    return without_addresses(typ.name) if has_address(typ) else str(typ.name)
+
+
+def without_addresses(text: str) -> str:
+    """A text without what could be addresses of this process."""
+    return re.sub(ADDRESS, lambda match: "" if _could_be_address(match[0]) else match[0], text)
 
 
 def _could_be_address(text: str) -> bool:

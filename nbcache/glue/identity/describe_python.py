@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Any
 
 from numba.core.typing.templates import AttributeTemplate, FunctionTemplate
 
-from nbcache.glue.identity.attributes import IGNORED_MEMBERS, USUAL_ATTRIBUTES, describe_attributes
+from nbcache.glue.identity.attributes import USUAL_ATTRIBUTES, describe_attributes, ignored_members
 from nbcache.glue.identity.bytecode import plan_of
 from nbcache.glue.identity.describe_functions import hand_on
-from nbcache.glue.identity.describe_numba import ADDRESS
+from nbcache.glue.identity.describe_numba import without_addresses
 from nbcache.glue.identity.files import file_digest
 from nbcache.glue.identity.instances import describe_instance, dictionary_of
 from nbcache.glue.identity.node import Node, Unidentifiable
@@ -53,7 +53,7 @@ def _describe_class(node: Node, cls: type) -> None:
     name = f"{module_name(cls.__module__)}:{cls.__qualname__}"
     # Not issubclass(), which asks each of the thousands of other templates when it sees a class for the first time.
     if not {FunctionTemplate, AttributeTemplate}.isdisjoint(cls.__mro__):
-        name = re.sub(ADDRESS, "", name)  # made for a type, and called by its name
+        name = without_addresses(name)  # made for a type, and called by its name
     node.title = f"class {name}"
     compiled = node.compiled
     if toolchain_name(cls) is not None or (is_toolchain_module(cls.__module__) and not cls.__flags__ & HEAP_TYPE):
@@ -72,7 +72,7 @@ def _describe_class(node: Node, cls: type) -> None:
         # Compiled code only ever names an exception class; what it does is the live class's affair.
         return
     node.compiled = False
-    ignored = IGNORED_MEMBERS
+    ignored = ignored_members(cls)
     if issubclass(cls, enum.Enum):
         ignored |= _describe_enum_members(node, cls, name)
     elif issubclass(cls, tuple) and "_fields" in vars(cls):
@@ -91,7 +91,8 @@ def _describe_class(node: Node, cls: type) -> None:
 def _describe_what_is_said(node: Node, cls: type) -> None:
     """The order of its members, which is that of fields to who declares them by a class; and its documentation."""
     node.snapshot(list, vars(cls))
-    order = " ".join(name for name in vars(cls) if not name.startswith("__") and name not in IGNORED_MEMBERS)
+    ignored = ignored_members(cls)
+    order = " ".join(name for name in vars(cls) if not name.startswith("__") and name not in ignored)
     node.part("order", order.encode("utf-8", "surrogatepass"), order[:100])
     for attribute in ("__module__", "__qualname__", "__name__"):
         node.watch_attribute(cls, attribute, getattr(cls, attribute))
@@ -101,7 +102,7 @@ def _describe_what_is_said(node: Node, cls: type) -> None:
     if isinstance(said, GetSetDescriptorType | MemberDescriptorType):  # each instance says so of itself
         return
     # A dataclass documents its defaults, with their addresses.
-    node.value("documentation", re.sub(ADDRESS, "", said) if isinstance(said, str) else said)
+    node.value("documentation", without_addresses(said) if isinstance(said, str) else said)
 
 
 _MADE_FOR_ENUMS = frozenset(

@@ -24,6 +24,10 @@ def _describe_stencil(node: Node, stencil: Any) -> None:
     # The kernel's values are those of its decoration.
     for i, (name, value) in enumerate(_frozen_in(stencil.kernel_ir)):
         node.value(f"value {i} at decoration: {name}", value)
+    if not node.compiled:
+        from nbcache.glue.identity.attributes import describe_what_was_set
+
+        describe_what_was_set(node, stencil)
     node.compiled = False
     node.value("mode", stencil.mode)
     for option, value in sorted(stencil.options.items()):

@@ -191,6 +191,18 @@ def _processors() -> object:
     return os.cpu_count(), sorted(os.sched_getaffinity(0))
 
 
+def _numbas_threads() -> object:
+    """What Numba's own functions would tell, which start its threads."""
+    parallel = sys.modules["numba.np.ufunc.parallel"]
+    launched = parallel._is_initialized
+    threads = parallel.get_num_threads() if launched else parallel.NUM_THREADS
+    return parallel.get_thread_count(), threads, parallel.get_parallel_chunksize() if launched else 0
+
+
+def _levels() -> object:
+    return sorted(sys.modules["logging"]._levelToName.items())
+
+
 _TELLERS: dict[str, Callable[[], object]] = {
     **dict.fromkeys(("numpy:geterr", "numpy:seterr"), np.geterr),
     **dict.fromkeys(("numpy:geterrcall", "numpy:seterrcall"), lambda: repr(np.geterrcall())),
@@ -236,6 +248,11 @@ _TELLERS: dict[str, Callable[[], object]] = {
     "platform:processor": platform.machine,  # which starts no process to find out
     **dict.fromkeys(("posix:uname", "platform:uname"), lambda: tuple(os.uname())),
     **dict.fromkeys(("sys:stdin", "sys:stdout", "sys:stderr"), _streams),
+    **{
+        f"numba.np.ufunc.parallel:get_{what}": _numbas_threads
+        for what in ("num_threads", "parallel_chunksize", "thread_count")
+    },
+    **dict.fromkeys(("logging:getLevelName", "logging:getLevelNamesMapping"), _levels),
     **dict.fromkeys(("faulthandler:is_enabled", "_tracemalloc:is_tracing"), _diagnosing),
 }  # fmt: skip
 """By `ownership.toolchain_name`: what is told.  Each is asked where whoever names it has imported its module."""
