@@ -89,7 +89,7 @@ def insist_on_one_type(value: object, ask: Callable[[], object], whom: str) -> N
 
 def describe_what_was_set(node: Node, obj: Any) -> None:
     """What somebody set on what one of Numba's decorators made."""
-    describe_attributes(node, obj, but=_attributes_of_methods(type(obj)))
+    describe_attributes(node, obj, but=_attributes_of_methods(type(obj)))  # type: ignore[arg-type]
 
 
 def describe_what_was_set_on_jitclass(node: Node, cls: Any) -> None:
