@@ -141,7 +141,7 @@ def uses_of(
         if reference is not None:
             kind, obj, args, return_type, given, fresh = effect
             key = key_of(obj, args) or unit.frames.key_of(obj, args)
-            momentary = kind == "dispatcher" and _is_momentary(unit, obj, args)
+            momentary = kind == "dispatcher" and _is_momentary(obj, args)
             uses.overloads.append(OverloadUse(kind, reference, args, return_type, given, fresh, key, momentary))
         elif effect.kind == "dispatcher" and _is_shared(unit, effect.obj):
             if effect.fresh and not effect.given:
@@ -212,7 +212,7 @@ def _reference(unit: Unit, effect: Effect, can_be_named: Callable[[tuple[Any, ..
     return reference if can_be_named(tuple(typ for typ in effect.args if type(typ) is not types.Omitted)) else None
 
 
-def _is_momentary(unit: Unit, dispatcher: Any, args: tuple[Any, ...]) -> bool:
+def _is_momentary(dispatcher: Any, args: tuple[Any, ...]) -> bool:
     """Whether the entry of an overload, loaded when somebody asks for it, could find itself in another world.
 
     What it refers to is found by what that is, what it was built upon is compared with what there is, and so are
@@ -221,7 +221,7 @@ def _is_momentary(unit: Unit, dispatcher: Any, args: tuple[Any, ...]) -> bool:
     """
     cres = vars(dispatcher)["overloads"].get(args)
     if cres is None:
-        return bool(unit.frames.key_of(dispatcher, args))
+        return False
     if not marks.has_meta(cres.library):  # no entry: it is compiled when somebody asks
         return True
     meta, definitions = marks.meta_of(cres.library)
