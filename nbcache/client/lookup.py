@@ -311,8 +311,8 @@ class Lookup:
         urgent = self._history.accept(unit, uses, consulted)
         self._maker.came_late(loaded)
         effects.repeat(unit, uses.overloads)
-        for dispatcher, args in urgent:
-            effects.deliver(dispatcher, args, self._frames)
+        effects.deliver_at_once(unit, urgent, self._frames)
         if uses:
             effects.remember(unit.owner, unit.args, lambda: resolved(unit, uses))
+            unit.forget()  # it lives as long as the code, and was asked again for what the uses refer to
         return caveats

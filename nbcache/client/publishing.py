@@ -49,8 +49,9 @@ class Publishing:
 
         seconds, own = self._finished(frame)
         owners = self._lookup.owners
+        library = cres.library
         packed = self._pack(
-            unit, cres.library, own, lambda: pack.pack(unit, frame, cres, owners, *self._built_upon(frame, unit))
+            unit, library, own, lambda: pack.pack(unit, frame, cres, owners, *self._built_upon(frame, unit, library))
         )
         if packed is not None:
             self._lookup.libraries.setdefault(unit.key, cres.library)
@@ -137,11 +138,14 @@ class Publishing:
         readings.settle(frame)
         return seconds
 
-    def _built_upon(self, frame: Frame, unit: Unit) -> tuple[Uses, str]:
+    def _built_upon(self, frame: Frame, unit: Unit, library: Any = None) -> tuple[Uses, str]:
         """The uses of a compilation that ends, and the past that they need.  Raises Unidentifiable."""
+        from nbcache.glue.entries.pack import note_other_halves
         from nbcache.glue.entries.pickling import can_be_named
         from nbcache.glue.overloads import effects
 
+        if library is not None and len(self._frames) > 1:
+            note_other_halves(self._frames, library, self._lookup.owners)
         self._maker.close(frame)
         unit.meets(self._maker.extensions.relevant(frame.consulted.packed))
         unit.asks = tuple(frame.consulted.asks)

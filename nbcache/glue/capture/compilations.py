@@ -176,6 +176,10 @@ class FrameStack(threading.local):
         units = (frame.unit for frame in self._frames if frame.unit is not None and frame.unit.args == args)
         return next((unit.key for unit in units if unit.owner is owner), "")
 
+    def units(self) -> list[Any]:
+        """The units that are being compiled, outermost first."""
+        return [frame.unit for frame in self._frames if frame.unit is not None]
+
     def push(self, frame: Frame) -> None:
         """Open *frame*."""
         frame.outer = self.top()

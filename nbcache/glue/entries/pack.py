@@ -22,7 +22,7 @@ from numba.core.typed_passes import _reload_parfors
 from nbcache.glue import marks
 from nbcache.glue.capture import diagnostics, placeholders
 from nbcache.glue.capture.addresses import has_bare, has_state
-from nbcache.glue.capture.compilations import build_in
+from nbcache.glue.capture.compilations import Effect, build_in
 from nbcache.glue.entries.externals import addresses
 from nbcache.glue.entries.meta import (
     Asked,
@@ -48,7 +48,7 @@ from nbcache.passing import let_pass
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nbcache.glue.capture.compilations import Frame
+    from nbcache.glue.capture.compilations import Frame, FrameStack
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.glue.overloads.uses import Uses
 
@@ -246,6 +246,19 @@ def _needs(symbols: Symbols, prefix: str, owners: Mapping[str, str]) -> list[tup
             raise Unstorable(msg, linkable=True)
         found.append((symbol, key, build))
     return found
+
+
+def note_other_halves(frames: FrameStack, library: Any, owners: Mapping[str, str]) -> None:
+    """Note for the frames that are open which of their own functions a *library* calls: nobody compiles those again."""
+    library._ensure_finalized()
+    prefix = library.codegen._rtlinker.PREFIX
+    if prefix.encode() not in library._get_compiled_object():
+        return
+    unresolved = [name[len(prefix) :] for name in _symbols_in(library).unresolved]
+    keys = {owners.get(build) for build in map(build_in, unresolved) if build is not None}
+    for half in frames.units():
+        if half.kind == "dispatcher" and half.key in keys:
+            frames.note(Effect("dispatcher", half.owner, half.args, None, (), True))
 
 
 def _generator_symbol(cres: Any) -> str | None:

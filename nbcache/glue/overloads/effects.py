@@ -81,6 +81,27 @@ def deliver(dispatcher: Any, args: tuple[Any, ...], frames: FrameStack) -> None:
         _log.debug("could not add an overload to its dispatcher", exc_info=True)
 
 
+def deliver_at_once(unit: Unit, urgent: list[tuple[Any, tuple[Any, ...]]], frames: FrameStack) -> None:
+    """Give dispatchers what can't wait until somebody looks, now that *unit*, which relies on it, is being loaded.
+
+    The halves of a recursion rely on each other: what is being loaded or compiled comes anyway.
+    """
+    mine = id(unit.owner), unit.args
+    if not urgent or mine in _being_loaded:
+        return
+    _being_loaded.add(mine)
+    try:
+        for dispatcher, args in urgent:
+            if (id(dispatcher), args) not in _being_loaded and not dispatcher._compiling_counter:
+                deliver(dispatcher, args, frames)
+    finally:
+        _being_loaded.remove(mine)
+
+
+_being_loaded: set[tuple[int, tuple[Any, ...]]] = set()
+"""The overloads whose callees are given to these: under the compiler's lock."""
+
+
 class Overloads:
     """Stands in for the instance attribute ``overloads``: complete whenever somebody looks."""
 

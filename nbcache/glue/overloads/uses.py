@@ -141,7 +141,7 @@ def uses_of(
         if reference is not None:
             kind, obj, args, return_type, given, fresh = effect
             key = key_of(obj, args) or unit.frames.key_of(obj, args)
-            momentary = kind == "dispatcher" and _is_momentary(obj, args)
+            momentary = kind == "dispatcher" and _is_momentary(unit, obj, args)
             uses.overloads.append(OverloadUse(kind, reference, args, return_type, given, fresh, key, momentary))
         elif effect.kind == "dispatcher" and _is_shared(unit, effect.obj):
             if effect.fresh and not effect.given:
@@ -169,6 +169,7 @@ def resolved(unit: Unit, uses: Uses) -> list[Effect]:
         from nbcache.glue.capture import readings
 
         found += [readings.effect_of(readings.Reading(*reading)) for reading in uses.readings]
+    unit.forget()
     internal = [HiddenUse(use_id, (), fresh=True) for use_id in uses.internal_ids()]
     return found + [
         Effect("dispatcher", use_id, (), None, given, fresh) for use_id, given, fresh in (*internal, *uses.hidden)
@@ -212,16 +213,16 @@ def _reference(unit: Unit, effect: Effect, can_be_named: Callable[[tuple[Any, ..
     return reference if can_be_named(tuple(typ for typ in effect.args if type(typ) is not types.Omitted)) else None
 
 
-def _is_momentary(dispatcher: Any, args: tuple[Any, ...]) -> bool:
+def _is_momentary(unit: Unit, dispatcher: Any, args: tuple[Any, ...]) -> bool:
     """Whether the entry of an overload, loaded when somebody asks for it, could find itself in another world.
 
     What it refers to is found by what that is, what it was built upon is compared with what there is, and so are
     answers of choosers, registrations and what was read from outside. Of most entries there is nothing of it to say.
-    What is promised and wasn't loaded at once is one of these.
+    What is promised and wasn't loaded at once is one of these. Of the other half of a recursion nobody knows yet.
     """
     cres = vars(dispatcher)["overloads"].get(args)
     if cres is None:
-        return False
+        return bool(unit.frames.key_of(dispatcher, args))
     if not marks.has_meta(cres.library):  # no entry: it is compiled when somebody asks
         return True
     meta, definitions = marks.meta_of(cres.library)

@@ -168,6 +168,68 @@ def _poisoned(name: str, code: str, first: str) -> tuple[Program, ...]:
     return (trap(f"hunt-owed-{name}-for-others", 36, *steps, rerun="same"),)
 
 
+_HALVES = {
+    "main.py": main("""
+    import os
+
+    K = 1
+
+    class Error(Exception):
+        pass
+
+    @njit
+    def even(x):
+        if x > 100:
+            raise Error("too much")
+        return K if x <= 0 else odd(x - 1) + K
+
+    @njit
+    def odd(x):
+        if x > 100:
+            raise Error("too much")
+        return K if x <= 0 else even(x - 1) + K
+
+    @njit
+    def top(x):
+        return even(x)
+
+    if "APP_ODD" in os.environ:
+        show("odd", odd, 3)
+    else:
+        show("top", top, 3)
+    K = 10
+    show("odd", odd, 3)
+    show("even", even, 3)
+    show("top", top, 3)
+    """)
+}
+_ODD = {"APP_ODD": "1"}
+
+_LET_GO = {
+    "main.py": main("""
+    import gc
+    import weakref
+
+    def made():
+        @numba.vectorize
+        def u(x):
+            return x + 1
+
+        @njit
+        def f(x):
+            return u(x) * 2
+
+        return f
+
+    f = made()
+    show("f", f, 1.0)
+    known = weakref.ref(f)
+    del f
+    gc.collect()
+    print(known())
+    """)
+}
+
 _RAISED = {
     "errors.py": "class Error(Exception):\n    pass\n",
     "main.py": main("""
@@ -317,5 +379,8 @@ PROGRAMS = (
     trap("hunt-owed-checked-late", 36, _CHECKED_LATE, Step(env={"APP_CHECKED": "1"}), rerun="same"),
     *_poisoned("generator", _GENERATOR, "show('gen', lambda: list(gen(1.0)))"),
     *_poisoned("flags", _LEAF_AND_MID.replace("<options>", "fastmath=True"), "show('mid', mid, 1.0)"),
+    trap("hunt-owed-other-half", 36, Step(files=_HALVES, env=_ODD), Step(), rerun="same"),
+    trap("hunt-owed-other-half-first", 36, _HALVES, Step(env=_ODD), rerun="same"),
+    trap("hunt-owed-nothing", 36, _LET_GO, Step(), differs=False, hit=True),
     trap("hunt-raised-under-a-name-that-is-none", 36, _RAISED, Step(), differs=False, cold=True),
 )
