@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.client import logs
 from nbcache.client.places import Places
+from nbcache.glue import marks
 from nbcache.glue.entries import load
 from nbcache.glue.entries.meta import LiteralsRequested
 from nbcache.glue.entries.verdicts import InUse, Unloadable
@@ -26,7 +27,7 @@ from nbcache.store import reasons
 from nbcache.store.entry import BESIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from nbcache.client.remote import Remote
     from nbcache.client.trials import Trials
@@ -129,16 +130,18 @@ class Lookup:
         if library is not None:
             shared = load.share(unit, target_context, self._history, library)
             if shared is not None:
-                return Found(shared[0], caveats=self._accept(unit, shared[1]))
+                return Found(shared[0], caveats=self._accept(unit, shared[1], bound=marks.meta_of(library)[1]))
         caveats: list[tuple[Any, ...]] = []
 
         def take(entry: FoundEntry) -> Any:
             build = entry.header.build
             cres, meta = load.unpack(unit, target_context, entry.section, build, self._part, self._history)
             self.owners[build] = entry.header.key
+            bound: Collection[str] = ()
             if not isinstance(cres, LiteralsRequested):
                 self.libraries.setdefault(unit.key, cres.library)
-            caveats.extend(self._accept(unit, meta, entry))
+                bound = marks.meta_of(cres.library)[1]
+            caveats.extend(self._accept(unit, meta, entry, bound=bound))
             return cres
 
         found = self._first(unit, take, waited=waited)
@@ -294,7 +297,9 @@ class Lookup:
         # What is in use is the entry, whatever it was asked for as: nobody else would keep it from being evicted.
         self._counters.hit(header.key, unit.name, header.compile_seconds, source)
 
-    def _accept(self, unit: Unit, meta: Meta | LiteralsMeta, entry: FoundEntry | None = None) -> list[tuple[Any, ...]]:
+    def _accept(
+        self, unit: Unit, meta: Meta | LiteralsMeta, entry: FoundEntry | None = None, *, bound: Collection[str]
+    ) -> list[tuple[Any, ...]]:
         """An entry is used: what its compilation did to others is owed now.  Returns what it warned of."""
         uses, consulted = meta.uses, meta.consulted
         self.has_hits = True
@@ -308,7 +313,7 @@ class Lookup:
         if outer is not None:
             outer.consulted.include(consulted)
         loaded = len(sys.modules)
-        urgent = self._history.accept(unit, uses, consulted)
+        urgent = self._history.accept(unit, uses, consulted, bound)
         self._maker.came_late(loaded)
         effects.repeat(unit, uses.overloads)
         effects.deliver_at_once(unit, urgent, self._frames)

@@ -140,18 +140,24 @@ class Publishing:
 
     def _built_upon(self, frame: Frame, unit: Unit, library: Any = None) -> tuple[Uses, str]:
         """The uses of a compilation that ends, and the past that they need.  Raises Unidentifiable."""
+        from nbcache.glue.capture.placeholders import tokens_in
         from nbcache.glue.entries.pack import note_other_halves
         from nbcache.glue.entries.pickling import can_be_named
         from nbcache.glue.overloads import effects
+        from nbcache.glue.overloads.uses import uses_of
 
-        if library is not None and len(self._frames) > 1:
-            note_other_halves(self._frames, library, self._lookup.owners)
+        bound: set[str] = set()
+        if library is not None:
+            library._ensure_finalized()  # noqa: SLF001  the only name it has
+            bound = tokens_in(library._get_compiled_object())  # noqa: SLF001
+            if len(self._frames) > 1:
+                note_other_halves(self._frames, library, self._lookup.owners)
         self._maker.close(frame)
         unit.meets(self._maker.extensions.relevant(frame.consulted.packed))
         unit.asks = tuple(frame.consulted.asks)
         done = [effect for effect in frame.effects.values() if (effect.obj, effect.args) != (unit.owner, unit.args)]
         effects.remember(unit.owner, unit.args, lambda: done)
-        uses = self._history.record(unit, done, lambda args: can_be_named(args, frame))
+        uses = uses_of(unit, done, self._history.id_of, lambda args: can_be_named(args, frame), bound)
         self._history.built(unit, uses)
         return uses, self._history.guard(uses)
 

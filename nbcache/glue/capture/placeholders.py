@@ -41,7 +41,7 @@ from nbcache.glue.identity.reach import LiveValue, Reach, qualname_of
 from nbcache.passing import suppressed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from nbcache.glue.capture.compilations import Frame
 
@@ -335,16 +335,24 @@ def _reference(obj: object, reach: Callable[[], Reach]) -> tuple[int, bytes]:
     return reference
 
 
-def bind(found: dict[str, Definition], reach: Any) -> list[object]:
+def bind(found: dict[str, Definition], reach: Any, bound: Collection[str] = ()) -> list[object]:
     """Make every token of an entry about to be loaded mean something here, or raise Unresolvable.
 
     *reach* is a callable returning the Reach of the function being loaded; it is only called when
-    something must be looked up.  Returns what must live as long as the code.
+    something must be looked up. Those that are *bound* mean what they meant to a caller, which holds it: an overload
+    that it was promised belongs to that moment.  Returns what must live as long as the code.
     """
     fresh: dict[str, Any] = {}
     held: list[object] = []
     for token, definition in found.items():
         known = _live.get(token)
+        if token in bound:
+            live = known() if isinstance(known, weakref.ref) else known
+            if live is None:
+                msg = "something that the code refers to is no more"
+                raise Unresolvable(msg)
+            held.append(_held_for(live))
+            continue
         if (
             definition[0] == "address"
             and definition[1][0] == "closure"

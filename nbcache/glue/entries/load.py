@@ -172,7 +172,7 @@ def _bind(definitions: dict[str, Definition], unit: Unit | LibraryUnit) -> list[
     from nbcache.glue.capture import placeholders
 
     try:
-        return placeholders.bind(definitions, unit.reach)
+        return placeholders.bind(definitions, unit.reach, unit.bound if isinstance(unit, Unit) else ())
     except placeholders.Taken as exc:
         raise InUse(str(exc)) from exc
     except Unresolvable as exc:

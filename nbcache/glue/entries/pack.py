@@ -250,7 +250,6 @@ def _needs(symbols: Symbols, prefix: str, owners: Mapping[str, str]) -> list[tup
 
 def note_other_halves(frames: FrameStack, library: Any, owners: Mapping[str, str]) -> None:
     """Note for the frames that are open which of their own functions a *library* calls: nobody compiles those again."""
-    library._ensure_finalized()
     prefix = library.codegen._rtlinker.PREFIX
     if prefix.encode() not in library._get_compiled_object():
         return

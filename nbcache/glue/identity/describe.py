@@ -179,7 +179,7 @@ _COMMON: dict[type, Describer] = {**describe_functions.DESCRIBERS, **describe_nu
 _WITH_CLASS = frozenset({describe_numba.describe_other_dispatcher})
 """Describers of what must not be kept alive, which watch its class themselves, as those of what is common do."""
 _DECORATED = frozenset({UFuncDispatcher, DUFunc, GUFunc, CFunc, _Intrinsic})
-"""What Numba's decorators make of functions, and who compiles, but for dispatchers, looks at no attribute of."""
+"""What Numba's decorators make of functions, but for dispatchers, which say themselves what was set on them."""
 _WITH_THEIR_STATE: frozenset[type] = frozenset(
     {FunctionType, Dispatcher, LiftedCode, UFuncDispatcher, DUFunc, GUFunc, _Intrinsic, types.Type, np.ufunc, type,
      FunctionTemplate, AttributeTemplate,

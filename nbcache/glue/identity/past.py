@@ -9,6 +9,8 @@ from nbcache.glue import marks
 from nbcache.records import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from nbcache.glue.identity.consulted import Consulted
 
 Given = tuple[tuple[str, Any], ...]
@@ -27,13 +29,15 @@ class Promise(Record):
     """An overload that this process would have, if a hit had not saved it the compilation.
 
     ``content``: what it would have been made from; ``key``: that of the overload's entry, "" if it has
-    none; ``consulted``: what was asked for where it was promised, which includes what it would have asked for.
+    none; ``consulted``: what was asked for where it was promised, which includes what it would have asked for;
+    ``bound``: the tokens that were bound there (`placeholders.bind`), and mean the same wherever its code is.
     """
 
     given: Given
     content: bytes
     key: str
     consulted: Consulted
+    bound: Collection[str]
 
 
 class Past:

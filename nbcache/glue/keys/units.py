@@ -31,7 +31,7 @@ from nbcache.glue.keys.flags import Parts, Taken, flag_components, flag_parts, f
 from nbcache.glue.keys.key_maker import KeyMaker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from types import FunctionType
 
     from nbcache.glue.identity.consulted import Ask
@@ -85,6 +85,8 @@ class Unit:
         """What was read to know that, while the unit is compiled."""
         self._hands_on = False
         self.of_the_past = False
+        self.bound: Collection[str] = ()
+        """The tokens that who promised it to its owner was bound to."""
         self._key = ""
         self.registered: tuple[bytes, ...] = ()
         """The names that it asked for, and for which others have registered something."""

@@ -36,12 +36,12 @@ from nbcache.glue.identity.ownership import toolchain_name
 from nbcache.glue.identity.past import Promise, arrange, past_of
 from nbcache.glue.keys.flags import flag_components
 from nbcache.glue.overloads.inherited import giving, in_plain_context, inherited
-from nbcache.glue.overloads.uses import ID_BYTES, key_of, types_here, uses_of
+from nbcache.glue.overloads.uses import ID_BYTES, key_of, types_here
 from nbcache.passing import let_pass
 from nbcache.process import os
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from nbcache.glue.identity.consulted import Consulted
     from nbcache.glue.identity.past import Given
@@ -220,6 +220,8 @@ class History:
             past.made_from[args] = content if is_present else _NAMELESS
             return None if is_present else owed
         promise = past.promised.get(args)
+        if promise is not None:
+            unit.bound = promise.bound
         if promise is None or not self._staleness(dispatcher, promise.content, promise.consulted):
             past.made_from[args] = content
             return None
@@ -295,10 +297,6 @@ class History:
 
     # -- entries ---------------------------------------------------------------------------------
 
-    def record(self, unit: Unit, effects: Iterable[Effect], can_be_named: Callable[[tuple[Any, ...]], bool]) -> Uses:
-        """What an entry says of what its compilation was built upon; see `uses_of`."""
-        return uses_of(unit, effects, self.id_of, can_be_named)
-
     def guard(self, uses: Uses) -> str:
         """What tells entries of one key apart: those of their uses that need a past of their own."""
         return "\n".join(uses.lines(self._types_digest, lambda _given, fresh: not fresh))
@@ -341,8 +339,10 @@ class History:
         elsewhere = self._maker.elsewhere
         return known == key or elsewhere.get(known, known) == elsewhere.get(key, key)
 
-    def accept(self, unit: Unit, uses: Uses, consulted: Consulted) -> list[tuple[Any, tuple[Any, ...]]]:
-        """An entry was loaded: what it was built upon is promised from now on.
+    def accept(
+        self, unit: Unit, uses: Uses, consulted: Consulted, bound: Collection[str]
+    ) -> list[tuple[Any, tuple[Any, ...]]]:
+        """An entry was loaded, whose tokens are *bound*: what it was built upon is promised from now on.
 
         Returns dispatchers with the types of overloads that can't wait: their code is bound to objects, or was made
         under circumstances, that may be others by the time when somebody asks.
@@ -360,7 +360,7 @@ class History:
             args = types_here(dispatcher, types_there)
             if args not in vars(dispatcher)["overloads"]:
                 content = self._promised_content(dispatcher, reference[1])
-                self._promise(dispatcher, args, given, Promise((), content, key, consulted))
+                self._promise(dispatcher, args, given, Promise((), content, key, consulted, bound))
                 if momentary or self._maker.engine.bound(dispatcher):
                     urgent.append((dispatcher, args))
         for place, name, key, _fresh in uses.choices:

@@ -15,7 +15,7 @@ from nbcache.glue.identity.past import past_of
 from nbcache.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from nbcache.glue.identity.past import Given
     from nbcache.glue.keys.units import Unit
@@ -120,8 +120,11 @@ def uses_of(
     effects: Iterable[Effect],
     id_of: Callable[[Effect], bytes],
     can_be_named: Callable[[tuple[Any, ...]], bool],
+    bound: Collection[str],
 ) -> Uses:
     """What an entry says of the *effects* that compiling its unit had, in terms of what the unit reaches.
+
+    Its code has tokens that will be *bound* where it is loaded, and so are in what it is built upon.
 
     *can_be_named* tells of types whether an entry can have them, and raises where there can't be an entry.
     """
@@ -141,7 +144,7 @@ def uses_of(
         if reference is not None:
             kind, obj, args, return_type, given, fresh = effect
             key = key_of(obj, args) or unit.frames.key_of(obj, args)
-            momentary = kind == "dispatcher" and _is_momentary(unit, obj, args)
+            momentary = kind == "dispatcher" and _is_momentary(unit, obj, args, bound)
             uses.overloads.append(OverloadUse(kind, reference, args, return_type, given, fresh, key, momentary))
         elif effect.kind == "dispatcher" and _is_shared(unit, effect.obj):
             if effect.fresh and not effect.given:
@@ -213,11 +216,12 @@ def _reference(unit: Unit, effect: Effect, can_be_named: Callable[[tuple[Any, ..
     return reference if can_be_named(tuple(typ for typ in effect.args if type(typ) is not types.Omitted)) else None
 
 
-def _is_momentary(unit: Unit, dispatcher: Any, args: tuple[Any, ...]) -> bool:
+def _is_momentary(unit: Unit, dispatcher: Any, args: tuple[Any, ...], bound: Collection[str]) -> bool:
     """Whether the entry of an overload, loaded when somebody asks for it, could find itself in another world.
 
-    What it refers to is found by what that is, what it was built upon is compared with what there is, and so are
-    answers of choosers, registrations and what was read from outside. Of most entries there is nothing of it to say.
+    What it refers to, and its caller doesn't, is found by what that is; what it was built upon is compared with what
+    there is, and so are answers of choosers, registrations and what was read from outside. Of most entries there is
+    nothing of it to say.
     What is promised and wasn't loaded at once is one of these. Of the other half of a recursion nobody knows yet.
     """
     cres = vars(dispatcher)["overloads"].get(args)
@@ -232,7 +236,7 @@ def _is_momentary(unit: Unit, dispatcher: Any, args: tuple[Any, ...]) -> bool:
     if any(use.given or not use.fresh for use in uses.overloads):
         return True
     own = {plan_of(code).digest for code in nested_codes(dispatcher.py_func.__code__)}
-    return not all(_stays(definition, own) for definition in definitions.values())
+    return not all(token in bound or _stays(definition, own) for token, definition in definitions.items())
 
 
 def _stays(definition: tuple[Any, ...], own: set[bytes]) -> bool:
