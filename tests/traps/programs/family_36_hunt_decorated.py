@@ -2,6 +2,8 @@
 from a function of Numba or of Python's library that tells what somebody set.
 """
 
+from dataclasses import replace
+
 from traps.harness import Program, Step, main, py, trap
 
 _MAIN = """
@@ -32,12 +34,31 @@ _MAIN = """
     """
 
 
+_CFG = """
+import os
+
+LEVEL = int(os.environ["APP_LEVEL"])
+K_int64 = 10 + LEVEL
+NAME = "x" * LEVEL
+
+class Mark:
+    pass
+"""
+
+
 def _read(name: str, made: str, read: str = "thing.weight", **environment: str) -> Program:
     text = main(_MAIN).replace("<made>", py(made)).replace("<read>", read)
     one, two = (
         {"APP_LEVEL": level, **{key: value.format(level) for key, value in environment.items()}} for level in "12"
     )
-    return trap(f"hunt-read-{name}", 36, Step(files={"main.py": text}, env=one), Step(env=two))
+    return trap(f"hunt-read-{name}", 36, Step(files={"main.py": text, "cfg.py": py(_CFG)}, env=one), Step(env=two))
+
+
+def _left(name: str, made: str, read: str) -> Program:
+    """One that is pending: found, and not noticed yet."""
+    program = _read(name, made, read)
+    files = {**program.steps[0].files, "tables.py": "from cfg import K_int64\n\nTABLE = [K_int64]\n", "plug_a.py": ""}
+    return replace(program, steps=(replace(program.steps[0], files=files), *program.steps[1:]))
 
 
 _WEIGHT = "\nthing.weight = LEVEL\n"
@@ -85,4 +106,89 @@ PROGRAMS = (
     _read("threads-at-most", "", "numba.get_num_threads()", NUMBA_NUM_THREADS="{}"),
     _read("chunks", "numba.set_parallel_chunksize(LEVEL)\n", "numba.get_parallel_chunksize()"),
     _read("name-of-a-level", "logging.addLevelName(7, 'x' * LEVEL)\n", "len(logging.getLevelName(7))"),
+    _left(
+        "by-a-name-made-in-a-helper",
+        "import cfg\ndef lookup(m, kind):\n    return getattr(m, 'K_' + kind)\n",
+        "lookup(cfg, str(types.int64))",
+    ),
+    _left(
+        "by-a-walk-in-a-helper",
+        "import cfg\ndef found(m):\n    return [v for k, v in vars(m).items() if k[:2] == 'K_'][0]\n",
+        "found(cfg)",
+    ),
+    _left(
+        "by-an-object-with-a-module",
+        """
+        import cfg
+
+        class Table:
+            def __init__(self, module):
+                self.module = module
+
+            def __getitem__(self, kind):
+                return getattr(self.module, "K_" + kind)
+
+        TABLE = Table(cfg)
+        """,
+        "TABLE[str(types.int64)]",
+    ),
+    _left("by-an-attrgetter", "import cfg\nimport operator\n", "operator.attrgetter('K_' + str(types.int64))(cfg)"),
+    _left(
+        "off-the-module-of-a-class",
+        "import sys\nimport cfg\nMark = cfg.Mark\ndel cfg\n",
+        "getattr(sys.modules[Mark.__module__], 'K_' + str(types.int64))",
+    ),
+    _left(
+        "off-a-module-that-is-found",
+        "import inspect\nimport cfg\nMark = cfg.Mark\ndel cfg\n",
+        "inspect.getmodule(Mark).K_int64",
+    ),
+    _left("by-a-format", "import cfg\n", "len('{0.NAME}'.format(cfg))"),
+    _left(
+        "whether-a-module-is-loaded",
+        "import sys\nif LEVEL == 2:\n    import wave\ndef loaded(name):\n    return name in sys.modules\n",
+        "1 + loaded('wave')",
+    ),
+    _left(
+        "which-modules-are-loaded",
+        "import sys\nif LEVEL == 2:\n    import plug_a\n",
+        "sum(name.startswith('plug_') for name in sys.modules)",
+    ),
+    _left(
+        "a-type-that-is-asked-for",
+        """
+        from numba.extending import typeof_impl
+
+        class Money:
+            pass
+
+        ONE = Money()
+
+        @typeof_impl.register(Money)
+        def typeof_money(value, context):
+            return types.int8 if LEVEL == 1 else types.int16
+        """,
+        "numba.typeof(ONE).bitwidth",
+    ),
+    _left(
+        "signatures",
+        "@njit\ndef thing(x):\n    return x\n\nthing(1)\nif LEVEL == 2:\n    thing(1.5)\n",
+        "len(thing.signatures)",
+    ),
+    _left(
+        "off-a-type-variable", "import typing\nthing = typing.TypeVar('thing')\nthing.weight = LEVEL\n", "thing.weight"
+    ),
+    _left("state-of-a-generator", "np.random.seed(LEVEL)\n", "int(np.random.get_state()[1][0])"),
+    _left("level-of-the-root-logger", "logging.basicConfig(level=10 * LEVEL)\n", "logging.root.level"),
+    _left("off-a-logger", "thing = logging.getLogger('mine')\nthing.weight = LEVEL\n", "thing.weight"),
+    _left(
+        "how-processes-start",
+        "import multiprocessing\nmultiprocessing.set_start_method('fork' if LEVEL == 1 else 'spawn')\n",
+        "len(multiprocessing.get_start_method())",
+    ),
+    _left(
+        "a-module-that-is-loaded-then",
+        "import cfg\ndef late():\n    import tables\n    return tables.TABLE[0]\n",
+        "late()",
+    ),
 )
