@@ -47,7 +47,7 @@ PLACES = [
     "nbcache.client.publishing:Publishing._publish",
     "nbcache.store.entry:encode",
     "nbcache.glue.entries.pack:pack",
-    "nbcache.glue.overloads.history:History.record",
+    "nbcache.glue.overloads.uses:uses_of",
     "nbcache.store.directory:Store.lease",
 ]
 
