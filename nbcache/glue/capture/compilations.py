@@ -173,8 +173,7 @@ class FrameStack(threading.local):
 
     def key_of(self, owner: object, args: tuple[Any, ...]) -> str:
         """The key of what is being compiled for *owner*, "" if nothing is: the other half of a recursion."""
-        units = (frame.unit for frame in self._frames if frame.unit is not None and frame.unit.args == args)
-        return next((unit.key for unit in units if unit.owner is owner), "")
+        return next((unit.key for unit in self.units() if unit.args == args and unit.owner is owner), "")
 
     def units(self) -> list[Any]:
         """The units that are being compiled, outermost first."""

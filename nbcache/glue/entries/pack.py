@@ -238,7 +238,7 @@ def _needs(symbols: Symbols, prefix: str, owners: Mapping[str, str]) -> list[tup
     Numba calls a function that is still being compiled through a pointer filled in later.
     """
     found = []
-    for symbol in sorted({name[len(prefix) :] for name in symbols.unresolved} - set(symbols.functions)):
+    for symbol in _left_open(symbols, prefix):
         build = build_in(symbol)
         key = owners.get(build) if build is not None else None
         if build is None or key is None:
@@ -248,13 +248,17 @@ def _needs(symbols: Symbols, prefix: str, owners: Mapping[str, str]) -> list[tup
     return found
 
 
+def _left_open(symbols: Symbols, prefix: str) -> list[str]:
+    """The functions that recursive code calls and that aren't in the library with it."""
+    return sorted({name[len(prefix) :] for name in symbols.unresolved} - set(symbols.functions))
+
+
 def note_other_halves(frames: FrameStack, library: Any, owners: Mapping[str, str]) -> None:
     """Note for the frames that are open which of their own functions a *library* calls: nobody compiles those again."""
     prefix = library.codegen._rtlinker.PREFIX
     if prefix.encode() not in library._get_compiled_object():
         return
-    unresolved = [name[len(prefix) :] for name in _symbols_in(library).unresolved]
-    keys = {owners.get(build) for build in map(build_in, unresolved) if build is not None}
+    keys = {owners.get(build) for build in map(build_in, _left_open(_symbols_in(library), prefix)) if build is not None}
     for half in frames.units():
         if half.kind == "dispatcher" and half.key in keys:
             frames.note(Effect("dispatcher", half.owner, half.args, None, (), True))

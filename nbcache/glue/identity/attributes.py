@@ -34,6 +34,7 @@ USUAL_ATTRIBUTES = frozenset(
     {"__module__", "__name__", "__qualname__", "__doc__", "__wrapped__", "__annotations__", "__signature__"}
 )  # what functools.update_wrapper copies, and what is described anyway
 _SAID = frozenset({"__name__", "__qualname__", "__doc__", "__annotations__"})
+"""Those of them that say something themselves where they aren't what was copied."""
 
 
 def ignored_members(cls: type) -> frozenset[str]:
@@ -89,7 +90,7 @@ def insist_on_one_type(value: object, ask: Callable[[], object], whom: str) -> N
 
 def describe_what_was_set(node: Node, obj: Any) -> None:
     """What somebody set on what one of Numba's decorators made."""
-    describe_attributes(node, obj, but=_attributes_of_methods(type(obj)))  # type: ignore[arg-type]
+    describe_attributes(node, obj, but=USUAL_ATTRIBUTES | attributes_of_methods(type(obj)))  # type: ignore[arg-type]
 
 
 def describe_what_was_set_on_jitclass(node: Node, cls: Any) -> None:
@@ -102,16 +103,10 @@ def describe_what_was_set_on_jitclass(node: Node, cls: Any) -> None:
 
 
 @functools.cache
-def _attributes_of_methods(kind: type) -> frozenset[str]:
-    return USUAL_ATTRIBUTES.union(
-        *(instance_attributes(base) for base in kind.__mro__ if toolchain_name(base) is not None)
-    )
-
-
-@functools.cache
-def instance_attributes(cls: type) -> frozenset[str]:
-    """Attributes that methods of *cls* read or set, and those that ``functools.wraps`` copies."""
-    names = [member.__code__.co_names for member in vars(cls).values() if isinstance(member, FunctionType)]
+def attributes_of_methods(kind: type) -> frozenset[str]:
+    """Attributes that the toolchain's methods of a class read or set, and those that ``functools.wraps`` copies."""
+    members = (member for base in kind.__mro__ if toolchain_name(base) is not None for member in vars(base).values())
+    names = [member.__code__.co_names for member in members if isinstance(member, FunctionType)]
     return frozenset(functools.WRAPPER_ASSIGNMENTS).union({"__wrapped__"}, *names)
 
 

@@ -105,10 +105,10 @@ def _describe_class_of(node: Node, obj: object) -> None:
     if name is not None:
         node.part("class", name.encode(), name)
         return
-    from nbcache.glue.identity.attributes import instance_attributes
+    from nbcache.glue.identity.attributes import attributes_of_methods
 
     node.edge("class", cls)
-    inherited = set().union(*(instance_attributes(base) for base in cls.__mro__ if toolchain_name(base) is not None))
+    inherited = attributes_of_methods(cls)  # type: ignore[arg-type]
     own = {key: value for key, value in vars(obj).items() if key not in inherited and not key.startswith("_nbcache")}
     for key, value in sorted(own.items()):
         node.watch_attribute(weakref.proxy(obj), key, value)

@@ -221,8 +221,8 @@ def _is_momentary(unit: Unit, dispatcher: Any, args: tuple[Any, ...], bound: Col
 
     What it refers to, and its caller doesn't, is found by what that is; what it was built upon is compared with what
     there is, and so are answers of choosers, registrations and what was read from outside. Of most entries there is
-    nothing of it to say.
-    What is promised and wasn't loaded at once is one of these. Of the other half of a recursion nobody knows yet.
+    nothing of it to say, and what is promised and wasn't loaded at once is one of these. Of the other half of a
+    recursion nobody knows yet.
     """
     cres = vars(dispatcher)["overloads"].get(args)
     if cres is None:

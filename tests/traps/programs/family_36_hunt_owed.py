@@ -106,8 +106,7 @@ def overload_thing_of_floats(x):
         return lambda x: x + 50
 """
 
-_BOUNDS = {
-    "main.py": main("""
+_BOUNDS = main("""
     import os
     from numba import config
 
@@ -122,50 +121,31 @@ _BOUNDS = {
         return at(values, i)
 
     <when>
-    show("at", at, VALUES, 5)
     show("f", f, VALUES, 5)
     """)
-}
 
 
 def _bounds(before: str, after: str) -> dict[str, str]:
-    change = f'show("f", f, VALUES, 1)\nconfig.BOUNDSCHECK = {after}'
-    return {
-        "main.py": f"import numba\nnumba.config.BOUNDSCHECK = {before}\n" + _BOUNDS["main.py"].replace("<when>", change)
-    }
+    when = f'show("f", f, VALUES, 1)\nconfig.BOUNDSCHECK = {after}\nshow("at", at, VALUES, 5)'
+    return {"main.py": f"import numba\nnumba.config.BOUNDSCHECK = {before}\n" + _BOUNDS.replace("<when>", when)}
 
 
-_CHECKED_LATE = {
-    "main.py": main("""
-    import os
-    from numba import config
-
-    VALUES = np.arange(8.0)[:4]
-
-    @njit
-    def at(values, i):
-        return values[i]
-
-    @njit
-    def f(values, i):
-        return at(values, i)
-
-    if "APP_CHECKED" not in os.environ:
-        show("at", at, VALUES, 5)
-    config.BOUNDSCHECK = 1
-    show("f", f, VALUES, 5)
-    """)
-}
+_LATE_CHECK = """
+if "APP_CHECKED" not in os.environ:
+    show("at", at, VALUES, 5)
+config.BOUNDSCHECK = 1
+"""
+_CHECKED_LATE = {"main.py": _BOUNDS.replace("<when>", py(_LATE_CHECK))}
 
 
-def _poisoned(name: str, code: str, first: str) -> tuple[Program, ...]:
+def _poisoned(name: str, code: str, first: str) -> Program:
     """Who asks late gets what it would have got without a cache, and stores it for nobody who wouldn't."""
     text = main("import os\nK = 1\n") + py(code)
     text += f"if 'APP_DIRECT' in os.environ:\n    {first}\nelse:\n    show('top', top, 1.0)\n"
     text += "K = 10\nif 'APP_LATE' in os.environ:\n    show('other', other, 1.0)\n"
     late, direct = {"APP_LATE": "1"}, {"APP_LATE": "1", "APP_DIRECT": "1"}
     steps = ({"main.py": text}, Step(env=late), Step(env=direct))
-    return (trap(f"hunt-owed-{name}-for-others", 36, *steps, rerun="same"),)
+    return trap(f"hunt-owed-{name}-for-others", 36, *steps, rerun="same")
 
 
 _HALVES = {
@@ -377,8 +357,8 @@ PROGRAMS = (
     trap("hunt-owed-checked-since", 36, _bounds("None", "1"), Step(), differs=False, rerun="same"),
     trap("hunt-owed-checked-before", 36, _bounds("1", "None"), Step(), differs=False, rerun="same"),
     trap("hunt-owed-checked-late", 36, _CHECKED_LATE, Step(env={"APP_CHECKED": "1"}), rerun="same"),
-    *_poisoned("generator", _GENERATOR, "show('gen', lambda: list(gen(1.0)))"),
-    *_poisoned("flags", _LEAF_AND_MID.replace("<options>", "fastmath=True"), "show('mid', mid, 1.0)"),
+    _poisoned("generator", _GENERATOR, "show('gen', lambda: list(gen(1.0)))"),
+    _poisoned("flags", _LEAF_AND_MID.replace("<options>", "fastmath=True"), "show('mid', mid, 1.0)"),
     trap("hunt-owed-other-half", 36, Step(files=_HALVES, env=_ODD), Step(), rerun="same"),
     trap("hunt-owed-other-half-first", 36, _HALVES, Step(env=_ODD), rerun="same"),
     trap("hunt-owed-nothing", 36, _LET_GO, Step(), differs=False, hit=True),
