@@ -34,6 +34,8 @@ STATUS = "the status of"
 LINES, LINES_BESIDE = "the lines of", "the lines beside"
 MODULE, SOUGHT = "the module", "the place of the module"
 """One that was imported, and one that was only looked for."""
+VALUES = "the values in"
+"""What an imported module held when it had been imported: they may come from what was loaded before it."""
 _UNREADABLE = "unreadable"
 
 
@@ -244,6 +246,47 @@ def _find(name: str) -> Any:
     return importlib.util._find_spec(name, path)  # type: ignore[attr-defined]
 
 
+def _values_in(name: str) -> str:
+    """The plain values in a module, which is imported if it isn't there."""
+    try:
+        scope = vars(importlib.import_module(name))
+    except Exception as raised:  # noqa: BLE001  it is others' code
+        let_pass(raised)
+        return _UNREADABLE
+    hasher = hashlib.blake2b(digest_size=16)
+    pending: list[object] = [part for item in scope.items() if item[0] not in _OF_IMPORT for part in item]
+    seen: set[int] = set()
+    while pending:
+        value = pending.pop()
+        kind = type(value)
+        hasher.update(_bytes_of(value))
+        if id(value) in seen:
+            continue
+        if kind in _CONTAINERS:
+            seen.add(id(value))
+            pending += _CONTAINERS[kind](value)
+        elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
+            hasher.update(value.tobytes())
+    return hasher.hexdigest()
+
+
+def _bytes_of(value: object) -> bytes:
+    from nbcache.glue.identity.exact import encode_atom
+
+    return encode_atom(value) or type(value).__qualname__.encode("utf-8", "surrogatepass")
+
+
+_CONTAINERS: dict[type, Callable[[Any], Iterable[object]]] = {
+    tuple: list,
+    list: list,
+    # Their order is another one in each process.
+    **dict.fromkeys((set, frozenset), lambda value: sorted(value, key=_bytes_of)),
+    dict: lambda value: [part for item in value.items() for part in item],
+}
+_OF_IMPORT = frozenset({"__builtins__", "__cached__", "__file__", "__loader__", "__path__", "__spec__"})
+"""What a module has from being imported, which tells where it lies."""
+
+
 def _beside(look: Callable[[str], str]) -> Callable[[str], str]:
     """*look* for a file that is known by where it lies from a module's own."""
 
@@ -286,19 +329,23 @@ CURRENT: dict[str, Callable[[str], str]] = {
     "the working directory": current_directory,
     MODULE: _module,
     SOUGHT: _module,
+    VALUES: _values_in,
 }
 
 
 def objection(readings: Iterable[tuple[str, str, str]]) -> str | None:
     """Why something compiled under these *readings* isn't what would be compiled now, or None."""
+    loaded = {name for kind, name, _value in readings if kind == VALUES and name in sys.modules}
     for kind, name, value in readings:
+        if kind == VALUES and name in loaded:  # then all that is read off it has been looked at
+            continue
         if CURRENT[kind](name) != value:
             return f"compiling it read {_in_words(kind, name)}, which is another now"
     return None
 
 
 def _in_words(kind: str, name: str) -> str:
-    words = os.path.basename(name) if kind not in {"the environment variable", MODULE, SOUGHT} else name
+    words = os.path.basename(name) if kind not in {"the environment variable", MODULE, SOUGHT, VALUES} else name
     return f"{kind} {words}".rstrip()
 
 
@@ -314,7 +361,9 @@ def settle(frame: Frame) -> None:
     noted = [effect.obj for effect in frame.effects.values() if effect.kind == READING]
     for reading in noted:
         del frame.effects[READING, reading, ()]
-    for reading in dict.fromkeys([*noted, *so_far]):
+    imported = [_settled(reading) for reading in noted if reading.kind == MODULE]
+    values = [Reading(VALUES, module.name, _values_in(module.name)) for module in imported if module.kind == MODULE]
+    for reading in dict.fromkeys([*noted, *so_far, *values]):
         settled = _settled(reading)
         if settled.kind == "refused":
             frame.taint = frame.taint or settled.name

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dis
 import hashlib
+import re
 import sys
 import weakref
 from types import CodeType
@@ -68,10 +69,12 @@ Read = tuple[tuple[str, ...], bool]
 """Attributes that code reads off a variable, one off the other: ``a.b.c`` is ``("b", "c")`` of ``a``; and whether
 what is found at the end is handed on (to a call, a container), so that other code may read more off it."""
 
+_FIELD, _NAME = re.compile(r"\{[^{}\s]*"), re.compile(r"[^\W\d]\w*")
 _SERIALIZE = "serialize_object"
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
 _CALLS = frozenset({"CALL", "CALL_METHOD", "CALL_FUNCTION"})
-_SILENT = frozenset({"CACHE", "EXTENDED_ARG", "NOP", "PRECALL", "PUSH_NULL"})
+SILENT = frozenset({"CACHE", "EXTENDED_ARG", "NOP", "PRECALL", "PUSH_NULL"})
+"""Instructions that say nothing of what a function does."""
 
 
 class CodePlan(Record):
@@ -137,6 +140,8 @@ def _make_plan(code: CodeType) -> CodePlan:
                 parts = const.replace(":", ".").split(".")
                 if all(map(str.isidentifier, parts)):
                     attribute_names.update(parts)
+                elif "{" in const:  # "{0.K}".format(cfg)
+                    attribute_names.update(_NAME.findall(" ".join(_FIELD.findall(const))))
     return CodePlan(
         _digest(code),
         tuple(sorted([name for kind, name in reads if kind == GLOBAL])),
@@ -152,7 +157,7 @@ def _serialized(code: CodeType) -> frozenset[str]:
     handed: set[str] = set()
     other: set[str] = set()
     for each in nested_codes(code):
-        steps = [step for step in dis.get_instructions(each) if step.opname not in _SILENT]
+        steps = [step for step in dis.get_instructions(each) if step.opname not in SILENT]
         for i, step in enumerate(steps):
             if step.opname in _LOADS:
                 before, after = steps[max(0, i - 1)], steps[min(i + 1, len(steps) - 1)]

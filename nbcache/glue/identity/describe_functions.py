@@ -32,7 +32,7 @@ from numba.np.ufunc.dufunc import DUFunc
 from nbcache.glue.identity import imported
 from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED, plan_of
 from nbcache.glue.identity.exact import encode_atom
-from nbcache.glue.identity.node import HandedOn, Node, Unidentifiable
+from nbcache.glue.identity.node import ANYTHING, HandedOn, Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
     edition_of,
     has_toolchain_globals,
@@ -42,7 +42,7 @@ from nbcache.glue.identity.ownership import (
     toolchain_name,
 )
 from nbcache.glue.identity.referred import refer
-from nbcache.glue.identity.state import asks_the_time, describe_environment, tell, tell_imported
+from nbcache.glue.identity.state import describe_environment, tell, tell_imported
 from nbcache.glue.identity.watched import MISSING
 from nbcache.passing import let_pass
 
@@ -91,19 +91,23 @@ def _describe_function(node: Node, function: FunctionType) -> None:
             node.value(f"{attribute} {name}", function.__dict__[attribute])
     if not compiled:
         from nbcache.glue.identity.attributes import describe_attributes
+        from nbcache.glue.identity.looking import computes_names, describe_looks_around
 
         describe_attributes(node, function)
+        if computes_names(plan):
+            node.names |= {ANYTHING}
         node.watch_attribute(function, "__annotations__", function.__annotations__)
         node.value("annotations", function.__annotations__, owned=True)
         for attribute in ("__name__", "__doc__", "__module__", "__qualname__"):  # the title says the last two
             node.watch_attribute(function, attribute, getattr(function, attribute))
         node.value("name and documentation", (function.__name__, function.__doc__))
+        if not has_toolchain_globals(function):
+            describe_looks_around(node, name, function, plan)
     node.compiled = compiled
     if has_toolchain_globals(function):
         return
     _describe_globals(node, name, function, plan)
     _describe_imports(node, name, function, plan)
-    _describe_looks_around(node, name, function, plan)
     if plan.asks_membership:
         for i, (_label, value) in enumerate(node.edges):
             # Whether something is in a captured array, Numba finds out while compiling.
@@ -120,34 +124,6 @@ def _describe_imports(node: Node, name: str, function: FunctionType, plan: CodeP
             _describe_what_is_read(node, f"import {name}: {dotted}", module, plan, reads)
         elif not node.compiled and not by_text:
             tell_imported(node, f"import {name}: {dotted}", dotted, _reads_of_import(plan, dotted))
-
-
-def _describe_looks_around(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
-    """What running code finds out about the process without anything leading there."""
-    if node.compiled:
-        return
-    for words, attributes in _LOOKS_AT.items():
-        if not plan.attribute_names.isdisjoint(attributes):
-            raise Unidentifiable(f"{name}, which runs while compiling and looks at {words}")
-    if asks_the_time(function, plan.attribute_names, plan.global_names):
-        raise Unidentifiable(f"{name}, which runs while compiling and asks what time it is")
-    if "line" in plan.attribute_names and ("loc" in plan.attribute_names or "loc" in function.__code__.co_varnames):
-        raise Unidentifiable(f"{name}, which runs while compiling and looks at the lines of what is compiled")
-    if "modules" in plan.attribute_names:  # of sys: whether one is loaded
-        for text in sorted(imported.spelt(function)):
-            module = sys.modules.get(text, MISSING)
-            node.watch_item(sys.modules, text, module)
-            node.part(f"loaded {text}", b"no" if module is MISSING else b"yes", "no" if module is MISSING else "yes")
-
-
-_LOOKS_AT = {
-    "the variables of frames": frozenset({"__globals__", "f_globals", "f_locals"}),
-    "numbers of lines": frozenset(
-        {"co_firstlineno", "co_lines", "co_positions", "f_lineno", "firstlineno", "strformat", "tb_lineno"}
-    ),
-    "the names of files": frozenset({"co_filename", "getabsfile", "getfile", "getsourcefile"}),
-    "the subclasses of a class": frozenset({"__subclasses__"}),
-}
 
 
 def _describe_globals(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
@@ -192,11 +168,11 @@ def _describe_value(
 
 def _describe_what_is_read(node: Node, label: str, module: ModuleType, plan: CodePlan, reads: Iterable[Read]) -> None:
     wanted = _Wanted(plan.attribute_names, reads)
-    if not node.compiled and edition_of(module) is None and _reads_what_it_computes(plan, wanted):
-        names = [each for each in vars(module) if not (each.startswith("__") and each.endswith("__"))]
-        node.snapshot(list, vars(module))
-        node.part(f"{label} in order", " ".join(names).encode("utf-8", "surrogatepass"))
-        wanted.names |= set(names)
+    if not node.compiled and edition_of(module) is None and (wanted.handed_on or "__dict__" in wanted.reads):
+        from nbcache.glue.identity.looking import computes_names, names_in_order
+
+        if computes_names(plan):
+            wanted.names |= names_in_order(node, label, module)
     _describe_module_attributes(node, label, module, wanted, set())
 
 
@@ -276,12 +252,6 @@ def _item(scope: dict[str, Any], name: str) -> object:
 
 
 _HANDED_ON: Iterable[Read] = (((), True),)
-_READERS = frozenset({"getattr", "vars", "dir", "getmembers"})
-
-
-def _reads_what_it_computes(plan: CodePlan, wanted: _Wanted) -> bool:
-    """Whether code that has a module may read anything off it, by names that it doesn't spell."""
-    return "__dict__" in wanted.reads or (wanted.handed_on and not _READERS.isdisjoint(plan.attribute_names))
 
 
 class _Wanted:
@@ -365,7 +335,8 @@ def _describe_attribute(node: Node, label: str, module: ModuleType, attribute: s
         own = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
         node.part(label, str(own).encode(), str(own))
         if not node.compiled:
-            tell(node, f"{label} tells", toolchain_name(value), certainly=read)
+            name = toolchain_name(value) or f"{module.__name__}:{attribute}"  # what is no definition
+            tell(node, f"{label} tells", name, certainly=read)
     else:
         node.value(label, value)
 
@@ -414,9 +385,13 @@ def _describe_handed_on(node: Node, handed: HandedOn) -> None:
     node.title = "modules handed on"
     for root in handed.roots:
         node.edge("root", root)
-    wanted = _Wanted(handed.names, (), everywhere=True)
     for module in sorted(handed.modules, key=lambda module: module.__name__):
-        _describe_module_attributes(node, f"handed on {module.__name__}", module, wanted, set())
+        label, wanted = f"handed on {module.__name__}", _Wanted(handed.names, (), everywhere=True)
+        if ANYTHING in handed.names and edition_of(module) is None:
+            from nbcache.glue.identity.looking import names_in_order
+
+            wanted.names |= names_in_order(node, label, module)
+        _describe_module_attributes(node, label, module, wanted, set())
 
 
 def _is_its_own(value: object, *, read: bool) -> bool:

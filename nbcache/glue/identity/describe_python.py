@@ -26,6 +26,7 @@ from types import (
 from typing import TYPE_CHECKING, Any
 
 from numba.core.typing.templates import AttributeTemplate, FunctionTemplate
+from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue.identity.attributes import USUAL_ATTRIBUTES, describe_attributes, ignored_members
 from nbcache.glue.identity.bytecode import plan_of
@@ -37,6 +38,7 @@ from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
     HEAP_TYPE,
     edition_of,
+    is_toolchain_definition,
     is_toolchain_module,
     module_name,
     toolchain_name,
@@ -52,7 +54,8 @@ if TYPE_CHECKING:
 def _describe_class(node: Node, cls: type) -> None:
     name = f"{module_name(cls.__module__)}:{cls.__qualname__}"
     # Not issubclass(), which asks each of the thousands of other templates when it sees a class for the first time.
-    if not {FunctionTemplate, AttributeTemplate}.isdisjoint(cls.__mro__):
+    is_template = not {FunctionTemplate, AttributeTemplate}.isdisjoint(cls.__mro__)
+    if is_template:
         name = without_addresses(name)  # made for a type, and called by its name
     node.title = f"class {name}"
     compiled = node.compiled
@@ -86,6 +89,20 @@ def _describe_class(node: Node, cls: type) -> None:
     _describe_what_is_said(node, cls)
     if isinstance(cls, ABCMeta):
         _describe_registered(node, cls)
+    if not is_template and type(cls).__hash__ is type.__hash__:
+        _describe_typeof(node, cls)
+
+
+def _describe_typeof(node: Node, cls: type) -> None:
+    """Who says of what type instances are: code that runs may ask ``numba.typeof`` of one."""
+    node.snapshot(_typeof, cls)
+    (says,) = _typeof(cls)
+    if not is_toolchain_definition(says):
+        node.edge("typeof", says)
+
+
+def _typeof(cls: type) -> list[object]:
+    return [typeof_impl.dispatch(cls)]
 
 
 def _describe_what_is_said(node: Node, cls: type) -> None:
@@ -309,9 +326,9 @@ def _describe_logger(node: Node, logger: Any) -> None:
     node.value("disabled below", logger.manager.disable)
     if not is_toolchain_module(type(logger).__module__):
         node.edge("class", type(logger))
-        usual = vars(logger.root).keys()
-        node.value("state", {name: value for name, value in vars(logger).items() if name not in usual}, owned=True)
-        node.snapshot(lambda logger: [*vars(logger).values()], logger)
+    usual = vars(logger.root).keys()
+    node.value("state", {name: value for name, value in vars(logger).items() if name not in usual}, owned=True)
+    node.snapshot(lambda logger: [*vars(logger).values()], logger)
 
 
 def _describe_weak_reference(node: Node, reference: weakref.ref[Any]) -> None:
@@ -335,6 +352,7 @@ def _describe_type_variable(node: Node, variable: Any) -> None:
     node.title = f"type variable {variable.__name__}"
     node.value("limits", (variable.__bound__, variable.__constraints__, variable.__covariant__,
                           variable.__contravariant__))  # fmt: skip
+    describe_attributes(node, variable)
 
 
 def _describe_tuple(node: Node, value: tuple[Any, ...]) -> None:

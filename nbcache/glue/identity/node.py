@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MAX_ITEMS = 1_000_000
 """How many items a container may have: all are compared whenever somebody asks."""
+ANYTHING = "*"
+"""Among the names that code may read off a module: one that it computes."""
 _LONG = 2000
 _MANY = 1000
 

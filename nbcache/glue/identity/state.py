@@ -58,6 +58,10 @@ def _process() -> object:
     return process.name, process.daemon, type(process).__qualname__
 
 
+def _start_method() -> object:
+    return sys.modules["multiprocessing"].get_start_method(allow_none=True)
+
+
 def _loggers() -> object:
     """What decides what is logged, but for nbcache's own: a name leads to all settings above and below it."""
     logging = sys.modules["logging"]
@@ -215,7 +219,14 @@ _TELLERS: dict[str, Callable[[], object]] = {
     **dict.fromkeys(("threading:current_thread", "threading:currentThread"), _thread),
     "threading:active_count": threading.active_count,
     **dict.fromkeys(("multiprocessing.process:current_process", "multiprocessing.process:parent_process"), _process),
-    **dict.fromkeys(("logging:getLogger", "logging:getLoggerClass", "logging:getHandlerByName"), _loggers),
+    **dict.fromkeys(
+        ("logging:getLogger", "logging:getLoggerClass", "logging:getHandlerByName", "logging:root", "logging:Logger"),
+        _loggers,
+    ),
+    **dict.fromkeys(
+        (f"multiprocessing{module}:get_{what}" for module in ("", ".context") for what in ("start_method", "context")),
+        _start_method,
+    ),
     **dict.fromkeys(("decimal:getcontext", "decimal:localcontext", "decimal:Decimal"), _decimal),
     **dict.fromkeys(
         (
@@ -276,6 +287,7 @@ _UNTOLD = {
     ),
     **dict.fromkeys(("os:getloadavg", "posix:getloadavg", "posix:times"), "how busy the machine is"),
     "_contextvars:copy_context": "what context it runs in",
+    **dict.fromkeys(("numpy.random:get_state", "random:getstate"), "what numbers will be drawn"),
 }
 """What can't be compared."""
 

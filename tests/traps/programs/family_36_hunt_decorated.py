@@ -54,9 +54,9 @@ def _read(name: str, made: str, read: str = "thing.weight", **environment: str) 
     return trap(f"hunt-read-{name}", 36, Step(files={"main.py": text, "cfg.py": py(_CFG)}, env=one), Step(env=two))
 
 
-def _left(name: str, made: str, read: str) -> Program:
-    """One that is pending: found, and not noticed yet."""
-    program = _read(name, made, read)
+def _found(name: str, made: str, read: str, **options) -> Program:
+    """One that reads off a module that it is given, or finds; *options* are those of a trap."""
+    program = replace(_read(name, made, read), **options)
     files = {**program.steps[0].files, "tables.py": "from cfg import K_int64\n\nTABLE = [K_int64]\n", "plug_a.py": ""}
     return replace(program, steps=(replace(program.steps[0], files=files), *program.steps[1:]))
 
@@ -106,17 +106,17 @@ PROGRAMS = (
     _read("threads-at-most", "", "numba.get_num_threads()", NUMBA_NUM_THREADS="{}"),
     _read("chunks", "numba.set_parallel_chunksize(LEVEL)\n", "numba.get_parallel_chunksize()"),
     _read("name-of-a-level", "logging.addLevelName(7, 'x' * LEVEL)\n", "len(logging.getLevelName(7))"),
-    _left(
+    _found(
         "by-a-name-made-in-a-helper",
         "import cfg\ndef lookup(m, kind):\n    return getattr(m, 'K_' + kind)\n",
         "lookup(cfg, str(types.int64))",
     ),
-    _left(
+    _found(
         "by-a-walk-in-a-helper",
         "import cfg\ndef found(m):\n    return [v for k, v in vars(m).items() if k[:2] == 'K_'][0]\n",
         "found(cfg)",
     ),
-    _left(
+    _found(
         "by-an-object-with-a-module",
         """
         import cfg
@@ -132,29 +132,33 @@ PROGRAMS = (
         """,
         "TABLE[str(types.int64)]",
     ),
-    _left("by-an-attrgetter", "import cfg\nimport operator\n", "operator.attrgetter('K_' + str(types.int64))(cfg)"),
-    _left(
+    _found("by-an-attrgetter", "import cfg\nimport operator\n", "operator.attrgetter('K_' + str(types.int64))(cfg)"),
+    _found(
         "off-the-module-of-a-class",
         "import sys\nimport cfg\nMark = cfg.Mark\ndel cfg\n",
         "getattr(sys.modules[Mark.__module__], 'K_' + str(types.int64))",
+        rerun="same",
     ),
-    _left(
+    _found(
         "off-a-module-that-is-found",
         "import inspect\nimport cfg\nMark = cfg.Mark\ndel cfg\n",
         "inspect.getmodule(Mark).K_int64",
+        rerun="same",
     ),
-    _left("by-a-format", "import cfg\n", "len('{0.NAME}'.format(cfg))"),
-    _left(
+    _found("by-a-format", "import cfg\n", "len('{0.NAME}'.format(cfg))"),
+    _found(
         "whether-a-module-is-loaded",
         "import sys\nif LEVEL == 2:\n    import wave\ndef loaded(name):\n    return name in sys.modules\n",
         "1 + loaded('wave')",
+        rerun="same",
     ),
-    _left(
+    _found(
         "which-modules-are-loaded",
         "import sys\nif LEVEL == 2:\n    import plug_a\n",
         "sum(name.startswith('plug_') for name in sys.modules)",
+        rerun="same",
     ),
-    _left(
+    _found(
         "a-type-that-is-asked-for",
         """
         from numba.extending import typeof_impl
@@ -170,23 +174,24 @@ PROGRAMS = (
         """,
         "numba.typeof(ONE).bitwidth",
     ),
-    _left(
+    _found(
         "signatures",
         "@njit\ndef thing(x):\n    return x\n\nthing(1)\nif LEVEL == 2:\n    thing(1.5)\n",
         "len(thing.signatures)",
+        rerun="same",
     ),
-    _left(
+    _found(
         "off-a-type-variable", "import typing\nthing = typing.TypeVar('thing')\nthing.weight = LEVEL\n", "thing.weight"
     ),
-    _left("state-of-a-generator", "np.random.seed(LEVEL)\n", "int(np.random.get_state()[1][0])"),
-    _left("level-of-the-root-logger", "logging.basicConfig(level=10 * LEVEL)\n", "logging.root.level"),
-    _left("off-a-logger", "thing = logging.getLogger('mine')\nthing.weight = LEVEL\n", "thing.weight"),
-    _left(
+    _found("state-of-a-generator", "np.random.seed(LEVEL)\n", "int(np.random.get_state()[1][0])", rerun="same"),
+    _found("level-of-the-root-logger", "logging.basicConfig(level=10 * LEVEL)\n", "logging.root.level"),
+    _found("off-a-logger", "thing = logging.getLogger('mine')\nthing.weight = LEVEL\n", "thing.weight"),
+    _found(
         "how-processes-start",
         "import multiprocessing\nmultiprocessing.set_start_method('fork' if LEVEL == 1 else 'spawn')\n",
         "len(multiprocessing.get_start_method())",
     ),
-    _left(
+    _found(
         "a-module-that-is-loaded-then",
         "import cfg\ndef late():\n    import tables\n    return tables.TABLE[0]\n",
         "late()",

@@ -1,0 +1,127 @@
+"""What code that runs while compiling finds out without anything of it leading there: modules, names that it computes,
+frames, lines.
+
+It may read what it likes off a module that it is given, by names that stand nowhere; then all of the module counts. What
+it finds by a way that can't be followed makes the function uncacheable.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from types import CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING
+
+from nbcache.glue.identity import imported
+from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED, SILENT, nested_codes, plan_of
+from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.identity.ownership import cell_values
+from nbcache.glue.identity.state import asks_the_time
+from nbcache.glue.identity.watched import MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nbcache.glue.identity.bytecode import CodePlan
+    from nbcache.glue.identity.node import Node
+
+_READERS = frozenset(
+    {
+        "__dict__",
+        "__getattribute__",
+        "attrgetter",
+        "dir",
+        "getattr",
+        "getattr_static",
+        "getmembers",
+        "methodcaller",
+        "vars",
+    }
+)
+
+
+def computes_names(plan: CodePlan) -> bool:
+    """Whether code may read anything off what it has, by names that it doesn't spell."""
+    return not _READERS.isdisjoint(plan.attribute_names)
+
+
+def names_in_order(node: Node, label: str, module: ModuleType) -> frozenset[str]:
+    """The names of all that is in a *module*, whose order counts."""
+    names = [each for each in vars(module) if not (each.startswith("__") and each.endswith("__"))]
+    node.snapshot(list, vars(module))
+    node.part(f"{label} in order", " ".join(names).encode("utf-8", "surrogatepass"))
+    return frozenset(names)
+
+
+_LOOKS_AT = {
+    "the variables of frames": frozenset({"__globals__", "f_globals", "f_locals"}),
+    "numbers of lines": frozenset(
+        {"co_firstlineno", "co_lines", "co_positions", "f_lineno", "firstlineno", "strformat", "tb_lineno"}
+    ),
+    "the names of files": frozenset({"co_filename", "getabsfile", "getfile", "getsourcefile"}),
+    "the subclasses of a class": frozenset({"__subclasses__"}),
+    "the module in which something was made": frozenset({"getmodule"}),
+    "the signatures that something was compiled for": frozenset({"nopython_signatures", "overloads", "signatures"}),
+}
+
+
+def describe_looks_around(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
+    """Add what a *function* that runs while compiling finds out about the process.  Raises Unidentifiable."""
+    for words, attributes in _LOOKS_AT.items():
+        if not plan.attribute_names.isdisjoint(attributes):
+            raise Unidentifiable(f"{name}, which runs while compiling and looks at {words}")
+    if asks_the_time(function, plan.attribute_names, plan.global_names):
+        raise Unidentifiable(f"{name}, which runs while compiling and asks what time it is")
+    if "line" in plan.attribute_names and ("loc" in plan.attribute_names or "loc" in function.__code__.co_varnames):
+        raise Unidentifiable(f"{name}, which runs while compiling and looks at the lines of what is compiled")
+    if _has_the_modules(function, plan) and not all(map(_spells_names, nested_codes(function.__code__))):
+        raise Unidentifiable(f"{name}, which runs while compiling and finds modules by names that it computes")
+    if "modules" in plan.attribute_names:  # of sys: whether one is loaded
+        for text in sorted(imported.spelt(function)):
+            module = sys.modules.get(text, MISSING)
+            node.watch_item(sys.modules, text, module)
+            node.part(f"loaded {text}", b"no" if module is MISSING else b"yes", "no" if module is MISSING else "yes")
+
+
+def _has_the_modules(function: FunctionType, plan: CodePlan) -> bool:
+    """Whether code reads ``sys.modules``, by whatever name it has either."""
+    if "modules" not in plan.attribute_names:
+        return False
+    values = {(GLOBAL, name): function.__globals__.get(name) for name in plan.global_names}
+    values |= {(CLOSURE, name): value for name, value in zip(function.__code__.co_freevars, cell_values(function))}
+    values[IMPORTED, "sys"] = sys
+    return any(
+        (values.get(variable) is sys and any(chain[:1] == ("modules",) for chain, _handed_on in reads))
+        or values.get(variable) is sys.modules
+        for variable, reads in plan.reads.items()
+    )
+
+
+def _spells_names(code: CodeType) -> bool:
+    """Whether all that *code* looks for in ``sys.modules`` are constants, or variables, of which the values are known."""
+    steps = [step for step in dis.get_instructions(code) if step.opname not in SILENT]
+    steps += [steps[-1]] * _MOST
+    for i, step in enumerate(steps[:-_MOST]):
+        if step.argval != "modules" or step.opname not in _FINDS:
+            continue
+        then = steps[i + 1]
+        if then.opname == "CONTAINS_OP":
+            known = steps[i - 2 if step.opname in _ATTRIBUTES else i - 1].opname in _KNOWN
+        elif then.opname in _ATTRIBUTES:  # .get("name"), with another thing if there is none
+            calls = 3 + (steps[i + 3].opname in _KNOWN)
+            known = (
+                then.argval in _ASKS and steps[i + 2].opname in _KNOWN and steps[i + calls].opname.startswith("CALL")
+            )
+        else:
+            known = then.opname in _KNOWN and steps[i + 2].opname.startswith("BINARY_")
+        if not known:
+            return False
+    return True
+
+
+_MOST = 5
+"""How many instructions after that with which ``sys.modules`` is found are looked at."""
+_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+_KNOWN = frozenset({"LOAD_CONST", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"})
+_FINDS = _ATTRIBUTES | _KNOWN - {"LOAD_CONST"}
+_ASKS = frozenset({"__contains__", "__getitem__", "get"})
