@@ -247,44 +247,13 @@ def _find(name: str) -> Any:
 
 
 def _values_in(name: str) -> str:
-    """The plain values in a module, which is imported if it isn't there."""
+    from nbcache.glue.capture.module_values import values_in
+
     try:
-        scope = vars(importlib.import_module(name))
+        return values_in(importlib.import_module(name))
     except Exception as raised:  # noqa: BLE001  it is others' code
         let_pass(raised)
         return _UNREADABLE
-    hasher = hashlib.blake2b(digest_size=16)
-    pending: list[object] = [part for item in scope.items() if item[0] not in _OF_IMPORT for part in item]
-    seen: set[int] = set()
-    while pending:
-        value = pending.pop()
-        kind = type(value)
-        hasher.update(_bytes_of(value))
-        if id(value) in seen:
-            continue
-        if kind in _CONTAINERS:
-            seen.add(id(value))
-            pending += _CONTAINERS[kind](value)
-        elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
-            hasher.update(value.tobytes())
-    return hasher.hexdigest()
-
-
-def _bytes_of(value: object) -> bytes:
-    from nbcache.glue.identity.exact import encode_atom
-
-    return encode_atom(value) or type(value).__qualname__.encode("utf-8", "surrogatepass")
-
-
-_CONTAINERS: dict[type, Callable[[Any], Iterable[object]]] = {
-    tuple: list,
-    list: list,
-    # Their order is another one in each process.
-    **dict.fromkeys((set, frozenset), lambda value: sorted(value, key=_bytes_of)),
-    dict: lambda value: [part for item in value.items() for part in item],
-}
-_OF_IMPORT = frozenset({"__builtins__", "__cached__", "__file__", "__loader__", "__path__", "__spec__"})
-"""What a module has from being imported, which tells where it lies."""
 
 
 def _beside(look: Callable[[str], str]) -> Callable[[str], str]:
@@ -333,15 +302,43 @@ CURRENT: dict[str, Callable[[str], str]] = {
 }
 
 
-def objection(readings: Iterable[tuple[str, str, str]]) -> str | None:
-    """Why something compiled under these *readings* isn't what would be compiled now, or None."""
+def objection(
+    readings: Iterable[tuple[str, str, str]], came_late: Callable[[int], None] = lambda _before: None
+) -> str | None:
+    """Why something compiled under these *readings* isn't what would be compiled now, or None.
+
+    Modules that compiling would import are imported, to see what is in them; *came_late* is told how many there were.
+    """
+    before = len(sys.modules)
     loaded = {name for kind, name, _value in readings if kind == VALUES and name in sys.modules}
-    for kind, name, value in readings:
-        if kind == VALUES and name in loaded:  # then all that is read off it has been looked at
-            continue
-        if CURRENT[kind](name) != value:
-            return f"compiling it read {_in_words(kind, name)}, which is another now"
+    try:
+        for kind, name, value in readings:
+            if kind != VALUES:
+                current = CURRENT[kind](name)
+            elif name in loaded and name not in _imported:  # all that is read off it has been looked at
+                continue
+            else:
+                current = _import(name)
+            if current != value:
+                return f"compiling it read {_in_words(kind, name)}, which is another now"
+    finally:
+        came_late(before)
     return None
+
+
+def _import(name: str) -> str:
+    """Import a module as compiling would; returns the values in it.
+
+    Whoever is compiled from now on won't import it, and nobody will notice that it would have.
+    """
+    if name not in _imported:
+        _imported[name] = _values_in(name)
+        so_far.update(dict.fromkeys((Reading(MODULE, name, None), Reading(VALUES, name, _imported[name]))))
+    return _imported[name]
+
+
+_imported: dict[str, str] = {}
+"""The modules that were imported to be compared, or on hits, with the values that were in them then."""
 
 
 def _in_words(kind: str, name: str) -> str:
@@ -353,7 +350,8 @@ def load_modules(readings: Iterable[tuple[str, str, str]]) -> None:
     """Import what compiling would have imported: what is identified later may look at it."""
     for kind, name, value in readings:
         if kind == MODULE and value and name not in sys.modules:
-            importlib.import_module(name)
+            importlib.import_module(name)  # it may raise
+            _import(name)
 
 
 def settle(frame: Frame) -> None:
@@ -362,7 +360,11 @@ def settle(frame: Frame) -> None:
     for reading in noted:
         del frame.effects[READING, reading, ()]
     imported = [_settled(reading) for reading in noted if reading.kind == MODULE]
-    values = [Reading(VALUES, module.name, _values_in(module.name)) for module in imported if module.kind == MODULE]
+    values = [
+        Reading(VALUES, module.name, _values_in(module.name))
+        for module in imported
+        if module.kind == MODULE and module.value
+    ]
     for reading in dict.fromkeys([*noted, *so_far, *values]):
         settled = _settled(reading)
         if settled.kind == "refused":

@@ -8,6 +8,7 @@ import weakref
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from numba.core import types
 from numba.core.typing.templates import AttributeTemplate, FunctionTemplate
 from numba.core.typing.typeof import typeof
 
@@ -100,6 +101,24 @@ def describe_what_was_set_on_jitclass(node: Node, cls: Any) -> None:
         node.value(f"member {member}", value)
     node.watch_attribute(cls, "__doc__", cls.__doc__)
     node.value("documentation", cls.__doc__)
+
+
+def beside_code(typ: types.Type) -> list[object]:
+    """What code that runs, and is given a type, may read off the function or class for which the type stands.
+
+    Where that is compiled, or only named, none of this counts.
+    """
+    if isinstance(typ, types.ExceptionClass):
+        return [typ.exc_class]
+    if not isinstance(typ, types.Dispatcher):
+        return []
+    dispatcher: Any = typ.dispatcher
+    found: list[object] = []
+    for obj in (dispatcher, dispatcher.py_func):
+        usual = attributes_of_any(type(dispatcher)) if obj is dispatcher else {"__wrapped__"}  # type: ignore[arg-type]
+        found += (obj.__name__, obj.__doc__, getattr(obj, "__annotations__", None))
+        found.append({k: v for k, v in vars(obj).items() if k not in usual and not k.startswith(marks.PREFIX)})
+    return found
 
 
 @functools.cache

@@ -124,6 +124,15 @@ def nested_codes(code: CodeType) -> Iterator[CodeType]:
             yield from nested_codes(const)
 
 
+def names_in(text: str) -> list[str]:
+    """The names by which code that has *text* may read something off a module."""
+    # Several at once, too: ``resolve_name("pkg.cfg:K")``, ``attrgetter("a.b")``.
+    parts = text.replace(":", ".").split(".")
+    if all(map(str.isidentifier, parts)):
+        return parts
+    return _NAME.findall(" ".join(_FIELD.findall(text))) if "{" in text else []  # "{0.K}".format(cfg)
+
+
 def _make_plan(code: CodeType) -> CodePlan:
     attribute_names: set[str] = set()
     reads: dict[Variable, set[Read]] = {}
@@ -136,12 +145,7 @@ def _make_plan(code: CodeType) -> CodePlan:
         attribute_names.update(each.co_names)
         for const in each.co_consts:
             if isinstance(const, str):
-                # Several at once, too: ``resolve_name("pkg.cfg:K")``.
-                parts = const.replace(":", ".").split(".")
-                if all(map(str.isidentifier, parts)):
-                    attribute_names.update(parts)
-                elif "{" in const:  # "{0.K}".format(cfg)
-                    attribute_names.update(_NAME.findall(" ".join(_FIELD.findall(const))))
+                attribute_names.update(names_in(const))
     return CodePlan(
         _digest(code),
         tuple(sorted([name for kind, name in reads if kind == GLOBAL])),

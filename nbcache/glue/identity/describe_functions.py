@@ -70,6 +70,13 @@ def _describe_function(node: Node, function: FunctionType) -> None:
     plan = plan_of(code)
     node.part(f"code {name}", plan.digest, plan.digest.hex()[:12])
     node.names = plan.attribute_names
+    own = has_toolchain_globals(function)
+    if not node.compiled and not own:
+        from nbcache.glue.identity.looking import computes_names, describe_looks_around
+
+        describe_looks_around(node, name, function, plan)
+        if computes_names(function, plan):
+            node.names |= {ANYTHING}
     node.watch_attribute(function, "__code__", code)
     node.watch_attribute(function, "__defaults__", function.__defaults__)
     node.watch_attribute(function, "__kwdefaults__", function.__kwdefaults__)
@@ -90,21 +97,9 @@ def _describe_function(node: Node, function: FunctionType) -> None:
             node.watch_attribute(function, attribute, function.__dict__[attribute])
             node.value(f"{attribute} {name}", function.__dict__[attribute])
     if not compiled:
-        from nbcache.glue.identity.attributes import describe_attributes
-        from nbcache.glue.identity.looking import computes_names, describe_looks_around
-
-        describe_attributes(node, function)
-        if computes_names(plan):
-            node.names |= {ANYTHING}
-        node.watch_attribute(function, "__annotations__", function.__annotations__)
-        node.value("annotations", function.__annotations__, owned=True)
-        for attribute in ("__name__", "__doc__", "__module__", "__qualname__"):  # the title says the last two
-            node.watch_attribute(function, attribute, getattr(function, attribute))
-        node.value("name and documentation", (function.__name__, function.__doc__))
-        if not has_toolchain_globals(function):
-            describe_looks_around(node, name, function, plan)
+        _describe_what_is_said(node, function)
     node.compiled = compiled
-    if has_toolchain_globals(function):
+    if own:
         return
     _describe_globals(node, name, function, plan)
     _describe_imports(node, name, function, plan)
@@ -112,6 +107,18 @@ def _describe_function(node: Node, function: FunctionType) -> None:
         for i, (_label, value) in enumerate(node.edges):
             # Whether something is in a captured array, Numba finds out while compiling.
             node.ways[i] &= not isinstance(value, np.ndarray | tuple)
+
+
+def _describe_what_is_said(node: Node, function: FunctionType) -> None:
+    """What code that runs may read off a function that it has."""
+    from nbcache.glue.identity.attributes import describe_attributes
+
+    describe_attributes(node, function)
+    node.watch_attribute(function, "__annotations__", function.__annotations__)
+    node.value("annotations", function.__annotations__, owned=True)
+    for attribute in ("__name__", "__doc__", "__module__", "__qualname__"):  # the title says the last two
+        node.watch_attribute(function, attribute, getattr(function, attribute))
+    node.value("name and documentation", (function.__name__, function.__doc__))
 
 
 def _describe_imports(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
@@ -168,11 +175,10 @@ def _describe_value(
 
 def _describe_what_is_read(node: Node, label: str, module: ModuleType, plan: CodePlan, reads: Iterable[Read]) -> None:
     wanted = _Wanted(plan.attribute_names, reads)
-    if not node.compiled and edition_of(module) is None and (wanted.handed_on or "__dict__" in wanted.reads):
-        from nbcache.glue.identity.looking import computes_names, names_in_order
+    if ANYTHING in node.names and edition_of(module) is None and (wanted.handed_on or "__dict__" in wanted.reads):
+        from nbcache.glue.identity.looking import names_in_order
 
-        if computes_names(plan):
-            wanted.names |= names_in_order(node, label, module)
+        wanted.names |= names_in_order(node, label, module)
     _describe_module_attributes(node, label, module, wanted, set())
 
 
@@ -335,7 +341,9 @@ def _describe_attribute(node: Node, label: str, module: ModuleType, attribute: s
         own = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
         node.part(label, str(own).encode(), str(own))
         if not node.compiled:
-            name = toolchain_name(value) or f"{module.__name__}:{attribute}"  # what is no definition
+            name = toolchain_name(value)
+            if name is None and module is not sys:  # which is asked for what is read off it
+                name = f"{module.__name__}:{attribute}"
             tell(node, f"{label} tells", name, certainly=read)
     else:
         node.value(label, value)

@@ -87,14 +87,15 @@ def _describe_class(node: Node, cls: type) -> None:
         if not isinstance(value, GetSetDescriptorType | MemberDescriptorType) and not _is_spent(cls, member, value):
             node.value(f"member {name}: {member}", value)
     _describe_what_is_said(node, cls)
-    if isinstance(cls, ABCMeta):
-        _describe_registered(node, cls)
-    if not is_template and type(cls).__hash__ is type.__hash__:
+    _describe_registered(node, cls)
+    if not is_template:
         _describe_typeof(node, cls)
 
 
 def _describe_typeof(node: Node, cls: type) -> None:
     """Who says of what type instances are: code that runs may ask ``numba.typeof`` of one."""
+    if type(cls).__hash__ is not type.__hash__:
+        return
     node.snapshot(_typeof, cls)
     (says,) = _typeof(cls)
     if not is_toolchain_definition(says):
@@ -171,6 +172,8 @@ _STATE_OF_ENUM_MEMBERS = frozenset({"_value_", "_name_", "__objclass__", "_sort_
 
 
 def _describe_registered(node: Node, cls: Any) -> None:
+    if not isinstance(cls, ABCMeta):
+        return
     found = node.check(_names_of_registered, cls)
     node.part("registered", found, found.decode())
     for registered in registered_below(cls):

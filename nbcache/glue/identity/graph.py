@@ -33,6 +33,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from nbcache.glue import marks
+from nbcache.glue.identity.bytecode import names_in
 from nbcache.glue.identity.digests import components, digest_component, sharing_pattern
 from nbcache.glue.identity.node import (
     HandedOn,
@@ -310,8 +311,7 @@ class IdentityEngine:
                 node = self._walk([handed], self._generation(), use_memos=nodes is None, limit=limit, nodes=nodes)[0]
                 scope = node.scope
             scopes = scope.all()  # type: ignore[union-attr]
-            # `operator.attrgetter` takes several names at once.
-            strings = (part for scope in scopes for text in scope.strings for part in text.split("."))
+            strings = (name for scope in scopes for text in scope.strings for name in names_in(text))
             names = frozenset(chain(*(names for scope in scopes for names in scope.names), strings))
             modules = {id(module): module for scope in scopes for module in scope.handed_on}
             if node is not None and names == handed.names and modules.keys() == {id(each) for each in handed.modules}:

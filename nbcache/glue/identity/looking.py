@@ -1,48 +1,57 @@
 """What code that runs while compiling finds out without anything of it leading there: modules, names that it computes,
 frames, lines.
 
-It may read what it likes off a module that it is given, by names that stand nowhere; then all of the module counts. What
-it finds by a way that can't be followed makes the function uncacheable.
+It may read what it likes off a module that it is given, by names that stand nowhere; then all of the module counts.
+What it finds by a way that can't be followed makes the function uncacheable.
 """
 
 from __future__ import annotations
 
 import dis
 import sys
-from types import CodeType, FunctionType, ModuleType
+from contextlib import suppress
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING
 
 from nbcache.glue.identity import imported
-from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED, SILENT, nested_codes, plan_of
+from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED, SILENT, nested_codes
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.glue.identity.ownership import cell_values
 from nbcache.glue.identity.state import asks_the_time
 from nbcache.glue.identity.watched import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nbcache.glue.identity.bytecode import CodePlan
+    from nbcache.glue.identity.bytecode import CodePlan, Variable
     from nbcache.glue.identity.node import Node
 
 _READERS = frozenset(
     {
-        "__dict__",
-        "__getattribute__",
-        "attrgetter",
-        "dir",
-        "getattr",
-        "getattr_static",
-        "getmembers",
-        "methodcaller",
-        "vars",
+        "__dict__", "__dir__", "__getattribute__", "attrgetter", "dir", "getattr", "getattr_static", "getmembers",
+        "hasattr", "methodcaller", "vars",
     }
-)
+)  # fmt: skip
 
 
-def computes_names(plan: CodePlan) -> bool:
+def computes_names(function: FunctionType, plan: CodePlan) -> bool:
     """Whether code may read anything off what it has, by names that it doesn't spell."""
-    return not _READERS.isdisjoint(plan.attribute_names)
+    return not _READERS.isdisjoint(plan.attribute_names) or not _READERS.isdisjoint(_other_names(function, plan))
+
+
+def _variables(function: FunctionType, plan: CodePlan) -> Iterator[tuple[Variable, object]]:
+    """What the variables of a *function* hold that aren't local."""
+    for name in plan.global_names:
+        yield (GLOBAL, name), function.__globals__.get(name)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        with suppress(ValueError):  # it is empty
+            yield (CLOSURE, name), cell.cell_contents
+    yield (IMPORTED, "sys"), sys
+
+
+def _other_names(function: FunctionType, plan: CodePlan) -> set[str]:
+    """The own names of functions that code has by names of its choice."""
+    values = [value for _variable, value in _variables(function, plan)]
+    return {each.__name__ for each in values if isinstance(each, FunctionType | BuiltinFunctionType | type)}
 
 
 def names_in_order(node: Node, label: str, module: ModuleType) -> frozenset[str]:
@@ -53,6 +62,12 @@ def names_in_order(node: Node, label: str, module: ModuleType) -> frozenset[str]
     return frozenset(names)
 
 
+_OF_OVERLOADS = frozenset(
+    {
+        "get_metadata", "get_overload", "inspect_asm", "inspect_cfg", "inspect_llvm", "inspect_types",
+        "nopython_signatures", "overloads", "signatures",
+    }
+)  # fmt: skip
 _LOOKS_AT = {
     "the variables of frames": frozenset({"__globals__", "f_globals", "f_locals"}),
     "numbers of lines": frozenset(
@@ -61,44 +76,47 @@ _LOOKS_AT = {
     "the names of files": frozenset({"co_filename", "getabsfile", "getfile", "getsourcefile"}),
     "the subclasses of a class": frozenset({"__subclasses__"}),
     "the module in which something was made": frozenset({"getmodule"}),
-    "the signatures that something was compiled for": frozenset({"nopython_signatures", "overloads", "signatures"}),
+    "what something was compiled for": _OF_OVERLOADS,
 }
 
 
 def describe_looks_around(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
     """Add what a *function* that runs while compiling finds out about the process.  Raises Unidentifiable."""
+    names = plan.attribute_names | _other_names(function, plan)
     for words, attributes in _LOOKS_AT.items():
-        if not plan.attribute_names.isdisjoint(attributes):
+        if not names.isdisjoint(attributes):
             raise Unidentifiable(f"{name}, which runs while compiling and looks at {words}")
     if asks_the_time(function, plan.attribute_names, plan.global_names):
         raise Unidentifiable(f"{name}, which runs while compiling and asks what time it is")
-    if "line" in plan.attribute_names and ("loc" in plan.attribute_names or "loc" in function.__code__.co_varnames):
+    if "line" in names and ("loc" in names or "loc" in function.__code__.co_varnames):
         raise Unidentifiable(f"{name}, which runs while compiling and looks at the lines of what is compiled")
-    if _has_the_modules(function, plan) and not all(map(_spells_names, nested_codes(function.__code__))):
+    if _computes_names_of_modules(function, plan):
         raise Unidentifiable(f"{name}, which runs while compiling and finds modules by names that it computes")
-    if "modules" in plan.attribute_names:  # of sys: whether one is loaded
+    if "modules" in names:  # of sys: whether one is loaded
         for text in sorted(imported.spelt(function)):
             module = sys.modules.get(text, MISSING)
             node.watch_item(sys.modules, text, module)
             node.part(f"loaded {text}", b"no" if module is MISSING else b"yes", "no" if module is MISSING else "yes")
 
 
-def _has_the_modules(function: FunctionType, plan: CodePlan) -> bool:
-    """Whether code reads ``sys.modules``, by whatever name it has either."""
-    if "modules" not in plan.attribute_names:
-        return False
-    values = {(GLOBAL, name): function.__globals__.get(name) for name in plan.global_names}
-    values |= {(CLOSURE, name): value for name, value in zip(function.__code__.co_freevars, cell_values(function))}
-    values[IMPORTED, "sys"] = sys
-    return any(
-        (values.get(variable) is sys and any(chain[:1] == ("modules",) for chain, _handed_on in reads))
-        or values.get(variable) is sys.modules
-        for variable, reads in plan.reads.items()
+def _computes_names_of_modules(function: FunctionType, plan: CodePlan) -> bool:
+    """Whether code looks for something in ``sys.modules`` that nobody else can know."""
+    values = dict(_variables(function, plan))
+    if any(value is sys.modules and variable[1] != "modules" for variable, value in values.items()):
+        return True
+    return (
+        "modules" in plan.attribute_names
+        and any(
+            values.get(variable) is sys.modules
+            or (values.get(variable) is sys and any(chain[:1] == ("modules",) for chain, _handed_on in reads))
+            for variable, reads in plan.reads.items()
+        )
+        and not all(map(_spells_names, nested_codes(function.__code__)))
     )
 
 
 def _spells_names(code: CodeType) -> bool:
-    """Whether all that *code* looks for in ``sys.modules`` are constants, or variables, of which the values are known."""
+    """Whether all that *code* looks for in ``sys.modules`` are constants, or variables whose values are known."""
     steps = [step for step in dis.get_instructions(code) if step.opname not in SILENT]
     steps += [steps[-1]] * _MOST
     for i, step in enumerate(steps[:-_MOST]):
@@ -108,10 +126,8 @@ def _spells_names(code: CodeType) -> bool:
         if then.opname == "CONTAINS_OP":
             known = steps[i - 2 if step.opname in _ATTRIBUTES else i - 1].opname in _KNOWN
         elif then.opname in _ATTRIBUTES:  # .get("name"), with another thing if there is none
-            calls = 3 + (steps[i + 3].opname in _KNOWN)
-            known = (
-                then.argval in _ASKS and steps[i + 2].opname in _KNOWN and steps[i + calls].opname.startswith("CALL")
-            )
+            call = steps[i + 3 + (steps[i + 3].opname in _KNOWN)]
+            known = then.argval in _ASKS and steps[i + 2].opname in _KNOWN and call.opname.startswith("CALL")
         else:
             known = then.opname in _KNOWN and steps[i + 2].opname.startswith("BINARY_")
         if not known:

@@ -26,6 +26,7 @@ from numba.core.targetconfig import ConfigStack
 from numba.core.typing import templates
 
 from nbcache.glue import marks
+from nbcache.glue.identity.attributes import beside_code
 from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.changes import changed
 from nbcache.glue.identity.consulted import Ask
@@ -278,6 +279,9 @@ class Choices:
             for typ in answer.types:
                 content += self._maker.type_digest(typ)
             asked = (*args, *(typ for _name, typ in kws))
+            beside = [part for typ in asked for part in beside_code(typ)] if answer.runs else []
+            if beside:
+                content += self._maker.engine.digest(beside)
             if answer.hands_on is None:
                 # Known of a type when its digest is.
                 opened = any(self._maker.type_scoped(typ)[1] is not None for typ in asked)

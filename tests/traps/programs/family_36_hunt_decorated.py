@@ -39,6 +39,8 @@ import os
 
 LEVEL = int(os.environ["APP_LEVEL"])
 K_int64 = 10 + LEVEL
+if LEVEL == 2:
+    ONLY_int64 = True
 NAME = "x" * LEVEL
 
 class Mark:
@@ -54,11 +56,70 @@ def _read(name: str, made: str, read: str = "thing.weight", **environment: str) 
     return trap(f"hunt-read-{name}", 36, Step(files={"main.py": text, "cfg.py": py(_CFG)}, env=one), Step(env=two))
 
 
+_TABLES = """
+from cfg import K_int64
+
+TABLE = [K_int64]
+
+class Held:
+    def __init__(self):
+        self.value = K_int64
+
+MINE = Held()
+"""
+
+
 def _found(name: str, made: str, read: str, **options) -> Program:
     """One that reads off a module that it is given, or finds; *options* are those of a trap."""
     program = replace(_read(name, made, read), **options)
-    files = {**program.steps[0].files, "tables.py": "from cfg import K_int64\n\nTABLE = [K_int64]\n", "plug_a.py": ""}
+    files = {**program.steps[0].files, "tables.py": _TABLES, "plug_a.py": ""}
     return replace(program, steps=(replace(program.steps[0], files=files), *program.steps[1:]))
+
+
+def _again(program: Program) -> Program:
+    """The same with a third and a fourth step, which are like the first two."""
+    one, two = program.steps
+    return replace(program, steps=(one, two, Step(env=one.env), two))
+
+
+_ARGUMENT = """
+    import os
+    from numba import types
+    from numba.extending import intrinsic
+
+    LEVEL = int(os.environ["APP_LEVEL"])
+
+    @njit
+    def g(x):
+        return x
+
+    g.py_func.weight = LEVEL
+    g.py_func.__doc__ = "a" * LEVEL
+
+    class Error(Exception):
+        weight = LEVEL
+
+    @intrinsic
+    def get(context, function, error):
+        def codegen(context, builder, signature, arguments):
+            args = signature.args
+            return context.get_constant(types.int64, <read>)
+        return types.int64(function, error), codegen
+
+    @njit
+    def f():
+        return get(g, Error)
+
+    show("f", f)
+    """
+
+
+def _argument(name: str, read: str) -> Program:
+    """One whose lowering reads something off what a type stands for."""
+    text = main(_ARGUMENT).replace("<read>", read)
+    return trap(
+        f"hunt-read-{name}", 36, Step(files={"main.py": text}, env={"APP_LEVEL": "1"}), Step(env={"APP_LEVEL": "2"})
+    )
 
 
 _WEIGHT = "\nthing.weight = LEVEL\n"
@@ -196,4 +257,41 @@ PROGRAMS = (
         "import cfg\ndef late():\n    import tables\n    return tables.TABLE[0]\n",
         "late()",
     ),
+    _found(
+        "by-another-name-for-a-reader",
+        "import cfg\nlook_up = getattr\ndef lookup(m, kind):\n    return look_up(m, 'K_' + kind)\n",
+        "lookup(cfg, str(types.int64))",
+    ),
+    _found(
+        "by-an-attrgetter-of-another-name",
+        "import cfg\nfrom operator import attrgetter as getter\ndef lookup(kind):\n    return getter('K_' + kind)\n",
+        "lookup(str(types.int64))(cfg)",
+    ),
+    _found(
+        "whether-a-module-has-a-name",
+        "import cfg\ndef has(m, kind):\n    return hasattr(m, 'ONLY_' + kind)\n",
+        "1 + has(cfg, str(types.int64))",
+    ),
+    _found("by-a-format-elsewhere", "import cfg\nFORMAT = '{0.NAME}'\n", "len(FORMAT.format(cfg))"),
+    _found(
+        "off-the-modules-of-another-name",
+        "import sys\nimport cfg\nloaded = sys.modules\nMark = cfg.Mark\ndel cfg\n",
+        "getattr(loaded[Mark.__module__], 'K_' + str(types.int64))",
+        rerun="same",
+    ),
+    _found(
+        "an-object-in-a-module-that-is-loaded-then",
+        "import cfg\ndef late():\n    import tables\n    return tables.MINE.value\n",
+        "late()",
+    ),
+    _again(
+        _found(
+            "what-was-loaded-before-as-well",
+            "import cfg\ndef late():\n    import tables\n    return tables.TABLE[0]\n",
+            "late()",
+        )
+    ),
+    _argument("an-attribute-of-an-argument", "args[0].dispatcher.py_func.weight"),
+    _argument("documentation-of-an-argument", "len(args[0].dispatcher.py_func.__doc__)"),
+    _argument("attribute-of-an-exception", "args[1].exc_class.weight"),
 )
