@@ -69,7 +69,8 @@ Read = tuple[tuple[str, ...], bool]
 """Attributes that code reads off a variable, one off the other: ``a.b.c`` is ``("b", "c")`` of ``a``; and whether
 what is found at the end is handed on (to a call, a container), so that other code may read more off it."""
 
-_FIELD, _NAME = re.compile(r"\{[^{}\s]*"), re.compile(r"[^\W\d]\w*")
+_FIELD, _NAME = r"\{[^{}\s]*", r"[^\W\d]\w*"
+"""Patterns; compiling them takes longer than a hit, which seldom needs them."""
 _SERIALIZE = "serialize_object"
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
 _CALLS = frozenset({"CALL", "CALL_METHOD", "CALL_FUNCTION"})
@@ -130,7 +131,7 @@ def names_in(text: str) -> list[str]:
     parts = text.replace(":", ".").split(".")
     if all(map(str.isidentifier, parts)):
         return parts
-    return _NAME.findall(" ".join(_FIELD.findall(text))) if "{" in text else []  # "{0.K}".format(cfg)
+    return re.findall(_NAME, " ".join(re.findall(_FIELD, text))) if "{" in text else []  # "{0.K}".format(cfg)
 
 
 def _make_plan(code: CodeType) -> CodePlan:
