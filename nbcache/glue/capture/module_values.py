@@ -45,7 +45,7 @@ _OF_IMPORT = frozenset({"__builtins__", "__cached__", "__file__", "__loader__", 
 
 def _bytes_of(value: object) -> bytes:
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        return value.tobytes()
+        return f"{value.dtype.str}{value.shape}".encode() + value.tobytes()
     return encode_atom(value) or type(value).__qualname__.encode("utf-8", "surrogatepass")
 
 

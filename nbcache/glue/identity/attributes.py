@@ -9,7 +9,6 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from numba.core import types
-from numba.core.typing.templates import AttributeTemplate, FunctionTemplate
 from numba.core.typing.typeof import typeof
 
 from nbcache.glue import marks
@@ -38,11 +37,19 @@ _SAID = frozenset({"__name__", "__qualname__", "__doc__", "__annotations__"})
 """Those of them that say something themselves where they aren't what was copied."""
 
 
+def is_template(cls: type) -> bool:
+    """Whether Numba types calls or attributes by a class, or numba-cuda does, which has templates of its own."""
+    # Not issubclass(), which asks each of the thousands of other templates when it sees a class for the first time.
+    return any(base.__qualname__ in _TEMPLATES and base.__module__ in _OF_TEMPLATES for base in cls.__mro__)
+
+
+_TEMPLATES = frozenset({"FunctionTemplate", "AttributeTemplate"})
+_OF_TEMPLATES = frozenset({"numba.core.typing.templates", "numba.cuda.typing.templates"})
+
+
 def ignored_members(cls: type) -> frozenset[str]:
     """Those of a class that say nothing about it."""
-    # Not issubclass(), which asks each of the thousands of other templates when it sees a class for the first time.
-    is_template = not {FunctionTemplate, AttributeTemplate}.isdisjoint(cls.__mro__)
-    return IGNORED_MEMBERS | _MEMOS_OF_TEMPLATES if is_template else IGNORED_MEMBERS
+    return IGNORED_MEMBERS | _MEMOS_OF_TEMPLATES if is_template(cls) else IGNORED_MEMBERS
 
 
 def describe_attributes(node: Node, obj: Any, *, but: frozenset[str] = USUAL_ATTRIBUTES) -> None:

@@ -25,10 +25,9 @@ from types import (
 )
 from typing import TYPE_CHECKING, Any
 
-from numba.core.typing.templates import AttributeTemplate, FunctionTemplate
 from numba.core.typing.typeof import typeof_impl
 
-from nbcache.glue.identity.attributes import USUAL_ATTRIBUTES, describe_attributes, ignored_members
+from nbcache.glue.identity.attributes import USUAL_ATTRIBUTES, describe_attributes, ignored_members, is_template
 from nbcache.glue.identity.bytecode import plan_of
 from nbcache.glue.identity.describe_functions import hand_on
 from nbcache.glue.identity.describe_numba import without_addresses
@@ -53,9 +52,7 @@ if TYPE_CHECKING:
 
 def _describe_class(node: Node, cls: type) -> None:
     name = f"{module_name(cls.__module__)}:{cls.__qualname__}"
-    # Not issubclass(), which asks each of the thousands of other templates when it sees a class for the first time.
-    is_template = not {FunctionTemplate, AttributeTemplate}.isdisjoint(cls.__mro__)
-    if is_template:
+    if is_template(cls):
         name = without_addresses(name)  # made for a type, and called by its name
     node.title = f"class {name}"
     compiled = node.compiled
@@ -88,13 +85,12 @@ def _describe_class(node: Node, cls: type) -> None:
             node.value(f"member {name}: {member}", value)
     _describe_what_is_said(node, cls)
     _describe_registered(node, cls)
-    if not is_template:
-        _describe_typeof(node, cls)
+    _describe_typeof(node, cls)
 
 
 def _describe_typeof(node: Node, cls: type) -> None:
     """Who says of what type instances are: code that runs may ask ``numba.typeof`` of one."""
-    if type(cls).__hash__ is not type.__hash__:
+    if is_template(cls) or type(cls).__hash__ is not type.__hash__:
         return
     node.snapshot(_typeof, cls)
     (says,) = _typeof(cls)
