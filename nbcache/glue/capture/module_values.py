@@ -25,7 +25,9 @@ def values_in(module: ModuleType) -> str:
     Its file says all else.  Raises Unidentifiable if there are more than `MOST_VALUES`.
     """
     hasher = hashlib.blake2b(digest_size=16)
-    pending: list[Any] = [part for item in vars(module).items() if item[0] not in _OF_IMPORT for part in item]
+    # Modules in it that were imported later would not be there yet.
+    found = [(name, value) for name, value in vars(module).items() if not isinstance(value, ModuleType)]
+    pending: list[Any] = [part for item in found if item[0] not in _OF_IMPORT for part in item]
     seen: set[int] = set()
     while pending:
         value = pending.pop()

@@ -43,7 +43,7 @@ class Reading(Record):
     """One thing that was read.
 
     ``kind``: one of those in `CURRENT`, or "refused": then ``name`` is the reason. ``value``: a digest, "" for what
-    isn't there; None until the compilation is over, for modules.
+    isn't there; None until the compilation is over, for modules and the values in them.
     """
 
     kind: str
@@ -247,10 +247,10 @@ def _find(name: str) -> Any:
 
 
 def _values_in(name: str) -> str:
-    from nbcache.glue.capture.module_values import values_in
+    from nbcache.glue.capture import module_values
 
     try:
-        return values_in(importlib.import_module(name))
+        return module_values.values_in(importlib.import_module(name))
     except Exception as raised:  # noqa: BLE001  it is others' code
         let_pass(raised)
         return _UNREADABLE
@@ -350,8 +350,8 @@ def load_modules(readings: Iterable[tuple[str, str, str]]) -> None:
     """Import what compiling would have imported: what is identified later may look at it."""
     for kind, name, value in readings:
         if kind == MODULE and value and name not in sys.modules:
-            importlib.import_module(name)  # it may raise
-            _import(name)
+            importlib.import_module(name)
+            so_far[Reading(MODULE, name, None)] = None  # nobody will notice that compiling would have imported it
 
 
 def settle(frame: Frame) -> None:
@@ -359,13 +359,7 @@ def settle(frame: Frame) -> None:
     noted = [effect.obj for effect in frame.effects.values() if effect.kind == READING]
     for reading in noted:
         del frame.effects[READING, reading, ()]
-    imported = [_settled(reading) for reading in noted if reading.kind == MODULE]
-    values = [
-        Reading(VALUES, module.name, _values_in(module.name))
-        for module in imported
-        if module.kind == MODULE and module.value
-    ]
-    for reading in dict.fromkeys([*noted, *so_far, *values]):
+    for reading in dict.fromkeys([*noted, *so_far]):
         settled = _settled(reading)
         if settled.kind == "refused":
             frame.taint = frame.taint or settled.name
@@ -391,7 +385,9 @@ def _settled(reading: Reading) -> Reading:
         origin = getattr(spec, "origin", None)
         if origin in {"built-in", "frozen"} or (origin is not None and whose_code(origin) is not OTHERS_CODE):
             return Reading("", "", "")
-        reading = reading._replace(value=_module(reading.name))
+        if reading.kind == VALUES and not loaded:  # then it is told by another reading
+            return Reading("", "", "")
+        reading = reading._replace(value=CURRENT[reading.kind](reading.name))
         if reading.kind == MODULE and reading.value and not loaded:
             # Importing it raised, or it is gone again: loading it on a hit would do something else.
             if _is_the_toolchains(reading.name):

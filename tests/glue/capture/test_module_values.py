@@ -60,6 +60,7 @@ def test_what_differs_from_process_to_process_is_not_compared():
     module = ModuleType("late")
     before = module_values.values_in(module)
     module.__file__, module.lock, module.array = "elsewhere", object(), np.zeros(0, object)
+    module.below = ModuleType("late.below")
     other = ModuleType("late")
     other.__file__, other.lock, other.array = "here", object(), np.zeros(0, object)
     assert module_values.values_in(module) == module_values.values_in(other) != before
