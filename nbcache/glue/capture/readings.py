@@ -34,8 +34,6 @@ STATUS = "the status of"
 LINES, LINES_BESIDE = "the lines of", "the lines beside"
 MODULE, SOUGHT = "the module", "the place of the module"
 """One that was imported, and one that was only looked for."""
-VALUES = "the values in"
-"""What an imported module held when it had been imported: they may come from what was loaded before it."""
 _UNREADABLE = "unreadable"
 
 
@@ -43,7 +41,7 @@ class Reading(Record):
     """One thing that was read.
 
     ``kind``: one of those in `CURRENT`, or "refused": then ``name`` is the reason. ``value``: a digest, "" for what
-    isn't there; None until the compilation is over, for modules and the values in them.
+    isn't there; None until the compilation is over, for modules.
     """
 
     kind: str
@@ -246,16 +244,6 @@ def _find(name: str) -> Any:
     return importlib.util._find_spec(name, path)  # type: ignore[attr-defined]
 
 
-def _values_in(name: str) -> str:
-    from nbcache.glue.capture import module_values
-
-    try:
-        return module_values.values_in(importlib.import_module(name))
-    except Exception as raised:  # noqa: BLE001  it is others' code
-        let_pass(raised)
-        return _UNREADABLE
-
-
 def _beside(look: Callable[[str], str]) -> Callable[[str], str]:
     """*look* for a file that is known by where it lies from a module's own."""
 
@@ -298,51 +286,19 @@ CURRENT: dict[str, Callable[[str], str]] = {
     "the working directory": current_directory,
     MODULE: _module,
     SOUGHT: _module,
-    VALUES: _values_in,
 }
 
 
-def objection(
-    readings: Iterable[tuple[str, str, str]], came_late: Callable[[int], None] = lambda _before: None
-) -> str | None:
-    """Why something compiled under these *readings* isn't what would be compiled now, or None.
-
-    Modules that compiling would import are imported, to see what is in them; *came_late* is told how many there were.
-    """
-    before = len(sys.modules)
-    loaded = {name for kind, name, _value in readings if kind == VALUES and name in sys.modules}
-    try:
-        for kind, name, value in readings:
-            if kind != VALUES:
-                current = CURRENT[kind](name)
-            elif name in loaded and name not in _imported:  # all that is read off it has been looked at
-                continue
-            else:
-                current = _import(name)
-            if current != value:
-                return f"compiling it read {_in_words(kind, name)}, which is another now"
-    finally:
-        came_late(before)
+def objection(readings: Iterable[tuple[str, str, str]]) -> str | None:
+    """Why something compiled under these *readings* isn't what would be compiled now, or None."""
+    for kind, name, value in readings:
+        if CURRENT[kind](name) != value:
+            return f"compiling it read {_in_words(kind, name)}, which is another now"
     return None
 
 
-def _import(name: str) -> str:
-    """Import a module as compiling would; returns the values in it.
-
-    Whoever is compiled from now on won't import it, and nobody will notice that it would have.
-    """
-    if name not in _imported:
-        _imported[name] = _values_in(name)
-        so_far.update(dict.fromkeys((Reading(MODULE, name, None), Reading(VALUES, name, _imported[name]))))
-    return _imported[name]
-
-
-_imported: dict[str, str] = {}
-"""The modules that were imported to be compared, or on hits, with the values that were in them then."""
-
-
 def _in_words(kind: str, name: str) -> str:
-    words = os.path.basename(name) if kind not in {"the environment variable", MODULE, SOUGHT, VALUES} else name
+    words = os.path.basename(name) if kind not in {"the environment variable", MODULE, SOUGHT} else name
     return f"{kind} {words}".rstrip()
 
 
@@ -350,7 +306,11 @@ def load_modules(readings: Iterable[tuple[str, str, str]]) -> None:
     """Import what compiling would have imported: what is identified later may look at it."""
     for kind, name, value in readings:
         if kind == MODULE and value and name not in sys.modules:
-            importlib.import_module(name)
+            try:
+                importlib.import_module(name)
+            except SystemExit as raised:  # whoever imported it may have caught that
+                msg = f"{name} ends the process"
+                raise ImportError(msg) from raised
             so_far[Reading(MODULE, name, None)] = None  # nobody will notice that compiling would have imported it
 
 
@@ -385,9 +345,7 @@ def _settled(reading: Reading) -> Reading:
         origin = getattr(spec, "origin", None)
         if origin in {"built-in", "frozen"} or (origin is not None and whose_code(origin) is not OTHERS_CODE):
             return Reading("", "", "")
-        if reading.kind == VALUES and not loaded:  # then it is told by another reading
-            return Reading("", "", "")
-        reading = reading._replace(value=CURRENT[reading.kind](reading.name))
+        reading = reading._replace(value=_module(reading.name))
         if reading.kind == MODULE and reading.value and not loaded:
             # Importing it raised, or it is gone again: loading it on a hit would do something else.
             if _is_the_toolchains(reading.name):

@@ -44,7 +44,6 @@ from nbcache.glue.capture.readings import (
     OTHERS_CODE,
     SOUGHT,
     STATUS,
-    VALUES,
     Reading,
     content_digest,
     current_directory,
@@ -224,10 +223,7 @@ def _importing(witness: Witness, original: Any) -> Any:
         if witness.listens() and (reader := others_caller(sys._getframe(1))) is not None:
             full = name if level == 0 else f"{package}.{name}"
             if full not in sys.modules:
-                ends = [i for i, letter in enumerate(full) if letter == "."]
-                for each in (full, *(full[:end] for end in ends)):
-                    if each and each not in sys.modules:
-                        witness.note(*_of_module(each, reader))
+                witness.note(Reading(MODULE, full, None))
             elif not _spells(reader, full) and _is_somebodys(full):
                 witness.note(refused("imported a module whose name it had to compute"))
         return original(name, package, level)
@@ -330,15 +326,8 @@ def _scanned(witness: Witness, frame: FrameType, args: tuple[Any, ...]) -> None:
 
 def _first_imported(witness: Witness, frame: FrameType, args: tuple[Any, ...]) -> None:
     # Of an extension module that is loaded, this tells once more.
-    reader = others_caller(frame)
-    if reader is not None and args[1] is None:
-        witness.note(*_of_module(args[0], reader))
-
-
-def _of_module(name: str, reader: FrameType) -> list[Reading]:
-    """What is noted of a module that *reader* imports: not the values, if it is another module's own code."""
-    nested = reader.f_code.co_name == "<module>"
-    return [Reading(MODULE, name, None), *([] if nested else [Reading(VALUES, name, None)])]
+    if others_caller(frame) is not None and args[1] is None:
+        witness.note(Reading(MODULE, args[0], None))
 
 
 def _evaluated(witness: Witness, frame: FrameType, _args: tuple[Any, ...]) -> None:

@@ -60,7 +60,7 @@ def unpack(
     """
     opened, meta = _open_result(unit, read)
     unit.asks = tuple(meta.consulted.asks)
-    reason = history.objection(unit, meta.uses)
+    reason = history.objection(unit, meta.uses) or _objection_once_loaded(unit, meta)
     if reason is not None:
         raise Unloadable(reason)
     if isinstance(meta, LiteralsMeta):
@@ -194,6 +194,18 @@ def _agree(unit: Unit, consulted: Consulted) -> None:
         raise Unloadable(reason)
 
 
+def _objection_once_loaded(unit: Unit, meta: Meta | LiteralsMeta) -> str | None:
+    """Why what is compiled isn't what it was where the modules are loaded that compiling it loads, or None."""
+    if not meta.consulted.once_loaded:
+        return None
+    from nbcache.glue.capture import readings
+
+    before = len(sys.modules)
+    readings.load_modules(meta.uses.readings)
+    unit.maker.came_late(before)
+    return unit.maker.objection_once_loaded(unit, meta.consulted)
+
+
 def share(unit: Unit, target_context: Any, history: History, library: Any) -> tuple[Any, Meta] | None:
     """What `unpack` returns, for code that this process has already; None when it must not be shared.
 
@@ -206,6 +218,8 @@ def share(unit: Unit, target_context: Any, history: History, library: Any) -> tu
     unit.maker.meet(meta.consulted.packed)
     unit.asks = tuple(meta.consulted.asks)
     if history.objection(unit, meta.uses) is not None or unit.maker.objection(meta.consulted) is not None:
+        return None
+    if _objection_once_loaded(unit, meta) is not None:
         return None
     try:
         hold(library, _bind(definitions, unit))

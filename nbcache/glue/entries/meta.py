@@ -153,12 +153,13 @@ class Packed:
 class Asked(Record):
     """What an entry says of Numba's registries, ahead of everything that can only be read where it is right.
 
-    ``names`` and ``snapshot`` as in `Consulted`; ``asks``: pickled, b"" if nobody's chooser was asked.
+    ``names``, ``snapshot`` and ``once_loaded`` as in `Consulted`; ``asks``: pickled, b"" if nobody's chooser was asked.
     """
 
     names: bytes
     snapshot: dict[bytes, bytes]
     asks: bytes
+    once_loaded: bytes = b""
 
     @classmethod
     def of(cls, frame: Frame) -> Asked:
@@ -167,11 +168,12 @@ class Asked(Record):
         from nbcache.glue.entries.pickling import dumps
 
         asks = dumps(tuple(consulted.asks), frame) if consulted.asks else b""
-        return cls(consulted.packed, consulted.snapshot, asks)
+        return cls(consulted.packed, consulted.snapshot, asks, consulted.once_loaded)
 
     def consulted(self, asks: tuple[Ask, ...], unit: Unit) -> Consulted:
         """The same as a compilation in this process would have it."""
-        return Consulted.of_an_entry(self.names, self.snapshot, asks, unit.maker.extensions.generation)
+        generation = unit.maker.extensions.generation
+        return Consulted.of_an_entry(self.names, self.snapshot, asks, self.once_loaded, generation)
 
 
 Read = Callable[[str], "bytes | None"]

@@ -191,7 +191,10 @@ def definitions_in(code: bytes, data: bytes, unit: Unit | LibraryUnit) -> dict[s
 
 def _guard(definitions: dict[str, placeholders.Definition], past: str, consulted: Consulted | None) -> str:
     """The same for two builds that may stand in for one another wherever one of them may be used."""
-    registered = [] if consulted is None else [*sorted(consulted.snapshot.items()), *(a.answer for a in consulted.asks)]
+    registered: list[object] = []
+    if consulted is not None:
+        registered = [*sorted(consulted.snapshot.items()), *(ask.answer for ask in consulted.asks)]
+        registered += filter(None, [consulted.once_loaded])
     if not definitions and not past and not registered:
         return ""
     text = "\n".join([*sorted(map(repr, definitions.values())), past, *map(repr, registered)])

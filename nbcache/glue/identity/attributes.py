@@ -12,12 +12,12 @@ from numba.core import types
 from numba.core.typing.typeof import typeof
 
 from nbcache.glue import marks
-from nbcache.glue.identity.node import Node, Unidentifiable
+from nbcache.glue.identity.node import ANYTHING, Node, Unidentifiable
 from nbcache.glue.identity.ownership import toolchain_name
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 IGNORED_MEMBERS = frozenset(
     {
@@ -110,21 +110,22 @@ def describe_what_was_set_on_jitclass(node: Node, cls: Any) -> None:
     node.value("documentation", cls.__doc__)
 
 
-def beside_code(typ: types.Type) -> list[object]:
-    """What code that runs, and is given a type, may read off the function or class for which the type stands.
+def beside_code(typ: types.Type, names: Collection[str]) -> list[object]:
+    """What code that runs, and is given a type, may read by *names* off the function or class that the type stands for.
 
     Where that is compiled, or only named, none of this counts.
     """
     if isinstance(typ, types.ExceptionClass):
-        return [typ.exc_class]
-    if not isinstance(typ, types.Dispatcher):
+        return [typ.exc_class] if "exc_class" in names else []
+    if not isinstance(typ, types.Dispatcher) or "dispatcher" not in names:
         return []
     dispatcher: Any = typ.dispatcher
+    usual = attributes_of_any(type(dispatcher)) | {"__wrapped__"}  # type: ignore[arg-type]
     found: list[object] = []
     for obj in (dispatcher, dispatcher.py_func):
-        usual = attributes_of_any(type(dispatcher)) if obj is dispatcher else {"__wrapped__"}  # type: ignore[arg-type]
-        found += (obj.__name__, obj.__doc__, getattr(obj, "__annotations__", None))
-        found.append({k: v for k, v in vars(obj).items() if k not in usual and not k.startswith(marks.PREFIX)})
+        found += [getattr(obj, name, None) for name in sorted(_SAID.intersection(names))]
+        own = {k: v for k, v in vars(obj).items() if k not in usual and not k.startswith(marks.PREFIX)}
+        found.append({k: v for k, v in own.items() if k in names or ANYTHING in names})
     return found
 
 

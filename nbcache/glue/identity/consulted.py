@@ -48,10 +48,12 @@ class Consulted:
 
     ``names``: by the generation of the registries (`ExtensionIndex.refresh`) at which they were asked for;
     ``asks``: in order; ``snapshot``: by name, the identity of what others had registered for it; ``packed``:
-    all names, sorted, once the compilation is over; ``conflict``: why that isn't one thing, or "".
+    all names, sorted, once the compilation is over; ``conflict``: why that isn't one thing, or "";
+    ``once_loaded``: identifies all of it and the unit where the modules are loaded that come meanwhile, b"" if that is
+    nothing else.
     """
 
-    __slots__ = ("_names", "asks", "conflict", "packed", "snapshot")
+    __slots__ = ("_names", "asks", "conflict", "once_loaded", "packed", "snapshot")
 
     def __init__(self, generation: int) -> None:
         self._names: dict[int, set[bytes]] = {generation: {EVERYTHING}}
@@ -59,6 +61,7 @@ class Consulted:
         self.snapshot: dict[bytes, bytes] = {}
         self.packed = b""
         self.conflict = ""
+        self.once_loaded = b""
 
     def at(self, generation: int) -> set[bytes]:
         """The names asked for at *generation*, to add to."""
@@ -105,7 +108,7 @@ class Consulted:
 
     @classmethod
     def of_an_entry(
-        cls, packed: bytes, snapshot: dict[bytes, bytes], asks: tuple[Ask, ...], generation: int
+        cls, packed: bytes, snapshot: dict[bytes, bytes], asks: tuple[Ask, ...], once_loaded: bytes, generation: int
     ) -> Consulted:
         """What an entry says, agreed upon by this process when its registries were of *generation*."""
         consulted = cls(generation)
@@ -113,6 +116,7 @@ class Consulted:
         consulted.asks = dict.fromkeys(asks)
         consulted.snapshot = snapshot
         consulted.packed = packed
+        consulted.once_loaded = once_loaded
         return consulted
 
 

@@ -25,8 +25,6 @@ from types import (
 )
 from typing import TYPE_CHECKING, Any
 
-from numba.core.typing.typeof import typeof_impl
-
 from nbcache.glue.identity.attributes import USUAL_ATTRIBUTES, describe_attributes, ignored_members, is_template
 from nbcache.glue.identity.bytecode import plan_of
 from nbcache.glue.identity.describe_functions import hand_on
@@ -37,7 +35,6 @@ from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
     HEAP_TYPE,
     edition_of,
-    is_toolchain_definition,
     is_toolchain_module,
     module_name,
     toolchain_name,
@@ -85,21 +82,6 @@ def _describe_class(node: Node, cls: type) -> None:
             node.value(f"member {name}: {member}", value)
     _describe_what_is_said(node, cls)
     _describe_registered(node, cls)
-    _describe_typeof(node, cls)
-
-
-def _describe_typeof(node: Node, cls: type) -> None:
-    """Who says of what type instances are: code that runs may ask ``numba.typeof`` of one."""
-    if is_template(cls) or type(cls).__hash__ is not type.__hash__:
-        return
-    node.snapshot(_typeof, cls)
-    (says,) = _typeof(cls)
-    if not is_toolchain_definition(says):
-        node.edge("typeof", says)
-
-
-def _typeof(cls: type) -> list[object]:
-    return [typeof_impl.dispatch(cls)]
 
 
 def _describe_what_is_said(node: Node, cls: type) -> None:
@@ -325,7 +307,7 @@ def _describe_logger(node: Node, logger: Any) -> None:
     node.value("disabled below", logger.manager.disable)
     if not is_toolchain_module(type(logger).__module__):
         node.edge("class", type(logger))
-    usual = vars(logger.root).keys()
+    usual = vars(logger.root).keys() | {"manager"}
     node.value("state", {name: value for name, value in vars(logger).items() if name not in usual}, owned=True)
     node.snapshot(lambda logger: [*vars(logger).values()], logger)
 

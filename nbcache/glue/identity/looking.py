@@ -8,14 +8,22 @@ What it finds by a way that can't be followed makes the function uncacheable.
 from __future__ import annotations
 
 import dis
+import io
 import sys
+import threading
 from contextlib import suppress
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, GeneratorType, ModuleType
 from typing import TYPE_CHECKING
+
+from numba.core.dispatcher import Dispatcher
+from numba.core.typing.typeof import typeof_impl
+from numba.np.ufunc.dufunc import DUFunc
+from numba.np.ufunc.gufunc import GUFunc
 
 from nbcache.glue.identity import imported
 from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED, SILENT, nested_codes
 from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.identity.ownership import is_toolchain_definition
 from nbcache.glue.identity.state import asks_the_time
 from nbcache.glue.identity.watched import MISSING
 
@@ -31,11 +39,49 @@ _READERS = frozenset(
         "hasattr", "methodcaller", "vars",
     }
 )  # fmt: skip
+_TAKE_A_NAME = frozenset({"attrgetter", "getattr", "hasattr"})
 
 
 def computes_names(function: FunctionType, plan: CodePlan) -> bool:
     """Whether code may read anything off what it has, by names that it doesn't spell."""
-    return not _READERS.isdisjoint(plan.attribute_names) or not _READERS.isdisjoint(_other_names(function, plan))
+    readers = _READERS & plan.attribute_names
+    if _other_names(function, plan) & _READERS - readers:  # by another name
+        return True
+    return bool(readers - _TAKE_A_NAME) or (bool(readers) and not all(map(_spells, nested_codes(function.__code__))))
+
+
+def _spells(code: CodeType) -> bool:
+    """Whether all names that *code* gives to ``getattr`` and the like are constants: ``getattr(a.b, "c", None)``."""
+    steps = _steps(code)
+    for i, step in enumerate(steps[:-_AHEAD]):
+        if step.argval not in _TAKE_A_NAME or step.opname not in _FINDS:
+            continue
+        position, given = i + 1, 0
+        if step.argval != "attrgetter":
+            position, given = _after_value(steps, position), 1
+        if steps[position].opname != "LOAD_CONST" or type(steps[position].argval) is not str:
+            return False
+        position, given = position + 1, given + 1
+        if step.argval == "getattr" and steps[position].opname in _LOADS:
+            position, given = _after_value(steps, position), 3
+        if not steps[position].opname.startswith("CALL") or steps[position].arg != given:
+            return False
+    return True
+
+
+def _after_value(steps: list[dis.Instruction], position: int) -> int:
+    """Where the instructions end that load a variable or constant and read attributes off it, one off the other."""
+    if steps[position].opname in _LOADS:
+        position += 1
+        while steps[position].opname in _ATTRIBUTES:
+            position += 1
+    return position
+
+
+def _steps(code: CodeType) -> list[dis.Instruction]:
+    """The instructions of *code*, the last one some times more, so that one may look ahead."""
+    steps = [step for step in dis.get_instructions(code) if step.opname not in _SILENT]
+    return steps + [steps[-1]] * _AHEAD
 
 
 def _variables(function: FunctionType, plan: CodePlan) -> Iterator[tuple[Variable, object]]:
@@ -55,11 +101,18 @@ def _other_names(function: FunctionType, plan: CodePlan) -> set[str]:
 
 
 def names_in_order(node: Node, label: str, module: ModuleType) -> frozenset[str]:
-    """The names of all that is in a *module*, whose order counts."""
+    """The names of what is in a *module*; the order of all of them counts."""
     names = [each for each in vars(module) if not (each.startswith("__") and each.endswith("__"))]
     node.snapshot(list, vars(module))
     node.part(f"{label} in order", " ".join(names).encode("utf-8", "surrogatepass"))
-    return frozenset(names)
+    return frozenset(name for name in names if not isinstance(vars(module)[name], _OF_ONE_PROCESS))
+
+
+_OF_ONE_PROCESS = (
+    type(threading.Lock()), type(threading.RLock()), threading.Condition, threading.Event, threading.Semaphore,
+    threading.Thread, threading.local, io.IOBase, GeneratorType,
+)  # fmt: skip
+"""What nobody identifies, and is of no use to who finds it by chance; by name it counts all the same."""
 
 
 _OF_OVERLOADS = frozenset(
@@ -76,7 +129,6 @@ _LOOKS_AT = {
     "the names of files": frozenset({"co_filename", "getabsfile", "getfile", "getsourcefile"}),
     "the subclasses of a class": frozenset({"__subclasses__"}),
     "the module in which something was made": frozenset({"getmodule"}),
-    "what something was compiled for": _OF_OVERLOADS,
 }
 
 
@@ -86,6 +138,11 @@ def describe_looks_around(node: Node, name: str, function: FunctionType, plan: C
     for words, attributes in _LOOKS_AT.items():
         if not names.isdisjoint(attributes):
             raise Unidentifiable(f"{name}, which runs while compiling and looks at {words}")
+    values = [value for _variable, value in _variables(function, plan)]
+    if not names.isdisjoint(_OF_OVERLOADS) and ("dispatcher" in names or any(map(_is_compiled_for_types, values))):
+        raise Unidentifiable(f"{name}, which runs while compiling and looks at what something was compiled for")
+    if not names.isdisjoint(_ASK_FOR_TYPES):
+        _describe_typeof(node, values)
     if asks_the_time(function, plan.attribute_names, plan.global_names):
         raise Unidentifiable(f"{name}, which runs while compiling and asks what time it is")
     if "line" in names and ("loc" in names or "loc" in function.__code__.co_varnames):
@@ -97,6 +154,26 @@ def describe_looks_around(node: Node, name: str, function: FunctionType, plan: C
             module = sys.modules.get(text, MISSING)
             node.watch_item(sys.modules, text, module)
             node.part(f"loaded {text}", b"no" if module is MISSING else b"yes", "no" if module is MISSING else "yes")
+
+
+_ASK_FOR_TYPES = frozenset({"resolve_value_type", "typeof", "typeof_impl", "typeof_pyval"})
+
+
+def _is_compiled_for_types(value: object) -> bool:
+    return isinstance(value, Dispatcher | DUFunc | GUFunc)
+
+
+def _describe_typeof(node: Node, values: list[object]) -> None:
+    """Who says of what type the *values* are that code has which asks."""
+    for cls in dict.fromkeys(value if isinstance(value, type) else type(value) for value in values):
+        node.snapshot(_typeof, cls)
+        (says,) = _typeof(cls)
+        if not is_toolchain_definition(says):
+            node.edge(f"typeof {cls.__qualname__}", says)
+
+
+def _typeof(cls: type) -> list[object]:
+    return [typeof_impl.dispatch(cls)]
 
 
 def _computes_names_of_modules(function: FunctionType, plan: CodePlan) -> bool:
@@ -117,9 +194,8 @@ def _computes_names_of_modules(function: FunctionType, plan: CodePlan) -> bool:
 
 def _spells_names(code: CodeType) -> bool:
     """Whether all that *code* looks for in ``sys.modules`` are constants, or variables whose values are known."""
-    steps = [step for step in dis.get_instructions(code) if step.opname not in SILENT]
-    steps += [steps[-1]] * _MOST
-    for i, step in enumerate(steps[:-_MOST]):
+    steps = _steps(code)
+    for i, step in enumerate(steps[:-_AHEAD]):
         if step.argval != "modules" or step.opname not in _FINDS:
             continue
         then = steps[i + 1]
@@ -135,9 +211,11 @@ def _spells_names(code: CodeType) -> bool:
     return True
 
 
-_MOST = 5
-"""How many instructions after that with which ``sys.modules`` is found are looked at."""
+_AHEAD = 5
+"""How many instructions after one that is of interest are looked at."""
+_SILENT = SILENT | {"KW_NAMES"}
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _KNOWN = frozenset({"LOAD_CONST", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"})
+_LOADS = _KNOWN | {"LOAD_FAST", "LOAD_FAST_CHECK"}
 _FINDS = _ATTRIBUTES | _KNOWN - {"LOAD_CONST"}
 _ASKS = frozenset({"__contains__", "__getitem__", "get"})

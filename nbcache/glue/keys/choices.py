@@ -279,9 +279,11 @@ class Choices:
             for typ in answer.types:
                 content += self._maker.type_digest(typ)
             asked = (*args, *(typ for _name, typ in kws))
-            beside = [part for typ in asked for part in beside_code(typ)] if answer.runs else []
-            if beside:
-                content += self._maker.engine.digest(beside)
+            if answer.runs:
+                names = {name for scope in answer.known[1].all() for some in scope.names for name in some}
+                beside = [part for typ in asked for part in beside_code(typ, names)]
+                if beside:
+                    content += self._maker.engine.digest(beside)
             if answer.hands_on is None:
                 # Known of a type when its digest is.
                 opened = any(self._maker.type_scoped(typ)[1] is not None for typ in asked)
@@ -301,6 +303,14 @@ class Choices:
             return "" if self._digest(known, ask.args, ask.kws) == ask.answer else changed(before)
         except Unidentifiable as exc:
             return f"{changed(before)} ({exc})"
+
+    def identity(self, ask: Ask) -> bytes:
+        """What identifies what was chosen as it is seen now; b"" if nothing was, or Numba asks anew."""
+        template = self._maker.extensions.at((ask.name, ask.position))
+        known = self._answers.get((template, ask.args, ask.kws, ask.flags))
+        if known is None or known.again or known.chosen is None:
+            return b""
+        return self._maker.engine.digest([known.chosen] if known.runs else known.chosen)
 
     def answer_to(self, ask: Ask) -> tuple[str, Any | None, bool]:
         """Who was asked, by name, the function that was chosen, None if there was none, and whether that only runs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
 import logging
 import sys
@@ -146,6 +147,34 @@ class KeyMaker:
         if frame.generators and (current or self._runs_others(frame)) and generators() != frame.generators:
             consulted.conflict = consulted.conflict or "random numbers were drawn while it was compiled"
         consulted.close(current, self._in_words)
+        if self._late and frame.unit is not None and not consulted.conflict:
+            try:
+                consulted.once_loaded = self._once_loaded(frame.unit, consulted)
+            except Unidentifiable as exc:
+                consulted.conflict = str(exc)
+
+    def _once_loaded(self, unit: Any, consulted: Consulted) -> bytes:
+        """What identifies a unit and what it asked for, if that is something else where late modules are seen."""
+        seen = self._identified(unit, consulted)
+        with self.as_before():
+            before = self._identified(unit, consulted)
+        return b"" if seen == before else seen
+
+    def _identified(self, unit: Any, consulted: Consulted) -> bytes:
+        hasher = hashlib.blake2b(self.engine.digest(unit.owner), digest_size=16)
+        for ask in consulted.asks:
+            hasher.update(self.choices.identity(ask))
+        for name in sorted(consulted.snapshot):
+            hasher.update(self.extensions.digest(name, self.engine))
+        return hasher.digest()
+
+    def objection_once_loaded(self, unit: Any, consulted: Consulted) -> str | None:
+        """Why an entry isn't what would be compiled now that the modules are loaded that compiling loads, or None."""
+        try:
+            same = self._identified(unit, consulted) == consulted.once_loaded
+        except Unidentifiable as exc:
+            return f"it depends on {exc}"
+        return None if same else "what it reads off a module that compiling it loads is another now"
 
     def before(self, frame: Frame, names: Collection[bytes]) -> None:
         """See what others have registered for *names*, before it runs: it may change what it reads.  Never raises."""

@@ -303,13 +303,7 @@ class History:
 
     def objection(self, unit: Unit, uses: Uses) -> str | None:
         """Why an entry built upon these *uses* isn't what would be compiled here, or None."""
-        if uses.readings:
-            from nbcache.glue.capture import readings
-
-            reason = readings.objection(uses.readings, self._maker.came_late)
-            if reason is not None:
-                return reason
-        return self._disagreement(unit, uses)
+        return _read_otherwise(uses.readings) or self._disagreement(unit, uses)
 
     def _disagreement(self, unit: Unit, uses: Uses) -> str | None:
         for kind, reference, args, _return_type, given, fresh, _key, _momentary in uses.overloads:
@@ -446,3 +440,11 @@ class History:
         pending, self._pending = self._pending, []
         for each in pending:
             each()
+
+
+def _read_otherwise(noted: list[tuple[str, str, str]]) -> str | None:
+    if not noted:
+        return None
+    from nbcache.glue.capture import readings
+
+    return readings.objection(noted)

@@ -312,6 +312,20 @@ def test_a_module_that_is_imported_late(place):
         assert place.run()[:2] == [result, 0]
 
 
+def test_what_nobody_reads_in_a_late_module_does_not_count(place):
+    place.lib("import settings\nreturn settings.K")
+    place.write(
+        "settings.py",
+        """
+        import threading, time
+        START, LOCK, IDS, K = time.time(), threading.Lock(), {id(object()): {("a", "b"), ("c", "d")}}, 1
+        TABLE = {str(i): (i, i + 1) for i in range(60000)}
+        """,
+    )
+    assert place.run()[:2] == [2, 1]
+    assert place.run()[:2] == [2, 0]
+
+
 @pytest.mark.long
 def test_functions_compiled_after_a_late_import_are_found_as_well(place):
     place.lib("import settings\nreturn settings.K")

@@ -1,12 +1,13 @@
 """What running code finds by names that it computes."""
 
-import importlib
 import inspect
+import json  # noqa: F401  it is there
 import operator
 import sys
 from sys import modules as loaded
 
 import pytest
+from numba import njit
 
 from nbcache.glue.identity import looking
 from nbcache.glue.identity.bytecode import plan_of
@@ -37,6 +38,34 @@ def by_dictionary(m, name):
     return m.__dict__[name]
 
 
+def by_constants(m):
+    return getattr(m.sub, "K", None), hasattr(m, "L"), operator.attrgetter("a")(m)
+
+
+def by_a_sum(m, name):
+    return getattr(m, "K_" + name)
+
+
+def by_a_call(m, name):
+    return getattr(m, "K_" + name())
+
+
+def by_a_call_in_attrgetter(m, name):
+    return operator.attrgetter("K_" + str(name))(m)
+
+
+def by_a_choice(m, chosen):
+    return getattr(m, "K" if chosen else "L")
+
+
+def by_another_call(m, name):
+    return getattr(getattr(m, "sub"), name)
+
+
+def by_map(modules, name):
+    return map(getattr, modules, name)
+
+
 @pytest.mark.parametrize(
     ("function", "computes"),
     [
@@ -45,6 +74,13 @@ def by_dictionary(m, name):
         (by_another_name, True),
         (by_attrgetter, True),
         (by_dictionary, True),
+        (by_constants, False),
+        (by_a_sum, True),
+        (by_a_call, True),
+        (by_a_call_in_attrgetter, True),
+        (by_a_choice, True),
+        (by_another_call, True),
+        (by_map, True),
     ],
 )
 def test_who_may_read_anything_off_a_module(function, computes):
@@ -110,26 +146,46 @@ def of_an_object(obj):
     return module_of(obj)
 
 
-def compiled_for(f):
-    return len(f.signatures)
+@njit
+def compiled(x):
+    return x
+
+
+def compiled_for():
+    return len(compiled.signatures)
+
+
+def compiled_for_as_an_argument(typ):
+    return len(typ.dispatcher.signatures)
+
+
+def signatures_of_something_else(table):
+    return table.signatures
 
 
 @pytest.mark.parametrize(
-    "function", [constant, variable, asked_with_another_answer, in_it, of_something_else], ids=lambda f: f.__name__
+    ("function", "looks"),
+    [
+        (constant, True),
+        (variable, True),
+        (asked_with_another_answer, True),
+        (in_it, True),
+        (of_something_else, False),
+        (signatures_of_something_else, False),
+    ],
 )
-def test_modules_that_code_spells_are_looked_at(function):
+def test_modules_that_code_spells_are_looked_at(function, looks):
     node = Node(function, "")
     looking.describe_looks_around(node, "f", function, plan_of(function.__code__))
     spelt = [content for label, content, _words in node.parts if label == "loaded json"]
-    assert spelt == ([b"yes"] if function is not of_something_else else [])
-    assert importlib.import_module("json") is sys.modules["json"]
+    assert spelt == [b"yes"] * looks
 
 
 @pytest.mark.parametrize(
     "function",
     [
         argument, attribute, put_together, any_of_them, argument_in_it, kept, under_another_name, imported_inside,
-        of_an_object, compiled_for,
+        of_an_object, compiled_for, compiled_for_as_an_argument,
     ],
     ids=lambda f: f.__name__,
 )  # fmt: skip

@@ -66,6 +66,10 @@ class Held:
         self.value = K_int64
 
 MINE = Held()
+
+def current():
+    import cfg
+    return cfg.K_int64
 """
 
 
@@ -282,6 +286,11 @@ PROGRAMS = (
     _found(
         "an-object-in-a-module-that-is-loaded-then",
         "import cfg\ndef late():\n    import tables\n    return tables.MINE.value\n",
+        "late()",
+    ),
+    _found(
+        "off-a-function-of-a-module-that-is-loaded-then",
+        "import cfg\ndef late():\n    import tables\n    return tables.current()\n",
         "late()",
     ),
     _again(
