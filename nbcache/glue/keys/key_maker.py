@@ -147,7 +147,7 @@ class KeyMaker:
         if frame.generators and (current or self._runs_others(frame)) and generators() != frame.generators:
             consulted.conflict = consulted.conflict or "random numbers were drawn while it was compiled"
         consulted.close(current, self._in_words)
-        if self._late and frame.unit is not None and not consulted.conflict:
+        if frame.unit is not None and not consulted.conflict and _have_others_imported():
             try:
                 consulted.once_loaded = self._once_loaded(frame.unit, consulted)
             except Unidentifiable as exc:
@@ -155,13 +155,14 @@ class KeyMaker:
 
     def _once_loaded(self, unit: Any, consulted: Consulted) -> bytes:
         """What identifies a unit and what it asked for, if that is something else where late modules are seen."""
-        seen = self._identified(unit, consulted)
         with self.as_before():
             before = self._identified(unit, consulted)
+        seen = self._identified(unit, consulted)  # last, for objects keep what they were identified by
         return b"" if seen == before else seen
 
     def _identified(self, unit: Any, consulted: Consulted) -> bytes:
-        hasher = hashlib.blake2b(self.engine.digest(unit.owner), digest_size=16)
+        own = self.engine.digest(unit.owner) if isinstance(unit.owner, Dispatcher) else b""
+        hasher = hashlib.blake2b(own, digest_size=16)
         for ask in consulted.asks:
             hasher.update(self.choices.identity(ask))
         for name in sorted(consulted.snapshot):
@@ -319,6 +320,13 @@ class KeyMaker:
         if typ not in self._types and typ not in self._open_types:
             self.type_digest(typ)
         return typ in self._types
+
+
+def _have_others_imported() -> bool:
+    """Whether somebody's code has imported a module while something was compiled, or a hit did so in its place."""
+    from nbcache.glue.capture.readings import MODULE, so_far  # which a process that only hits doesn't load
+
+    return any(reading.kind == MODULE and not is_toolchain_module(reading.name) for reading in so_far)
 
 
 def _keeps_memo(obj: object) -> bool:
