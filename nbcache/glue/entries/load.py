@@ -217,9 +217,8 @@ def share(unit: Unit, target_context: Any, history: History, library: Any) -> tu
         return None
     unit.maker.meet(meta.consulted.packed)
     unit.asks = tuple(meta.consulted.asks)
-    if history.objection(unit, meta.uses) is not None or unit.maker.objection(meta.consulted) is not None:
-        return None
-    if _objection_once_loaded(unit, meta) is not None:
+    reason = history.objection(unit, meta.uses) or unit.maker.objection(meta.consulted)
+    if reason or _objection_once_loaded(unit, meta):
         return None
     try:
         hold(library, _bind(definitions, unit))

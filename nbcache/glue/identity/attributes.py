@@ -110,6 +110,10 @@ def describe_what_was_set_on_jitclass(node: Node, cls: Any) -> None:
     node.value("documentation", cls.__doc__)
 
 
+STANDING_FOR_CODE = (types.Dispatcher, types.ExceptionClass)
+"""Types of functions and classes off which `beside_code` reads something."""
+
+
 def beside_code(typ: types.Type, names: Collection[str]) -> list[object]:
     """What code that runs, and is given a type, may read by *names* off the function or class that the type stands for.
 

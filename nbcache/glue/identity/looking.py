@@ -139,7 +139,8 @@ def describe_looks_around(node: Node, name: str, function: FunctionType, plan: C
         if not names.isdisjoint(attributes):
             raise Unidentifiable(f"{name}, which runs while compiling and looks at {words}")
     values = [value for _variable, value in _variables(function, plan)]
-    if not names.isdisjoint(_OF_OVERLOADS) and ("dispatcher" in names or any(map(_is_compiled_for_types, values))):
+    compiled = any(isinstance(value, Dispatcher | DUFunc | GUFunc) for value in values)
+    if not names.isdisjoint(_OF_OVERLOADS) and ("dispatcher" in names or compiled):
         raise Unidentifiable(f"{name}, which runs while compiling and looks at what something was compiled for")
     if not names.isdisjoint(_ASK_FOR_TYPES):
         _describe_typeof(node, values)
@@ -157,10 +158,6 @@ def describe_looks_around(node: Node, name: str, function: FunctionType, plan: C
 
 
 _ASK_FOR_TYPES = frozenset({"resolve_value_type", "typeof", "typeof_impl", "typeof_pyval"})
-
-
-def _is_compiled_for_types(value: object) -> bool:
-    return isinstance(value, Dispatcher | DUFunc | GUFunc)
 
 
 def _describe_typeof(node: Node, values: list[object]) -> None:

@@ -26,7 +26,7 @@ from numba.core.targetconfig import ConfigStack
 from numba.core.typing import templates
 
 from nbcache.glue import marks
-from nbcache.glue.identity.attributes import beside_code
+from nbcache.glue.identity.attributes import STANDING_FOR_CODE, beside_code
 from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.changes import changed
 from nbcache.glue.identity.consulted import Ask
@@ -72,6 +72,11 @@ class Answer:
         self.again = again
         self.hands_on: bool | None = None
         self.known: tuple[bytes, Scope] | None = None
+
+    @property
+    def root(self) -> Any:
+        """What is identified; a list is nothing that Numba compiles, so what it holds counts as what runs."""
+        return [self.chosen] if self.runs else self.chosen
 
 
 _REFUSAL = Answer(None, None, (), again=True)
@@ -270,18 +275,17 @@ class Choices:
         """Identity of an answer to a question about these types, of which what was chosen may read modules."""
         if answer.chosen is None:
             return REFUSED if answer is _REFUSAL else NO_ANSWER
-        # A list is nothing that Numba compiles: what it holds counts as what runs.
-        root = [answer.chosen] if answer.runs else answer.chosen
         with self._maker.as_before():
             if answer.known is None or not answer.known[1].unchanged():
-                answer.known = self._maker.engine.scoped(root)
+                answer.known = self._maker.engine.scoped(answer.root)
             content = answer.known[0]
             for typ in answer.types:
                 content += self._maker.type_digest(typ)
             asked = (*args, *(typ for _name, typ in kws))
-            if answer.runs:
+            standing = [typ for typ in asked if isinstance(typ, STANDING_FOR_CODE)] if answer.runs else []
+            if standing:
                 names = {name for scope in answer.known[1].all() for some in scope.names for name in some}
-                beside = [part for typ in asked for part in beside_code(typ, names)]
+                beside = [part for typ in standing for part in beside_code(typ, names)]
                 if beside:
                     content += self._maker.engine.digest(beside)
             if answer.hands_on is None:
@@ -289,13 +293,17 @@ class Choices:
                 opened = any(self._maker.type_scoped(typ)[1] is not None for typ in asked)
                 answer.hands_on = opened and any(map(self._maker.hands_on, asked))
             if answer.hands_on or answer.known[1].hands_on:
-                content += self._maker.engine.together((root, *asked))
+                content += self._maker.engine.together((answer.root, *asked))
         return content if len(content) == 32 else hashlib.blake2b(content, digest_size=32).digest()
+
+    def _answered(self, ask: Ask) -> tuple[Any, Answer | None]:
+        """Who was asked, and what the answer was in this process, if there was one."""
+        template = self._maker.extensions.at((ask.name, ask.position))
+        return template, self._answers.get((template, ask.args, ask.kws, ask.flags))
 
     def change(self, ask: Ask) -> str:
         """How what was answered in this process can be told apart from what it was then, or "".  Asks nobody."""
-        template = self._maker.extensions.at((ask.name, ask.position))
-        known = self._answers.get((template, ask.args, ask.kws, ask.flags))
+        _template, known = self._answered(ask)
         if known is None or known.again:
             return ""
         before = None if known.known is None else known.known[1]
@@ -306,16 +314,14 @@ class Choices:
 
     def identity(self, ask: Ask) -> bytes:
         """What identifies what was chosen as it is seen now; b"" if nothing was, or Numba asks anew."""
-        template = self._maker.extensions.at((ask.name, ask.position))
-        known = self._answers.get((template, ask.args, ask.kws, ask.flags))
+        _template, known = self._answered(ask)
         if known is None or known.again or known.chosen is None:
             return b""
-        return self._maker.engine.digest([known.chosen] if known.runs else known.chosen)
+        return self._maker.engine.digest(known.root)
 
     def answer_to(self, ask: Ask) -> tuple[str, Any | None, bool]:
         """Who was asked, by name, the function that was chosen, None if there was none, and whether that only runs."""
-        template = self._maker.extensions.at((ask.name, ask.position))
-        known = self._answers.get((template, ask.args, ask.kws, ask.flags))
+        template, known = self._answered(ask)
         name = getattr(chooser_of(template), "__qualname__", "?")
         return (name, None, False) if known is None else (name, known.chosen, known.runs)
 
