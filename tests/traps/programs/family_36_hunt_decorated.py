@@ -4,7 +4,7 @@ from a function of Numba or of Python's library that tells what somebody set.
 
 from dataclasses import replace
 
-from traps.harness import Program, Step, main, py, trap
+from traps.harness import Program, Rerun, Step, main, py, trap
 
 _MAIN = """
     import logging
@@ -48,14 +48,6 @@ class Mark:
 """
 
 
-def _read(name: str, made: str, read: str = "thing.weight", **environment: str) -> Program:
-    text = main(_MAIN).replace("<made>", py(made)).replace("<read>", read)
-    one, two = (
-        {"APP_LEVEL": level, **{key: value.format(level) for key, value in environment.items()}} for level in "12"
-    )
-    return trap(f"hunt-read-{name}", 36, Step(files={"main.py": text, "cfg.py": py(_CFG)}, env=one), Step(env=two))
-
-
 _TABLES = """
 from cfg import K_int64
 
@@ -73,11 +65,22 @@ def current():
 """
 
 
-def _found(name: str, made: str, read: str, **options) -> Program:
-    """One that reads off a module that it is given, or finds; *options* are those of a trap."""
-    program = replace(_read(name, made, read), **options)
-    files = {**program.steps[0].files, "tables.py": _TABLES, "plug_a.py": ""}
-    return replace(program, steps=(replace(program.steps[0], files=files), *program.steps[1:]))
+def _read(name: str, made: str, read: str = "thing.weight", rerun: Rerun = "hit", **environment: str) -> Program:
+    return _levels(name, main(_MAIN).replace("<made>", py(made)).replace("<read>", read), rerun, environment)
+
+
+def _argument(name: str, read: str) -> Program:
+    """One whose lowering reads something off what a type stands for."""
+    return _levels(name, main(_ARGUMENT).replace("<read>", read), "hit", {})
+
+
+def _levels(name: str, text: str, rerun: Rerun, environment: dict[str, str]) -> Program:
+    """A program that differs by a variable of the environment, which nothing that is compiled reads itself."""
+    one, two = (
+        {"APP_LEVEL": level, **{key: value.format(level) for key, value in environment.items()}} for level in "12"
+    )
+    files = {"main.py": text, "cfg.py": py(_CFG), "tables.py": _TABLES, "plug_a.py": ""}
+    return trap(f"hunt-read-{name}", 36, Step(files=files, env=one), Step(env=two), rerun=rerun)
 
 
 def _again(program: Program) -> Program:
@@ -116,14 +119,6 @@ _ARGUMENT = """
 
     show("f", f)
     """
-
-
-def _argument(name: str, read: str) -> Program:
-    """One whose lowering reads something off what a type stands for."""
-    text = main(_ARGUMENT).replace("<read>", read)
-    return trap(
-        f"hunt-read-{name}", 36, Step(files={"main.py": text}, env={"APP_LEVEL": "1"}), Step(env={"APP_LEVEL": "2"})
-    )
 
 
 _WEIGHT = "\nthing.weight = LEVEL\n"
@@ -171,17 +166,17 @@ PROGRAMS = (
     _read("threads-at-most", "", "numba.get_num_threads()", NUMBA_NUM_THREADS="{}"),
     _read("chunks", "numba.set_parallel_chunksize(LEVEL)\n", "numba.get_parallel_chunksize()"),
     _read("name-of-a-level", "logging.addLevelName(7, 'x' * LEVEL)\n", "len(logging.getLevelName(7))"),
-    _found(
+    _read(
         "by-a-name-made-in-a-helper",
         "import cfg\ndef lookup(m, kind):\n    return getattr(m, 'K_' + kind)\n",
         "lookup(cfg, str(types.int64))",
     ),
-    _found(
+    _read(
         "by-a-walk-in-a-helper",
         "import cfg\ndef found(m):\n    return [v for k, v in vars(m).items() if k[:2] == 'K_'][0]\n",
         "found(cfg)",
     ),
-    _found(
+    _read(
         "by-an-object-with-a-module",
         """
         import cfg
@@ -197,33 +192,33 @@ PROGRAMS = (
         """,
         "TABLE[str(types.int64)]",
     ),
-    _found("by-an-attrgetter", "import cfg\nimport operator\n", "operator.attrgetter('K_' + str(types.int64))(cfg)"),
-    _found(
+    _read("by-an-attrgetter", "import cfg\nimport operator\n", "operator.attrgetter('K_' + str(types.int64))(cfg)"),
+    _read(
         "off-the-module-of-a-class",
         "import sys\nimport cfg\nMark = cfg.Mark\ndel cfg\n",
         "getattr(sys.modules[Mark.__module__], 'K_' + str(types.int64))",
         rerun="same",
     ),
-    _found(
+    _read(
         "off-a-module-that-is-found",
         "import inspect\nimport cfg\nMark = cfg.Mark\ndel cfg\n",
         "inspect.getmodule(Mark).K_int64",
         rerun="same",
     ),
-    _found("by-a-format", "import cfg\n", "len('{0.NAME}'.format(cfg))"),
-    _found(
+    _read("by-a-format", "import cfg\n", "len('{0.NAME}'.format(cfg))"),
+    _read(
         "whether-a-module-is-loaded",
         "import sys\nif LEVEL == 2:\n    import wave\ndef loaded(name):\n    return name in sys.modules\n",
         "1 + loaded('wave')",
         rerun="same",
     ),
-    _found(
+    _read(
         "which-modules-are-loaded",
         "import sys\nif LEVEL == 2:\n    import plug_a\n",
         "sum(name.startswith('plug_') for name in sys.modules)",
         rerun="same",
     ),
-    _found(
+    _read(
         "a-type-that-is-asked-for",
         """
         from numba.extending import typeof_impl
@@ -239,62 +234,62 @@ PROGRAMS = (
         """,
         "numba.typeof(ONE).bitwidth",
     ),
-    _found(
+    _read(
         "signatures",
         "@njit\ndef thing(x):\n    return x\n\nthing(1)\nif LEVEL == 2:\n    thing(1.5)\n",
         "len(thing.signatures)",
         rerun="same",
     ),
-    _found(
+    _read(
         "off-a-type-variable", "import typing\nthing = typing.TypeVar('thing')\nthing.weight = LEVEL\n", "thing.weight"
     ),
-    _found("state-of-a-generator", "np.random.seed(LEVEL)\n", "int(np.random.get_state()[1][0])", rerun="same"),
-    _found("level-of-the-root-logger", "logging.basicConfig(level=10 * LEVEL)\n", "logging.root.level"),
-    _found("off-a-logger", "thing = logging.getLogger('mine')\nthing.weight = LEVEL\n", "thing.weight"),
-    _found(
+    _read("state-of-a-generator", "np.random.seed(LEVEL)\n", "int(np.random.get_state()[1][0])", rerun="same"),
+    _read("level-of-the-root-logger", "logging.basicConfig(level=10 * LEVEL)\n", "logging.root.level"),
+    _read("off-a-logger", "thing = logging.getLogger('mine')\nthing.weight = LEVEL\n", "thing.weight"),
+    _read(
         "how-processes-start",
         "import multiprocessing\nmultiprocessing.set_start_method('fork' if LEVEL == 1 else 'spawn')\n",
         "len(multiprocessing.get_start_method())",
     ),
-    _found(
+    _read(
         "a-module-that-is-loaded-then",
         "import cfg\ndef late():\n    import tables\n    return tables.TABLE[0]\n",
         "late()",
     ),
-    _found(
+    _read(
         "by-another-name-for-a-reader",
         "import cfg\nlook_up = getattr\ndef lookup(m, kind):\n    return look_up(m, 'K_' + kind)\n",
         "lookup(cfg, str(types.int64))",
     ),
-    _found(
+    _read(
         "by-an-attrgetter-of-another-name",
         "import cfg\nfrom operator import attrgetter as getter\ndef lookup(kind):\n    return getter('K_' + kind)\n",
         "lookup(str(types.int64))(cfg)",
     ),
-    _found(
+    _read(
         "whether-a-module-has-a-name",
         "import cfg\ndef has(m, kind):\n    return hasattr(m, 'ONLY_' + kind)\n",
         "1 + has(cfg, str(types.int64))",
     ),
-    _found("by-a-format-elsewhere", "import cfg\nFORMAT = '{0.NAME}'\n", "len(FORMAT.format(cfg))"),
-    _found(
+    _read("by-a-format-elsewhere", "import cfg\nFORMAT = '{0.NAME}'\n", "len(FORMAT.format(cfg))"),
+    _read(
         "off-the-modules-of-another-name",
         "import sys\nimport cfg\nloaded = sys.modules\nMark = cfg.Mark\ndel cfg\n",
         "getattr(loaded[Mark.__module__], 'K_' + str(types.int64))",
         rerun="same",
     ),
-    _found(
+    _read(
         "an-object-in-a-module-that-is-loaded-then",
         "import cfg\ndef late():\n    import tables\n    return tables.MINE.value\n",
         "late()",
     ),
-    _found(
+    _read(
         "off-a-function-of-a-module-that-is-loaded-then",
         "import cfg\ndef late():\n    import tables\n    return tables.current()\n",
         "late()",
     ),
     _again(
-        _found(
+        _read(
             "what-was-loaded-before-as-well",
             "import cfg\ndef late():\n    import tables\n    return tables.TABLE[0]\n",
             "late()",
