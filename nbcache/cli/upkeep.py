@@ -41,7 +41,9 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser.set_defaults(command=collect)
 
     parser = add(
-        "clear", help="remove every entry", description="Remove every entry of the store. Its statistics are kept."
+        "clear",
+        help="remove every entry that isn't published",
+        description="Remove every entry of the store that no published name means. Its statistics are kept.",
     )
     parser.add_argument("--yes", action="store_true", help="don't ask for confirmation")
     parser.set_defaults(command=clear)

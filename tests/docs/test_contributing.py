@@ -72,6 +72,10 @@ def test_without_the_describer_the_example_fails(example, monkeypatch):
             '        or not slots <= {"numerator", "denominator", "_hash"}\n',
             "test_a_slot_of_a_ratio_that_is_not_known_counts",
         ),
+        (
+            '        or not (hasattr(ratio, "numerator") and hasattr(ratio, "denominator"))\n',
+            "test_a_ratio_that_is_not_filled_yet_is_described",
+        ),
     ],
 )
 def test_each_line_that_could_be_forgotten_is_asked_for(example, monkeypatch, line, name):
