@@ -162,8 +162,10 @@ def _is_patient(environ: dict[str, str]) -> bool:
 
 def _let_pass(raised: Exception) -> None:
     # Late: importing Numba wakes nobody, and loads nothing for it.
-    from nbcache.passing import let_pass
-
+    try:
+        from nbcache.passing import let_pass
+    except (ImportError, OSError):  # a program that has no descriptor left can't open nbcache's modules, and goes on
+        return
     let_pass(raised)
 
 

@@ -27,6 +27,8 @@ def configure(settings: Settings) -> None:
         if logging.getLevelName(settings.log) < logging.WARNING and not logger.hasHandlers() and not settings.log_file:
             _add(logger, logging.StreamHandler())
     if settings.log_file:
+        import nbcache.regular  # noqa: F401  where it can't be opened, nbcache stays off, and no line of the log raises
+
         try:
             _add(logger, _LogFile(settings.log_file, encoding="utf-8", delay=True, errors="backslashreplace"))
         except OSError as exc:
@@ -39,8 +41,10 @@ def _plain(record: logging.LogRecord) -> bool:
     On the logger, so that it holds for a program's own handlers too. Lines of a traceback are indented: none of them
     can pass for a line of the log.
     """
-    from nbcache.plain import one_line  # most processes say nothing
-
+    try:
+        from nbcache.plain import one_line  # most processes say nothing
+    except (ImportError, OSError):  # what is said may be that there is no descriptor left, with which to open it
+        one_line = _ascii_line
     try:
         message = record.getMessage()
     except Exception:  # noqa: BLE001  logging itself says what is wrong with it
@@ -50,6 +54,10 @@ def _plain(record: logging.LogRecord) -> bool:
         told = logging.Formatter().formatException(record.exc_info)
         record.exc_text = "\n".join(f"    {one_line(line)}" for line in told.split("\n"))
     return True
+
+
+def _ascii_line(text: str) -> str:
+    return ascii(text)[1:-1]
 
 
 class _LogFile(logging.FileHandler):
