@@ -16,7 +16,7 @@ class Failing:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] == "nbcache":
             asked.append(name)
-            if len(asked) > LAST and not (ONE and len(asked) > LAST + 1):
+            if len(asked) == LAST + 1 if ONE else len(asked) > LAST:
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), name)
 
 
