@@ -33,7 +33,7 @@ class _Rules:
     """What the scanner in C asks a decoder for: numbers, strings, lists and dicts as Python has them."""
 
     strict = True
-    object_hook = object_pairs_hook = None
+    object_hook = object_pairs_hook = array_hook = None
     parse_float, parse_int = float, int
     parse_constant = float
     """Of NaN and the infinities, which `json` reads as well: whoever wants finite numbers looks at them."""
@@ -42,16 +42,18 @@ class _Rules:
 def _scanner() -> Callable[[str, int], tuple[Any, int]]:
     # A Python built for debugging would end over what `parsed` takes for a bad text.
     if not hasattr(sys, "gettotalrefcount"):
-        with suppressed(ImportError):  # others may keep it elsewhere
+        with suppressed(Exception):  # another Python may keep it elsewhere, or have it ask for more
             from _json import make_scanner
 
             found: Callable[[str, int], tuple[Any, int]] = make_scanner(_Rules)  # type: ignore[arg-type]  # attributes are all
-            return found
+            if found(_EXAMPLE, 0) == ({"a": [1, 2.5, "b", None]}, len(_EXAMPLE)):
+                return found
     from json import JSONDecoder
 
     return JSONDecoder().raw_decode
 
 
+_EXAMPLE: Final = '{"a": [1, 2.5, "b", null]}'
 _scan: Final = _scanner()
 _SPACE: Final = " \t\n\r"
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dis
 import hashlib
 import re
-import sys
 import weakref
 from types import CodeType
 from typing import TYPE_CHECKING
@@ -22,38 +21,49 @@ if TYPE_CHECKING:
 
 _CONTAINS_OP = dis.opmap["CONTAINS_OP"]
 _EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
-# Since 3.11 the lowest bit of LOAD_GLOBAL's argument says whether a NULL is pushed.
-_GLOBAL_SHIFT = 1 if "CACHE" in dis.opmap else 0
-# Since 3.12 that of LOAD_ATTR says whether a method is called.
-_ATTRIBUTE_SHIFT = 1 if sys.version_info >= (3, 12) else 0
 
-# What the scanner does with an instruction: the names it has an index into are shifted by so many bits.
+
+def _shifts() -> dict[int, int]:
+    """By how many bits, which say something else, an instruction's argument is shifted if it is the number of a name."""
+    # Each has grown such bits in one release or another: each of these instructions reads the name with the number 1.
+    example = compile("def f():\n global one\n import zero, one\n one.one", "", "exec").co_consts[0].co_code
+    named = {dis.opmap[name] for name in ("IMPORT_NAME", "LOAD_ATTR", "LOAD_GLOBAL")}
+    return {op: arg.bit_length() - 1 for op, arg in zip(example[::2], example[1::2], strict=True) if op in named}
+
+
+# What the scanner does with an instruction.
 _READ_GLOBAL, _READ_ATTRIBUTE, _READ_CELL, _READ, _READ_TWO = range(5)
 _STORE, _STORES, _STORE_AND_READ, _IMPORT, _IMPORT_FROM = range(5, 10)
 _Kinds = dict[int, tuple[int, int]]
+"""By instruction, one of these, and its shift."""
+_KINDS_OF_NAMES = {
+    "LOAD_GLOBAL": _READ_GLOBAL, "LOAD_NAME": _READ_GLOBAL, "LOAD_FROM_DICT_OR_GLOBALS": _READ_GLOBAL,
+    "LOAD_ATTR": _READ_ATTRIBUTE, "LOAD_METHOD": _READ_ATTRIBUTE,
+    "IMPORT_NAME": _IMPORT, "IMPORT_FROM": _IMPORT_FROM,
+}  # fmt: skip
 
 
-def _kinds(*known: tuple[int, int, str]) -> _Kinds:
-    every = ((name, kind, shift) for kind, shift, names in known for name in names.split())
-    return {dis.opmap[name]: (kind, shift) for name, kind, shift in every if name in dis.opmap}
+def _kind_of(name: str) -> int | None:
+    """What the scanner does with instructions of this *name*; local variables have more of them in each release."""
+    if "_FAST" in name:
+        return _KINDS_OF_LOCALS.get(tuple(part for part in name.split("_") if part in {"LOAD", "STORE"}))
+    if name.startswith("LOAD_") and "DEREF" in name:
+        return _READ_CELL
+    return _KINDS_OF_NAMES.get(name)
 
 
-_KINDS = _kinds(
-    (_READ_GLOBAL, _GLOBAL_SHIFT, "LOAD_GLOBAL"),
-    (_READ_GLOBAL, 0, "LOAD_NAME LOAD_FROM_DICT_OR_GLOBALS"),
-    (_READ_ATTRIBUTE, _ATTRIBUTE_SHIFT, "LOAD_ATTR"),
-    (_READ_ATTRIBUTE, 0, "LOAD_METHOD"),
-    (_IMPORT, 0, "IMPORT_NAME"),
-    (_IMPORT_FROM, 0, "IMPORT_FROM"),
-    (_READ_CELL, 0, "LOAD_DEREF LOAD_CLASSDEREF LOAD_FROM_DICT_OR_DEREF"),
-    (_STORE, 0, "STORE_FAST"),
-    (_STORES, 0, "STORE_FAST_STORE_FAST"),
-    (_STORE_AND_READ, 0, "STORE_FAST_LOAD_FAST"),
-)
-_KINDS_WITH_LOCALS = _KINDS | _kinds(
-    (_READ, 0, "LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_AND_CLEAR"),
-    (_READ_TWO, 0, "LOAD_FAST_LOAD_FAST"),
-)
+_KINDS_OF_LOCALS = {
+    ("LOAD",): _READ,
+    ("LOAD", "LOAD"): _READ_TWO,
+    ("STORE",): _STORE,
+    ("STORE", "STORE"): _STORES,
+    ("STORE", "LOAD"): _STORE_AND_READ,
+}
+_SHIFTS = _shifts()
+_KINDS_WITH_LOCALS: _Kinds = {
+    op: (kind, _SHIFTS.get(op, 0)) for name, op in dis.opmap.items() if (kind := _kind_of(name)) is not None
+}
+_KINDS: _Kinds = {op: known for op, known in _KINDS_WITH_LOCALS.items() if known[0] not in {_READ, _READ_TWO}}
 _NAMING = frozenset(
     op for op, (kind, _shift) in _KINDS.items() if kind in {_READ_GLOBAL, _READ_CELL, _IMPORT, _IMPORT_FROM}
 )
@@ -72,9 +82,13 @@ what is found at the end is handed on (to a call, a container), so that other co
 _FIELD, _NAME = r"\{[^{}\s]*", r"[^\W\d]\w*"
 """Patterns; compiling them takes longer than a hit, which seldom needs them."""
 _SERIALIZE = "serialize_object"
-_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
+_LOADS = frozenset(dis.opname[op] for op, (kind, _shift) in _KINDS.items() if kind in {_READ_GLOBAL, _READ_CELL})
+LOADS_LOCAL = frozenset(dis.opname[op] for op, (kind, _shift) in _KINDS_WITH_LOCALS.items() if kind == _READ)
+"""The names of instructions that load one local variable,"""
+LOADS_CONSTANT = frozenset(name for name in dis.opmap if name.startswith(("LOAD_CONST", "LOAD_COMMON_CONST", "LOAD_SMALL")))
+"""and of those that load a constant: `dis` knows which."""
 _CALLS = frozenset({"CALL", "CALL_METHOD", "CALL_FUNCTION"})
-SILENT = frozenset({"CACHE", "EXTENDED_ARG", "NOP", "PRECALL", "PUSH_NULL"})
+SILENT = frozenset({"CACHE", "EXTENDED_ARG", "NOP", "NOT_TAKEN", "PRECALL", "PUSH_NULL"})
 """Instructions that say nothing of what a function does."""
 
 
@@ -280,6 +294,8 @@ def _slots(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _bound_by_import(code: CodeType, name: str, position: int) -> str:
     """The module that ``import`` at *position* finds: without names after it, the package at the root of *name*."""
     raw = code.co_code
+    while raw[position - 2] == _EXTENDED_ARG:  # that of the import
+        position -= 2
     high = raw[position - 3] << 8 if raw[position - 4] == _EXTENDED_ARG else 0
     wanted = code.co_consts[raw[position - 1] | high] if raw[position - 2] == _LOAD_CONST else ()
     return name if wanted else name.partition(".")[0]

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from nbcache.glue.identity.bytecode import nested_codes, plan_of
+from nbcache.glue.identity.bytecode import SILENT, nested_codes, plan_of
 from nbcache.glue.identity.ownership import cell_values, is_toolchain_module
 from nbcache.glue.identity.watched import MISSING
 from nbcache.records import Record
@@ -71,13 +71,11 @@ def _plan_of(code: CodeType) -> Plan:
 def _statements(code: CodeType) -> Iterator[Import]:
     import dis  # only for code that imports
 
-    constants: list[Any] = [None, None]
-    for instruction in dis.get_instructions(code):
-        if instruction.opname == "LOAD_CONST":
-            constants.append(instruction.argval)
-        elif instruction.opname == "IMPORT_NAME":
-            level, names = constants[-2:]
-            yield Import(level if isinstance(level, int) else 0, instruction.argval, tuple(names or ()))
+    steps = [step for step in dis.get_instructions(code) if step.opname not in SILENT]
+    for i, step in enumerate(steps):
+        if step.opname == "IMPORT_NAME":  # two constants are loaded before it
+            level, names = steps[i - 2].argval, steps[i - 1].argval
+            yield Import(level, step.argval, tuple(names or ()))
 
 
 def imported_by(function: FunctionType, *, runs: bool) -> dict[str, bool]:

@@ -21,7 +21,15 @@ from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 
 from nbcache.glue.identity import imported
-from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED, SILENT, nested_codes
+from nbcache.glue.identity.bytecode import (
+    CLOSURE,
+    GLOBAL,
+    IMPORTED,
+    LOADS_CONSTANT,
+    LOADS_LOCAL,
+    SILENT,
+    nested_codes,
+)
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition
 from nbcache.glue.identity.state import asks_the_time
@@ -59,7 +67,7 @@ def _spells(code: CodeType) -> bool:
         position, given = i + 1, 0
         if step.argval != "attrgetter":
             position, given = _after_value(steps, position), 1
-        if steps[position].opname != "LOAD_CONST" or type(steps[position].argval) is not str:
+        if steps[position].opname not in LOADS_CONSTANT or type(steps[position].argval) is not str:
             return False
         position, given = position + 1, given + 1
         if step.argval == "getattr" and steps[position].opname in _LOADS:
@@ -212,7 +220,7 @@ _AHEAD = 5
 """How many instructions after one that is of interest are looked at."""
 _SILENT = SILENT | {"KW_NAMES"}
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
-_KNOWN = frozenset({"LOAD_CONST", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"})
-_LOADS = _KNOWN | {"LOAD_FAST", "LOAD_FAST_CHECK"}
-_FINDS = _ATTRIBUTES | _KNOWN - {"LOAD_CONST"}
+_FINDS = _ATTRIBUTES | {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"}
+_KNOWN = LOADS_CONSTANT | _FINDS - _ATTRIBUTES
+_LOADS = _KNOWN | LOADS_LOCAL
 _ASKS = frozenset({"__contains__", "__getitem__", "get"})
