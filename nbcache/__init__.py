@@ -137,6 +137,13 @@ def _settings() -> Settings:
 
 def stats() -> dict[str, Any]:
     """Return this process's counts: hits, misses and uncacheable functions by reason, errors, seconds saved [s]."""
-    from nbcache.client import activation
+    import sys
 
-    return activation.stats()
+    # Where nothing ever switched it on, nothing was counted.
+    activation = sys.modules.get("nbcache.client.activation")
+    if activation is None:
+        from nbcache.counting import Counters
+
+        return Counters().snapshot()
+    found: dict[str, Any] = activation.stats()
+    return found

@@ -62,6 +62,8 @@ class Settings(Record):
     """Never publish an entry."""
     recache: bool = False
     """Treat every look-up as a miss and replace what is there."""
+    unverified: bool = False
+    """Try with a Python or a Numba that nbcache was never verified with."""
     on_miss: OnMiss = "auto"
     wait_seconds: float = DEFAULT_WAIT_SECONDS
     """The longest wait for somebody else's compile [s]."""
@@ -316,7 +318,7 @@ def _toml_parser() -> Callable[[str], dict[str, Any]] | None:
     return tomllib.loads
 
 
-_KEPT: Final = frozenset({"log", "log_file", "trusted_uids", "umask", "count"})
+_KEPT: Final = frozenset({"log", "log_file", "trusted_uids", "umask", "count", "unverified"})
 """The settings that say nothing about what is found and stored."""
 NAMES: Final = tuple(name for name in Settings._fields if name in READERS)
 """The settings, in the order of :class:`Settings`."""

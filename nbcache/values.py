@@ -196,6 +196,7 @@ READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
     "disable": (_flag, _A_FLAG),
     "readonly": (_flag, _A_FLAG),
     "recache": (_flag, _A_FLAG),
+    "unverified": (_flag, _A_FLAG),
     "on_miss": (_on_miss, "auto, wait or compile"),
     "wait_seconds": (_duration, "a time up to one day, such as 30, 500ms or 2m,"),
     "wait_budget": (_duration, "a time up to one day, such as 30, 500ms or 2m,"),

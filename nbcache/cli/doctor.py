@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import nbcache
-from nbcache import capabilities, config, processors, remotes, values
+from nbcache import capabilities, config, processors, pythons, remotes, values
 from nbcache.cli import quarantine, remote
 from nbcache.cli.place import away_from_strangers, layer_places, settings_of
 from nbcache.cli.text import print_json, printable, size
@@ -103,7 +103,12 @@ def examine(args: argparse.Namespace) -> int:
 def check_versions() -> Iterator[Finding]:
     """Look at this Python and its Numba."""
     yield Finding(OK, "nbcache", nbcache.__version__)
-    yield Finding(OK, "python", f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}")
+    python = f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}"
+    unverified = pythons.problem()
+    if unverified is None:
+        yield Finding(OK, "python", python)
+    else:
+        yield Finding(WRONG, "python", f"{python}: {unverified}", _UNVERIFIED.format(pythons.verified()))
     if importlib.util.find_spec("numba") is None:
         advice = "install it where programs are to compile; `nbcache.load` needs none"
         yield Finding(REMARK, "numba", "not installed: this Python runs what is published, and nothing else", advice)
@@ -140,8 +145,11 @@ def check_seams() -> Finding:
             WRONG, what, f"can't be examined: {type(error).__name__}: {error}", "reinstall numba and nbcache"
         )
     if problem is not None:
-        return Finding(WRONG, what, problem, f"nbcache stays off; install a Numba from {releases.verified()}")
+        return Finding(WRONG, what, problem, _UNVERIFIED.format(f"a Numba from {releases.verified()}"))
     return Finding(OK, what, f"as verified on {releases.verified()}")
+
+
+_UNVERIFIED = "nbcache stays off, unless NBCACHE_UNVERIFIED=1 has it try all the same; take {}"
 
 
 def check_cuda() -> Iterator[Finding]:

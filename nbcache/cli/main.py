@@ -4,31 +4,13 @@ from __future__ import annotations
 
 import argparse
 import functools
+import importlib
 import os
 import sys
 from typing import TYPE_CHECKING
 
 import nbcache
-from nbcache.cli import (
-    archives,
-    bundle,
-    counts,
-    doctor,
-    entries,
-    health,
-    metrics,
-    names,
-    prewarm,
-    quarantine,
-    remote,
-    report,
-    run,
-    serve,
-    settings,
-    signing,
-    upkeep,
-    why,
-)
+from nbcache import pythons
 from nbcache.cli.text import UsageError, printable
 from nbcache.errors import NbcacheError
 
@@ -36,25 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 GROUPS = (
-    run,
-    serve,
-    prewarm,
-    bundle,
-    counts,
-    report,
-    entries,
-    why,
-    upkeep,
-    names,
-    remote,
-    archives,
-    signing,
-    quarantine,
-    doctor,
-    health,
-    metrics,
-    settings,
-)
+    "run", "serve", "prewarm", "bundle", "counts", "report", "entries", "why", "upkeep", "names", "remote", "archives",
+    "signing", "quarantine", "doctor", "health", "metrics", "settings",
+)  # fmt: skip
+"""The modules with the commands, in the order in which help lists these."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -70,12 +37,24 @@ def build_parser() -> argparse.ArgumentParser:
     shared.add_argument("--dir", metavar="DIR", help="the cache directory (default: NBCACHE_DIR)")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for group in GROUPS:
-        group.register(functools.partial(commands.add_parser, parents=[shared]))
+        # Late: a Python that nobody verified may lack what one of them needs, and `main` says so.
+        module = importlib.import_module(f"nbcache.cli.{group}")
+        module.register(functools.partial(commands.add_parser, parents=[shared]))
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. Raises SystemExit where argparse does, nothing else."""
+    try:
+        return _run(argv)
+    except Exception as error:
+        problem = pythons.problem()
+        if problem is None:
+            raise
+        return _complain(f"{problem} (the command failed: {type(error).__name__}: {error})", 1)
+
+
+def _run(argv: Sequence[str] | None) -> int:
     args = build_parser().parse_args(argv)
     try:
         status: int = args.command(args)

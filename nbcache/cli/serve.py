@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from nbcache import config
+from nbcache import config, pythons
 from nbcache.cli import metrics
 from nbcache.cli.place import open_store, settings_of
 from nbcache.cli.text import CommandError, UsageError, ago, duration, print_json, printable, table
@@ -153,6 +153,9 @@ def serve(args: argparse.Namespace) -> int:
         return settings._replace(readonly=False, recache=False, log=settings.log if said else "INFO")
 
     settings = read_settings()
+    unverified = None if settings.unverified else pythons.problem()
+    if unverified is not None:
+        raise CommandError(f"no daemon runs here: {unverified}")
     logs.configure(settings._replace(sources={**settings.sources, "log": "serve"}))
     for problem in settings.problems:
         logging.getLogger("nbcache").warning("%s", problem)

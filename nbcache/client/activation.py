@@ -8,7 +8,7 @@ import logging
 import sys
 from typing import Any
 
-from nbcache import config, values
+from nbcache import config, pythons, values
 from nbcache.client import logs
 from nbcache.client.session import ClientSession
 from nbcache.config import Settings
@@ -40,7 +40,7 @@ def activate(settings: Settings | None, store: Store | None = None) -> None:
     from nbcache.glue import releases
 
     # Before anything that needs Numba's internals, which a newer release may not have.
-    reason = releases.problem()
+    reason = None if settings.unverified else pythons.problem() or releases.problem()
     if reason is None:
         from nbcache.glue.hooks import forks, seams
 

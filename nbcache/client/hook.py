@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import _nbcache
-from nbcache import process
+from nbcache import process, pythons
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,6 +84,9 @@ def numba_imported() -> None:
         return
     _state["armed"] = True
     _watch_cuda()
+    if pythons.problem() is not None:
+        _activate()
+        return
     try:
         from nbcache.glue import releases
         from nbcache.glue.hooks import dormant
@@ -180,7 +183,7 @@ def _activate(environ: dict[str, str] | None = None) -> None:
 
             settings = _state["settings"] or config.load(environ)
             # A file may name the directory for the commands; that alone switches no process on, whatever else armed it.
-            if not settings.sources.get("dir", "").startswith("file "):
+            if not settings.sources.get("dir", "").startswith("file ") and _may_be_tried(settings):
                 from nbcache.client import activation
 
                 activation.activate(settings)
@@ -189,6 +192,19 @@ def _activate(environ: dict[str, str] | None = None) -> None:
         _nbcache.tell("nbcache stays off: it failed to start", raised)
     else:
         _count(settings)
+
+
+def _may_be_tried(settings: Settings) -> bool:
+    """Whether nbcache may run under this Python; that it may not is said if it was to run."""
+    problem = None if settings.unverified else pythons.problem()
+    if problem is not None and settings.dir is not None and not settings.disable:
+        import logging
+
+        from nbcache.client import logs
+
+        logs.configure(settings)
+        logging.getLogger("nbcache").warning("nbcache stays off: %s", problem)
+    return problem is None
 
 
 def _count(settings: Settings) -> None:

@@ -140,6 +140,7 @@ def environment(
         **({boot.HIDDEN_VARIABLE: os.path.realpath(settings.signing_key)} if settings.signing_key else {}),
         **({"NBCACHE_TRUSTED_KEYS": " ".join(settings.trusted_keys)} if settings.trusted_keys else {}),
         "NBCACHE_LOG": settings.log,
+        **({"NBCACHE_UNVERIFIED": "1"} if settings.unverified else {}),
         **({worker.KERNELS_VARIABLE: "1"} if kernels else {}),
         **numba_settings,
         "PYTHONSAFEPATH": "1",

@@ -218,7 +218,15 @@ def _prepared(maker: KeyMaker) -> KeyMaker | None:
 
 def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool) -> None:
     """Warm Numba up and take orders. Everything is imported as the rule of trust allows it."""
-    given = config.inherited(("NBCACHE_TRUSTED_UIDS", "NBCACHE_LOG", worker.KERNELS_VARIABLE, worker.LANDLOCK_VARIABLE))
+    given = config.inherited(
+        (
+            "NBCACHE_TRUSTED_UIDS",
+            "NBCACHE_LOG",
+            "NBCACHE_UNVERIFIED",
+            worker.KERNELS_VARIABLE,
+            worker.LANDLOCK_VARIABLE,
+        )
+    )
     uids = worker.uids(given["NBCACHE_TRUSTED_UIDS"])
     link = worker.connect(Channel.of(asking))
     trust = worker.rule(uids)
@@ -230,6 +238,7 @@ def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool)
         trusted_uids=frozenset(uids),
         # What is asked for is to be in the store: that a layer has it as well is no reason not to build it.
         layers=None,
+        unverified="NBCACHE_UNVERIFIED" in given,
         log=given["NBCACHE_LOG"],
         sources={"log": "the daemon"},
     )

@@ -40,7 +40,7 @@ from numba.np.ufunc import parallel, ufuncbuilder
 from numba.np.ufunc.dufunc import DUFunc, DUFuncLowerer
 from numba.np.ufunc.gufunc import GUFunc, GUFuncLowerer
 
-from nbcache.glue import releases, replacing
+from nbcache.glue import replacing
 from nbcache.glue.hooks import compiling, consulting, deferring, emission, observing
 from nbcache.glue.replacing import Seam
 
@@ -301,7 +301,7 @@ def _registries() -> list[Seam]:
 
 def problem() -> str | None:
     """Why nbcache stays off with this Numba, in one line; None when all is well."""
-    return releases.problem() or replacing.problem_of(table())
+    return replacing.problem_of(table())
 
 
 _installed: replacing.Replaced = []
@@ -311,10 +311,8 @@ def install(session: Session) -> str | None:
     """Replace every seam, or none: the return value says why not."""
     if _installed:
         return None
-    reason = releases.problem()
-    if reason is None:
-        seams = table()
-        reason = replacing.problem_of(seams)
+    seams = table()
+    reason = replacing.problem_of(seams)
     if reason is not None:
         return reason
     _installed.extend(replacing.replace(seams, session))

@@ -81,3 +81,12 @@ def test_a_newer_numba_switches_nbcache_off_with_one_line(newer, tmp_path, when)
     assert done.stderr.count("\n") == 1, done.stderr
     assert "nbcache stays off: Numba 0.99.0 is not a release that nbcache was verified with" in done.stderr
     assert not list(store.rglob("*.nbo"))
+
+
+def test_a_newer_numba_is_tried_where_somebody_says_so(newer, tmp_path):
+    (tmp_path / "main.py").write_text(PROGRAM)
+    path = os.pathsep.join([str(newer), proc.search_path(ROOT)])
+    done = proc.run([tmp_path / "main.py"], tmp_path / "store", {"PYTHONPATH": path, "NBCACHE_UNVERIFIED": "1"})
+    assert done.stdout == "0.99.0 2\n", done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "nbcache stays off: it failed to start" in done.stderr
