@@ -23,6 +23,9 @@ else:
         """Defines a record: its fields are its annotations in their order, what they are set to the defaults."""
 
         def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
+            if "__annotate_func__" in namespace or "__annotate__" in namespace:
+                # Since Python 3.14 annotations are made when they are asked for, but where a module wants their text.
+                raise TypeError(f"the module of {name} has to begin with `from __future__ import annotations`")
             if fields := tuple(namespace.get("__annotations__", ())):
                 namespace["_fields"] = namespace["__match_args__"] = fields
                 namespace["_field_defaults"] = {field: namespace[field] for field in fields if field in namespace}

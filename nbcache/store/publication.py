@@ -24,6 +24,8 @@ What is guaranteed
 The digest notices damage. It is no proof of origin: see :mod:`nbcache.trust`.
 """
 
+from __future__ import annotations
+
 import re
 from typing import Any, Final
 

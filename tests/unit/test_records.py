@@ -109,3 +109,14 @@ def test_defining_a_record_compiles_no_text():
     assert Later("f", None) == Other("f", None)
     assert of_a_record == 0
     assert texts  # the instrument works
+
+
+def test_fields_are_there_at_once():
+    """And not when somebody asks for annotations, as without that line from Python 3.14 on."""
+    body = "class One(Record):\n    name: str\n"
+    scope = {"Record": Record, "__name__": __name__}
+    exec(compile("from __future__ import annotations\n" + body, "", "exec", dont_inherit=True), scope)
+    assert scope["One"]("f").name == "f"
+    if sys.version_info >= (3, 14):
+        with pytest.raises(TypeError, match="has to begin with"):
+            exec(compile(body, "", "exec", dont_inherit=True), scope)

@@ -23,7 +23,7 @@ IGNORED_MEMBERS = frozenset(
     {
         "__dict__", "__weakref__", "__module__", "__doc__", "__qualname__",
         "__firstlineno__", "__static_attributes__", "_abc_impl",
-        "__annotate__", "__annotate_func__", "__annotations_cache__",
+        "__annotate__", "__annotate_func__", "__annotations_cache__", "__classdictcell__",
         "__slotnames__",  # what copyreg remembers
     }
 )  # fmt: skip
@@ -31,9 +31,12 @@ IGNORED_MEMBERS = frozenset(
 _MEMOS_OF_TEMPLATES = frozenset({"_impl_cache", "_compiled_overloads", "_inline_overloads", "_overload_cache"})
 """What Numba's templates remember between uses."""
 USUAL_ATTRIBUTES = frozenset(
-    {"__module__", "__name__", "__qualname__", "__doc__", "__wrapped__", "__annotations__", "__signature__"}
-)  # what functools.update_wrapper copies, and what is described anyway
-_SAID = frozenset({"__name__", "__qualname__", "__doc__", "__annotations__"})
+    {
+        "__module__", "__name__", "__qualname__", "__doc__", "__wrapped__", "__annotate__", "__annotations__",
+        "__signature__",
+    }
+)  # fmt: skip  # what functools.update_wrapper copies, and what is described anyway
+_SAID = frozenset({"__name__", "__qualname__", "__doc__", "__annotate__", "__annotations__"})
 """Those of them that say something themselves where they aren't what was copied."""
 
 

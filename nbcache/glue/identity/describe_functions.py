@@ -89,7 +89,10 @@ def _describe_function(node: Node, function: FunctionType) -> None:
         node.watch_item(by_name, parameter, default)
         _describe_value(node, f"default {name}: {parameter}", default, plan)
     for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
-        _describe_cell(node, f"closure {name}: {variable}", cell, plan, (CLOSURE, variable))
+        if variable == "__classdict__":
+            _describe_class_scope(node, name, cell, plan)
+        else:
+            _describe_cell(node, f"closure {name}: {variable}", cell, plan, (CLOSURE, variable))
     # inspect.signature, and so Numba, follows these.
     compiled, node.compiled = node.compiled, False
     for attribute in ("__wrapped__", "__signature__"):
@@ -111,11 +114,11 @@ def _describe_function(node: Node, function: FunctionType) -> None:
 
 def _describe_what_is_said(node: Node, function: FunctionType) -> None:
     """What code that runs may read off a function that it has."""
+    from nbcache.glue.identity.annotated import describe_annotations
     from nbcache.glue.identity.attributes import describe_attributes
 
     describe_attributes(node, function)
-    node.watch_attribute(function, "__annotations__", function.__annotations__)
-    node.value("annotations", function.__annotations__, owned=True)
+    describe_annotations(node, function)
     for attribute in ("__name__", "__doc__", "__module__", "__qualname__"):  # the title says the last two
         node.watch_attribute(function, attribute, getattr(function, attribute))
     node.value("name and documentation", (function.__name__, function.__doc__))
@@ -214,6 +217,24 @@ def _describe_members_by_name(node: Node, label: str, cls: type, attributes: fro
 
 _UNUSABLE = (FunctionType, property, functools.cached_property, GetSetDescriptorType, MemberDescriptorType,
              WrapperDescriptorType, MethodDescriptorType)  # fmt: skip
+
+
+def _describe_class_scope(node: Node, name: str, cell: Any, plan: CodePlan) -> None:
+    """What annotations and type parameters find among the members of the class that they stand in.
+
+    They look there for each name before they look among globals, and for nothing else.
+    """
+    try:
+        members = cell.cell_contents
+    except ValueError:  # there is no class yet
+        node.volatile = True
+        return
+    node.watch_attribute(cell, "cell_contents", members)
+    for variable in plan.global_names:
+        value = members.get(variable, MISSING)
+        node.watch_item(members, variable, value)
+        if value is not MISSING:
+            _describe_value(node, f"member {name}: {variable}", value, plan, (GLOBAL, variable))
 
 
 def _describe_cell(node: Node, label: str, cell: Any, plan: CodePlan, variable: tuple[str, str]) -> None:

@@ -25,6 +25,7 @@ from types import (
 )
 from typing import TYPE_CHECKING, Any
 
+from nbcache.glue.identity.annotated import describe_annotations
 from nbcache.glue.identity.attributes import USUAL_ATTRIBUTES, describe_attributes, ignored_members, is_template
 from nbcache.glue.identity.bytecode import plan_of
 from nbcache.glue.identity.describe_functions import hand_on
@@ -80,6 +81,7 @@ def _describe_class(node: Node, cls: type) -> None:
     for member, value in node.watch_members(cls, ignored=ignored):
         if not isinstance(value, GetSetDescriptorType | MemberDescriptorType) and not _is_spent(cls, member, value):
             node.value(f"member {name}: {member}", value)
+    describe_annotations(node, cls)
     _describe_what_is_said(node, cls)
     _describe_registered(node, cls)
 

@@ -127,8 +127,8 @@ def only_types(template: Any) -> bool:
 _OF_TEMPLATES_THAT_TYPE = frozenset(
     {
         "__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__firstlineno__", "__static_attributes__",
-        "__annotations__", "key", "generic", "prefer_literal", "unsafe_casting", "exact_match_required", "metadata",
-        "recvr", "__abstractmethods__", "_abc_impl",
+        "__annotations__", "__annotate_func__", "__annotations_cache__", "key", "generic", "prefer_literal",
+        "unsafe_casting", "exact_match_required", "metadata", "recvr", "__abstractmethods__", "_abc_impl",
     }
 )  # fmt: skip
 """What a template may define of which `asks_of` or its answers tell."""
