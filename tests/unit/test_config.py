@@ -399,7 +399,7 @@ def test_the_environment_does_not_count_with_capabilities_of_the_program(place):
     program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from nbcache import process; print(process.heeds_environment())"
 
     def said():
-        start = {"PYTHONHOME": sysconfig.get_config_var("prefix") if python == sys.executable else "/usr"}
+        start = {"PYTHONHOME": sys.base_prefix if python == sys.executable else "/usr"}
         return subprocess.run(
             [capable, "-S", "-c", program], env=start, user=STRANGER, group=STRANGER, extra_groups=[], cwd="/",
             capture_output=True, text=True, check=True,
