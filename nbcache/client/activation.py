@@ -46,9 +46,7 @@ def activate(settings: Settings | None, store: Store | None = None) -> None:
 
         _choose_processor(settings)
         session = ClientSession(settings, found)
-        session.maker.patches.look()
         reason = seams.install(session)
-        session.maker.patches.skip()
     if reason is not None:
         _log.warning("nbcache stays off: %s", reason)
         return

@@ -1,251 +1,164 @@
 """What others have put into Numba's modules, classes and tables of functions, a helper in the place of its own say.
 
-Numba's definitions count by their names, and so does all that they call. Somebody's function in the place of one of
-them is under that name now and changes what is compiled, so it counts by its content for everything that is.
+Numba's definitions count by their names, and so does all that they call. So whatever isn't what Numba put there
+(`pristine.py`) counts by its content for everything that is compiled. A look at all of it takes as long as a sixth of a
+hit, so it is taken only where a dictionary was changed since the last one (`mutations.py`), or a list or set holds
+something else.
 
-To look at all members of all modules and classes takes as long as a hit. But CPython numbers what it does to
-dictionaries (PEP 509): whatever changes one gives it a number that is higher than all that there were before. So only
-the numbers are read, all in one pass over memory, and then the members of the dictionaries that were changed since the
-last look. Where the numbers aren't where they are expected, that is all of them.
-
-One of Numba's own functions in the place of another counts as well, and so does another number or text than the one
-that is written there: what should be there is read in the code of the module (`sources.py`).
-
-Beside modules and classes, what Numba's contexts and their parts (rules of conversion, data models, code generator)
-hold themselves is looked at: a function that is set on one of these hides the method. And so are the lists, sets and
-dictionaries that modules and classes have (`held.py`).
+Numba's own functions put things into its modules and classes as well, as Python and nbcache do. Beside modules and
+classes, what Numba's contexts and their parts (rules of conversion, data models, code generator) hold themselves is
+looked at: a function that is set on one of these hides the method.
 
 Not noticed: what is changed inside other objects of Numba's, such as a function (``__code__``), an array, a registry
 from which something is taken, or a context that gets another class or other data; and what is done before Numba was
-imported, or before `nbcache.enable` if that comes later, unless somebody's own function is in it.
+imported, or before `nbcache.enable` if that comes later, unless somebody's own definition is there.
 """
 
 from __future__ import annotations
 
-import ctypes
+import builtins
+import dis
 import functools
 import gc
 import sys
-from itertools import repeat
-from types import FunctionType, ModuleType
+from operator import is_
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 
-from nbcache.glue.identity import held, told
-from nbcache.glue.identity.others import Held, Owner, called, changes_of, is_changed, module_of, was_seen_whole
-from nbcache.glue.identity.told import newest_number, number_of
+from nbcache.glue.identity import pristine
+from nbcache.glue.identity.mutations import Mutations, dictionary_behind
+from nbcache.glue.identity.ownership import (
+    HEAP_TYPE,
+    cell_values,
+    has_toolchain_methods,
+    is_compilers,
+    is_toolchain_module,
+)
+from nbcache.glue.identity.pristine import Container, Owner
 from nbcache.glue.identity.watched import are_same
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Mapping
 
-
-_WORD = 8  # [bytes]
-_MEMORY = np.frombuffer(memoryview((ctypes.c_uint64 * (1 << 44)).from_address(_WORD)), np.int64)
-"""All that a process can address, from its second word on (an array can't be at 0), to read many words at once.
-
-Nothing is touched but what is asked for.
-"""
-_NUMBER = 3 - 1
-"""Where from the address of a dictionary `number_of` is [words]."""
-_DICTIONARY = 33 - 1
-"""Where from the address of a class that of its dictionary is (``tp_dict``) [words]."""
-
-
-@functools.cache
-def are_numbered() -> bool:
-    """Whether this Python has numbers and addresses where they are expected."""
-    if sys.implementation.name != "cpython" or sys.version_info >= (3, 14) or sys.maxsize.bit_length() != 63:
-        return False
-    cls = type("Example", (), {})
-    (members,) = (each for each in gc.get_referents(vars(cls)) if type(each) is dict)
-    if _MEMORY[id(cls) // _WORD + _DICTIONARY] != id(members):
-        return False
-    one, other = {"a": 1}, {"a": 1}
-    before = number_of(one), number_of(other)
-    one["a"] = 2
-    return 0 < before[0] < before[1] == number_of(other) < number_of(one) < newest_number()
+_NOTHING = "there is nothing any more"
 
 
 class Patches:
-    """What of others is in Numba's modules and classes, if these were Numba's alone at the number *since*; 0: never."""
+    """What of others is in Numba's modules and classes."""
 
-    def __init__(self, since: int) -> None:
-        self._seen = since
+    def __init__(self) -> None:
+        self._mutations = Mutations()
+        self._is_stale = True
+        """Whether something was changed since the last look that came to its end."""
         self._last = ""
         """The module that was loaded last when modules were looked through."""
-        self._owners: list[Owner] = []
-        """What is looked at.  It lives as long as this does, or addresses would come to mean something else."""
-        self._tables: set[int] = set()
-        """The ids of the tables among these."""
-        self._taken = (0, 0, 0)
-        """How many of the modules, classes and containers that are noted (`held.py`) are among these."""
-        self._lists: list[Held] = []
-        """The lists and sets, which have no numbers."""
-        self._contents: list[Any] = []
+        self._owners: list[tuple[Owner, Mapping[Any, Any]]] = []
+        """Modules and classes, with what they have now."""
+        self._before: list[Owner] = []
+        """Those of them in which somebody's definitions were when they were copied."""
+        self._objects: list[object] = []
+        """Objects of Numba's whose own attributes are looked at."""
+        self._lists: list[Any] = []
         self._copies: list[Any] = []
-        """What these held at the last look.  Equal is enough: nobody puts 1 where True was, and all at once is fast."""
-        self._contexts: tuple[object, ...] = ()
-        """Objects of Numba's whose own attributes are among what is looked at."""
-        self._fresh = 0
-        """From which of them on nobody looked at any yet."""
-        self._places = np.empty(0, np.int64)
-        """The words in memory that have the numbers of these dictionaries of members."""
-        self._whole = np.empty(0, np.int64)
-        """What these were at most when nobody but Numba itself could have changed anything there; 0: nobody knows."""
-        self._numbers = b""
-        """What they were at the last look."""
-        self._found: dict[int, dict[str, Any]] = {}
-        """By position among the owners, which members are others'."""
+        """What lists and sets, which nobody tells of, held at the last look.  Equal is enough, and fast."""
+        self._containers: list[Container] = []
+        self._tables: list[dict[Any, Any]] = []
+        """All dictionaries among these."""
+        self._seen: list[object] = []
+        """What all members were at the last look."""
         self.members: dict[str, Any] = {}
         """By ``module:name``, what is in there that isn't the toolchain's."""
 
     def look(self) -> dict[str, Any]:
         """`members` as they are now; the very same object as long as they are."""
         if next(reversed(sys.modules)) != self._last:
-            self._look_through_modules()
-        if not self._contexts:
-            self._look_into_contexts()
-        if not _are_equal(self._contents, self._copies):
-            self._look_into_lists()
-        if not are_numbered():
-            self._look_at(range(len(self._owners)))
-            return self.members
-        numbers = _MEMORY.take(self._places, mode="wrap")  # all are within
-        now = numbers.tobytes()
-        if now != self._numbers:  # comparing them all takes a tenth of what looking for the highest takes
-            changed = np.flatnonzero((numbers > self._seen) & (numbers > self._whole)).tolist()
-            if changed:
-                self._look_at(changed)
-            # Behind it: after an exception, all of it is looked at again.
-            self._numbers = now
-            self._seen = max(self._seen, int(numbers.max(initial=0)))
+            self._take_in_modules()
+        if not self._objects:
+            self._take_in_contexts()
+        if self._is_stale or self._mutations.happened() or not _are_equal(self._lists, self._copies):
+            self._is_stale = True
+            self._compare()
+            self._is_stale = False
         return self.members
 
-    def skip(self) -> None:
-        """Whatever was changed since the last look, nbcache did."""
-        self._seen = newest_number()
-
-    def _look_through_modules(self) -> None:
-        """Take in what of Numba was loaded since this was done last."""
+    def _take_in_modules(self) -> None:
+        """Look from now on at what of Numba was loaded since this was done last."""
         names = [*sys.modules]
         fresh = names[len(names) - names[::-1].index(self._last) :] if self._last in sys.modules else names
-        found = told.of_numba(fresh)
+        found = pristine.of_numba(fresh)
         # What another thread is importing is noted when that is over.
-        whole = [(name, module) for name, module in found if not _is_being_imported(module)]
-        held.note(whole)
+        ended = [(name, module) for name, module in found if not _is_being_imported(module)]
+        pristine.note(ended, whole=False)
         self._take_in()
-        if len(whole) == len(found):
+        if len(ended) == len(found):
             self._last = names[-1]
 
     def _take_in(self) -> None:
         """Look from now on at what was noted since this was done last."""
-        modules, classes = held.modules[self._taken[0] :], held.classes[self._taken[1] :]
-        containers = [Held(*each) for each in held.containers[self._taken[2] :]]
-        self._taken = len(held.modules), len(held.classes), len(held.containers)
-        tables = [each for each in containers if isinstance(each.content, dict)]
-        self._tables.update(id(table.content) for table in tables)
-        owners: list[Owner] = [*modules, *tables, *classes]
-        self._owners += owners
-        if are_numbered():
-            plain = [*map(vars, modules), *(table.content for table in tables)]
-            members = _MEMORY.take(np.array([*map(id, classes)], np.int64) // _WORD + _DICTIONARY) // _WORD
-            numbers = np.array([*map(id, plain)], np.int64) // _WORD + _NUMBER
-            self._places = np.concatenate([self._places, numbers, members + _NUMBER])
-            were_whole = [*map(told.parts_were_whole.get, map(module_of, owners), repeat(0))]
-            self._whole = np.concatenate([self._whole, np.array(were_whole, np.int64)])
-        if lists := [each for each in containers if not isinstance(each.content, dict)]:
-            self._lists += lists
-            self._contents = [each.content for each in self._lists]
-            self._look_into_lists()
+        owners = [(owner, _members_of(owner.thing)) for owner in pristine.owners[len(self._owners) :]]
+        containers = pristine.containers[len(self._containers) :]
+        if owners or containers:
+            self._owners += owners
+            self._before += [owner for owner, _members in owners if not owner.whole and any(_foreign_in(owner))]
+            self._containers += containers
+            self._lists += [each.content for each in containers if not isinstance(each.content, dict)]
+            self._copies += [() for each in containers if not isinstance(each.content, dict)]
+            self._watch([members for _owner, members in owners if isinstance(members, dict)])
+            self._watch([each.content for each in containers if isinstance(each.content, dict)])
 
-    def _take_in_tables(self, changed: list[int]) -> list[int]:
-        """Where among the owners the tables are that those which were *changed* have and that nobody noted.
-
-        Numba makes its table of ufuncs, each with a table of its own, when somebody asks for one.
-        """
-        found = (table for at in changed for table in _tables_of(self._owners[at]))
-        tables = [table for table in found if id(table.content) not in self._tables]
-        return self._watch(tables)
-
-    def _watch(self, tables: list[Held]) -> list[int]:
-        """Where among the owners *tables* are from now on."""
-        start = len(self._owners)
-        self._tables.update(id(table.content) for table in tables)
-        self._owners += tables
-        if are_numbered():
-            numbers = np.array([id(table.content) for table in tables], np.int64) // _WORD + _NUMBER
-            self._places = np.concatenate([self._places, numbers])
-            self._whole = np.concatenate([self._whole, np.zeros(len(tables), np.int64)])
-        return [*range(start, len(self._owners))]
-
-    def _look_into_contexts(self) -> None:
+    def _take_in_contexts(self) -> None:
         """Take in what the contexts and their parts hold, once there are any: Numba makes them on first use."""
         made = vars(cpu_target)
         typing, target = made.get("_toplevel_typing_context"), made.get("_toplevel_target_context")
         if typing is not None and target is not None:
-            contexts = (typing, typing.tm, target, target.data_model_manager, target.codegen())
-            kinds = [type(each) for each in contexts]
-            named = [f"{kind.__module__}:{kind.__qualname__}" for kind in kinds]
-            each_of = zip(named, map(vars, contexts), repeat(None), kinds)
-            self._look_at(self._watch([Held(*each) for each in each_of]))
-            self._contexts = contexts
+            self._objects = [typing, typing.tm, target, target.data_model_manager, target.codegen()]
+            self._watch([*map(vars, self._objects)])
 
-    def _look_into_lists(self) -> None:
-        copies = [each.copy() for each in self._contents]
-        self._found[_IN_LISTS] = {each.name: each.content for each in self._lists if is_changed(each)}
-        self._gather()
-        self._copies = copies
+    def _watch(self, tables: list[dict[Any, Any]]) -> None:
+        self._tables += tables
+        self._mutations.watch(tables)
+        self._is_stale = True
 
-    def _look_at(self, which: Iterable[int]) -> None:
-        which = [*which]
-        for at in [*which, *self._take_in_tables(which)]:
-            owner = self._owners[at]
-            others = changes_of(owner, is_known=at < self._fresh or was_seen_whole(owner))
-            if others:
-                self._found[at] = others
-            else:
-                self._found.pop(at, None)
-        self._fresh = len(self._owners)
-        self._gather()
+    def _compare(self) -> None:
+        pristine.note_loops_of_ufuncs()
+        self._take_in()
+        now, lists = gc.get_referents(*self._tables), [each.copy() for each in self._lists]
+        if not are_same(now, self._seen) or not _are_equal(lists, self._copies):
+            found = dict(self._changes())
+            if [*found] != [*self.members] or not are_same([*found.values()], [*self.members.values()]):
+                self.members = found
+        self._seen, self._copies = now, lists
 
-    def _gather(self) -> None:
-        everything = {name: value for others in self._found.values() for name, value in others.items()}
-        if [*everything] != [*self.members] or not are_same([*everything.values()], [*self.members.values()]):
-            self.members = everything
-
-
-_IN_LISTS = -1
-"""Where, among positions of owners, that is found which is in lists."""
+    def _changes(self) -> Iterator[tuple[str, Any]]:
+        for owner, members in self._owners:
+            then = owner.members
+            if len(members) != len(then) or not all(map(is_, members.values(), then.values())):
+                yield from _exchanged(owner, members)
+        for owner in self._before:
+            yield from (
+                (label, then) for label, name, then in _foreign_in(owner) if vars(owner.thing).get(name) is then
+            )
+        for container in self._containers:
+            if is_changed(container):
+                yield container.label, container.content
+        for each in self._objects:
+            kind = type(each)
+            for name, value in [*vars(each).items()]:
+                if _is_foreign(value) or any(name in vars(base) for base in kind.__mro__):
+                    yield f"{kind.__module__}:{kind.__qualname__}[{name}]", value
 
 
 def _is_being_imported(module: ModuleType) -> bool:
     return bool(getattr(vars(module).get("__spec__"), "_initializing", False))
 
 
-def _tables_of(owner: Owner) -> Iterator[Held]:
-    """The tables of functions that a module has, or those in a table."""
-    members = owner.content if isinstance(owner, Held) else vars(owner) if isinstance(owner, ModuleType) else {}
-    loops = held.loops_of_ufuncs(owner.name) if isinstance(owner, Held) else {}
-    for name, value in [*members.items()]:
-        if type(value) is not dict:
-            continue
-        full_name = called(owner, name)
-        filled = loops.get(name) or held.loops_of_ufuncs(full_name)
-        if filled or _is_table(value) or (not value and held.is_for_others(name)):
-            table = Held(full_name, value, held.contents(filled) if filled else None)
-            yield table
-            yield from _tables_of(table)
-
-
-def _is_table(value: dict[Any, Any]) -> bool:
-    """Whether a dictionary is one of functions, or one of such dictionaries."""
-    first = next(iter(value.values()), None)
-    first = next(iter(first.values()), None) if type(first) is dict else first
-    return type(first) is FunctionType
+def _members_of(thing: ModuleType | type) -> Any:
+    members = vars(thing)
+    return members if isinstance(members, dict) else dictionary_behind(members) or members
 
 
 def _are_equal(now: list[Any], before: list[Any]) -> bool:
@@ -254,3 +167,160 @@ def _are_equal(now: list[Any], before: list[Any]) -> bool:
     except Exception as raised:  # noqa: BLE001  what others put there may compare as it likes
         let_pass(raised)
         return False
+
+
+def _exchanged(owner: Owner, members: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
+    """What is in the place of something else that Numba had there, hides it, or says that there is nothing any more."""
+    for name, then in owner.members.items():
+        now = members.get(name, _NOTHING)
+        if now is not then and not _is_nbcaches(then) and _counts(owner, name, now):
+            yield f"{owner.label}{name}", now
+    for name, now in [*members.items()]:
+        # Nobody looks for another name; but somebody's definition was hardly put there for nothing.
+        if name not in owner.members and (_is_foreign(now) or _hides(owner, name, now)) and _counts(owner, name, now):
+            yield f"{owner.label}{name}", now
+
+
+def _counts(owner: Owner, name: Any, now: Any) -> bool:
+    """Whether neither Python nor Numba nor nbcache puts this there, such as an imported module."""
+    if _is_nbcaches(now):
+        return False
+    if not isinstance(name, str) or (name.startswith("__") and not _is_definition(now)):
+        return False
+    if isinstance(owner.thing, ModuleType) and sys.modules.get(f"{owner.thing.__name__}.{name}") is now:
+        return not is_toolchain_module(getattr(now, "__name__", None))
+    return _is_foreign(now) or not is_set_later(owner.thing, name)
+
+
+def _hides(owner: Owner, name: str, value: Any) -> bool:
+    """Whether what is there by a new name hides something else that is inherited, or a builtin."""
+    if isinstance(owner.thing, ModuleType):
+        return isinstance(name, str) and hasattr(builtins, name)
+    inherited = (vars(base)[name] for base in owner.thing.__mro__[1:] if name in vars(base))
+    return next(inherited, value) is not value
+
+
+def is_changed(container: Container) -> bool:
+    """Whether somebody else than Numba changed what it holds, or its order where there is one."""
+    was, now = container.copy, pristine.contents(container.content)
+    if type(container.content) is set:  # what was put back may have another place
+        return {*now} != {*was}
+    if type(container.content) not in (dict, list):  # such as Numba's registries by target, which it fills when asked
+        return not all(
+            dict.get(container.content, key, was) is value for key, value in zip(was[::2], was[1::2], strict=True)
+        )
+    return len(now) != len(was) or not (all(map(is_, now, was)) or all(map(_are_alike, now, was)))
+
+
+def _are_alike(one: Any, other: Any) -> bool:
+    """Whether they are the same or made alike: Numba makes some loops of ufuncs anew each time."""
+    if type(one) is FunctionType and type(other) is FunctionType and one.__code__ is other.__code__:
+        return are_same([*cell_values(one)], [*cell_values(other)])
+    return one is other
+
+
+def _foreign_in(owner: Owner) -> Iterator[tuple[str, Any, Any]]:
+    """Somebody's definitions that were there when it was copied, and that Numba doesn't import itself."""
+    for name, value in owner.members.items():
+        if _is_foreign(value) and not _is_nbcaches(value) and not _is_imported(owner.thing, name, value):
+            yield f"{owner.label}{name}", name, value
+
+
+def _is_foreign(value: Any) -> bool:
+    """Whether a member of a module or class of Numba's is somebody else's definition."""
+    kind = type(value)
+    if kind is FunctionType:
+        return not _is_compilers(value)
+    if issubclass(kind, type):
+        if not value.__flags__ & HEAP_TYPE:
+            return False
+        return not (is_toolchain_module(value.__module__) and has_toolchain_methods(value))
+    if not all(map(_is_compilers, _functions_behind(value))):
+        return True
+    return callable(value) and not is_toolchain_module(kind.__module__)
+
+
+def _is_compilers(function: FunctionType) -> bool:
+    around = (value for value in cell_values(function) if type(value) is FunctionType)
+    return (is_compilers(function) or _is_of_a_named_tuple(function)) and all(map(is_compilers, around))
+
+
+def _is_of_a_named_tuple(function: FunctionType) -> bool:
+    return str(function.__globals__.get("__name__")).startswith("namedtuple_")
+
+
+def _functions_behind(value: Any) -> list[FunctionType]:
+    """The user's, or Numba's, Python functions inside partials, bound methods and wrappers."""
+    parts = [getattr(value, name) for base in type(value).__mro__ for name in _WRAPPERS.get(base, ())]
+    return [part for part in parts if isinstance(part, FunctionType)]
+
+
+def _is_definition(value: Any) -> bool:
+    kind = type(value)
+    return kind is FunctionType or kind in _WRAPPERS or issubclass(kind, type)
+
+
+def _is_nbcaches(value: Any) -> bool:
+    functions = (value, *_functions_behind(value)) if type(value) is FunctionType else _functions_behind(value)
+    places = (type(value).__module__, *(part.__globals__.get("__name__") for part in functions))
+    return any(str(place).startswith("nbcache.") for place in places)
+
+
+@functools.cache
+def is_set_later(owner: ModuleType | type, name: str) -> bool:
+    """Whether functions in the file of a module or class assign to a name of it; attributes of ``self`` don't count."""
+    module = owner if isinstance(owner, ModuleType) else sys.modules.get(owner.__module__)
+    store = "STORE_GLOBAL" if isinstance(owner, ModuleType) else "STORE_ATTR"
+    for code in _inner(_code_of(module)):
+        if name in code.co_names:
+            before: Any = ""
+            for each in dis.get_instructions(code):
+                if each.opname == store and each.argval == name and before != "self":
+                    return True
+                # One instruction may load two locals.
+                before = each.argval[-1] if type(each.argval) is tuple and each.argval else each.argval
+    return False
+
+
+def _is_imported(owner: ModuleType | type, name: str, value: Any) -> bool:
+    """Whether a module of Numba's imports this itself, such as what ``numba.core.errors`` takes from colorama."""
+    code = _code_of(owner) if isinstance(owner, ModuleType) else None
+    where = attribute = ""
+    for each in () if code is None else dis.get_instructions(code):
+        if each.opname == "IMPORT_NAME":
+            where = each.argval
+        elif each.opname == "IMPORT_FROM":
+            attribute = each.argval
+        elif each.opname == "STORE_NAME" and each.argval == name and attribute:
+            return getattr(sys.modules.get(where), attribute, code) is value
+    return False
+
+
+@functools.lru_cache(maxsize=8)
+def _code_of(module: ModuleType | None) -> CodeType | None:
+    try:
+        code = module.__spec__.loader.get_code(module.__name__)  # type: ignore[union-attr]
+    except Exception as raised:  # noqa: BLE001  no loader, one of another kind, or files that are gone
+        let_pass(raised)
+        return None
+    return code if isinstance(code, CodeType) else None
+
+
+def _inner(code: CodeType | None) -> Iterator[CodeType]:
+    for each in () if code is None else code.co_consts:
+        if isinstance(each, CodeType):
+            yield each
+            yield from _inner(each)
+
+
+_WRAPPERS: dict[type, tuple[str, ...]] = {
+    staticmethod: ("__func__",),
+    classmethod: ("__func__",),
+    MethodType: ("__func__",),
+    property: ("fget", "fset", "fdel"),
+    functools.cached_property: ("func",),
+    functools.partial: ("func",),
+    type(functools.cache(len)): ("__wrapped__",),
+    Dispatcher: ("py_func",),
+}
+"""Whose functions are behind what isn't a function."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import functools
-import gc
 import importlib
 import sys
 from itertools import compress
@@ -14,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from numba.core.types.abstract import Type
 from numba.core.typing import templates
 
-from nbcache.glue.identity import consulted, told
+from nbcache.glue.identity import consulted
 from nbcache.glue.identity.consulted import is_type_class
+from nbcache.glue.identity.mutations import Mutations, dictionary_behind
 from nbcache.glue.identity.ownership import (
     HEAP_TYPE,
     address,
@@ -24,7 +24,6 @@ from nbcache.glue.identity.ownership import (
     is_numba_type,
     is_toolchain_definition,
 )
-from nbcache.glue.identity.patched import are_numbered
 from nbcache.glue.identity.watched import are_same
 
 if TYPE_CHECKING:
@@ -77,20 +76,18 @@ class Tables:
         """They live as long as this does, and so do the dictionaries in which they are."""
         self._held: list[list[object]] = [[] for _table in tables]
         # One of them shows its dictionary behind a proxy (`functools.singledispatch`).
-        inside = [each for it in tables for each in ([it] if isinstance(it, dict) else gc.get_referents(it))]
-        self._numbers = [told.number_in(each) for each in inside if isinstance(each, dict)]
-        self._can_tell = are_numbered() and len(self._numbers) == len(tables)
-        self._last: list[int] = []
+        inside = [it if isinstance(it, dict) else dictionary_behind(it) for it in tables]
+        self._mutations = Mutations()
+        self._mutations.watch([each for each in inside if each is not None])
+        self._can_tell = None not in inside
+        self._is_asked = False
 
     def same(self) -> list[bool]:
-        """Of each whether it holds what it held when this was asked last.
-
-        Where none was changed since, by CPython's numbers (`told.number_of`), there is no need to look.
-        """
-        numbers = [each.value for each in self._numbers]
-        if self._can_tell and numbers == self._last:
+        """Of each whether it holds what it held when this was asked last."""
+        happened = self._mutations.happened()
+        if self._can_tell and self._is_asked and not happened:
             return [True] * len(self._tables)
-        before, self._held, self._last = self._held, [[*table.values()] for table in self._tables], numbers
+        before, self._held, self._is_asked = self._held, [[*table.values()] for table in self._tables], True
         return [*map(are_same, self._held, before)]
 
 

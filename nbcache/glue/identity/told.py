@@ -5,11 +5,10 @@ What is told before anybody listens isn't heard: before Numba's import, or befor
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import sys
-from collections.abc import Iterable, Iterator
-from types import FrameType, ModuleType
+from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 from llvmlite.binding import ffi
@@ -19,7 +18,7 @@ from numba.core.typeconv.typeconv import TypeManager
 from numba.core.typing.asnumbatype import AsNumbaTypeRegistry, as_numba_type
 from numba.core.typing.context import BaseContext as TypingContext
 
-from nbcache.glue.identity import held
+from nbcache.glue.identity import pristine
 from nbcache.process import nothing_collected
 
 options: list[tuple[bytes, ...]] = []
@@ -32,72 +31,6 @@ own_annotations: dict[Any, Any] = {}
 """The types that Numba itself has classes stand for."""
 
 _COMMAND_LINE = "LLVMPY_SetCommandLine"
-_NUMBER = 24
-"""Where a dictionary has its number (``ma_version_tag``) [bytes]: after what every object has, and its size."""
-numba_was_whole = 0
-"""The number of a dictionary that was changed when nobody but Numba itself could have changed one of Numba's."""
-modules_of_numba: frozenset[str] = frozenset()
-"""The modules that were there then."""
-parts_were_whole: dict[str, int] = {}
-"""The same for each module of Numba's that was imported later, by its name."""
-ROOTS = ("numba", "llvmlite")
-_LEFT_OUT = (
-    "numba.cuda.",  # another compiler
-    "numba.pycc.",  # compiles ahead of time
-    "numba.tests.",  # stand for user code
-    "llvmlite.tests.",
-    "numba.core.config.",  # settings are in the key
-    "numba.core.event.",  # who listens takes no part in compiling
-    "numba.core.caching.",  # Numba's own cache stays out
-    "numba.misc.numba_sysinfo.",  # tells of the machine, and has lists of what it couldn't tell
-    "numba.core.entrypoints.",  # imports extensions, and notes that it did
-)
-
-
-def number_of(dictionary: dict[Any, Any]) -> int:
-    """The number of its last change; each change of a dictionary has a higher one than any before (PEP 509)."""
-    return number_in(dictionary).value
-
-
-def number_in(dictionary: dict[Any, Any]) -> ctypes.c_uint64:
-    """Where that number stands, for as long as the dictionary lives."""
-    return ctypes.c_uint64.from_address(id(dictionary) + _NUMBER)
-
-
-def newest_number() -> int:
-    """The number of a change that is made now."""
-    return number_of({"": None})
-
-
-def matters(name: str) -> bool:
-    """Whether the module of that name is Numba's or llvmlite's and takes part in compiling for the CPU."""
-    return name.partition(".")[0] in ROOTS and not f"{name}.".startswith(_LEFT_OUT)
-
-
-def is_alias(name: str, module: ModuleType) -> bool:
-    """Whether this is a module by another name than its own, under which it is known as well, or nobody's of Numba.
-
-    Numba 0.61 registers all that a module of its type system imports, `sys` among them, below that module's name, and
-    so does ``import numba.types`` in any release.
-    """
-    own = str(vars(module).get("__name__"))
-    if own == name:
-        return False
-    if getattr(sys.modules.get(name.rpartition(".")[0]), "__path__", None) is None:
-        return True
-    return sys.modules.get(own) is module or own.partition(".")[0] not in ROOTS
-
-
-def of_numba(names: Iterable[str]) -> list[tuple[str, ModuleType]]:
-    """Those of Numba's modules among these that matter, with their names."""
-    named = [(name, sys.modules.get(name)) for name in [*names] if name.startswith(ROOTS) and matters(name)]
-    return [(name, it) for name, it in named if isinstance(it, ModuleType) and not is_alias(name, it)]
-
-
-def note_part(module: ModuleType) -> None:
-    """One of Numba's modules was just imported, after Numba."""
-    held.note(of_numba([module.__name__]), just_imported=True)
-    parts_were_whole[module.__name__] = newest_number()
 
 
 def listen(*, just_imported: bool = False) -> None:
@@ -105,7 +38,6 @@ def listen(*, just_imported: bool = False) -> None:
 
     *just_imported*: nobody but Numba itself can have told anything yet.
     """
-    global modules_of_numba, numba_was_whole
     # Under the function, which anybody may have imported by name: llvmlite looks this up for each call.
     command_line = getattr(ffi.lib, _COMMAND_LINE)
     if not isinstance(command_line, _CommandLine):
@@ -120,9 +52,7 @@ def listen(*, just_imported: bool = False) -> None:
         own_annotations.update((as_numba_type if just_imported else AsNumbaTypeRegistry()).lookup)
         if just_imported:
             with nothing_collected():
-                held.note(of_numba(sys.modules), just_imported=True)
-            modules_of_numba = frozenset(sys.modules)
-            numba_was_whole = newest_number()
+                pristine.note(pristine.of_numba(sys.modules), whole=True)
 
 
 class _CommandLine(ffi._lib_fn_wrapper):

@@ -21,7 +21,6 @@ from numba.core.registry import cpu_target
 from nbcache import libm
 from nbcache.glue.identity import told
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.glue.identity.patched import are_numbered
 from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:
@@ -156,8 +155,6 @@ class Conditions:
         self._at_first: frozenset[_Component] | None = None
         self._settings: Callable[[Mapping[str, Any]], tuple[Any, ...]] | None = None
         self._values: tuple[Any, ...] = ()
-        self._number = 0
-        """Of the last change of Numba's settings after which they were the same."""
         self._options = 0
         self._components: list[_Component] = []
         self._json = ""
@@ -180,15 +177,10 @@ class Conditions:
     def _unchanged(self) -> bool:
         if self._settings is None or self._options != len(told.options):
             return False
-        number = told.number_of(vars(config)) if are_numbered() else 0
-        if number and number == self._number:
-            return True
         try:
-            same = all(map(is_, self._settings(vars(config)), self._values))
+            return all(map(is_, self._settings(vars(config)), self._values))
         except KeyError:
             return False
-        self._number = number if same else 0
-        return same
 
     def reread(self) -> None:
         """Do what Numba does, unless that would find everything as it was: it decodes each variable again.
@@ -247,7 +239,7 @@ class Conditions:
         read = self._settings = itemgetter(*_relevant_settings(), *showing)
         self._values = read(vars(config))
         self.shown = shown_by(vars(config))
-        self._options, self._number = len(told.options), 0
+        self._options = len(told.options)
         settings = config_components()
         if self._at_first is None:
             self._at_first = frozenset(settings)

@@ -19,7 +19,7 @@ from numba.core.types.abstract import Type
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.capture.compilations import Frame
-from nbcache.glue.identity import imported, told
+from nbcache.glue.identity import imported
 from nbcache.glue.identity.consulted import Consulted, split
 from nbcache.glue.identity.describe import Describers, is_compilable
 from nbcache.glue.identity.graph import IdentityEngine
@@ -54,7 +54,7 @@ class KeyMaker:
     """Everything a process needs to compute keys; one per process."""
 
     def __init__(self) -> None:
-        self.patches = Patches(told.numba_was_whole)
+        self.patches = Patches()
         self._patched: dict[str, tuple[object, str, Scope]] = {}
         self.conditions = Conditions(self._identify_patches)
         self.extensions = ExtensionIndex()

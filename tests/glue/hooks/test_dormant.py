@@ -50,14 +50,13 @@ def test_the_first_use_wakes_it(tmp_path, use):
 
 
 def test_watching_is_no_change_by_others(tmp_path):
-    code = """
-import gc, numba, sys
-from nbcache.glue.hooks import dormant
-from nbcache.glue.identity import patched, told
-classes = [vars(sys.modules[module])[name] for module, name, _attribute in dormant._WATCHED]
-dictionaries = [each for cls in classes for each in gc.get_referents(vars(cls)) if type(each) is dict]
-assert len(dictionaries) == len(classes)
-print(not patched.are_numbered() or all(told.number_of(each) <= told.numba_was_whole for each in dictionaries))
+    code = f"""
+import numba, sys
+from nbcache.glue.identity.patched import Patches
+patches = Patches()
+asleep = patches.look(), not {AWAKE}
+numba.njit(lambda x: x + 1)(1)
+print(asleep == ({{}}, True) and {AWAKE} and patches.look() == {{}})
 """
     assert run(tmp_path, code) == ["True"]
 
