@@ -139,7 +139,12 @@ def reads_for_others(frame: FrameType | None) -> bool:
 
 def environment_variable(name: str) -> str:
     """What an environment variable holds, in a form that tells nobody; "" if there is none."""
-    return _environment_variable(name)
+    return digest_of_variable(os.environ.get(name))
+
+
+def digest_of_variable(value: str | bytes | None) -> str:
+    """Return the same of the *value* that somebody was given."""
+    return "" if value is None else content_digest(os.fsencode(value))
 
 
 def is_import(frame: FrameType) -> bool:
@@ -157,11 +162,6 @@ def is_import(frame: FrameType) -> bool:
 def content_digest(content: bytes) -> str:
     """Return what is noted for a content."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
-
-
-def _environment_variable(name: str) -> str:
-    value = os.environ.get(name)
-    return "" if value is None else content_digest(os.fsencode(value))
 
 
 def _content(path: str) -> str:
@@ -273,7 +273,7 @@ def _permissions(path: str) -> str:
 
 
 CURRENT: dict[str, Callable[[str], str]] = {
-    "the environment variable": _environment_variable,
+    "the environment variable": environment_variable,
     FILE: _content,
     BESIDE: _beside(_content),
     LINES: _lines,
