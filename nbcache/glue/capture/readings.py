@@ -18,6 +18,7 @@ from numba.core import event
 from nbcache.glue.identity.files import UNREADABLE, code_digest
 from nbcache.glue.identity.roots import is_standard, package_roots
 from nbcache.passing import let_pass
+from nbcache.process import is_frozen
 from nbcache.records import Record
 
 if TYPE_CHECKING:
@@ -74,9 +75,11 @@ def directory_of(path: str) -> str:
 
 _ROOTS: list[tuple[str, tuple[str, ...]]] = [
     (COMPILER, package_roots("numba", "nbcache")),
-    (_LIBRARY, (*package_roots("numpy"), directory_of(os.__file__))),
+    (_LIBRARY, package_roots("numpy")),
 ]
-_IMPORTERS = ("<frozen importlib", "<frozen zipimport", "PyInstaller/loader/")
+_IMPORTERS = (
+    "<frozen importlib", "<frozen zipimport", *(("PyInstaller/loader/", "pyimod") if is_frozen() else ()),
+)  # fmt: skip
 """Where the code of the import system says that it is from."""
 _BACKPORTS = frozenset({"importlib_metadata"})
 """Packages that take the place of a module of Python's library, for all who ask that: numba-cuda does, for wheels."""
@@ -98,8 +101,7 @@ def whose_code(filename: str) -> str:
         for root in roots:
             if filename.startswith(root) and not any(part in filename[len(root) - 1 :] for part in _NOT_LIBRARY):
                 return who
-    # Bytecode need not say where its file is (roots.py).
-    return _LIBRARY if not os.path.isabs(filename) and is_standard(filename) else OTHERS_CODE
+    return _LIBRARY if is_standard(filename) else OTHERS_CODE
 
 
 def others_caller(frame: FrameType | None) -> FrameType | None:

@@ -52,20 +52,27 @@ def is_test(relative: str) -> bool:
 
 def is_standard(path: str) -> bool:
     """Whether a file is of Python's library."""
+    for root in _mixed_roots():
+        if path.startswith(root) and not os.path.isabs(path[len(root) :]):
+            return _is_of_library(_name_below(path[len(root) :]))
     for root in _standard_roots():
         if path.startswith(root):
             name = _name_below(path[len(root) :])
             # Neither site-packages nor a distributor's sitecustomize.py has a name of the library's.
             return name in sys.stdlib_module_names or name.startswith("_sysconfigdata")
-    for root in _mixed_roots():
-        if path.startswith(root) and not os.path.isabs(path[len(root) :]):
-            return _is_of_library(_name_below(path[len(root) :]))
     return False
 
 
 def _name_below(relative: str) -> str:
-    first, *rest = relative.removeprefix("lib-dynload" + os.sep).split(os.sep)
+    """The module at the top that a file is part of."""
+    for folder in _FOLDERS:
+        relative = relative.removeprefix(folder)
+    first, *rest = relative.split(os.sep)
     return first if rest else first.partition(".")[0]
+
+
+_FOLDERS = ("base_library.zip/", f"python{sys.version_info[0]}.{sys.version_info[1]}/", "lib-dynload/")
+"""Inside the library, or in the directory of a program that PyInstaller made."""
 
 
 def _is_of_library(name: str) -> bool:
@@ -106,9 +113,7 @@ def package_roots(*names: str) -> tuple[str, ...]:
 @functools.cache
 def _standard_roots() -> tuple[str, ...]:
     # A virtual environment has no library of its own; a library in an archive is where os comes from.
-    bundle = _bundle()
-    extensions = bundle and os.path.join(bundle, f"python{sys.version_info[0]}.{sys.version_info[1]}")
-    files = os.path.dirname(os.__file__), _standard_path("stdlib"), _standard_path("platstdlib"), extensions
+    files = os.path.dirname(os.__file__), _standard_path("stdlib"), _standard_path("platstdlib")
     told = _root_of(_OF_LIBRARY)
     return tuple(dict.fromkeys((*directories(*files), *([told] if told else []))))
 
