@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from numba.core import event
 
-from nbcache.glue.identity.files import UNREADABLE, code_digest
+from nbcache.glue.identity.files import UNREADABLE, code_digest, is_bytecode
 from nbcache.glue.identity.roots import is_standard, package_roots
 from nbcache.passing import let_pass
 from nbcache.process import is_frozen
@@ -235,11 +235,9 @@ def _module(name: str) -> str:
         return ""
     if spec.origin is None or not spec.has_location:
         return "namespace" if spec.submodule_search_locations is not None else str(spec.origin)
-    return _content(spec.origin) or _code(spec)
-
-
-def _code(spec: Any) -> str:
-    """What an archive has for a module."""
+    source = "" if is_bytecode(spec.origin) else _content(spec.origin)
+    if source:
+        return source
     digest = code_digest(spec)
     return "" if digest == UNREADABLE else digest.hex()
 

@@ -34,13 +34,19 @@ def file_digest(path: str) -> bytes:
 
 
 def module_digest(module: ModuleType) -> bytes:
-    """Digest of the file of a module, or of its code where that lies in an archive; `UNREADABLE` for neither."""
-    digest = file_digest(module.__file__ or "")
+    """Digest of the source of a module, or of its code where there is none; `UNREADABLE` for neither."""
+    path = module.__file__ or ""
+    digest = UNREADABLE if is_bytecode(path) else file_digest(path)
     return code_digest(module.__spec__) if digest == UNREADABLE else digest
 
 
+def is_bytecode(path: str) -> bool:
+    """Whether a file holds, beside code, when its source was written and in what order it was compiled."""
+    return path.endswith(".pyc")
+
+
 def code_digest(spec: Any) -> bytes:
-    """Digest of the code that the loader of a module has for it, or `UNREADABLE`."""
+    """Digest of the code that the loader of a module has for it, in an archive or a file; or `UNREADABLE`."""
     try:
         return _digest_code(spec.loader, spec.name)
     except Exception as raised:  # noqa: BLE001  loaders are others' code, and some have none for that
