@@ -17,6 +17,7 @@ from nbcache.glue import marks
 from nbcache.glue.entries import load
 from nbcache.glue.entries.meta import LiteralsRequested
 from nbcache.glue.entries.verdicts import InUse, Unloadable
+from nbcache.glue.hooks import deferring
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.past import past_of
 from nbcache.glue.overloads import effects
@@ -46,6 +47,11 @@ if TYPE_CHECKING:
     from nbcache.store.found import FoundEntry
 
 _log = logging.getLogger("nbcache")
+_ONLY_FOR_MISSES = (
+    *("nbcache.client." + name for name in ("others", "asking", "patience", "progress", "publishing")),
+    *("nbcache." + name for name in ("processors", "store.layers", "store.publish", "store.usage")),
+)
+"""What a process that only hits never loads."""
 
 
 class Found:
@@ -302,7 +308,9 @@ class Lookup:
     ) -> list[tuple[Any, ...]]:
         """An entry is used: what its compilation did to others is owed now.  Returns what it warned of."""
         uses, consulted = meta.uses, meta.consulted
-        self.has_hits = True
+        if not self.has_hits:
+            self.has_hits = True
+            deferring.put_off(self._maker, _ONLY_FOR_MISSES)
         unit.forget()
         self._count(unit, entry)
         if _log.isEnabledFor(logging.DEBUG):  # spelling a signature takes longer than asking
