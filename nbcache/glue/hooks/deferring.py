@@ -5,8 +5,8 @@ imports, so these stay unloaded. In plain Numba they are there from the first ca
 
 * when something is compiled after all;
 * before the process gives up what it could open them with, other user or group, ``chroot`` or limits (`_GIVING_UP`):
-  the functions of `os` and `resource` for it have stand-ins meanwhile. One descriptor is kept in reserve, since a
-  program that runs out of them doesn't say so before;
+  the functions of `os` and `resource` for it have stand-ins meanwhile. A few descriptors are kept in reserve, since
+  a program that runs out of them doesn't say so before;
 * when somebody reads an attribute off a package of Numba's that isn't there, and which such a module would be.
 
 Not seen: who gives up rights past `os`, by `ctypes` say, or the files themselves change; and who looks at `sys.modules`
@@ -62,8 +62,8 @@ _GIVING_UP: Final = frozenset({
     "initgroups", "chroot", "unshare", "setns", "setrlimit", "prlimit",
 })  # fmt: skip
 """Functions of `os` and `resource` after which a file that could be opened before may be closed to the process."""
-_SPARE: Final = 1
-"""How many descriptors an import has open at a time."""
+_SPARE: Final = 3
+"""How many descriptors are in reserve: an import has one open at a time, and a lease is another one."""
 _HIGH: Final = 500, 50, 3
 """Where they are kept: a program expects its own in the order of opening, and closes all from 3 on."""
 
