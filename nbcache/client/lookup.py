@@ -17,6 +17,7 @@ from nbcache.glue import marks
 from nbcache.glue.entries import load
 from nbcache.glue.entries.meta import LiteralsRequested
 from nbcache.glue.entries.verdicts import InUse, Unloadable
+from nbcache.glue.hooks import deferring
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.past import past_of
 from nbcache.glue.overloads import effects
@@ -46,6 +47,11 @@ if TYPE_CHECKING:
     from nbcache.store.found import FoundEntry
 
 _log = logging.getLogger("nbcache")
+_ONLY_FOR_MISSES = (
+    *("nbcache.client." + name for name in ("others", "asking", "patience", "progress", "publishing")),
+    *("nbcache." + name for name in ("processors", "store.layers", "store.locks", "store.publish", "store.usage")),
+)
+"""What a process that only hits never loads."""
 
 
 class Found:
@@ -91,6 +97,8 @@ class Lookup:
         """The code of this process, by key."""
         self.twins: dict[str, int] = {}
         """How many variants of a key are in use here for a function that stands elsewhere."""
+        self._dropped: set[str] = set()
+        """The digests of entries that turned out to be damaged."""
         self.condemned: set[str] = set()
         """The keys of entries that were passed over because programs crashed with them."""
         self.beside: set[Group] = set()
@@ -135,7 +143,7 @@ class Lookup:
 
         def take(entry: FoundEntry) -> Any:
             build = entry.header.build
-            cres, meta = load.unpack(unit, target_context, entry.section, build, self._part, self._history)
+            cres, meta = load.unpack(unit, target_context, self._reader(entry), build, self._part, self._history)
             self.owners[build] = entry.header.key
             bound: Collection[str] = ()
             if not isinstance(cres, LiteralsRequested):
@@ -148,11 +156,11 @@ class Lookup:
         found.caveats = caveats
         return found
 
-    def library(self, unit: RuntimeUnit | WrapperUnit) -> Found:
-        """The library of a unit, and the name of the function in it that is wanted."""
+    def library(self, unit: RuntimeUnit | WrapperUnit, rebuild: Callable[[], Any]) -> Found:
+        """The library of a unit, and the name of the function in it that is wanted; *rebuild* makes it anew."""
 
         def take(entry: FoundEntry) -> tuple[Any, str]:
-            found: tuple[Any, str] = load.unpack_library(unit, entry.section)
+            found: tuple[Any, str] = load.unpack_library(unit, self._reader(entry), rebuild)
             self._count(unit, entry)
             return found
 
@@ -166,7 +174,7 @@ class Lookup:
         caveats: list[tuple[Any, ...]] = []
 
         def take(entry: FoundEntry) -> Any:
-            result, warned_of = unpack(unit, entry.section)
+            result, warned_of = unpack(unit, self._reader(entry))
             caveats.extend(warned_of)
             self._count(unit, entry)
             unit.forget()
@@ -176,6 +184,34 @@ class Lookup:
         found = self._first(unit, take, waited=waited)
         found.caveats = caveats
         return found
+
+    def _reader(self, entry: FoundEntry) -> Callable[[str], bytes | None]:
+        """What gives sections of an entry, now or as long as what was loaded of it is used."""
+
+        def read(name: str) -> bytes | None:
+            content = entry.section(name)
+            if content is None and entry.damaged:
+                self._drop(entry)
+            return content
+
+        return read
+
+    def _drop(self, entry: FoundEntry) -> None:
+        """Remove a damaged entry, so that who misses it builds it.  Never raises."""
+        if entry.digest in self._dropped:
+            return
+        self._dropped.add(entry.digest)
+        try:
+            there = (found for found in self._store.find(entry.header.key) if found.digest == entry.digest)
+            gone = not entry.layer and any(self._store.remove(found.path) for found in there)
+            what = "it was removed" if gone else "it can't be removed by this process"
+            level = logging.INFO
+            if entry.used:  # else the look-up that meets it says so
+                self._counters.miss(reasons.DAMAGED)
+                level = logging.WARNING
+            logs.once(_log, level, "the entry of %s is damaged; %s", entry.header.function, what)
+        except Exception as raised:  # noqa: BLE001  a handler of the program's may raise what it likes
+            let_pass(raised)
 
     def go_on(self) -> None:
         """The program asks for something more: what it called before is over."""
@@ -194,7 +230,7 @@ class Lookup:
         def look() -> Callable[[str], bytes | None] | None:
             entries = (entry for entry in self._places.find_key(key) if entry.header.build == build)
             usable = (entry for entry in entries if entry.proven or not self._is_condemned(entry))
-            return next((self.noted(entry).section for entry in usable), None)
+            return next((self._reader(self.noted(entry)) for entry in usable), None)
 
         section = look()
         if section is None and (remote := self.remote()) is not None:
@@ -291,6 +327,7 @@ class Lookup:
         if entry is None:
             self._counters.hit(unit.key, unit.name, 0.0)
             return
+        entry.used = True
         header, source = entry.header, entry.layer
         if header.key != unit.key:
             source = f"{source}, {header.extra.get('cpu')}".removeprefix(", ")
@@ -302,7 +339,9 @@ class Lookup:
     ) -> list[tuple[Any, ...]]:
         """An entry is used: what its compilation did to others is owed now.  Returns what it warned of."""
         uses, consulted = meta.uses, meta.consulted
-        self.has_hits = True
+        if not self.has_hits:
+            self.has_hits = True
+            deferring.put_off(self._maker, _ONLY_FOR_MISSES)
         unit.forget()
         self._count(unit, entry)
         if _log.isEnabledFor(logging.DEBUG):  # spelling a signature takes longer than asking

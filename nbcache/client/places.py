@@ -15,6 +15,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from nbcache.client import logs
+from nbcache.glue.hooks import deferring
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,6 +49,7 @@ class Places:
             yield from self.find_key(unit.key, reject)
             return
         yield from self._store.find(unit.key, reject)
+        deferring.make_room()  # nearly always, it is compiled now
         layers = self._look() if self._layers is None else self._layers
         for layer in layers:
             yield from layer.find(unit.key, reject)

@@ -293,12 +293,20 @@ class ClientSession:
         if not self.enabled:
             return build()
         unit = None
+
+        def build_again() -> Any:
+            # The kernel may be a hit, which initialises nothing; building needs Numba's registries.
+            cres.target_context.refresh()
+            library = build().library
+            finish(library)
+            return library
+
         try:
             from nbcache.glue.entries.wrappers import WrapperUnit, finish, wrappable, wrapper_info
 
             with suppress(self._unidentifiable):
                 unit = WrapperUnit(self.maker, kind, cres, signature, shape) if wrappable(cres) else None
-            found = self.lookup.library(unit).result if unit is not None else None
+            found = self.lookup.library(unit, build_again).result if unit is not None else None
             if unit is not None and found is not None:
                 self._marks.keep_wrapper(cres.library, kind, (unit, *found))
                 return wrapper_info(cres, *found)
@@ -330,7 +338,7 @@ class ClientSession:
                 with suppress(self._unidentifiable):
                     unit = RuntimeUnit(self.maker, target_context)
             if unit is not None:
-                found = self.lookup.library(unit).result
+                found = self.lookup.library(unit, build).result
                 if found is not None:
                     return found[0]
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on

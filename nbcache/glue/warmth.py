@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import sys
-from typing import Final
-
-_ONLY_FOR_MISSES: Final = (
-    "numba.core.boxing",
-    "numba.core.runtime.context",
-    *("nbcache.glue.capture." + name for name in ("diagnostics", "witness")),
-    *("nbcache.glue." + name for name in ("entries.pack", "foreign", "identity.kinds", "keys.choices")),
-    "nbcache.glue.requests.requested",
-)
-"""What a process that hits never loads."""
 
 
 def warm() -> None:
@@ -23,13 +12,11 @@ def warm() -> None:
     Raises what importing Numba raises. Compiles nothing, so nothing of it can be told from a fresh process.
     """
     from numba.core import entrypoints
-    from numba.core.registry import cpu_target
 
-    for name in _ONLY_FOR_MISSES:
-        importlib.import_module(name)
-    entrypoints.init_all()
-    cpu_target.typing_context.refresh()
-    cpu_target.target_context.refresh()
+    from nbcache.glue import foreign  # noqa: F401  what a job needs besides
+    from nbcache.glue.hooks import deferring
+
+    deferring.load_all(entrypoints.init_all)
 
 
 def warm_for_kernels() -> None:

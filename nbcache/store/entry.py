@@ -120,7 +120,7 @@ class Header(Record):
 class ParsedEntry:
     """An entry whose preamble and header were checked. Sections are checked when asked for."""
 
-    __slots__ = ("_head", "_later", "_table", "digest", "header", "size")
+    __slots__ = ("_head", "_later", "_table", "damaged", "digest", "header", "size")
 
     def __init__(
         self,
@@ -136,6 +136,8 @@ class ParsedEntry:
         self.header = header
         self.digest = digest
         self.size = size
+        self.damaged = False
+        """Whether a section that was asked for isn't what was written."""
         self._table = table
         self._head = head
         self._later = later
@@ -155,7 +157,10 @@ class ParsedEntry:
             data: bytes | None = self._head[offset : offset + size]
         else:
             data = self._later(offset, size) if self._later is not None else None
-        if data is None or len(data) != size or blake2b(data, digest_size=DIGEST_SIZE).hexdigest() != digest:
+        if data is None or len(data) != size:
+            return None
+        if blake2b(data, digest_size=DIGEST_SIZE).hexdigest() != digest:
+            self.damaged = True
             return None
         return data
 

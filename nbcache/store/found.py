@@ -24,7 +24,7 @@ GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
 class FoundEntry:
     """An entry that may be used. ``section(name)`` checks each section before it returns it."""
 
-    __slots__ = ("_parsed", "header", "layer", "path", "proven")
+    __slots__ = ("_parsed", "header", "layer", "path", "proven", "used")
 
     def __init__(self, path: str, parsed: ParsedEntry, *, proven: bool = True, layer: str = "") -> None:
         """Wrap an entry that was found trusted and valid."""
@@ -33,6 +33,8 @@ class FoundEntry:
         """The name of the layer that it lies in; "" for the store itself."""
         self.proven = proven
         """Whether some process is known to have used it and ended well (:mod:`nbcache.store.quarantine`)."""
+        self.used = False
+        """Whether this process goes on with what was read of it."""
         self.header = parsed.header
         self._parsed = parsed
 
@@ -40,6 +42,11 @@ class FoundEntry:
     def digest(self) -> str:
         """What tells it from every other entry, also from one of the same key: 32 hex digits."""
         return self._parsed.digest.hex()
+
+    @property
+    def damaged(self) -> bool:
+        """Whether a section that was asked for isn't what was written."""
+        return self._parsed.damaged
 
     @property
     def whole(self) -> bool:

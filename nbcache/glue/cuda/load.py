@@ -98,11 +98,13 @@ def _is_same_toolkit(meta: KernelMeta) -> bool:
 
 
 def _library(unit: CudaUnit, meta: KernelMeta, cubin: bytes | None, read: Read) -> StoredCodeLibrary:
+    # The dispatcher may be gone before the kernel is.
+    function, options = unit.function, getattr(unit.owner, "targetoptions", {})
+
     def rebuild() -> Any:
-        """What is looked at though the entry is gone, or though none holds it."""
-        dispatcher = unit.owner
+        """What is looked at though the entry is gone or damaged, or though none holds it."""
         with unit.frames.apart():
-            return dispatchers._Kernel(dispatcher.py_func, unit.args, **dispatcher.targetoptions)._codelibrary
+            return dispatchers._Kernel(function, unit.args, **options)._codelibrary
 
     return StoredCodeLibrary(meta, cubin, read, rebuild)
 

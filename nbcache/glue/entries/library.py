@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class StoredLibrary(JITCodeLibrary):
     """Behaves like the library the entry was made from.
 
-    ``read(section)`` returns a section of the entry, or None when the entry is gone by now;
-    ``rebuild()`` then compiles the function again, under the same symbol names.
+    ``read(section)`` returns a section of the entry, or None where that is gone or damaged by now;
+    ``rebuild()`` then makes the library again, under the same symbol names.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class StoredLibrary(JITCodeLibrary):
         self._shared_module = None
         self._read = read
         self._rebuild = rebuild
+        self._rebuilt: Any = None
         self._disable_inspection = False
         engine, linker = codegen._engine, codegen._rtlinker
         self._map_unresolved(symbols.unresolved)
@@ -80,15 +81,20 @@ class StoredLibrary(JITCodeLibrary):
     def _get_module_for_linking(self) -> Any:
         if self._shared_module is None:
             bitcode = self._read("bitcode")
-            self._shared_module = _linkable(bitcode) if bitcode is not None else self._rebuild()
+            if bitcode is None:
+                self._shared_module = self._made_again()._get_module_for_linking()
+            else:
+                self._shared_module = _linkable(bitcode)
         return self._shared_module
 
     def _get_compiled_object(self) -> bytes:
         code = self._read("object")
-        if code is None:
-            msg = f"the entry of {self.name} is gone"
-            raise RuntimeError(msg)
-        return code
+        return self._made_again()._get_compiled_object() if code is None else code
+
+    def _made_again(self) -> Any:
+        if self._rebuilt is None:
+            self._rebuilt = self._rebuild()
+        return self._rebuilt
 
     def get_function(self, name: str) -> Any:
         return self._get_module_for_linking().get_function(name)

@@ -25,7 +25,7 @@ from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.watched import are_same
 from nbcache.glue.keys.conditions import META_VERSION
 from nbcache.glue.keys.flags import flag_parts
-from nbcache.glue.keys.units import Unit
+from nbcache.glue.keys.units import LiftedUnit, Unit
 from nbcache.glue.marks import belongs_to, hold
 from nbcache.records import Record
 
@@ -67,7 +67,7 @@ def unpack(
         return meta.request, meta
     _refuse_other_globals(unit, meta)
     _load_needs(unit, target_context, meta, find, {build})
-    library = load_library(target_context, meta, opened.code, read, lambda: _rebuild_module(unit, build, meta))
+    library = load_library(target_context, meta, opened.code, read, lambda: _rebuilt(unit, build, meta))
     abort_unresolved(target_context)
     belongs_to(library, unit)
     hold(library, opened.held)
@@ -119,15 +119,10 @@ def _nothing_links_it() -> Any:
     raise RuntimeError(msg)
 
 
-def unpack_library(unit: LibraryUnit, read: Read) -> tuple[Any, str]:
-    """A library and the name of the function in it that is wanted.  Raises Unloadable."""
+def unpack_library(unit: LibraryUnit, read: Read, rebuild: Callable[[], Any]) -> tuple[Any, str]:
+    """A library and the name of the function in it that is wanted; *rebuild* makes it anew.  Raises Unloadable."""
     opened = open_entry(unit, read)
     meta = LibraryMeta.unpacked(opened.fields)
-
-    def rebuild() -> Any:
-        msg = f"the entry of {unit.name} is gone from the store"
-        raise RuntimeError(msg)
-
     library = load_library(unit.target_context, meta, opened.code, read, rebuild)
     hold(library, opened.held)
     marks.keep_meta(library, meta, opened.definitions)
@@ -285,13 +280,14 @@ def settle_stencil(stencil: Any, cres: Any) -> None:
     marks.learn_neighborhood(stencil, marks.meta_of(cres.library)[0].neighborhood)
 
 
-def _rebuild_module(unit: Unit, build: str, meta: Meta) -> Any:
-    """Compile again what an entry held whose file is gone, under the names it had."""
+def _rebuilt(unit: Unit, build: str, meta: Meta) -> Any:
+    """The library of an entry that is gone or damaged, compiled again under the names it had."""
     cres = unit.compile_again(build)
-    if cres.fndesc.mangled_name != meta.descriptor["mangled_name"]:
-        msg = f"the entry of {unit.name} is gone, and compiling it again gave another name"
+    # What was lifted out of a function is linked with nothing, and looked at alone.
+    if not isinstance(unit, LiftedUnit) and cres.fndesc.mangled_name != meta.descriptor["mangled_name"]:
+        msg = f"the entry of {unit.name} is gone or damaged, and compiling it again gave another name"
         raise RuntimeError(msg)
-    return cres.library._get_module_for_linking()
+    return cres.library
 
 
 def load_library(

@@ -13,7 +13,7 @@ from numba.core import (
     sigutils,
     types,
 )
-from numba.core.caching import _Cache
+from numba.core.caching import NullCache, _Cache
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import ForceLiteralArg, TypingError
 from numba.core.registry import cpu_target
@@ -75,8 +75,8 @@ def scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessio
             cpu_target.target_context  # noqa: B018
             # The lock itself: going through its wrapper would trigger Numba's lock events twice.
             with compiler_lock.global_compiler_lock._lock:
-                cache = getattr(self, attribute)
-                if type(cache) is not SessionCache or cache.session is not session:
+                before = getattr(self, attribute)
+                if type(before) is not SessionCache or before.session is not session:
                     setattr(self, attribute, SessionCache(self, session))
                 depth = len(session.frames)
                 signature = args[0] if args else self._sig
@@ -97,6 +97,9 @@ def scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessio
                     raise
                 finally:
                     closed = session.frames.pop_to(depth)
+                    if type(before) is NullCache:  # as it is without ``cache=True``
+                        setattr(self, attribute, before)
+                        _count_as_compiled(self, signature)
                 if closed is not None:
                     past_of(self).consulted[_argument_types(signature)] = closed
                 if depth:
@@ -106,6 +109,16 @@ def scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessio
         return compile_in_scope
 
     return replace
+
+
+def _count_as_compiled(self: Any, signature: Any) -> None:
+    """What `Dispatcher.stats` and `CFunc.cache_hits` say of a function without ``cache=True``: it had no hit."""
+    hits = getattr(self, "_cache_hits", None)
+    if hits and isinstance(self, Dispatcher):
+        if hits.pop(signature, 0):
+            self._cache_misses[signature] += 1
+    elif hits:
+        self._cache_hits = 0
 
 
 def in_one_frame(original: Any, _session: Session) -> Any:
@@ -275,13 +288,17 @@ def runtime(original: Any, session: Session) -> Any:
     return compile_nrt_functions
 
 
-def keep_null_cache(_original: Any, _session: Session) -> Any:
-    """Where Numba asks for a file cache: the session is it already."""
+def ask_session(attribute: str) -> Callable[[Any, Session], Any]:
+    """Where Numba is asked for a file cache: the session is it, and refuses no function for its file."""
 
-    def enable_caching(_self: Any) -> None:
-        """``cache=True``: there is one cache already, and it refuses no function for its file."""
+    def replace(_original: Any, session: Session) -> Any:
+        def enable_caching(self: Any) -> None:
+            """``cache=True``."""
+            setattr(self, attribute, SessionCache(self, session))
 
-    return enable_caching
+        return enable_caching
+
+    return replace
 
 
 def complete_first(original: Any, _session: Session) -> Any:

@@ -1,25 +1,264 @@
-"""Hooks that put off what a process which hits may never need."""
+"""What a process that hits may never need: hooks that put it off, and loading it in time.
+
+A hit takes a hundredth of what it takes to import the two hundred modules that the first compilation of a process
+imports, so these stay unloaded. In plain Numba they are there from the first call on. So they are loaded, all at once,
+
+* when something is compiled after all;
+* before the process gives up what it could open them with, other user or group, ``chroot`` or limits (`_GIVING_UP`):
+  the functions of `os` and `resource` for it have stand-ins meanwhile. A few descriptors are kept in reserve, since
+  a program that runs out of them doesn't say so before;
+* when somebody reads an attribute off a package of Numba's that isn't there, and which such a module would be.
+
+Not seen: who gives up rights past `os`, by `ctypes` say, or the files themselves change; and who looks at `sys.modules`
+or at ``vars`` of a package. A thread that loads the rest was left: it takes half a second of a processor's time, which
+is more than a short program has, forks meet it in the middle of an import, and it helps nobody who is faster.
+"""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import functools
 import importlib
+import os
+import sys
 import weakref
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any, Final
 
 from numba.core import (
+    compiler_lock,
     entrypoints,
     types,
 )
 from numba.core.registry import cpu_target
 from numba.core.typing.typeof import typeof_impl
 
+import _nbcache
+from nbcache import process
 from nbcache.glue import marks
 from nbcache.glue.identity.declared import declares_extensions
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nbcache.glue.hooks.policy import Session
+    from nbcache.glue.keys.key_maker import KeyMaker
+
+_LAST: Final = "numba.core.boxing"
+"""What a compilation imports last."""
+_ONLY_FOR_MISSES: Final = (
+    "numba.core.runtime.context",
+    _LAST,
+    *("nbcache.glue.capture." + name for name in ("diagnostics", "placeholders", "readings", "witness")),
+    *("nbcache.glue.identity." + name for name in ("kinds", "sources")),
+    *("nbcache.glue." + name for name in ("entries.pack", "keys.choices", "requests.requested")),
+)
+"""What a process that hits never loads, beside what filling Numba's registries does."""
+_GIVING_UP: Final = frozenset({
+    "setuid", "seteuid", "setreuid", "setresuid", "setgid", "setegid", "setregid", "setresgid", "setgroups",
+    "initgroups", "chroot", "unshare", "setns", "setrlimit", "prlimit",
+})  # fmt: skip
+"""Functions of `os` and `resource` after which a file that could be opened before may be closed to the process."""
+_SPARE: Final = 3
+"""How many descriptors are in reserve: an import has one open at a time, and a lease is another one."""
+_HIGH: Final = 500, 50, 3
+"""Where they are kept: a program expects its own in the order of opening, and closes all from 3 on."""
+
+
+class _Rest:
+    """What is to be loaded in this process, and what stands in places of others' until it is."""
+
+    def __init__(self, maker: KeyMaker, needed: tuple[str, ...]) -> None:
+        self._maker = maker
+        self._needed = needed
+        self._spare: list[int] = []
+        self._file = (0, 0)
+        self._stand_ins: list[tuple[Any, str, Any, Any]] = []
+        self._packages: list[ModuleType] = []
+
+    def put_off(self) -> None:
+        """Stand in the places."""
+        if process.os.geteuid() == 0 and _is_bound_elsewhere():
+            load()
+            return
+        self._stand_in(os)
+        if "resource" in sys.modules or "resource" in sys.builtin_module_names:
+            self._attend_limits()
+        else:
+            _nbcache.watch("resource", self._attend_limits)
+        for name, module in [*sys.modules.items()]:
+            if name.partition(".")[0] == "numba" and type(module) is ModuleType and "__path__" in vars(module):
+                module.__class__ = _Package
+                self._packages.append(module)
+        with suppress(OSError, ValueError):
+            self._reserve()
+
+    def _attend_limits(self) -> None:
+        if _rest is self:
+            self._stand_in(importlib.import_module("resource"))
+
+    def _stand_in(self, module: Any) -> None:
+        for name in _GIVING_UP & vars(module).keys():
+            original = getattr(module, name)
+            if type(original) is type(len):  # else it is somebody's already, a mock's say
+                stand_in = _loading_first(original)
+                setattr(module, name, stand_in)
+                self._stand_ins.append((module, name, original, stand_in))
+
+    def _reserve(self) -> None:
+        """Keep descriptors, of a file that is no other's, so that they can be told from what a program opens later."""
+        here, other = process.os.pipe()
+        try:
+            status = process.os.fstat(here)
+            self._file = status.st_dev, status.st_ino
+            for lowest in _HIGH:
+                with suppress(OSError, ValueError):
+                    while len(self._spare) < _SPARE:
+                        self._spare.append(fcntl.fcntl(here, fcntl.F_DUPFD_CLOEXEC, lowest))
+        finally:
+            process.os.close(here)
+            process.os.close(other)
+
+    @staticmethod
+    def has_room() -> bool:
+        """Whether a file can be opened."""
+        try:
+            process.os.close(process.os.open(os.devnull, process.os.O_RDONLY))
+        except OSError as raised:
+            let_pass(raised)
+            return raised.errno != errno.EMFILE
+        return True
+
+    def make_room(self) -> None:
+        """Close what is kept in reserve, unless the program did, and opened its own under that number."""
+        for fd in self._spare:
+            with suppress(OSError):
+                status = process.os.fstat(fd)
+                if (status.st_dev, status.st_ino) == self._file:
+                    process.os.close(fd)
+        self._spare.clear()
+
+    def load(self) -> None:
+        """Import it and fill the registries, as the first compilation of a process does."""
+        self.make_room()
+        try:
+            load_all(self._maker.installed.load)
+            for name in self._needed:
+                importlib.import_module(name)
+        except Exception as raised:  # noqa: BLE001  who compiles meets it again, as without nbcache
+            let_pass(raised)
+
+    def give_back(self) -> None:
+        """Take the stand-ins out of the places."""
+        for module, name, original, stand_in in self._stand_ins:
+            if vars(module).get(name) is stand_in:
+                setattr(module, name, original)
+        for package in self._packages:
+            if type(package) is _Package:
+                package.__class__ = ModuleType
+
+
+_rest: _Rest | None = None
+"""None while there is nothing that was put off."""
+
+
+def put_off(maker: KeyMaker, needed: tuple[str, ...]) -> None:
+    """The first hit of this process: what compiling would have loaded is loaded later, or never.
+
+    *needed*: modules that the client needs then.
+    """
+    global _rest
+    if _rest is None and _LAST not in sys.modules:
+        _rest = _Rest(maker, needed)
+        _rest.put_off()
+
+
+def load() -> None:
+    """Load what was put off."""
+    global _rest
+    if _rest is None:
+        return
+    cpu_target.target_context  # noqa: B018  made under a lock of its own, so never within the compiler's
+    with compiler_lock.global_compiler_lock._lock:
+        rest, _rest = _rest, None
+        if rest is not None:
+            rest.load()
+            rest.give_back()
+
+
+def make_room() -> None:
+    """Something may be compiled now: where the program has used up all descriptors, give back the one in reserve."""
+    if _rest is not None and not _rest.has_room():
+        _rest.make_room()
+
+
+def load_all(load_extensions: Callable[[], None]) -> None:
+    """Import Numba whole and fill its registries, as the first compilation of a process would; and what nbcache needs.
+
+    Compiles nothing but Numba's runtime. Raises what importing raises.
+    """
+    load_extensions()
+    cpu_target.typing_context.refresh()
+    cpu_target.target_context.refresh()
+    for name in _ONLY_FOR_MISSES:
+        importlib.import_module(name)
+
+
+class _Package(ModuleType):
+    """A package of Numba's some modules of which aren't loaded yet."""
+
+    def __getattr__(self, name: str) -> Any:
+        # Who imports a module asks the package for it first.
+        if not name.startswith("__") and sys._getframe(1).f_code.co_filename != "<frozen importlib._bootstrap>":
+            load()
+        return ModuleType.__getattribute__(self, name)
+
+    def __dir__(self) -> Any:
+        load()
+        return ModuleType.__dir__(self)
+
+
+def _loading_first(original: Any) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def give_up(*args: Any, **kwargs: Any) -> Any:
+        if not _is_about_to_execute(sys._getframe(1)):
+            load()
+        return original(*args, **kwargs)
+
+    return give_up
+
+
+def _is_about_to_execute(frame: FrameType | None) -> bool:
+    """Whether this is what `subprocess` calls in a child (``preexec_fn``), which compiles nothing any more."""
+    while frame is not None and frame.f_code.co_name != "_execute_child":
+        frame = frame.f_back
+    return frame is not None
+
+
+def _is_bound_elsewhere() -> bool:
+    """Whether somebody has a function of `os` under a name of his own, by ``from os import setuid`` say."""
+    functions = {name: function for name, function in vars(os).items() if name in _GIVING_UP}
+    return any(
+        scope[name] is function
+        for label, module in [*sys.modules.items()]
+        if label not in {"os", "posix"} and isinstance(module, ModuleType)
+        and not (scope := vars(module)).keys().isdisjoint(functions)
+        for name, function in functions.items() if name in scope
+    )  # fmt: skip
+
+
+def loaded_whole(original: Any, _session: Session) -> Any:
+    """Where a compilation begins to load what Numba is made of, load all that a hit has put off."""
+
+    @functools.wraps(original)
+    def load_additional_registries(self: Any) -> None:
+        load()
+        original(self)
+
+    return load_additional_registries
 
 
 def typing_after_hits(original: Any, session: Session) -> Any:

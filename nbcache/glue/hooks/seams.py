@@ -69,7 +69,7 @@ def table() -> list[Seam]:
         Seam(
             Dispatcher, "enable_caching",
             "cache=True must neither raise for functions without a file nor use Numba's own cache",
-            compiling.keep_null_cache, ("self",),
+            compiling.ask_session("_cache"), ("self",),
         ),
         Seam(
             ufuncbuilder.UFuncDispatcher, "_compile_core",
@@ -77,10 +77,13 @@ def table() -> list[Seam]:
             compiling.scoped("cache", compiling.without_locals), ("self", "sig", "flags", "locals"),
         ),
         Seam(
-            ufuncbuilder.UFuncDispatcher, "enable_caching", "as for Dispatcher", compiling.keep_null_cache, ("self",),
+            ufuncbuilder.UFuncDispatcher, "enable_caching", "as for Dispatcher", compiling.ask_session("cache"),
+            ("self",),
         ),
         Seam(emission.cfunc_class(), "compile", "@cfunc", compiling.scoped("_cache", compiling.always)),
-        Seam(emission.cfunc_class(), "enable_caching", "as for Dispatcher", compiling.keep_null_cache, ("self",)),
+        Seam(
+            emission.cfunc_class(), "enable_caching", "as for Dispatcher", compiling.ask_session("_cache"), ("self",),
+        ),
         Seam(
             _DispatcherBase, "overloads",
             "a hit gives callees the overloads that compiling their caller would have given them",
@@ -98,6 +101,13 @@ def table() -> list[Seam]:
         Seam(
             type(rtsys), "_init_guard", "a hit initialises no runtime, and a compilation does",
             deferring.runtime_after_hits, ("self",),
+        ),
+        Seam(
+            CPUContext, "load_additional_registries", "a hit loads none of Numba's registries, and a compilation all",
+            deferring.loaded_whole, ("self",),
+        ),
+        Seam(
+            typing.Context, "load_additional_registries", "the same", deferring.loaded_whole, ("self",),
         ),
         Seam(
             DUFuncLowerer, "__init__", "array functions are imported for who calls the ufunc from compiled code",
