@@ -12,9 +12,12 @@ import warnings
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from nbcache.glue.identity.watched import MISSING
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from nbcache.glue.identity.node import Node
 
 _VALUES = 1
@@ -59,3 +62,21 @@ def _given_by(annotate: Any) -> dict[str, Any] | None:
         let_pass(raised)
         return None
     return given if type(given) is dict else None
+
+
+def describe_class_scope(node: Node, name: str, cell: Any, wanted: Iterable[str]) -> None:
+    """What annotations and type parameters of *name* find among the members of the class that they stand in.
+
+    They look there for each name before they look among globals, and for nothing else.
+    """
+    try:
+        members = cell.cell_contents
+    except ValueError:  # there is no class yet
+        node.volatile = True
+        return
+    node.watch_attribute(cell, "cell_contents", members)
+    for variable in wanted:
+        value = members.get(variable, MISSING)
+        node.watch_item(members, variable, value)
+        if value is not MISSING:
+            node.value(f"member {name}: {variable}", value)

@@ -90,7 +90,9 @@ def _describe_function(node: Node, function: FunctionType) -> None:
         _describe_value(node, f"default {name}: {parameter}", default, plan)
     for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
         if variable == "__classdict__":
-            _describe_class_scope(node, name, cell, plan)
+            from nbcache.glue.identity.annotated import describe_class_scope
+
+            describe_class_scope(node, name, cell, plan.global_names)
         else:
             _describe_cell(node, f"closure {name}: {variable}", cell, plan, (CLOSURE, variable))
     # inspect.signature, and so Numba, follows these.
@@ -217,24 +219,6 @@ def _describe_members_by_name(node: Node, label: str, cls: type, attributes: fro
 
 _UNUSABLE = (FunctionType, property, functools.cached_property, GetSetDescriptorType, MemberDescriptorType,
              WrapperDescriptorType, MethodDescriptorType)  # fmt: skip
-
-
-def _describe_class_scope(node: Node, name: str, cell: Any, plan: CodePlan) -> None:
-    """What annotations and type parameters find among the members of the class that they stand in.
-
-    They look there for each name before they look among globals, and for nothing else.
-    """
-    try:
-        members = cell.cell_contents
-    except ValueError:  # there is no class yet
-        node.volatile = True
-        return
-    node.watch_attribute(cell, "cell_contents", members)
-    for variable in plan.global_names:
-        value = members.get(variable, MISSING)
-        node.watch_item(members, variable, value)
-        if value is not MISSING:
-            _describe_value(node, f"member {name}: {variable}", value, plan, (GLOBAL, variable))
 
 
 def _describe_cell(node: Node, label: str, cell: Any, plan: CodePlan, variable: tuple[str, str]) -> None:

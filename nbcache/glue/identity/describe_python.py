@@ -114,7 +114,9 @@ _MADE_FOR_ENUMS = frozenset(
 
 
 def _is_spent(cls: type, member: str, value: object) -> bool:
-    """Whether it is what ``__slots__`` were read from once, or what is made for every named tuple."""
+    """Whether it is what ``__slots__`` were read from once, what is made for every named tuple, or for who asked."""
+    if member == "__annotations__":
+        return not value  # until Python 3.13 a class without any gets some when it is asked for them
     if member == "__slots__":
         return not isinstance(value, str | tuple | list | dict)
     scope = getattr(getattr(value, "__func__", value), "__globals__", None)

@@ -331,7 +331,15 @@ def asks_the_time(function: FunctionType, attributes: frozenset[str], variables:
 
 def tells(name: str | None) -> bool:
     """Whether the toolchain's function of that *name* tells more than its name does."""
+    name = _as_listed(name)
     return name in _TELLERS or name in _UNTOLD
+
+
+def _as_listed(name: str | None) -> str | None:
+    """The *name* that a function has in the tables: some releases name it by the module in C in which it is."""
+    if name is not None and name.startswith("_") and name not in _TELLERS and name not in _UNTOLD:
+        return name[1:]
+    return name
 
 
 def tell(node: Node, label: str, name: str | None, *, certainly: bool) -> None:
@@ -340,6 +348,7 @@ def tell(node: Node, label: str, name: str | None, *, certainly: bool) -> None:
     *certainly*: the code does call it. Names of attributes are collected, whatever they are read off; that is no reason
     to refuse what can't be compared. Raises Unidentifiable.
     """
+    name = _as_listed(name)
     if certainly and name in _UNTOLD:
         msg = f"{name.replace(':', '.')}, by which code that may run while compiling asks {_UNTOLD[name]}"
         raise Unidentifiable(msg)

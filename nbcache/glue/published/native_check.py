@@ -20,7 +20,7 @@ An ``int`` fits an ``int64`` whatever its value, as for Numba: what is too large
 
 Where the layouts come from
 ---------------------------
-``PyObject`` and ``PyTupleObject`` of CPython 3.10 to 3.13 with a GIL, on 64-bit machines (Include/cpython/object.h,
+``PyObject`` and ``PyTupleObject`` of CPython 3.10 to 3.15 with a GIL, on 64-bit machines (Include/cpython/object.h,
 tupleobject.h); ``PyArrayObject_fields`` and the head of ``PyArray_Descr``, which are the same in NumPy 1.26 and 2.x
 (numpy/ndarraytypes.h). They are compared with objects of this process before they are relied upon (:func:`verify`); a
 manifest says which Python and which NumPy a node has to have.
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _TYPE: Final = 8  # PyObject.ob_type
 _SIZE: Final = 16  # PyVarObject.ob_size
-_ITEMS: Final = 24  # PyTupleObject.ob_item
+_ITEMS: Final = tuple.__basicsize__  # PyTupleObject.ob_item, behind a hash since CPython 3.14
 _NDIM: Final = 24  # PyArrayObject_fields.nd
 _DESCR: Final = 56
 _FLAGS: Final = 64

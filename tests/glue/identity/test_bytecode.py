@@ -1,6 +1,7 @@
 """What code reads off its variables: bytecode that names none isn't looked through."""
 
 import argparse
+import dis
 import inspect
 import statistics
 import textwrap
@@ -8,7 +9,7 @@ import textwrap
 import pytest
 from numba.np import arraymath
 
-from nbcache.glue.identity import bytecode
+from nbcache.glue.identity import bytecode, imported, looking
 from nbcache.glue.identity.bytecode import nested_codes
 
 
@@ -25,3 +26,78 @@ def test_what_is_not_looked_through_would_have_shown_nothing(module, monkeypatch
     assert {} in quick
     monkeypatch.setattr(bytecode, "_NAMING", frozenset(range(256)))
     assert [bytecode._reads(code, code.co_code) for code in codes_in(module)] == quick
+
+
+def code_of(body):
+    scope = {}
+    exec(compile(f"def f(x, y=None):\n{textwrap.indent(body, '    ')}", "", "exec"), scope)
+    return scope["f"].__code__
+
+
+@pytest.mark.parametrize(
+    ("body", "variable", "read"),
+    [
+        ("return cfg.K", ("global", "cfg"), (("K",), True)),
+        ("return cfg.K.w()", ("global", "cfg"), (("K", "w"), True)),
+        ("c = cfg\nreturn c.K", ("global", "cfg"), (("K",), True)),
+        ("c = cfg; d = c\nreturn x, d.K", ("global", "cfg"), (("K",), True)),
+        ("c = cfg\nreturn x + c.K, y + c.L", ("global", "cfg"), (("L",), True)),
+        ("c = cfg\nif x: c = y\nreturn (c, x)", ("global", "cfg"), ((), True)),
+        ("import a.b\nreturn a.b.K", ("import", "a"), (("b", "K"), True)),
+        ("import a.b as c\nreturn c.K", ("import", "a"), (("b", "K"), True)),
+        ("from a.b import c\nreturn c.K", ("import", "a.b"), (("c", "K"), True)),
+        ("from .a import c\nreturn c.K", ("import", "a"), (("c", "K"), True)),
+        (f"q = ({', '.join(f'g.n{i}' for i in range(300))})\nfrom a.b import c\nreturn c.K", ("import", "a.b"), (("c", "K"), True)),
+        (f"q = ({', '.join(f'g.n{i}' for i in range(300))})\nreturn cfg.K", ("global", "cfg"), (("K",), True)),
+        ("def g(): return cfg.K\nreturn g", ("global", "cfg"), (("K",), True)),
+    ],
+    ids=lambda it: it[:40] if isinstance(it, str) else "",
+)  # fmt: skip
+def test_what_is_read_off_a_variable_is_found_whatever_a_python_has_instructions_for(body, variable, read):
+    assert read in bytecode.plan_of(code_of(body)).reads[variable]
+
+
+def test_each_instruction_that_loads_or_stores_local_variables_is_known():
+    """By names that a release may add to: what isn't known would end what is read off a variable."""
+    local = {name for name in dis.opmap if "_FAST" in name and not name.startswith(("DELETE_", "INSTRUMENTED_"))}
+    known = {dis.opname[op] for op in bytecode._KINDS_WITH_LOCALS if op < 256}
+    assert {name for name in local if dis.opmap[name] < 256} <= known
+
+
+@pytest.mark.parametrize(
+    ("body", "level", "names"),
+    [("import a.b", 0, ()), ("from a.b import c, d", 0, ("c", "d")), ("from ..a.b import c", 2, ("c",)), ("z = 7, 8\nfrom .a.b import c", 1, ("c",))],
+)  # fmt: skip
+def test_imports_are_found_by_level_and_names(body, level, names):
+    assert list(imported._statements(code_of(body))) == [(level, "a.b", names)]
+
+
+@pytest.mark.parametrize(
+    ("body", "spells"),
+    [
+        ("return getattr(x, 'K')", True),
+        ("return getattr(x, 'K', 0)", True),
+        ("return getattr(x, 'K', None), getattr(x.a.b, 'K', y)", True),
+        ("return getattr(x, 'K', True)", True),
+        ("return getattr(x, y)", False),
+        ("return getattr(x, 'K' + y)", False),
+    ],
+)
+def test_names_that_code_spells_are_told_from_those_that_it_computes(body, spells):
+    assert looking._spells(code_of(body)) is spells
+
+
+@pytest.mark.parametrize(
+    ("body", "spells"),
+    [
+        ("return 'a' in sys.modules", True),
+        ("return sys.modules['a']", True),
+        ("return sys.modules.get('a')", True),
+        ("return sys.modules.get('a', 0)", True),
+        ("return x in sys.modules", False),
+        ("return sys.modules[x]", False),
+        ("return sys.modules.get(x, None)", False),
+    ],
+)
+def test_modules_that_code_spells_are_told_from_those_that_it_computes(body, spells):
+    assert looking._spells_names(code_of(body)) is spells
