@@ -125,6 +125,8 @@ class _Module:
         """The names of what an expression may be, as far as they are Numba's or modules of nbcache's."""
         if isinstance(node, ast.Name):
             known = self.bound.get(node.id)
+            if known is None and node.id in self.defined:
+                known = f"{self.name.removesuffix('.py').replace('/', '.')}:{node.id}"
             return [known] if known else self._looped(node.id)
         if isinstance(node, ast.Attribute):
             return [_member(each, node.attr) for each in self.resolve(node.value)]
