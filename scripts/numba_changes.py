@@ -231,6 +231,8 @@ def _described(found):
         return _there(found, bases, {name: digest for name, digest in members.items() if digest})
     if inspect.isfunction(found):
         return _there(found, re.sub(" at 0x[0-9a-f]+", "", str(inspect.signature(found))), None)
+    if isinstance(found, str) and os.path.isabs(found):
+        return {"is": "path"}
     if isinstance(found, bool | int | float | str | bytes | tuple | frozenset | None):
         return {"is": "constant", "value": repr(found) if type(found) is not frozenset else repr(sorted(map(repr, found)))}
     return {"is": f"{type(found).__module__}.{type(found).__qualname__}"}

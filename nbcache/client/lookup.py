@@ -267,13 +267,13 @@ class Lookup:
         What was *waited* for was built just now: the *unit* isn't said then, and nobody waits for a place once more,
         least of all with the lease that others wait for.
         """
-        from nbcache.glue.hooks.compiling import is_called
+        from nbcache.glue import calls
 
         if self._trials is None:
             from nbcache.client.trials import Trials
 
             self._trials = Trials(self._store)
-        called = not len(self._frames) and is_called(getattr(unit, "owner", None))
+        called = not len(self._frames) and calls.is_called(getattr(unit, "owner", None))
         if not self._trials.begin(entry, called=called):
             self.condemned.add(entry.header.key)
             function = entry.header.function

@@ -294,11 +294,3 @@ def complete_first(original: Any, _session: Session) -> Any:
         original(self, val)
 
     return disable_compile
-
-
-def is_called(owner: Any) -> bool:
-    """Whether a dispatcher is being called, and will execute what it is given at once.
-
-    It keeps the types of its arguments until then. Where there are none, nobody knows.
-    """
-    return bool(getattr(owner, "_types_active_call", None))
