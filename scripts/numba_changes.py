@@ -1,8 +1,8 @@
 """What two releases of Numba have differently among what nbcache replaces, imports or reads: see scripts/numba-changes.
 
-What nbcache uses is read off its own source (`Uses`): the rows of the tables of seams, imports, attributes that are read
-off what was imported, names in text such as ``"numba.core.dispatcher"``, and private names (``._x``) that nbcache doesn't
-define itself. Each environment then says what these are there (`probe`, which runs in it), and both are compared.
+What nbcache uses is read off its own source (`Uses`): the rows of the tables of seams, imports, attributes that are
+read off what was imported, names in text such as ``"numba.core.dispatcher"``, and private names (``._x``) that nbcache
+doesn't define itself. Each environment then says what these are there (`probe`, which runs in it), and both are compared.
 
 Not seen: public attributes of Numba's objects, whose class no syntax tree tells, and what is computed.
 """
@@ -234,7 +234,7 @@ def _described(found):
     if isinstance(found, str) and os.path.isabs(found):
         return {"is": "path"}
     if isinstance(found, bool | int | float | str | bytes | tuple | frozenset | None):
-        return {"is": "constant", "value": repr(found) if type(found) is not frozenset else repr(sorted(map(repr, found)))}
+        return {"is": "constant", "value": str(sorted(map(repr, found))) if type(found) is frozenset else repr(found)}
     return {"is": f"{type(found).__module__}.{type(found).__qualname__}"}
 
 
@@ -268,7 +268,8 @@ def _digest(source):
         return hashlib.sha256(" ".join(source.split()).encode()).hexdigest()
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
-        if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+        first = body[0] if isinstance(body, list) and body else None
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
             node.body = body[1:] or [ast.Pass()]
     return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()
 
@@ -319,7 +320,7 @@ _RANKS = {
     (READ, "source"): 11, (IMPORTED, "source"): 12, (PRIVATE, "source"): 13,
     (READ, "value"): 14, (IMPORTED, "value"): 15,
 }  # fmt: skip
-"""What matters more comes first: what isn't there breaks nbcache, another signature a call, another source a premise."""
+"""What matters more comes first: what is gone breaks nbcache, another signature a call, another source a premise."""
 
 
 def change(old, new):
@@ -402,8 +403,8 @@ def asked(named, names):
     """What the names are in an environment."""
     python, path = environment(named)
     env = {name: value for name, value in os.environ.items() if not name.startswith(("NBCACHE_", "NUMBA_", "PYTHON"))}
-    program = f"import sys; sys.path[:0] = {[str(ROOT / 'scripts'), *([path] if path else [])]!r}; " \
-        "import numba_changes; numba_changes.probe()"  # fmt: skip
+    places = [str(ROOT / "scripts"), *([path] if path else [])]
+    program = f"import sys; sys.path[:0] = {places!r}; import numba_changes; numba_changes.probe()"
     done = subprocess.run(
         [*python, "-W", "ignore", "-c", program], input=json.dumps(names), env=env, check=True, text=True, stdout=-1
     )

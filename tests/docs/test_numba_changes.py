@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-USER = '''
+USER = """
 import importlib
 from numba.core import dispatcher
 from numba.core.dispatcher import Dispatcher, LIMIT
@@ -26,7 +26,7 @@ def table():
 
 def read(obj):
     return dispatcher.helper(obj), obj._secret, importlib.import_module("numba.core.lazy")
-'''
+"""
 OLD = {
     "core/dispatcher.py": '''
 LIMIT = 3
