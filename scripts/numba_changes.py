@@ -2,7 +2,8 @@
 
 What nbcache uses is read off its own source (`Uses`): the rows of the tables of seams, imports, attributes that are
 read off what was imported, names in text such as ``"numba.core.dispatcher"``, and private names (``._x``) that nbcache
-doesn't define itself. Each environment then says what these are there (`probe`, which runs in it), and both are compared.
+doesn't define itself. Each environment then says what these are there (`probe`, which runs in it), and both are
+compared.
 
 Not seen: public attributes of Numba's objects, whose class no syntax tree tells, and what is computed.
 """
