@@ -15,7 +15,9 @@ import gc
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-__all__ = ["has_rights_of_its_own", "heeds_environment", "is_frozen", "is_wanted", "nothing_collected", "opened", "os", "time"]
+__all__ = [
+    "has_rights_of_its_own", "heeds_environment", "is_frozen", "is_wanted", "nothing_collected", "opened", "os", "time",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     import os

@@ -1,8 +1,9 @@
 """What two releases of Numba have differently among what nbcache replaces, imports or reads: see scripts/numba-changes.
 
-What nbcache uses is read off its own source (`Uses`): the rows of the tables of seams, imports, attributes that are read
-off what was imported, names in text such as ``"numba.core.dispatcher"``, and private names (``._x``) that nbcache doesn't
-define itself. Each environment then says what these are there (`probe`, which runs in it), and both are compared.
+What nbcache uses is read off its own source (`Uses`): the rows of the tables of seams, imports, attributes that are
+read off what was imported, names in text such as ``"numba.core.dispatcher"``, and private names (``._x``) that nbcache
+doesn't define itself. Each environment then says what these are there (`probe`, which runs in it), and both are
+compared.
 
 Not seen: public attributes of Numba's objects, whose class no syntax tree tells, and what is computed.
 """
@@ -84,6 +85,7 @@ class _Module:
 
     def read(self):
         inner = {node.value for node in ast.walk(self.tree) if isinstance(node, ast.Attribute)}
+        inner.update(each for node in ast.walk(self.tree) if isinstance(node, ast.JoinedStr) for each in node.values)
         for node in ast.walk(self.tree):
             if isinstance(node, ast.ImportFrom | ast.Import):
                 self._imports(node)
@@ -95,10 +97,11 @@ class _Module:
                 if re.fullmatch(r"_[a-zA-Z]\w*", node.attr):
                     self.private.add((node.attr, node.lineno))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _NAMED.fullmatch(node.value):
-                self._note(READ, [node.value], node)
+                if node not in inner:
+                    self._note(READ, [node.value], node)
             elif isinstance(node, ast.Tuple):
                 texts = [each.value for each in node.elts if isinstance(each, ast.Constant)]
-                if len(texts) > 1 and all(type(each) is str for each in texts) and _NAMED.fullmatch(texts[0]):
+                if len(texts) > 1 and all(map(_is_path, texts[1:])) and _NAMED.fullmatch(str(texts[0])):
                     self._note(REPLACED, [f"{texts[0]}:{'.'.join(texts[1:])}"], node)
 
     def _imports(self, node):
@@ -123,6 +126,8 @@ class _Module:
         """The names of what an expression may be, as far as they are Numba's or modules of nbcache's."""
         if isinstance(node, ast.Name):
             known = self.bound.get(node.id)
+            if known is None and node.id in self.defined:
+                known = f"{self.name.removesuffix('.py').replace('/', '.')}:{node.id}"
             return [known] if known else self._looped(node.id)
         if isinstance(node, ast.Attribute):
             return [_member(each, node.attr) for each in self.resolve(node.value)]
@@ -148,6 +153,10 @@ class _Module:
                 returned = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)]
                 return [found for each in returned for found in module.resolve(each)]
         return []
+
+
+def _is_path(text):
+    return isinstance(text, str) and text.isidentifier()
 
 
 def _last(node):
@@ -194,18 +203,20 @@ def _looked_up(name):
 
 
 def _attribute(holder, name):
-    try:
-        found = inspect.getattr_static(holder, name)
-    except AttributeError:
-        try:
-            found = getattr(holder, name)
-        except AttributeError:
-            try:
-                return importlib.import_module(f"{holder.__name__}.{name}")
-            except (ImportError, AttributeError):
-                return None
     if name == "__class__":
         return type(holder)
+    # A class as it is written; anything else answers, or refuses to in a process that compiles nothing.
+    for look in (inspect.getattr_static, getattr) if isinstance(holder, type) else (getattr, inspect.getattr_static):
+        try:
+            found = look(holder, name)
+            break
+        except Exception:  # noqa: BLE001, S112
+            continue
+    else:
+        try:
+            return importlib.import_module(f"{holder.__name__}.{name}")
+        except (ImportError, AttributeError):
+            return None
     return found.__func__ if isinstance(found, staticmethod | classmethod) else found
 
 
@@ -220,9 +231,11 @@ def _described(found):
         bases = ", ".join(f"{base.__module__}.{base.__qualname__}" for base in found.__bases__)
         return _there(found, bases, {name: digest for name, digest in members.items() if digest})
     if inspect.isfunction(found):
-        return _there(found, str(inspect.signature(found)), None)
+        return _there(found, re.sub(" at 0x[0-9a-f]+", "", str(inspect.signature(found))), None)
+    if isinstance(found, str) and os.path.isabs(found):
+        return {"is": "path"}
     if isinstance(found, bool | int | float | str | bytes | tuple | frozenset | None):
-        return {"is": "constant", "value": repr(found) if type(found) is not frozenset else repr(sorted(map(repr, found)))}
+        return {"is": "constant", "value": str(sorted(map(repr, found))) if type(found) is frozenset else repr(found)}
     return {"is": f"{type(found).__module__}.{type(found).__qualname__}"}
 
 
@@ -256,7 +269,8 @@ def _digest(source):
         return hashlib.sha256(" ".join(source.split()).encode()).hexdigest()
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
-        if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+        first = body[0] if isinstance(body, list) and body else None
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
             node.body = body[1:] or [ast.Pass()]
     return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()
 
@@ -307,7 +321,7 @@ _RANKS = {
     (READ, "source"): 11, (IMPORTED, "source"): 12, (PRIVATE, "source"): 13,
     (READ, "value"): 14, (IMPORTED, "value"): 15,
 }  # fmt: skip
-"""What matters more comes first: what isn't there breaks nbcache, another signature a call, another source a premise."""
+"""What matters more comes first: what is gone breaks nbcache, another signature a call, another source a premise."""
 
 
 def change(old, new):
@@ -319,7 +333,9 @@ def change(old, new):
     if old.get("signature") != new.get("signature"):
         return "signature", f"{old.get('signature')} → {new.get('signature')}"
     if old.get("digest") != new.get("digest") or old.get("members") != new.get("members"):
-        return "source", _changed_members(old.get("members"), new.get("members"))
+        if old.get("members") is None:
+            return "source", _changed_lines(old["source"], new["source"])
+        return "source", _changed_members(old["members"], new.get("members"))
     if old["is"] != new["is"]:
         return "moved", f"{old['is']} → {new['is']}"
     if old.get("value") != new.get("value"):
@@ -327,8 +343,14 @@ def change(old, new):
     return None
 
 
+def _changed_lines(*sources):
+    lines = [*difflib.unified_diff(*(each.splitlines() for each in sources), n=0)][2:]
+    return ", ".join(f"{sum(line.startswith(sign) for line in lines)} lines {what}"
+                     for sign, what in (("+", "more"), ("-", "less")))  # fmt: skip
+
+
 def _changed_members(old, new):
-    old, new = old or {}, new or {}
+    new = new or {}
     signs = [(each, "-" if each not in new else "+" if each not in old else "~") for each in {**old, **new}
              if old.get(each) != new.get(each)]  # fmt: skip
     shown = ", ".join(f"{sign}{each}" for each, sign in signs[:6])
@@ -336,15 +358,21 @@ def _changed_members(old, new):
 
 
 def compared(uses, old, new):
-    """Rows of what changed, what matters most first: rank, how it is used, name, what changed, in words, where."""
-    rows = []
-    for name, places in uses.items():
+    """Rows of what changed, what matters most first: rank, how it is used, name, what changed, in words, where.
+
+    What has several names, in several modules of Numba's, is one row.
+    """
+    rows = {}
+    for name, places in sorted(uses.items()):
         how = next(each for each in (REPLACED, IMPORTED, READ, PRIVATE) if any(each == kind for kind, _ in places))
         found = change(old[name], new[name])
         if found is not None:
             where = sorted(place for kind, place in places if kind == how)
-            rows.append((_RANKS.get((how, found[0]), 99), how, name, *found, where))
-    return sorted(rows)
+            row = _RANKS.get((how, found[0]), 99), how, name, *found, where
+            identity = old[name].get("is", name)
+            key = (identity if ":" in identity else name), found
+            rows[key] = min(row, rows.get(key, row))
+    return sorted(rows.values())
 
 
 def shown_difference(name, old, new):
@@ -376,8 +404,8 @@ def asked(named, names):
     """What the names are in an environment."""
     python, path = environment(named)
     env = {name: value for name, value in os.environ.items() if not name.startswith(("NBCACHE_", "NUMBA_", "PYTHON"))}
-    program = f"import sys; sys.path[:0] = {[str(ROOT / 'scripts'), *([path] if path else [])]!r}; " \
-        "import numba_changes; numba_changes.probe()"  # fmt: skip
+    places = [str(ROOT / "scripts"), *([path] if path else [])]
+    program = f"import sys; sys.path[:0] = {places!r}; import numba_changes; numba_changes.probe()"
     done = subprocess.run(
         [*python, "-W", "ignore", "-c", program], input=json.dumps(names), env=env, check=True, text=True, stdout=-1
     )
@@ -410,6 +438,7 @@ def main():
         changed = {row[2] for row in rows}
         print("\nThe same: " + ", ".join(f"`{name}`" for name in names if name not in changed))
     neither = [name for name in names if "gone" in old["names"][name] and "gone" in new["names"][name]]
+    neither = [name for name in neither if not name.startswith(".")]  # Python's own
     print("\nIn neither: " + (", ".join(f"`{name}`" for name in neither) or "none"))
 
 

@@ -7,7 +7,7 @@ build time, and what ``rthooks.dat`` names when the program starts.
 import os
 
 LIBRARY = "library.txt"
-"""Lies beside nbcache's modules in the program: the names of the modules that its builder took from Python's library."""
+"""Lies beside nbcache's modules in the program: the names of those that its builder took from Python's library."""
 
 
 def hook_dirs() -> list[str]:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from numba.core import event
 
-from nbcache.glue.identity.files import UNREADABLE, code_digest, is_bytecode
 from nbcache.glue.identity.roots import is_standard, package_roots
 from nbcache.passing import let_pass
 from nbcache.process import is_frozen
@@ -235,6 +234,8 @@ def _module(name: str) -> str:
         return ""
     if spec.origin is None or not spec.has_location:
         return "namespace" if spec.submodule_search_locations is not None else str(spec.origin)
+    from nbcache.glue.identity.files import UNREADABLE, code_digest, is_bytecode  # few hits compare modules
+
     source = "" if is_bytecode(spec.origin) else _content(spec.origin)
     if source:
         return source

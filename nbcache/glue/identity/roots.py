@@ -36,7 +36,7 @@ _PACKAGES: dict[str, tuple[Any, Any]] = {
     "nbcache": (sys.modules["nbcache"], let_pass),
 }
 """Each package, and some code of it."""
-_OF_LIBRARY = functools.update_wrapper
+_OF_LIBRARY: Any = functools.update_wrapper
 """Some code of Python's library, and none of what is frozen into every Python, such as `os`."""
 
 
