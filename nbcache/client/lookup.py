@@ -48,7 +48,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("nbcache")
 _ONLY_FOR_MISSES = (
-    *("nbcache.client." + name for name in ("others", "asking", "patience", "progress", "publishing")),
+    *(
+        "nbcache.client." + name
+        for name in ("others", "asking", "patience", "progress", "publishing", "wording", "recording")
+    ),
     *("nbcache." + name for name in ("processors", "store.layers", "store.locks", "store.publish", "store.usage")),
 )
 """What a process that only hits never loads."""
