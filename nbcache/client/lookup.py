@@ -52,7 +52,10 @@ _ONLY_FOR_MISSES = (
         "nbcache.client." + name
         for name in ("others", "asking", "patience", "progress", "publishing", "wording", "recording")
     ),
-    *("nbcache." + name for name in ("processors", "store.layers", "store.locks", "store.publish", "store.usage")),
+    *(
+        "nbcache." + name
+        for name in ("glue.calls", "processors", "store.layers", "store.locks", "store.publish", "store.usage")
+    ),
 )
 """What a process that only hits never loads."""
 
