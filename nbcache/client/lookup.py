@@ -224,6 +224,10 @@ class Lookup:
         if self._trials is not None and not len(self._frames):
             self._trials.go_on()
 
+    def load_rest(self) -> None:
+        """Load what hits put off: nobody will see to it any more."""
+        deferring.load()
+
     def finish(self) -> None:
         """The process ends well."""
         if self._trials is not None:

@@ -23,7 +23,6 @@ import importlib
 import os
 import sys
 import weakref
-from contextlib import suppress
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,7 +38,7 @@ import _nbcache
 from nbcache import process
 from nbcache.glue import marks
 from nbcache.glue.identity.declared import declares_extensions
-from nbcache.passing import let_pass
+from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,6 +79,7 @@ class _Rest:
     def __init__(self, maker: KeyMaker, needed: tuple[str, ...]) -> None:
         self._maker = maker
         self._needed = needed
+        self.is_loading = False
         self._spare: list[int] = []
         self._file = (0, 0)
         self._stand_ins: list[tuple[Any, str, Any, Any]] = []
@@ -100,7 +100,7 @@ class _Rest:
             if type(package) is ModuleType:
                 package.__class__ = _Package
                 self._packages.append(package)
-        with suppress(OSError, ValueError):
+        with suppressed(OSError, ValueError):
             self._reserve()
 
     def _attend_limits(self) -> None:
@@ -122,7 +122,7 @@ class _Rest:
             status = process.os.fstat(here)
             self._file = status.st_dev, status.st_ino
             for lowest in _HIGH:
-                with suppress(OSError, ValueError):
+                with suppressed(OSError, ValueError):
                     while len(self._spare) < _SPARE:
                         self._spare.append(fcntl.fcntl(here, fcntl.F_DUPFD_CLOEXEC, lowest))
         finally:
@@ -142,7 +142,7 @@ class _Rest:
     def make_room(self) -> None:
         """Close what is kept in reserve, unless the program did, and opened its own under that number."""
         for fd in self._spare:
-            with suppress(OSError):
+            with suppressed(OSError):
                 status = process.os.fstat(fd)
                 if (status.st_dev, status.st_ino) == self._file:
                     process.os.close(fd)
@@ -190,14 +190,20 @@ def load() -> None:
         return
     cpu_target.target_context  # noqa: B018  made under a lock of its own, so never within the compiler's
     with compiler_lock.global_compiler_lock._lock:
-        rest, _rest = _rest, None
-        if rest is not None:
+        rest = _rest
+        if rest is None or rest.is_loading:  # further up in this thread
+            return
+        rest.is_loading = True
+        try:
             rest.load()
             rest.give_back()
+            _rest = None
+        finally:
+            rest.is_loading = False
 
 
 def make_room() -> None:
-    """Something may be compiled now: where the program has used up all descriptors, give back the one in reserve."""
+    """Something may be compiled now: where the program has used up all descriptors, give back those in reserve."""
     if _rest is not None and not _rest.has_room():
         _rest.make_room()
 
