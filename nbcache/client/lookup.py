@@ -48,8 +48,14 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("nbcache")
 _ONLY_FOR_MISSES = (
-    *("nbcache.client." + name for name in ("others", "asking", "patience", "progress", "publishing")),
-    *("nbcache." + name for name in ("processors", "store.layers", "store.locks", "store.publish", "store.usage")),
+    *(
+        "nbcache.client." + name
+        for name in ("others", "asking", "patience", "progress", "publishing", "wording", "recording")
+    ),
+    *(
+        "nbcache." + name
+        for name in ("glue.calls", "processors", "store.layers", "store.locks", "store.publish", "store.usage")
+    ),
 )
 """What a process that only hits never loads."""
 
@@ -217,6 +223,10 @@ class Lookup:
         """The program asks for something more: what it called before is over."""
         if self._trials is not None and not len(self._frames):
             self._trials.go_on()
+
+    def load_rest(self) -> None:
+        """Load what hits put off: nobody will see to it any more."""
+        deferring.load()
 
     def finish(self) -> None:
         """The process ends well."""

@@ -397,6 +397,7 @@ class ClientSession:
             try:
                 self.history.keep_promises()
                 self.maker.choices.leave()
+                self.lookup.load_rest()
             except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
                 let_pass(raised)
                 self.fault("switching off", None)

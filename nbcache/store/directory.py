@@ -345,6 +345,8 @@ class Store:
     def _repair(self, key: str) -> None:
         """Make the directories that a key needs. Raises OSError when it can't."""
         if not os.path.isdir(self._stem):
+            # Where not even the directory above is there, this is another root (``chroot``), or nobody wants it.
+            os.stat(os.path.dirname(self.path))
             made = not os.path.isdir(self.path) and tree.make_root(self.path)
             # Whoever deleted it may have made it again, as theirs: /tmp lets everybody.
             self._insist(self.trust.path_problem(self.path))

@@ -16,8 +16,11 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 from numba import _dynfunc
 from numba.core.codegen import CodeLibrary, JITCodeLibrary
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.funcdesc import FunctionDescriptor
 from numba.core.runtime import rtsys
+
+from nbcache.glue import marks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -81,20 +84,31 @@ class StoredLibrary(JITCodeLibrary):
     def _get_module_for_linking(self) -> Any:
         if self._shared_module is None:
             bitcode = self._read("bitcode")
-            if bitcode is None:
-                self._shared_module = self._made_again()._get_module_for_linking()
-            else:
+            if bitcode is not None:
                 self._shared_module = _linkable(bitcode)
+            elif self in _being_made:
+                # One half of a recursion links the other. What was loaded defines it, for this process alone.
+                for half in _being_made[_being_made.index(self) + 1 :]:
+                    marks.taint(half, "one of its callees was damaged or gone")
+                return llvm.parse_assembly("")
+            else:
+                self._shared_module = self._of_another("_get_module_for_linking")
         return self._shared_module
 
     def _get_compiled_object(self) -> bytes:
         code = self._read("object")
-        return self._made_again()._get_compiled_object() if code is None else code
+        return self._of_another("_get_compiled_object") if code is None else code
 
-    def _made_again(self) -> Any:
-        if self._rebuilt is None:
-            self._rebuilt = self._rebuild()
-        return self._rebuilt
+    def _of_another(self, method: str) -> Any:
+        """What the library gives that is made in the place of this one's entry."""
+        with global_compiler_lock:  # who only looks hasn't got it
+            if self._rebuilt is None:
+                _being_made.append(self)
+                try:
+                    self._rebuilt = self._rebuild()
+                finally:
+                    _being_made.pop()
+            return getattr(self._rebuilt, method)()
 
     def get_function(self, name: str) -> Any:
         return self._get_module_for_linking().get_function(name)
@@ -107,6 +121,28 @@ class StoredLibrary(JITCodeLibrary):
 
     def get_asm_str(self) -> str:
         return str(self._codegen._tm.emit_assembly(self._get_module_for_linking()))
+
+
+_being_made: list[StoredLibrary] = []
+"""What is being made again, by the thread that has Numba's compiler lock."""
+
+
+class RenamedLibrary:
+    """What can be linked of a *library*, with *names* for functions of other names; wrappers and all are named so."""
+
+    def __init__(self, library: Any, names: dict[str, str]) -> None:
+        self._library = library
+        self._names = names
+
+    def _get_module_for_linking(self) -> Any:
+        text = str(self._library._get_module_for_linking())
+        for name, wanted in self._names.items():
+            text = text.replace(name.removeprefix(_NESTED), wanted.removeprefix(_NESTED))
+        return llvm.parse_assembly(text)
+
+    def _get_compiled_object(self) -> bytes:
+        code: bytes = self._library._get_compiled_object()
+        return code
 
 
 def _linkable(bitcode: bytes) -> Any:

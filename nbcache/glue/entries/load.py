@@ -15,7 +15,7 @@ from numba.core.generators import GeneratorDescriptor
 from nbcache.glue import marks
 from nbcache.glue.entries.externals import provide
 from nbcache.glue.entries.inspection import Annotation, Inspection, LoadedDescriptor, Metadata
-from nbcache.glue.entries.library import StoredLibrary, abort_unresolved, entry_point
+from nbcache.glue.entries.library import RenamedLibrary, StoredLibrary, abort_unresolved, entry_point
 from nbcache.glue.entries.meta import Asked, Environments, LibraryMeta, LiteralsMeta, Meta, Read
 from nbcache.glue.entries.named_types import type_called  # noqa: F401  pickles call it, and a hit imports nothing
 from nbcache.glue.entries.verdicts import InUse, Unloadable
@@ -25,7 +25,7 @@ from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.watched import are_same
 from nbcache.glue.keys.conditions import META_VERSION
 from nbcache.glue.keys.flags import flag_parts
-from nbcache.glue.keys.units import LiftedUnit, Unit
+from nbcache.glue.keys.units import Unit
 from nbcache.glue.marks import belongs_to, hold
 from nbcache.records import Record
 
@@ -281,13 +281,17 @@ def settle_stencil(stencil: Any, cres: Any) -> None:
 
 
 def _rebuilt(unit: Unit, build: str, meta: Meta) -> Any:
-    """The library of an entry that is gone or damaged, compiled again under the names it had."""
+    """The library of an entry that is gone or damaged, compiled again under the names it had.
+
+    Names of types are part of them, and some of these, of classes say, are other ones in each process.
+    """
     cres = unit.compile_again(build)
-    # What was lifted out of a function is linked with nothing, and looked at alone.
-    if not isinstance(unit, LiftedUnit) and cres.fndesc.mangled_name != meta.descriptor["mangled_name"]:
-        msg = f"the entry of {unit.name} is gone or damaged, and compiling it again gave another name"
-        raise RuntimeError(msg)
-    return cres.library
+    names = {cres.fndesc.mangled_name: meta.descriptor["mangled_name"]}
+    if meta.generator is not None:
+        descriptor = cres.target_context.get_generator_desc(cres.fndesc.restype)
+        names[descriptor.mangled_name] = meta.generator
+    names = {name: wanted for name, wanted in names.items() if name != wanted}
+    return RenamedLibrary(cres.library, names) if names else cres.library
 
 
 def load_library(

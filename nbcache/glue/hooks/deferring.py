@@ -23,7 +23,6 @@ import importlib
 import os
 import sys
 import weakref
-from contextlib import suppress
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,7 +38,7 @@ import _nbcache
 from nbcache import process
 from nbcache.glue import marks
 from nbcache.glue.identity.declared import declares_extensions
-from nbcache.passing import let_pass
+from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +61,12 @@ _GIVING_UP: Final = frozenset({
     "initgroups", "chroot", "unshare", "setns", "setrlimit", "prlimit",
 })  # fmt: skip
 """Functions of `os` and `resource` after which a file that could be opened before may be closed to the process."""
+_PACKAGES: Final = (
+    *("numba." + name for name in ("core", "cpython", "experimental", "misc", "np", "typed")),
+    *("numba.core." + name for name in ("runtime", "typing", "unsafe")),
+    *("numba." + name for name in ("cpython.unsafe", "experimental.jitclass", "np.types", "np.unsafe")),
+)
+"""Those that compiling adds modules to."""
 _SPARE: Final = 3
 """How many descriptors are in reserve: an import has one open at a time, and a lease is another one."""
 _HIGH: Final = 500, 50, 3
@@ -74,6 +79,7 @@ class _Rest:
     def __init__(self, maker: KeyMaker, needed: tuple[str, ...]) -> None:
         self._maker = maker
         self._needed = needed
+        self.is_loading = False
         self._spare: list[int] = []
         self._file = (0, 0)
         self._stand_ins: list[tuple[Any, str, Any, Any]] = []
@@ -89,11 +95,12 @@ class _Rest:
             self._attend_limits()
         else:
             _nbcache.watch("resource", self._attend_limits)
-        for name, module in [*sys.modules.items()]:
-            if name.partition(".")[0] == "numba" and type(module) is ModuleType and "__path__" in vars(module):
-                module.__class__ = _Package
-                self._packages.append(module)
-        with suppress(OSError, ValueError):
+        for name in _PACKAGES:
+            package = sys.modules.get(name)
+            if type(package) is ModuleType:
+                package.__class__ = _Package
+                self._packages.append(package)
+        with suppressed(OSError, ValueError):
             self._reserve()
 
     def _attend_limits(self) -> None:
@@ -101,8 +108,8 @@ class _Rest:
             self._stand_in(importlib.import_module("resource"))
 
     def _stand_in(self, module: Any) -> None:
-        for name in _GIVING_UP & vars(module).keys():
-            original = getattr(module, name)
+        for name in _GIVING_UP:
+            original = getattr(module, name, None)
             if type(original) is type(len):  # else it is somebody's already, a mock's say
                 stand_in = _loading_first(original)
                 setattr(module, name, stand_in)
@@ -115,7 +122,7 @@ class _Rest:
             status = process.os.fstat(here)
             self._file = status.st_dev, status.st_ino
             for lowest in _HIGH:
-                with suppress(OSError, ValueError):
+                with suppressed(OSError, ValueError):
                     while len(self._spare) < _SPARE:
                         self._spare.append(fcntl.fcntl(here, fcntl.F_DUPFD_CLOEXEC, lowest))
         finally:
@@ -135,7 +142,7 @@ class _Rest:
     def make_room(self) -> None:
         """Close what is kept in reserve, unless the program did, and opened its own under that number."""
         for fd in self._spare:
-            with suppress(OSError):
+            with suppressed(OSError):
                 status = process.os.fstat(fd)
                 if (status.st_dev, status.st_ino) == self._file:
                     process.os.close(fd)
@@ -183,14 +190,20 @@ def load() -> None:
         return
     cpu_target.target_context  # noqa: B018  made under a lock of its own, so never within the compiler's
     with compiler_lock.global_compiler_lock._lock:
-        rest, _rest = _rest, None
-        if rest is not None:
+        rest = _rest
+        if rest is None or rest.is_loading:  # further up in this thread
+            return
+        rest.is_loading = True
+        try:
             rest.load()
             rest.give_back()
+            _rest = None
+        finally:
+            rest.is_loading = False
 
 
 def make_room() -> None:
-    """Something may be compiled now: where the program has used up all descriptors, give back the one in reserve."""
+    """Something may be compiled now: where the program has used up all descriptors, give back those in reserve."""
     if _rest is not None and not _rest.has_room():
         _rest.make_room()
 
@@ -239,15 +252,11 @@ def _is_about_to_execute(frame: FrameType | None) -> bool:
 
 
 def _is_bound_elsewhere() -> bool:
-    """Whether somebody has a function of `os` under a name of his own, by ``from os import setuid`` say."""
-    functions = {name: function for name, function in vars(os).items() if name in _GIVING_UP}
-    return any(
-        scope[name] is function
-        for label, module in [*sys.modules.items()]
-        if label not in {"os", "posix"} and isinstance(module, ModuleType)
-        and not (scope := vars(module)).keys().isdisjoint(functions)
-        for name, function in functions.items() if name in scope
-    )  # fmt: skip
+    """Whether somebody has a function of `os` under a name of his own, by ``from os import setuid`` say.
+
+    Nobody has all of them. To look into all modules takes as long as a fifth of a hit.
+    """
+    return len({sys.getrefcount(getattr(os, name)) for name in _GIVING_UP if hasattr(os, name)}) > 1
 
 
 def loaded_whole(original: Any, _session: Session) -> Any:

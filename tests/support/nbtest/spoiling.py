@@ -1,4 +1,4 @@
-"""Entries whose code crashes, with all of their digests right."""
+"""Entries whose code crashes, with all of their digests right; and entries whose digests are wrong."""
 
 import struct
 import time
@@ -32,3 +32,30 @@ def spoil(store, function):
             fresh.rename(path)
             found += 1
     assert found
+
+
+POSITIONS = "first", "middle", "last"
+
+
+def damage(store, section, position="middle", kind=None):
+    """Flip a bit in a section of all entries, or those of one *kind*; return how many there are."""
+    found = 0
+    for path in sorted((store / "v1/objects").glob("??/*.nbo")):
+        data = bytearray(path.read_bytes())
+        parsed = entry.parse(bytes(data))
+        sizes = parsed.section_sizes
+        if kind in {None, parsed.header.kind} and sizes.get(section):
+            begin = len(data) - sum(sizes.values()) + sum(list(sizes.values())[: list(sizes).index(section)])
+            data[begin + {"first": 0, "middle": sizes[section] // 2, "last": sizes[section] - 1}[position]] ^= 1
+            fresh = path.with_suffix(".new")
+            fresh.write_bytes(data)
+            fresh.chmod(path.stat().st_mode)
+            fresh.rename(path)
+            found += 1
+    return found
+
+
+def damaged(store):
+    """Return the functions whose entries have a section that isn't what was written."""
+    entries = (entry.parse(path.read_bytes()) for path in (store / "v1/objects").glob("??/*.nbo"))
+    return {each.header.function for each in entries if any(each.section(name) is None for name in each.section_sizes)}
