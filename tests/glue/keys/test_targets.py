@@ -12,9 +12,8 @@ from nbcache.glue.keys import targets
 from nbcache.glue.published import target
 from nbcache.published import hosts
 
-GRAVITON2 = frozenset(
-    "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp ssbs".split()
-)
+CPUINFO = "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp ssbs"
+GRAVITON2 = frozenset(CPUINFO.split())
 LLVMS_ACCOUNT = {"aes": True, "crc": True, "fp-armv8": True, "lse": True, "neon": True, "sha2": True, "sve": False}
 LEVELS = ("neoverse-v1", "neoverse-n1", "generic", "x86-64-v2")
 NEEDED_BY_N1 = ("asimd", "asimddp", "asimdhp", "asimdrdm", "atomics", "crc32", "fp", "fphp", "lrcpc")
