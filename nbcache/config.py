@@ -24,7 +24,7 @@ Values
 - times [s]: a number and ``ms s m h``; without a unit, seconds
 - uids: numbers or user names, separated by commas
 - umask: octal digits, in a file as text, such as ``"022"``
-- processors: ``host``, a level such as ``x86-64-v3`` or ``v3``, or a name such as ``haswell``
+- processors: ``host``, a level such as ``x86-64-v3`` or ``v3``, or a name such as ``haswell`` or ``neoverse-n1``
   (:mod:`nbcache.processors`); several of them separated by commas
 - several paths: separated by ``:`` as in ``PATH``, in a file as a list
 - addresses, keys: with spaces between them (keys also with commas), in a file also as a list

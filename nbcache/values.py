@@ -189,7 +189,7 @@ def _uid_of(name: str) -> int:
 SECRET: Final = frozenset({"remote", "signing_key"})
 """Settings whose values may hold secrets: what can't be read of them is shown to nobody."""
 _A_PATH: Final = "a path"
-_A_PROCESSOR: Final = "x86-64, x86-64-v2, x86-64-v3, x86-64-v4 or a processor that nbcache.processors lists"
+_A_PROCESSOR: Final = "x86-64-v2, x86-64-v3, x86-64-v4, neoverse-n1 or another processor that nbcache.processors lists"
 _A_FLAG: Final = "1, true, yes, on or 0, false, no, off"
 READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
     "dir": (_path, _A_PATH),

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from nbcache.store.entry import Header
 
-DEFAULT_CPU = "x86-64-v3"
 _LEFT_OUT = ("extensions",)
 """Kinds of entries that only mean something where they were made."""
 
@@ -48,9 +47,8 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser.add_argument("--layer", metavar="DIR", help="make a layer: the folder; what is in it stays")
     parser.add_argument(
         "--cpu",
-        default=DEFAULT_CPU,
         metavar="CPU,...",
-        help=f"the processors to build for, such as x86-64-v2,x86-64-v3 (default: {DEFAULT_CPU})",
+        help="the processors to build for, such as x86-64-v2,x86-64-v3 (default: x86-64-v3, on AArch64 neoverse-n1)",
     )
     parser.add_argument(
         "--only",
@@ -71,9 +69,9 @@ def bundle(args: argparse.Namespace) -> int:
     argv = args.argv[1:] if args.argv[:1] == ["--"] else args.argv
     if not argv:
         raise UsageError("bundle: no program given: nbcache bundle --layer DIR -- python exercise.py")
-    if platform.machine() not in processors.MACHINES:
-        raise CommandError(f"layers are made for levels of x86-64, and this machine is {platform.machine()}")
-    cpus = processors_of(args.cpu)
+    cpus = processors_of(args.cpu or processors.common())
+    if not cpus:
+        raise CommandError(f"layers are made on x86-64 and AArch64, and this machine is {platform.machine()}")
     with away_from_strangers(Trust(settings_of(args).trusted_uids)):
         here, elsewhere = _runnable(cpus)
     root = os.path.abspath(os.path.expanduser(args.layer))

@@ -190,13 +190,11 @@ def check_processor(settings: Settings) -> Iterator[Finding]:
     except Exception as error:  # noqa: BLE001 - as for the seams
         yield Finding(REMARK, what, f"can't be examined: {type(error).__name__}: {error}")
         return
-    if platform.machine() in processors.MACHINES:
-        has = [name for name in processors.LEVELS if not lacks(name)]
-        yield Finding(OK, what, f"{own}, which can run code for {', '.join(has) or 'no level of the psABI'}")
-    else:
-        yield Finding(OK, what, f"{own} ({platform.machine()})")
+    has = [name for name in processors.levels() if not lacks(name)]
+    able = f", which can run code for {', '.join(has)}" if has else f" ({platform.machine()})"
+    yield Finding(OK, what, f"{own}{able}")
     for cpu in [*([settings.cpu] if settings.cpu != values.HOST else []), *settings.cpu_ladder]:
-        lacking = lacks(cpu) if platform.machine() in processors.MACHINES else ["such instructions"]
+        lacking = lacks(cpu) if cpu in processors.here() else ["such instructions"]
         if lacking:
             advice = "take a lower level; until then this host compiles for itself"
             yield Finding(REMARK, what, f"{cpu} is asked for, and this host has no {', '.join(lacking)}", advice)

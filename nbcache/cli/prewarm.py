@@ -129,10 +129,14 @@ def prewarm(args: argparse.Namespace) -> int:
 def processors_of(text: str | None) -> list[str]:
     """Return the processors that an option names; raise UsageError."""
     try:
-        return list(dict.fromkeys(map(processors.named, text.split(",")))) if text else []
+        cpus = list(dict.fromkeys(map(processors.named, text.split(",")))) if text else []
     except ValueError as error:
-        known = ", ".join(processors.FEATURES)
+        known = ", ".join(processors.here())
         raise UsageError(f"--cpu: {error} is not a processor that is known here; known are {known}") from error
+    elsewhere = next((cpu for cpu in cpus if cpu not in processors.here()), None)
+    if elsewhere is not None:
+        raise UsageError(f"--cpu: no code for {elsewhere} can be built on {os.uname().machine}")
+    return cpus
 
 
 def capabilities_of(text: str | None, *, elsewhere: bool = False) -> list[str]:

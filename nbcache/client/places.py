@@ -72,8 +72,11 @@ class Places:
         from nbcache.glue.keys import targets
 
         cpu = header.extra.get("cpu")
+        # The host may have the name of a processor that others compile for; what they built says whether it is strict.
+        if cpu in self._maker.lower and "strict" in header.extra:
+            return _is_strict(header)
         # An entry that doesn't say so was made before any was taken for another processor.
-        return cpu is None or cpu == targets.name() or (cpu in self._maker.lower and _is_strict(header))
+        return cpu is None or cpu == targets.name()
 
     def _look(self) -> list[Store]:
         """Find the layers, once; and which lower processors' code is of use."""
@@ -88,7 +91,7 @@ class Places:
             # A package that somebody installed for other reasons is nothing to warn of.
             brought = [Place(name, path) for name, path in declared.layers()]
             self._layers += open_under(self._store, brought, _refusal(logging.INFO))
-        wanted = dict.fromkeys((*self._settings.cpu_ladder, *(processors.LEVELS if self._layers else ())))
+        wanted = dict.fromkeys((*self._settings.cpu_ladder, *(processors.levels() if self._layers else ())))
         if wanted:
             from nbcache.glue.keys import targets
 

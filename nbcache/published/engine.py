@@ -87,7 +87,10 @@ class Engine:
         target = call["GetTargetFromTriple"](triple.value, ctypes.byref(error))
         machine = call["CreateTargetMachine"](target, triple.value, b"", b"", 0, b"static", b"jitdefault", 0, 1, b"")
         module = call["ParseAssembly"](call["GetGlobalContext"](), b"", ctypes.byref(error))
-        engine = call["CreateMCJITCompiler"](module, machine, False, ctypes.byref(error))
+        # llvmlite's own manager of memory where llvmlite chooses it: on AArch64, LLVM's may put code and data too far
+        # apart for instructions that refer to one from the other, and then LLVM aborts.
+        manages = os.uname().machine == "aarch64"
+        engine = call["CreateMCJITCompiler"](module, machine, manages, ctypes.byref(error))
         if not engine:
             raise errors.NoEngineError(f"LLVM can't load code here: {(error.value or b'').decode(errors='replace')}")
         # MCJIT would compile the module that it was made with, though it is empty.

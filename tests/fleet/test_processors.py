@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+import platform
 from pathlib import Path
 
+import llvmlite.binding as llvm
 import pytest
 from nbtest import proc
 
+from nbcache import processors
+from nbcache.published import hosts
+
+HIGH, MIDDLE, LOW = {"aarch64": ("neoverse-v1", "neoverse-n1", "generic")}.get(
+    platform.machine(), ("x86-64-v4", "x86-64-v3", "x86-64-v2")
+)
 KERNELS = Path(__file__).with_name("kernels.py")
 TELL = """
 import json, nbcache
@@ -40,18 +48,14 @@ OPEN = {
 CONTRACTING = STRICT.replace("@njit\n", "@njit(fastmath={'contract'})\n")
 
 
-def host_has(*names):
-    import llvmlite.binding as llvm
-
-    features = llvm.get_host_cpu_features()
-    return all(features.get(name) for name in names)
+def host_is(cpu):
+    told = {name for name, present in llvm.get_host_cpu_features().items() if present}
+    return not processors.missing(cpu, processors.told_by_kernel(hosts.features()) | told)
 
 
-needs_v4 = pytest.mark.skipif(
-    not host_has("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"), reason="a host without x86-64-v4"
-)
-needs_v3 = pytest.mark.skipif(not host_has("avx2", "fma", "bmi2"), reason="a host without x86-64-v3")
-pytestmark = needs_v3
+needs_x86 = pytest.mark.skipif(HIGH != "x86-64-v4", reason="features of x86-64")
+needs_high = pytest.mark.skipif(not host_is(HIGH), reason=f"a host without {HIGH}")
+pytestmark = pytest.mark.skipif(not host_is(MIDDLE), reason=f"a host without {MIDDLE}")
 
 
 def run(place, program, cpu="", ladder="", *, before="", store="store", **extra):
@@ -66,37 +70,52 @@ def run(place, program, cpu="", ladder="", *, before="", store="store", **extra)
 
 @pytest.mark.long
 def test_code_for_the_host_and_for_levels_lies_side_by_side(place):
-    for cpu in ("host", "x86-64-v3", "v2"):
+    for cpu in ("host", MIDDLE, LOW):
         assert run(place, STRICT, cpu)[1]["builds_count"] >= 1
-    for cpu in ("host", "v3", "x86-64-v2"):
+    for cpu in ("host", MIDDLE, LOW):
         said, counted, _ = run(place, STRICT, cpu)
         assert said == ["7.0"]
         assert counted["builds_count"] == 0 and counted["hit_count"] >= 1 and counted["sources"] == {}
     listed = proc.run(["-m", "nbcache", "ls", "--json", "__main__:f"], place / "store")
     entries = json.loads(listed.stdout)
-    assert {"x86-64-v3", "x86-64-v2"} < {entry["cpu"] for entry in entries}
+    assert {MIDDLE, LOW} < {entry["cpu"] for entry in entries}
     assert all(entry["toolchain"].endswith(f" {entry['cpu']}") for entry in entries)
     words = proc.run(["-m", "nbcache", "why", "--all", "f"], place / "store").stdout
-    assert "for x86-64-v3" in words and "target `cpu`" in words
+    assert f"for {MIDDLE}" in words and "target `cpu`" in words
 
 
 def test_the_ladder_takes_the_first_level_that_is_there(place):
-    run(place, STRICT, "v2")
-    run(place, STRICT, "v3")
-    said, counted, _ = run(place, STRICT, ladder="v3,v2")
+    run(place, STRICT, LOW)
+    run(place, STRICT, MIDDLE)
+    said, counted, _ = run(place, STRICT, ladder=f"{MIDDLE},{LOW}")
     assert said == ["7.0"]
-    assert counted["builds_count"] == 0 and set(counted["sources"]) == {"x86-64-v3"}
-    assert set(run(place, STRICT, ladder="v2,v3")[1]["sources"]) == {"x86-64-v2"}
+    assert counted["builds_count"] == 0 and set(counted["sources"]) == {MIDDLE}
+    assert set(run(place, STRICT, ladder=f"{LOW},{MIDDLE}")[1]["sources"]) == {LOW}
     # What is compiled in spite of a ladder is for the host, and from then on found as such.
     other = STRICT.replace("2.0", "3.0")
-    assert run(place, other, ladder="v3,v2")[1]["builds_count"] == 1
+    assert run(place, other, ladder=f"{MIDDLE},{LOW}")[1]["builds_count"] == 1
     assert run(place, other)[1]["builds_count"] == 0
     stats = json.loads(proc.run(["-m", "nbcache", "stats", "--json"], place / "store").stdout)
-    assert stats["sources"]["x86-64-v3"] >= 1 and stats["sources"]["x86-64-v2"] >= 1
+    assert stats["sources"][MIDDLE] >= 1 and stats["sources"][LOW] >= 1
+
+
+@pytest.mark.skipif(
+    llvm.get_host_cpu_name() not in processors.here() or not host_is(llvm.get_host_cpu_name()),
+    reason="a host whose name is none of those that code is built for",
+)
+def test_a_host_takes_what_others_compiled_for_its_name(place):
+    """Its own code uses what it has beyond that, so it has other keys."""
+    own = llvm.get_host_cpu_name()
+    run(place, STRICT, own)
+    said, counted, _ = run(place, STRICT, ladder=own)
+    assert said == ["7.0"]
+    assert counted["builds_count"] == 0 and set(counted["sources"]) == {own}
+    run(place, LOOSE.replace("2.0", "3.0"), own)
+    assert run(place, LOOSE.replace("2.0", "3.0"), ladder=own)[1]["builds_count"] >= 1
 
 
 def test_without_a_ladder_no_other_level_is_taken(place):
-    run(place, STRICT, "v3")
+    run(place, STRICT, MIDDLE)
     assert run(place, STRICT)[1]["builds_count"] >= 1
 
 
@@ -107,11 +126,11 @@ def test_without_a_ladder_no_other_level_is_taken(place):
     ids=["fastmath", "in a callee", "contract", *OPEN],
 )
 def test_what_may_differ_is_never_taken_from_below(place, program):
-    run(place, program, "v3")
-    _, counted, _ = run(place, program, ladder="v3")
+    run(place, program, MIDDLE)
+    _, counted, _ = run(place, program, ladder=MIDDLE)
     assert counted["builds_count"] >= 1
     # Numba's runtime, at most, comes from there.
-    assert not any(entry["cpu"] == "x86-64-v3" and entry["used"] for entry in used_by_hits(place))
+    assert not any(entry["cpu"] == MIDDLE and entry["used"] for entry in used_by_hits(place))
 
 
 def used_by_hits(place):
@@ -124,7 +143,8 @@ def used_by_hits(place):
 
 
 @pytest.mark.long
-@needs_v4
+@needs_x86
+@needs_high
 def test_a_host_that_lacks_a_level_never_takes_it(place):
     run(place, STRICT, "v4")
     assert run(place, STRICT, ladder="v4,v3", before=WITHOUT_AVX512)[1]["builds_count"] >= 1
@@ -140,6 +160,7 @@ def test_a_host_that_lacks_a_level_never_takes_it(place):
 
 
 @pytest.mark.long
+@needs_x86
 def test_a_processor_that_the_host_is_not_stays_at_host_with_one_line(place):
     _, counted, told = run(place, STRICT, "v3", before=WITHOUT_AVX)
     assert counted["builds_count"] >= 1
@@ -158,16 +179,16 @@ def test_a_processor_that_the_host_is_not_stays_at_host_with_one_line(place):
 @pytest.mark.long
 def test_levels_under_levels(place):
     """A process that compiles for a level takes what is below that, and nothing above."""
-    run(place, STRICT, "v2")
-    assert set(run(place, STRICT, "v3", "v2")[1]["sources"]) == {"x86-64-v2"}
+    run(place, STRICT, LOW)
+    assert set(run(place, STRICT, MIDDLE, LOW)[1]["sources"]) == {LOW}
     other = STRICT.replace("2.0", "9.0")
     run(place, other)
-    run(place, other, "v3")
-    assert run(place, other, "v2", "v4,v3")[1]["builds_count"] >= 1
+    run(place, other, MIDDLE)
+    assert run(place, other, LOW, f"{HIGH},{MIDDLE}")[1]["builds_count"] >= 1
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("cpu", ["x86-64", "v2", "v3", pytest.param("v4", marks=needs_v4)])
+@pytest.mark.parametrize("cpu", ["generic", LOW, MIDDLE, pytest.param(HIGH, marks=needs_high)])
 def test_strict_code_is_the_same_to_the_bit(place, cpu):
     kernels = KERNELS.read_text()
     here, _, _ = run(place, kernels, store="own")
@@ -185,16 +206,19 @@ def test_prewarm_builds_for_a_fleet(place):
     warm = place / "warm.jsonl"
     assert proc.run(["calls.py"], place / "first", {"NBCACHE_RECORD": str(warm)}, cwd=place).status == 0
     done = proc.run(
-        ["-m", "nbcache", "prewarm", "--dir", place / "store", "--cpu", "v2,x86-64-v3", warm], None, cwd=place
+        ["-m", "nbcache", "prewarm", "--dir", place / "store", "--cpu", f"{LOW},{MIDDLE}", warm], None, cwd=place
     )
     assert done.status == 0, done.stdout + done.stderr
     assert "2 of 2" in done.stdout
-    for cpu in ("v2", "v3"):
+    for cpu in (LOW, MIDDLE):
         assert run(place, "import lib\nprint(lib.f(1))\n", cpu)[1]["builds_count"] == 0
-    bad = proc.run(["-m", "nbcache", "prewarm", "--dir", place / "store", "--cpu", "i486", warm], None, cwd=place)
-    assert bad.status == 2 and "i486" in bad.stderr
+    elsewhere = "haswell" if MIDDLE == "neoverse-n1" else "neoverse-n1"
+    for cpu, reason in (("i486", "known are generic"), (elsewhere, f"can be built on {platform.machine()}")):
+        bad = proc.run(["-m", "nbcache", "prewarm", "--dir", place / "store", "--cpu", cpu, warm], None, cwd=place)
+        assert bad.status == 2 and cpu in bad.stderr and reason in bad.stderr
 
 
+@needs_x86
 def test_code_for_another_processor_is_not_called(place):
     (place / "calls.py").write_text(
         "from numba import njit\n@njit('f8(f8)')\ndef eager(x):\n    return x\n@njit\ndef lazy(x):\n    return x\n"
@@ -232,6 +256,7 @@ NO_FUSING = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-FMA,-FMA4"}
 
 
 @pytest.mark.long
+@needs_x86
 def test_what_llvm_computes_with_the_c_library_is_what_it_would_be_here(place):
     """A host without fused multiplication has other sines; code for a level that it has may have been made elsewhere."""
     level = {"NUMBA_CPU_NAME": "x86-64-v2", "NUMBA_CPU_FEATURES": ""}
@@ -245,7 +270,8 @@ def test_what_llvm_computes_with_the_c_library_is_what_it_would_be_here(place):
 
 
 @pytest.mark.long
-@needs_v4
+@needs_x86
+@needs_high
 def test_what_another_host_chose_is_no_choice_of_this_one(place):
     """Batch systems pass the environment on, and with it what nbcache told Numba on a host that has more."""
     level = {"NUMBA_CPU_NAME": "x86-64-v4", "NUMBA_CPU_FEATURES": ""}

@@ -42,8 +42,18 @@ _LOOSE = (
 
 
 def host_features() -> frozenset[str]:
-    """What this host's processor can do, by LLVM's names."""
-    return frozenset(name for name, present in llvm.get_host_cpu_features().items() if present)
+    """What this host's processor can do, by LLVM's names.
+
+    On AArch64 LLVM tells few of them, and goes by the processor's name for the others; so the kernel is asked as well.
+    """
+    from nbcache import processors
+    from nbcache.published import hosts
+
+    try:
+        found = frozenset(name for name, present in llvm.get_host_cpu_features().items() if present)
+    except RuntimeError:  # as Numba takes it, where LLVM knows no features
+        found = frozenset()
+    return found | processors.told_by_kernel(hosts.features())
 
 
 def choose(cpu: str) -> str | None:
@@ -56,7 +66,7 @@ def choose(cpu: str) -> str | None:
     if cpu == values.HOST:
         return None
     inherited = cpu == config.CPU_NAME and config.CPU_FEATURES == ""
-    if inherited and platform.machine() in processors.MACHINES and not lacks(cpu):
+    if inherited and cpu in processors.here() and not lacks(cpu):
         return None
     if inherited and "_toplevel_target_context" not in vars(cpu_target):
         # A process on another host said so, which had what this one lacks: batch systems pass the environment on.
@@ -64,7 +74,7 @@ def choose(cpu: str) -> str | None:
         config.reload_config()
     if config.CPU_NAME is not None or config.CPU_FEATURES is not None:
         return "NUMBA_CPU_NAME or NUMBA_CPU_FEATURES says otherwise"
-    if platform.machine() not in processors.MACHINES:
+    if cpu not in processors.here():
         return f"this machine is {platform.machine()}"
     lacking = lacks(cpu)
     if lacking:
@@ -93,7 +103,7 @@ def is_foreign() -> bool:
     from nbcache import processors
 
     cpu = config.CPU_NAME
-    return cpu in processors.FEATURES and config.CPU_FEATURES == "" and bool(lacks(cpu))
+    return cpu in processors.here() and config.CPU_FEATURES == "" and bool(lacks(cpu))
 
 
 def name() -> str:
@@ -117,13 +127,25 @@ def lower(names: Iterable[str]) -> tuple[str, ...]:
     """
     from nbcache import processors
 
-    if told.options or platform.machine() not in processors.MACHINES:
+    if told.options:
         return ()
     _triple, cpu, features = _magic()
-    own = frozenset(each[1:] for each in features.split(",") if each.startswith("+"))
-    own = own if features else processors.FEATURES.get(cpu, frozenset())
-    able = own & host_features()
-    return tuple(each for each in names if each != cpu and not processors.missing(each, able))
+    able = allowed(frozenset()) & host_features()
+    # A host that compiles for itself isn't exactly the processor whose name it has.
+    known = processors.here().keys() - ({cpu} if features == "" else set())
+    return tuple(each for each in names if each in known and not processors.missing(each, able))
+
+
+def allowed(unknown: frozenset[str]) -> frozenset[str]:
+    """What LLVM may use in the code that this process compiles; that a processor has these, whose name says nothing."""
+    from nbcache import processors
+
+    _triple, cpu, features = _magic()
+    is_host = features != "" and cpu == host_name()
+    found = host_features() if is_host else processors.here().get(cpu, unknown)
+    words = features.split(",")
+    more, less = (frozenset(each[1:] for each in words if each.startswith(sign)) for sign in "+-")
+    return (found | more) - less
 
 
 def components(cpu: str) -> dict[str, str]:
@@ -144,7 +166,7 @@ def is_strict(module: str) -> bool | None:
     """
     from nbcache import processors
 
-    if config.CPU_NAME not in processors.FEATURES or config.CPU_FEATURES != "":
+    if config.CPU_NAME not in processors.here() or config.CPU_FEATURES != "":
         return None
     return not told.options and re.search("|".join(_LOOSE), module) is None
 
