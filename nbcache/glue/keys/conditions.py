@@ -22,6 +22,7 @@ from nbcache import libm
 from nbcache.glue.identity import told
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.patched import are_numbered
+from nbcache.glue.keys.distributions import Distributions
 from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ It is in every key: an entry that can't be read would otherwise keep its place, 
 """
 
 
-def toolchain_components() -> list[_Component]:
-    """Versions of everything that turns Python into machine code, and what codegen asks them for."""
+def toolchain_components(distributions: Distributions) -> list[_Component]:
+    """Everything that turns Python into machine code: versions, files, and what codegen asks them for."""
     return [
         ("toolchain/python", f"{sys.implementation.name} {platform.python_version()} {sys.implementation.cache_tag}"),
         ("toolchain/abi", f"{getattr(sys, 'abiflags', '')} {sys.maxsize.bit_length()} {sys.byteorder}"),
@@ -82,6 +83,8 @@ def toolchain_components() -> list[_Component]:
         ("toolchain/llvmlite", llvmlite.__version__),
         ("toolchain/llvm", ".".join(map(str, llvm.llvm_version_info))),
         ("toolchain/numpy", np.__version__),
+        # What a distributor has patched, or somebody has edited on the spot, has the same version.
+        *((f"toolchain/files of {each.__name__}", distributions.identity(each)) for each in (numba, llvmlite, np)),
         ("toolchain/svml", str(bool(getattr(config, "USING_SVML", False)))),
         ("toolchain/scipy", str(_has_linear_algebra())),
         ("toolchain/sections", str(META_VERSION)),
@@ -107,7 +110,8 @@ def target_components() -> list[_Component]:
     options = [("target/options", repr(told.options))] if told.options else []
     return [
         ("target/triple", triple), ("target/cpu", cpu), ("target/features", features), ("target/libm", libm.answers()),
-        *options,
+        # LLVM computes what is constant in the thread that compiles, which a library may have told to flush subnormals.
+        ("target/floating point", libm.environment() or "as usual"), *options,
     ]  # fmt: skip
 
 
@@ -116,7 +120,8 @@ def host_components() -> list[_Component]:
     from nbcache.glue.keys import targets  # a process that only hits compares no processors
 
     features = ",".join(sorted(targets.host_features()))
-    return [*toolchain_components(), ("host/cpu", targets.host_name()), ("host/features", features)]
+    components = toolchain_components(Distributions())
+    return [*components, ("host/cpu", targets.host_name()), ("host/features", features)]
 
 
 def config_components() -> list[_Component]:
@@ -147,18 +152,22 @@ def shown_by(settings: Mapping[str, Any]) -> str:
 class Conditions:
     """Digest of all of the above, recomputed only when a setting is a different object than before."""
 
-    def __init__(self, patched: Callable[[], tuple[_Component, ...]] = tuple) -> None:
+    def __init__(
+        self, patched: Callable[[], tuple[_Component, ...]] = tuple, distributions: Distributions | None = None
+    ) -> None:
         self._look_for_patches = patched
+        self._distributions = distributions or Distributions()
         self.patched: tuple[_Component, ...] = ()
         """What others had put into Numba when `digest` was asked for last."""
         self.of_late: tuple[_Component, ...] = ()
-        """The same, and Numba's settings as far as they are others by now than when `digest` was asked for first."""
+        """The same; and how floats are computed and Numba's settings, where they aren't what they were at first."""
         self._at_first: frozenset[_Component] | None = None
         self._settings: Callable[[Mapping[str, Any]], tuple[Any, ...]] | None = None
         self._values: tuple[Any, ...] = ()
         self._number = 0
         """Of the last change of Numba's settings after which they were the same."""
         self._options = 0
+        self._floats = ""
         self._components: list[_Component] = []
         self._json = ""
         self._digest = b""
@@ -178,7 +187,7 @@ class Conditions:
         return self._digest
 
     def _unchanged(self) -> bool:
-        if self._settings is None or self._options != len(told.options):
+        if self._settings is None or self._options != len(told.options) or self._floats != libm.environment():
             return False
         number = told.number_of(vars(config)) if are_numbered() else 0
         if number and number == self._number:
@@ -247,12 +256,12 @@ class Conditions:
         read = self._settings = itemgetter(*_relevant_settings(), *showing)
         self._values = read(vars(config))
         self.shown = shown_by(vars(config))
-        self._options, self._number = len(told.options), 0
-        settings = config_components()
+        self._options, self._number, self._floats = len(told.options), 0, libm.environment()
+        target, settings = target_components(), config_components()
         if self._at_first is None:
-            self._at_first = frozenset(settings)
-        self.of_late = patched + tuple(each for each in settings if each not in self._at_first)
-        self._components = [*toolchain_components(), *target_components(), *settings, *patched]
+            self._at_first = frozenset([*target, *settings])
+        self.of_late = patched + tuple(each for each in (*target, *settings) if each not in self._at_first)
+        self._components = [*toolchain_components(self._distributions), *target, *settings, *patched]
         self._digest = _digest(self._components)
         self._json = ""
 
