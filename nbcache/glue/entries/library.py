@@ -19,10 +19,12 @@ from numba.core.codegen import CodeLibrary, JITCodeLibrary
 from numba.core.funcdesc import FunctionDescriptor
 from numba.core.runtime import rtsys
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from nbcache.glue import marks
 
-    from nbcache.glue.entries.meta import Symbols
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from nbcache.glue.entries.meta import Callee, Symbols
 
 
 class StoredLibrary(JITCodeLibrary):
@@ -38,6 +40,7 @@ class StoredLibrary(JITCodeLibrary):
         name: str,
         code: bytes,
         symbols: Symbols,
+        callees: Sequence[Callee],
         read: Callable[[str], bytes | None],
         rebuild: Callable[[], Any],
     ) -> None:
@@ -48,16 +51,25 @@ class StoredLibrary(JITCodeLibrary):
         self._read = read
         self._rebuild = rebuild
         self._disable_inspection = False
-        engine, linker = codegen._engine, codegen._rtlinker
-        self._map_unresolved(symbols.unresolved)
-        if not engine._defined_symbols:
+        if not codegen._engine._defined_symbols:
             _drop_empty_module(codegen)
+        for callee in callees:
+            if not codegen._engine.is_symbol_defined(callee.function):
+                self._add(callee.code, callee.symbols)
+        if callees:
+            setattr(self, marks.CALLEES, callees)
+        self._add(code, symbols)
+        self._finalized = True
+
+    def _add(self, code: bytes, symbols: Symbols) -> None:
+        """Put an object into the engine."""
+        engine, linker = self._codegen._engine, self._codegen._rtlinker
+        self._map_unresolved(symbols.unresolved)
         with ffi.lib._lock._lock:
             _load(engine._ee, code)
         linker._defined.update(symbols.functions)
         engine._defined_symbols.update(symbols.functions, symbols.variables)
         linker.resolve(engine)
-        self._finalized = True
 
     def _map_unresolved(self, names: tuple[str, ...]) -> None:
         """Make cells for the addresses of recursive functions, where the code looks them up.

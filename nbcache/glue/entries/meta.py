@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from numba.core.errors import ForceLiteralArg
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 Environments = list[tuple[str, str, list[Any]]]
 """Name, module and constants of each."""
+
+
+CALLEES: Final = "callees"
+"""The section that has callees' objects, as `callees.packed` writes it."""
 
 
 class LiteralsRequested(Record):
@@ -50,22 +54,32 @@ class Symbols(Record):
     """Where it looks up functions that were still being compiled: the other halves of recursions."""
 
 
+class Callee(Record):
+    """An object that has to be there before an entry's own is loaded (callees.py)."""
+
+    function: str
+    """One that no other object has: where it is defined, this was loaded."""
+    symbols: Symbols
+    code: bytes
+
+
 class LibraryMeta(Record):
     """A library, of which one function is wanted."""
 
     name: str
     symbols: Symbols
+    has_callees: bool
     function: str
 
     def packed(self) -> tuple[Any, ...]:
         """As it stands in an entry."""
-        return (self.name, tuple(self.symbols), self.function)
+        return (self.name, tuple(self.symbols), self.has_callees, self.function)
 
     @classmethod
     def unpacked(cls, packed: tuple[Any, ...]) -> LibraryMeta:
         """The same out of an entry."""
-        name, symbols, function = packed
-        return cls(name, Symbols._make(symbols), function)
+        name, symbols, has_callees, function = packed
+        return cls(name, Symbols._make(symbols), has_callees, function)
 
 
 class LiteralsMeta(Record):
@@ -93,6 +107,8 @@ class Meta(Record):
     name: str
     """The library's."""
     symbols: Symbols
+    has_callees: bool
+    """Whether the entry has a section of callees' objects."""
     descriptor: dict[str, Any]
     """Attributes of the FunctionDescriptor; ``argtypes`` is None where they are the unit's."""
     args: tuple[Any, ...] | None

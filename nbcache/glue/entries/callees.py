@@ -1,0 +1,113 @@
+"""The objects of callees that code was bound to when it was compiled, where its results depend on that.
+
+Numba links callees into their caller. What LLVM doesn't inline there is in the caller's object once more, optimised
+again, and weak: a process that compiles has the callee's own object by then, and binds the calls to that. Of exact code
+the two compute the same. Where LLVM may reorder or contract (``fastmath``) they needn't, so an entry has the callees'
+own objects in a section of its own, and a hit first loads those that the process doesn't have yet.
+
+Exact code, and whatever has all its callees inlined, which is nearly all code, has no such section.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+from nbcache.glue import marks
+from nbcache.glue.capture.addresses import has_bare, has_state
+from nbcache.glue.entries import object_file
+from nbcache.glue.entries.meta import Callee, Symbols
+from nbcache.glue.entries.verdicts import Unstorable
+from nbcache.glue.keys import targets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+def callees_of(library: Any) -> list[Callee]:
+    """Those that a finished library's code was bound to and that aren't exact, each after what it calls itself.
+
+    Raises Unstorable.
+    """
+    found: list[Callee] = marks.once(library, marks.CALLEES, lambda: list(_called_by(library)))
+    return found
+
+
+def packed(callees: Iterable[Callee]) -> bytes:
+    """The section."""
+    return pickle.dumps([(each.function, tuple(each.symbols), each.code) for each in callees], protocol=4)
+
+
+def symbols_in(library: Any) -> Symbols:
+    """The symbols of a finished library's object.  Raises Unstorable."""
+    undefined, functions, variables, _weak = _object_of(library)[1]
+    prefix = library.codegen._rtlinker.PREFIX
+    unresolved = tuple(name for name in undefined if name.startswith(prefix))
+    externals = tuple(name for name in undefined if not name.startswith(prefix))
+    return Symbols(functions, externals, variables, unresolved)
+
+
+def _called_by(library: Any) -> Iterator[Callee]:
+    pending = list(_object_of(library)[1].weak)
+    if not pending:
+        return
+    linked = [(each, _object_of(each)[1]) for each in _linked(library, {id(library)})]
+    owners = {name: place for place, (_each, symbols) in enumerate(linked) for name in _own_functions(symbols)}
+    wanted: set[int] = set()
+    while pending:
+        place = owners.get(pending.pop())
+        if place is not None and place not in wanted and not _is_exact(linked[place][0]):
+            wanted.add(place)
+            pending += linked[place][1].weak
+    for place in sorted(wanted):
+        each, symbols = linked[place]
+        yield each if isinstance(each, Callee) else _callee(each, symbols)
+
+
+def _linked(library: Any, seen: set[int]) -> Iterator[Any]:
+    """Yield each library that was linked into one, behind those that were linked into it.
+
+    One that came out of an entry has no others, but the callees that the entry has.
+    """
+    for each in library._linking_libraries:
+        if id(each) not in seen:
+            seen.add(id(each))
+            yield from _linked(each, seen)
+            yield from () if each._linking_libraries else getattr(each, marks.CALLEES, ())
+            yield each
+
+
+def _callee(library: Any, symbols: object_file.Symbols) -> Callee:
+    if library.has_dynamic_globals or has_bare(str(library._final_module)) or has_state(str(library._final_module)):
+        msg = "something that it calls has an address or a variable of this process built in"
+        raise Unstorable(msg, linkable=True)
+    return Callee(_own_functions(symbols)[0], symbols_in(library), _object_of(library)[0])
+
+
+def _object_of(library: Any) -> tuple[bytes, object_file.Symbols]:
+    """A library's object and its symbols."""
+    if isinstance(library, Callee):
+        return _parsed(library.code)
+    found: tuple[bytes, object_file.Symbols] = marks.once(
+        library, marks.OBJECT, lambda: _parsed(bytes(library._get_compiled_object()))
+    )
+    return found
+
+
+def _parsed(code: bytes) -> tuple[bytes, object_file.Symbols]:
+    symbols = object_file.symbols_of(code)
+    if symbols is None:
+        msg = "its object code is in no format that is known"
+        raise Unstorable(msg)
+    return code, symbols
+
+
+def _own_functions(symbols: object_file.Symbols) -> list[str]:
+    return [name for name in symbols.functions if name not in symbols.weak]
+
+
+def _is_exact(library: Any) -> bool:
+    if isinstance(library, Callee):
+        return False
+    found: bool = marks.once(library, marks.EXACT, lambda: targets.is_exact(str(library._final_module)))
+    return found
