@@ -19,6 +19,7 @@ from nbcache.glue.entries import object_file
 from nbcache.glue.entries.meta import Callee, Symbols
 from nbcache.glue.entries.verdicts import Unstorable
 from nbcache.glue.keys import targets
+from nbcache.passing import suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,7 +41,7 @@ def packed(callees: Iterable[Callee]) -> bytes:
 
 def symbols_in(library: Any) -> Symbols:
     """The symbols of a finished library's object.  Raises Unstorable."""
-    undefined, functions, variables, _weak = _object_of(library)[1]
+    undefined, functions, variables, _weak = _symbols_of(library)
     prefix = library.codegen._rtlinker.PREFIX
     unresolved = tuple(name for name in undefined if name.startswith(prefix))
     externals = tuple(name for name in undefined if not name.startswith(prefix))
@@ -48,20 +49,20 @@ def symbols_in(library: Any) -> Symbols:
 
 
 def _called_by(library: Any) -> Iterator[Callee]:
-    pending = list(_object_of(library)[1].weak)
+    # Nearly all code has Numba's runtime inside, which is exact.
+    pending = [name for name in _symbols_of(library).weak if not name.startswith("NRT_")]
     if not pending:
         return
-    linked = [(each, _object_of(each)[1]) for each in _linked(library, {id(library)})]
-    owners = {name: place for place, (_each, symbols) in enumerate(linked) for name in _own_functions(symbols)}
+    linked = [each for each in _linked(library, {id(library)}) if _has_object(each)]
+    owners = {name: place for place, each in enumerate(linked) for name in _own_functions(each)}
     wanted: set[int] = set()
     while pending:
         place = owners.get(pending.pop())
-        if place is not None and place not in wanted and not _is_exact(linked[place][0]):
+        if place is not None and place not in wanted and not _is_exact(linked[place]):
             wanted.add(place)
-            pending += linked[place][1].weak
+            pending += _symbols_of(linked[place]).weak
     for place in sorted(wanted):
-        each, symbols = linked[place]
-        yield each if isinstance(each, Callee) else _callee(each, symbols)
+        yield linked[place] if isinstance(linked[place], Callee) else _callee(linked[place])
 
 
 def _linked(library: Any, seen: set[int]) -> Iterator[Any]:
@@ -77,32 +78,45 @@ def _linked(library: Any, seen: set[int]) -> Iterator[Any]:
             yield each
 
 
-def _callee(library: Any, symbols: object_file.Symbols) -> Callee:
-    if library.has_dynamic_globals or has_bare(str(library._final_module)) or has_state(str(library._final_module)):
+def _callee(library: Any) -> Callee:
+    module = str(library._final_module)
+    if library.has_dynamic_globals or has_bare(module) or has_state(module):
         msg = "something that it calls has an address or a variable of this process built in"
         raise Unstorable(msg, linkable=True)
-    return Callee(_own_functions(symbols)[0], symbols_in(library), _object_of(library)[0])
+    return Callee(_own_functions(library)[0], symbols_in(library), bytes(library._get_compiled_object()))
 
 
-def _object_of(library: Any) -> tuple[bytes, object_file.Symbols]:
-    """A library's object and its symbols."""
+def _has_object(library: Any) -> bool:
+    """Whether a library's object was kept.  Raises Unstorable where it would matter."""
+    if isinstance(library, Callee):
+        return True
+    with suppressed(ValueError, RuntimeError):  # what Numba raises where it wasn't
+        return bool(library._get_compiled_object())
+    if not _is_exact(library):
+        msg = "it was compiled with something whose own code wasn't kept"
+        raise Unstorable(msg, linkable=True)
+    return False
+
+
+def _symbols_of(library: Any) -> object_file.Symbols:
     if isinstance(library, Callee):
         return _parsed(library.code)
-    found: tuple[bytes, object_file.Symbols] = marks.once(
-        library, marks.OBJECT, lambda: _parsed(bytes(library._get_compiled_object()))
+    found: object_file.Symbols = marks.once(
+        library, marks.SYMBOLS, lambda: _parsed(bytes(library._get_compiled_object()))
     )
     return found
 
 
-def _parsed(code: bytes) -> tuple[bytes, object_file.Symbols]:
+def _parsed(code: bytes) -> object_file.Symbols:
     symbols = object_file.symbols_of(code)
     if symbols is None:
         msg = "its object code is in no format that is known"
         raise Unstorable(msg)
-    return code, symbols
+    return symbols
 
 
-def _own_functions(symbols: object_file.Symbols) -> list[str]:
+def _own_functions(library: Any) -> list[str]:
+    symbols = _symbols_of(library)
     return [name for name in symbols.functions if name not in symbols.weak]
 
 

@@ -268,7 +268,9 @@ def note_other_halves(frames: FrameStack, library: Any, owners: Mapping[str, str
     prefix = library.codegen._rtlinker.PREFIX
     if prefix.encode() not in library._get_compiled_object():
         return
-    keys = {owners.get(build) for build in map(build_in, _left_open([symbols_in(library)], prefix)) if build is not None}
+    keys = {
+        owners.get(build) for build in map(build_in, _left_open([symbols_in(library)], prefix)) if build is not None
+    }
     for half in frames.units():
         if half.kind == "dispatcher" and half.key in keys:
             frames.note(Effect("dispatcher", half.owner, half.args, None, (), True))

@@ -135,7 +135,10 @@ def test_modules_inside_a_file(tmp_path, monkeypatch):
     for content in (b"1", b"2"):
         archive.write_bytes(content)
         executable.write_bytes(content)
-        found += identity(archive / "paket" / "__init__.py"), identity(tmp_path / "_internal" / "paket" / "__init__.pyc")
+        found += (
+            identity(archive / "paket" / "__init__.py"),
+            identity(tmp_path / "_internal" / "paket" / "__init__.pyc"),
+        )
     assert found[0] == found[1] != found[2] == found[3]
 
 
@@ -167,7 +170,7 @@ def test_many_files_are_read_once(installed, monkeypatch):
     assert place.identity(asked()) == usual
 
 
-def test_the_toolchain_is_as_its_installers_recorded(unread):  # noqa: ARG001  nobody reads 200 MB
+def test_the_toolchain_is_as_its_installers_recorded(unread):
     """If this fails, somebody has edited a package of this environment."""
     for package in (numba, llvmlite, np):
         assert len(Distributions().identity(package)) == 32
