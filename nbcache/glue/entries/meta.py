@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from numba.core import types
 from numba.core.errors import ForceLiteralArg
 
 from nbcache.glue.identity.consulted import Consulted
+from nbcache.glue.identity.ownership import is_numba_type
 from nbcache.glue.keys.units import Unit
 from nbcache.glue.overloads.uses import Uses
 from nbcache.records import Record
@@ -15,7 +17,6 @@ from nbcache.records import Record
 if TYPE_CHECKING:
     from numba.core.dispatcher import LiftedLoop
 
-    from nbcache.glue.capture.compilations import Frame
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.glue.identity.consulted import Ask
 
@@ -177,15 +178,6 @@ class Asked(Record):
     asks: bytes
     once_loaded: bytes = b""
 
-    @classmethod
-    def of(cls, frame: Frame) -> Asked:
-        """What *frame*'s compilation asked for."""
-        consulted = frame.consulted
-        from nbcache.glue.entries.pickling import dumps
-
-        asks = dumps(tuple(consulted.asks), frame) if consulted.asks else b""
-        return cls(consulted.packed, consulted.snapshot, asks, consulted.once_loaded)
-
     def consulted(self, asks: tuple[Ask, ...], unit: Unit) -> Consulted:
         """The same as a compilation in this process would have it."""
         generation = unit.maker.extensions.generation
@@ -193,3 +185,19 @@ class Asked(Record):
 
 
 Read = Callable[[str], "bytes | None"]
+
+
+_NAMES = {id(each): name for name, each in vars(types).items() if is_numba_type(each)}
+
+
+def name_of(obj: object) -> str | None:
+    """The name of one of Numba's own types, such as `int64`; None for anything else.
+
+    Pickles refer to these by name: made anew, one takes ten times as long.
+    """
+    return _NAMES.get(id(obj))
+
+
+def type_called(name: str) -> Any:
+    """Called by unpickling.  Raises AttributeError where there is none of that name."""
+    return getattr(types, name)

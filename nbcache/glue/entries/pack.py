@@ -83,7 +83,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: U
     try:
         meta = _meta_of(unit, frame, cres, owners, uses)
         data = dumps(meta.packed(), frame)
-        asked = Asked.of(frame)
+        asked = _asked(frame)
     except Unstorable:
         raise
     except Unresolvable as exc:
@@ -118,7 +118,7 @@ def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: Use
     try:
         meta = LiteralsMeta(request, uses, diagnostics.pack(frame), frame.consulted)
         data = dumps(meta.packed(), frame)
-        asked = Asked.of(frame)
+        asked = _asked(frame)
     except Exception as exc:
         let_pass(exc)
         msg = f"it can't be written down ({type(exc).__name__}: {exc})"
@@ -165,6 +165,12 @@ def _sections(
     marks.keep_meta(library, meta, definitions)
     guard = _guard(definitions, past, meta.consulted if isinstance(meta, Meta) else None)
     return Packed(sections, guard, strict=targets.is_strict(module))
+
+
+def _asked(frame: Frame) -> Asked:
+    consulted = frame.consulted
+    asks = dumps(tuple(consulted.asks), frame) if consulted.asks else b""
+    return Asked(consulted.packed, consulted.snapshot, asks, consulted.once_loaded)
 
 
 def encoded(
