@@ -111,7 +111,9 @@ class Publishing:
             if content is not None:
                 yield content
 
-    def remember(self, key: str, variant: str, content: bytes, seconds: float, *, here: bool) -> None:
+    def remember(
+        self, key: str, variant: str, content: bytes, seconds: float, *, here: bool, what: str = "numba_extensions"
+    ) -> None:
         """Keep for other processes what isn't code: what packages register that extend Numba, what files contain.
 
         It took so long to find out [s], and is of use only *here*, or on other hosts as well.
@@ -119,7 +121,7 @@ class Publishing:
         header = Header(
             key=key,
             kind="extensions",
-            function="numba_extensions",
+            function=what,
             signature="",
             toolchain=self._maker.conditions.summary(),
             compile_seconds=seconds,

@@ -25,8 +25,12 @@ def warm() -> None:
     from numba.core import entrypoints
     from numba.core.registry import cpu_target
 
+    from nbcache.glue.keys import conditions, distributions
+
     for name in _ONLY_FOR_MISSES:
         importlib.import_module(name)
+    # What the children run is what was imported now, whatever is installed by the time when one of them is forked.
+    conditions.toolchain_components(distributions.Distributions())
     entrypoints.init_all()
     cpu_target.typing_context.refresh()
     cpu_target.target_context.refresh()

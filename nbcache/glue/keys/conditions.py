@@ -84,11 +84,21 @@ def toolchain_components(distributions: Distributions) -> list[_Component]:
         ("toolchain/llvm", ".".join(map(str, llvm.llvm_version_info))),
         ("toolchain/numpy", np.__version__),
         # What a distributor has patched, or somebody has edited on the spot, has the same version.
-        *((f"toolchain/files of {each.__name__}", distributions.identity(each)) for each in (numba, llvmlite, np)),
+        *((f"toolchain/files of {each.__name__}", _files_of(each, distributions)) for each in (numba, llvmlite, np)),
         ("toolchain/svml", str(bool(getattr(config, "USING_SVML", False)))),
         ("toolchain/scipy", str(_has_linear_algebra())),
         ("toolchain/sections", str(META_VERSION)),
     ]
+
+
+def _files_of(package: Any, distributions: Distributions) -> str:
+    """What was imported consists of what was there when that was asked first, in a parent of this process perhaps."""
+    if package.__name__ not in _files:
+        _files[package.__name__] = distributions.identity(package)
+    return _files[package.__name__]
+
+
+_files: dict[str, str] = {}
 
 
 def _has_linear_algebra() -> bool:

@@ -43,7 +43,7 @@ _TESTS = (b"__pycache__", b"tests", b"testing")
 
 
 class Distributions:
-    """Those that this process has imported.
+    """Those of this process's environment.
 
     ``recall(key)`` yields what was remembered under a key on this host; ``remember(key, variant, content, seconds)``
     keeps what took so long to find out [s].
@@ -52,16 +52,10 @@ class Distributions:
     def __init__(self) -> None:
         self.recall: Callable[[str], Iterable[bytes]] = lambda _key: ()
         self.remember: Callable[[str, str, bytes, float], None] = lambda *_what: None
-        self._identities: dict[str, str] = {}
 
     def identity(self, package: Any) -> str:
-        """32 hex digits for what *package*, a module, was made from; asked of the files once."""
+        """32 hex digits for what a package consists of, whose module is *package*."""
         name: str = package.__name__
-        if name not in self._identities:
-            self._identities[name] = self._identify(name, package)
-        return self._identities[name]
-
-    def _identify(self, name: str, package: Any) -> str:
         path = os.fsencode(package.__file__)
         site = os.path.dirname(os.path.dirname(path)) + b"/"
         record, since = _record(site, name, str(package.__version__))
