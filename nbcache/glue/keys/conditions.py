@@ -27,6 +27,7 @@ from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import ModuleType
 
 # Settings by which a user asks to see how something is compiled, each with what it is where nobody asks.
 SHOWING_SETTINGS: dict[str, Any] = {
@@ -84,18 +85,19 @@ def toolchain_components(distributions: Distributions) -> list[_Component]:
         ("toolchain/llvm", ".".join(map(str, llvm.llvm_version_info))),
         ("toolchain/numpy", np.__version__),
         # What a distributor has patched, or somebody has edited on the spot, has the same version.
-        *((f"toolchain/files of {each.__name__}", _files_of(each, distributions)) for each in (numba, llvmlite, np)),
+        *files_of([numba, llvmlite, np], distributions),
         ("toolchain/svml", str(bool(getattr(config, "USING_SVML", False)))),
         ("toolchain/scipy", str(_has_linear_algebra())),
         ("toolchain/sections", str(META_VERSION)),
     ]
 
 
-def _files_of(package: Any, distributions: Distributions) -> str:
-    """What was imported consists of what was there when that was asked first, in a parent of this process perhaps."""
-    if package.__name__ not in _files:
-        _files[package.__name__] = distributions.identity(package)
-    return _files[package.__name__]
+def files_of(packages: list[ModuleType], distributions: Distributions) -> list[_Component]:
+    """What they consist of: what was there when that was asked first, in a parent of this process perhaps."""
+    for each in packages:
+        if each.__name__ not in _files:
+            _files[each.__name__] = distributions.identity(each)
+    return [(f"toolchain/files of {each.__name__}", _files[each.__name__]) for each in packages]
 
 
 _files: dict[str, str] = {}

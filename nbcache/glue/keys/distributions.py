@@ -24,12 +24,14 @@ from nbcache.process import opened, os, time
 from nbcache.store.content import blake2b
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable
 
 VERSION = 1
 MOST_BYTES = 1 << 20
 """What is read in each process [bytes]: of more, the store keeps the digests."""
-_SUFFIXES = (b".py", b".so", b".pyc")
+_SUFFIXES = {"numba_cuda": (b".py", b".so", b".pyc", b".cu", b".cuh", b".h", b".hpp")}
+"""Files that count, where it isn't `_CODE` alone."""
+_CODE = (b".py", b".so", b".pyc")
 _LEFT_OUT = {
     "numba": (b"cuda", b"pycc", b"scripts"),
     # Numba asks it for dtypes, ufuncs and limits, and has its own of all other functions.
@@ -61,7 +63,8 @@ class Distributions:
         record, since = _record(site, name, str(package.__version__))
         rows, unknown = [], []
         end = 0
-        for path_there, size, modified in _files(site, os.fsencode(name), (*_TESTS, *_LEFT_OUT.get(name, ()))):
+        suffixes, left_out = _SUFFIXES.get(name, _CODE), (*_TESTS, *_LEFT_OUT.get(name, ()))
+        for path_there, size, modified in _files(site, os.fsencode(name), suffixes, left_out):
             # Most records are sorted as well: then each row is found where the last one ended.
             head = b"\n%s,sha256=" % path_there
             start = record.find(head, end)
@@ -125,7 +128,9 @@ def _record(site: bytes, name: str, version: str) -> tuple[bytes, int]:
         return b"", -1
 
 
-def _files(site: bytes, package: bytes, left_out: Collection[bytes]) -> list[tuple[bytes, int, int]]:
+def _files(
+    site: bytes, package: bytes, suffixes: tuple[bytes, ...], left_out: tuple[bytes, ...]
+) -> list[tuple[bytes, int, int]]:
     """Each file of a package that counts: its path from *site*, its size, when it was modified."""
     found, folders = [], [package + b"/"]
     stat, listdir = os.stat, os.listdir  # of some 300 files, half a hit's look at this costs
@@ -133,7 +138,7 @@ def _files(site: bytes, package: bytes, left_out: Collection[bytes]) -> list[tup
         folder = folders.pop()
         with suppressed(OSError):
             for name in listdir(site + folder):
-                if name.endswith(_SUFFIXES):
+                if name.endswith(suffixes):
                     path = folder + name
                     status = stat(site + path)
                     found.append((path, status.st_size, status.st_mtime_ns))
