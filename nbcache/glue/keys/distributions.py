@@ -71,7 +71,7 @@ class Distributions:
             if start < 0:
                 start = record.find(head)
             end = record.find(b"\n", start + 1)
-            row = record[start + 1 : end]
+            row = record[start + 1 : end].rstrip()  # installers end lines as they like
             if start >= 0 and modified <= since and row.endswith(b",%d" % size):
                 rows.append(row)
             else:
@@ -123,7 +123,9 @@ def _record(site: bytes, name: str, version: str) -> tuple[bytes, int]:
     try:
         with opened(os.path.join(site, os.fsencode(f"{name}-{version}.dist-info"), b"RECORD"), "rb", 0) as file:
             since = os.fstat(file.fileno()).st_mtime_ns
-            return b"\n%s\n" % file.read().replace(b"\r", b""), since  # installers end its lines as they like
+            if since > time.time() * 1e9:  # who edits a file now can't be told from who did before
+                return b"", -1
+            return b"\n" + file.read(), since
     except OSError:
         return b"", -1
 
@@ -132,20 +134,30 @@ def _files(
     site: bytes, package: bytes, suffixes: tuple[bytes, ...], left_out: tuple[bytes, ...]
 ) -> list[tuple[bytes, int, int]]:
     """Each file of a package that counts: its path from *site*, its size, when it was modified."""
-    found, folders = [], [package + b"/"]
-    stat, listdir = os.stat, os.listdir  # of some 300 files, half a hit's look at this costs
-    while folders:
-        folder = folders.pop()
-        with suppressed(OSError):
-            for name in listdir(site + folder):
-                if name.endswith(suffixes):
-                    path = folder + name
-                    status = stat(site + path)
-                    found.append((path, status.st_size, status.st_mtime_ns))
-                elif b"." not in name and name not in left_out:
-                    folders.append(folder + name + b"/")
+    found: list[tuple[bytes, int, int]] = []
+    with suppressed(OSError):
+        beginning = os.open(site, os.O_RDONLY | os.O_DIRECTORY)  # a path from here is found in less time
+        try:
+            folders = [package + b"/"]
+            while folders:
+                folder = folders.pop()
+                for name in _names(site + folder):
+                    if name.endswith(suffixes):
+                        with suppressed(OSError):  # a link that leads nowhere
+                            status = os.stat(folder + name, dir_fd=beginning)
+                            found.append((folder + name, status.st_size, status.st_mtime_ns))
+                    elif b"." not in name and name not in left_out:
+                        folders.append(folder + name + b"/")
+        finally:
+            os.close(beginning)
     found.sort()
     return found
+
+
+def _names(folder: bytes) -> list[bytes]:
+    with suppressed(OSError):
+        return os.listdir(folder)
+    return []
 
 
 def _archive(path: bytes) -> bytes | None:

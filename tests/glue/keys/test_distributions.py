@@ -114,6 +114,21 @@ def test_files_that_come_and_go(installed):
     assert tests.identity() == usual.identity()
 
 
+def test_a_record_from_the_future_says_nothing(installed):
+    usual, edited = installed(), installed()
+    os.utime(edited.record, ns=(4 * 10**18, 4 * 10**18))
+    assert edited.identity() == usual.identity()
+    edited.write("core/typing.py", b"RULE = 2\n")
+    assert edited.identity() != usual.identity()
+
+
+def test_what_is_no_file(installed):
+    usual, odd = installed(), installed()
+    (odd.site / "paket" / "core" / "a.py").symlink_to("nowhere.py")
+    odd.write("core/LICENSE", b"free\n")
+    assert odd.identity() == usual.identity()
+
+
 def test_without_sources(installed):
     one, another = installed(), installed()
     for each, code in ((one, b"code 1"), (another, b"code 2")):
