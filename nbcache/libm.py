@@ -51,7 +51,9 @@ def answers() -> str:
     return blake2b(struct.pack(f"<{len(results)}d", *results), digest_size=8).hexdigest()
 
 
-_NUMBERS: Final = [5e-324, 2.2250738585072014e-308, 2.0**100, 0.5, 1.0, 2.0**-54, 3 * 2.0**-54]
+_LEAST, _NORMAL = struct.unpack("<2d", struct.pack("<2Q", 1, 1 << 52))
+"""The smallest number, and the smallest that isn't subnormal. Reading them as text would compute with such numbers."""
+_NUMBERS: Final = [_LEAST, _NORMAL, 2.0**100, 0.5, 1.0, 2.0**-54, 3 * 2.0**-54]
 """A list: an operation on constants may be done once, when its code is compiled."""
 
 

@@ -53,7 +53,7 @@ def _called_by(library: Any) -> Iterator[Callee]:
     pending = [name for name in _symbols_of(library).weak if not name.startswith("NRT_")]
     if not pending:
         return
-    linked = [each for each in _linked(library, {id(library)}) if _has_object(each)]
+    linked = [each for each in _linked(library) if _has_object(each)]
     owners = {name: place for place, each in enumerate(linked) for name in _own_functions(each)}
     wanted: set[int] = set()
     while pending:
@@ -65,17 +65,26 @@ def _called_by(library: Any) -> Iterator[Callee]:
         yield linked[place] if isinstance(linked[place], Callee) else _callee(linked[place])
 
 
-def _linked(library: Any, seen: set[int]) -> Iterator[Any]:
+def _linked(library: Any) -> Iterator[Any]:
     """Yield each library that was linked into one, behind those that were linked into it.
 
     One that came out of an entry has no others, but the callees that the entry has.
     """
-    for each in library._linking_libraries:
-        if id(each) not in seen:
+    seen = {id(library)}
+    open_libraries = [iter(library._linking_libraries)]
+    behind: list[Any] = []
+    while open_libraries:
+        each = next(open_libraries[-1], None)
+        if each is not None and id(each) not in seen:
             seen.add(id(each))
-            yield from _linked(each, seen)
-            yield from () if each._linking_libraries else getattr(each, marks.CALLEES, ())
-            yield each
+            behind.append(each)
+            open_libraries.append(iter(each._linking_libraries))
+        elif each is None:
+            open_libraries.pop()
+            if behind:
+                done = behind.pop()
+                yield from () if done._linking_libraries else getattr(done, marks.CALLEES, ())
+                yield done
 
 
 def _callee(library: Any) -> Callee:
@@ -91,7 +100,8 @@ def _has_object(library: Any) -> bool:
     if isinstance(library, Callee):
         return True
     with suppressed(ValueError, RuntimeError):  # what Numba raises where it wasn't
-        return bool(library._get_compiled_object())
+        _symbols_of(library)
+        return True
     if not _is_exact(library):
         msg = "it was compiled with something whose own code wasn't kept"
         raise Unstorable(msg, linkable=True)
