@@ -1,8 +1,12 @@
-"""Which results the C library's mathematical functions have on this host.
+"""Which results the C library's mathematical functions have on this host, and how this thread computes with floats.
 
-LLVM computes with them what is constant, while it compiles. They differ in the last bit between releases of the C
-library, and within one by whether the processor fuses multiplication and addition. So code that was made elsewhere,
-even where it is the same for every processor, may hold other constants than code that is made here.
+LLVM computes with these functions what is constant, while it compiles. They differ in the last bit between releases of
+the C library, and within one by whether the processor fuses multiplication and addition. So code that was made
+elsewhere, even where it is the same for every processor, may hold other constants than code that is made here.
+
+So it may where a thread computes otherwise than usual: each library that was linked with ``-ffast-math`` has the
+processor take subnormal numbers for zero, in the thread that loads it. That can change at any time, so it is asked for
+each key, by a few operations whose results tell. They are the processor's own on all hosts, and need no C extension.
 """
 
 from __future__ import annotations
@@ -45,3 +49,40 @@ def answers() -> str:
     """Return these results as a digest, of 16 hexadecimal digits: equal ones are equal in all that is asked here."""
     results = [function(*at) for function, points in _PROBES for at in points]
     return blake2b(struct.pack(f"<{len(results)}d", *results), digest_size=8).hexdigest()
+
+
+_LEAST, _NORMAL = struct.unpack("<2d", struct.pack("<2Q", 1, 1 << 52))
+"""The smallest number, and the smallest that isn't subnormal. Reading them as text would compute with such numbers."""
+_NUMBERS: Final = [_LEAST, _NORMAL, 2.0**100, 0.5, 1.0, 2.0**-54, 3 * 2.0**-54]
+"""A list: an operation on constants may be done once, when its code is compiled."""
+
+
+def environment() -> str:
+    """Return how this thread computes with floats, in words; "" for what is usual: nothing is flushed, all is rounded.
+
+    To the nearest number, that is, and to the even one of two that are equally near.
+    """
+    least, normal, large, half, one, quarter, most = _NUMBERS
+    if (
+        least * large == _SUBNORMAL
+        and normal * half * large == _HALVED
+        and one + quarter == one
+        and one + most == _ABOVE
+        and -one - quarter == -one
+    ):
+        return ""
+    found = []
+    if least * large != _SUBNORMAL:
+        found.append("subnormal arguments are zero")
+    if not any(struct.pack("<d", normal * half)):
+        found.append("subnormal results are zero")
+    if one + quarter != one:
+        found.append("rounds up")
+    elif one + most != _ABOVE:
+        found.append("rounds down" if -one - quarter != -one else "rounds towards zero")
+    return ", ".join(found)
+
+
+_SUBNORMAL: Final = 2.0**-974
+_HALVED: Final = 2.0**-923
+_ABOVE: Final = 1.0 + 2.0**-52

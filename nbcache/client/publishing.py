@@ -94,31 +94,34 @@ class Publishing:
     def remembered(self, key: str) -> Iterator[bytes]:
         """What `remember` kept under a key; where nothing was, what other hosts kept."""
         is_told = False
-        for content in self._contents(key):
+        for content in self.remembered_here(key):
             is_told = True
             yield content
         remote = None if is_told else self._lookup.remote()
         asked = remote.fetch(key, nested=False) if remote is not None else None
         while remote is not None and asked is not None and asked.state == reasons.CAME:
             remote.saved(max((entry.header.compile_seconds for entry in self._store.find(key)), default=0.0), asked)
-            yield from self._contents(key)
+            yield from self.remembered_here(key)
             asked = remote.fetch(key, nested=False, slot=asked.slot + 1)
 
-    def _contents(self, key: str) -> Iterator[bytes]:
+    def remembered_here(self, key: str) -> Iterator[bytes]:
+        """What `remember` kept under a key in this store."""
         for entry in self._store.find(key):
             content = self._lookup.noted(entry).section("meta")
             if content is not None:
                 yield content
 
-    def remember(self, key: str, variant: str, content: bytes, seconds: float, *, here: bool) -> None:
-        """Keep for other processes what isn't code: what the packages register that extend Numba.
+    def remember(
+        self, key: str, variant: str, content: bytes, seconds: float, *, here: bool, what: str = "numba_extensions"
+    ) -> None:
+        """Keep for other processes what isn't code: what packages register that extend Numba, what files contain.
 
         It took so long to find out [s], and is of use only *here*, or on other hosts as well.
         """
         header = Header(
             key=key,
             kind="extensions",
-            function="numba_extensions",
+            function=what,
             signature="",
             toolchain=self._maker.conditions.summary(),
             compile_seconds=seconds,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nbcache.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 PREFIX: Final = "_nbcache_"
 IDENTITY: Final = PREFIX + "identity"
@@ -43,6 +43,12 @@ DEFINING: Final = PREFIX + "defining"
 """On a template: that its class is being defined at this moment."""
 CONSULTED: Final = PREFIX + "consulted"
 """On a library: what was asked for while it was compiled."""
+SYMBOLS: Final = PREFIX + "symbols"
+"""On a library: those of its object."""
+EXACT: Final = PREFIX + "exact"
+"""On a library: whether optimising it again changes no result."""
+CALLEES: Final = PREFIX + "callees"
+"""On a library: the callees whose own objects its code was bound to."""
 _NEIGHBORHOOD: Final = PREFIX + "neighborhood"
 _FINDING: Final = object()
 _BIRTHS: Final = PREFIX + "births"
@@ -153,6 +159,13 @@ def unit_of(library: Any) -> Any | None:
 def hold(library: Any, live: Iterable[object]) -> None:
     """Keep what the code refers to for as long as the code can run."""
     setattr(library, _HELD, [*getattr(library, _HELD, ()), *live])
+
+
+def once(library: Any, mark: str, find: Callable[[], Any]) -> Any:
+    """What a library has under a *mark*; it is found out for who asks first."""
+    if not hasattr(library, mark):
+        setattr(library, mark, find())
+    return getattr(library, mark)
 
 
 def keep_meta(library: Any, meta: Any, definitions: dict[str, Any]) -> None:

@@ -26,11 +26,12 @@ from numba.cuda import cuda_paths, dispatcher
 from numba.cuda.core import config
 from numba.cuda.cudadrv import nvrtc
 
-from nbcache import capabilities
+from nbcache import capabilities, libm
 from nbcache.capabilities import Capability, spelt
 from nbcache.glue.cuda.elf import build_id
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.glue.keys.conditions import IRRELEVANT_SETTINGS, SHOWING_SETTINGS, shown_by
+from nbcache.glue.keys.conditions import IRRELEVANT_SETTINGS, SHOWING_SETTINGS, files_of, shown_by
+from nbcache.glue.keys.distributions import Distributions
 
 if TYPE_CHECKING:
     from nbcache.glue.keys.conditions import Conditions
@@ -111,23 +112,6 @@ def digest_of(path: str | None) -> str:
     return hasher.hexdigest()
 
 
-@functools.cache
-def _identity_of_numba_cuda() -> str:
-    """Its version, and what its installer wrote down of its files; where it didn't, the files themselves."""
-    root = os.path.dirname(numba_cuda.__file__)
-    # Where installers put it; looking for the distribution would read the metadata of all others on the way.
-    record = os.path.join(os.path.dirname(root), f"numba_cuda-{numba_cuda.__version__}.dist-info", "RECORD")
-    files = b""
-    if os.path.isfile(record):
-        with open(record, "rb") as file:
-            files = file.read().replace(b"\r\n", b"\n")  # installers end its lines as they like
-    if b"numba_cuda/numba/cuda/dispatcher.py" not in files:
-        found = (os.path.join(at, name) for at, _folders, names in os.walk(root) for name in names)
-        listed = [f"{path[len(root) :]} {digest_of(path)}" for path in sorted(found) if path.endswith(".py")]
-        files = "\n".join(listed).encode("utf-8", "surrogatepass")
-    return f"{numba_cuda.__version__} {hashlib.blake2b(files, digest_size=16).hexdigest()}"
-
-
 def cudadevrt() -> str:
     """Digest of the library that cooperative kernels are linked with, the only ones: it is in no key but in entries."""
     # Where get_cudalib() finds it, which loads three libraries to know where all else is.
@@ -149,8 +133,9 @@ def toolchain_components() -> list[_Component]:
         ("toolchain/numpy", np.__version__),
     ]
     try:
-        found.append(("toolchain/numba-cuda", _identity_of_numba_cuda()))
         found += [
+            ("toolchain/numba-cuda", numba_cuda.__version__),
+            *files_of([numba, llvmlite, np, numba_cuda], Distributions()),
             ("toolchain/cuda-core", cuda.core.__version__),
             ("toolchain/cuda-bindings", cuda.bindings.__version__),
         ]
@@ -179,7 +164,7 @@ class KernelConditions:
         self.shown = ""
         """Which setting of numba-cuda's asks to see what it does, in words."""
         self._values: list[tuple[str, Any]] = []
-        self._digests: dict[Capability, bytes] = {}
+        self._digests: dict[tuple[Capability, str], bytes] = {}
 
     def digest(self, cc: Capability) -> bytes:
         """32 bytes.  numba-cuda re-reads its environment before it compiles; so does this.  Raises Unidentifiable."""
@@ -190,20 +175,23 @@ class KernelConditions:
             self._values = [(name, scope[name]) for name in (*_settings(), *showing)]
             self.shown = shown_by(scope)
             self._digests.clear()
-        found = self._digests.get(cc)
+        state = cc, libm.environment()
+        found = self._digests.get(state)
         if found is None:
             hasher = hashlib.blake2b(digest_size=32, person=b"nbcache cuda")
             for label, words in self.components(cc):
                 for text in (label, words):
                     content = text.encode()
                     hasher.update(len(content).to_bytes(8, "little") + content)
-            found = self._digests[cc] = hasher.digest()
+            found = self._digests[state] = hasher.digest()
         return found
 
     def components(self, cc: Capability) -> list[_Component]:
         """The labelled parts behind `digest`.  Raises Unidentifiable."""
         settings = [(f"config/NUMBA_{name}", repr(getattr(config, name))) for name in _settings()]
-        return [*toolchain_components(), ("target/cc", spelt(cc)), *settings]
+        # libnvvm computes what is constant in this thread.
+        floats = ("target/floating point", libm.environment() or "as usual")
+        return [*toolchain_components(), ("target/cc", spelt(cc)), floats, *settings]
 
     def summary(self, cc: Capability) -> str:
         """One line for people."""

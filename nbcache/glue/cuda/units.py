@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.node import Scope
     from nbcache.glue.keys.key_maker import KeyMaker
 
-CUDA_KEY_VERSION = 2
+CUDA_KEY_VERSION = 3
 
 
 class _NoFlags:

@@ -23,9 +23,9 @@ from numba.core.runtime import rtsys
 from nbcache.glue import marks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from nbcache.glue.entries.meta import Symbols
+    from nbcache.glue.entries.meta import Callee, Symbols
 
 
 class StoredLibrary(JITCodeLibrary):
@@ -41,6 +41,7 @@ class StoredLibrary(JITCodeLibrary):
         name: str,
         code: bytes,
         symbols: Symbols,
+        callees: Sequence[Callee],
         read: Callable[[str], bytes | None],
         rebuild: Callable[[], Any],
     ) -> None:
@@ -52,16 +53,25 @@ class StoredLibrary(JITCodeLibrary):
         self._rebuild = rebuild
         self._rebuilt: Any = None
         self._disable_inspection = False
-        engine, linker = codegen._engine, codegen._rtlinker
-        self._map_unresolved(symbols.unresolved)
-        if not engine._defined_symbols:
+        if not codegen._engine._defined_symbols:
             _drop_empty_module(codegen)
+        for callee in callees:
+            if not codegen._engine.is_symbol_defined(callee.function):
+                self._add(callee.code, callee.symbols)
+        if callees:
+            setattr(self, marks.CALLEES, callees)
+        self._add(code, symbols)
+        self._finalized = True
+
+    def _add(self, code: bytes, symbols: Symbols) -> None:
+        """Put an object into the engine."""
+        engine, linker = self._codegen._engine, self._codegen._rtlinker
+        self._map_unresolved(symbols.unresolved)
         with ffi.lib._lock._lock:
             _load(engine._ee, code)
         linker._defined.update(symbols.functions)
         engine._defined_symbols.update(symbols.functions, symbols.variables)
         linker.resolve(engine)
-        self._finalized = True
 
     def _map_unresolved(self, names: tuple[str, ...]) -> None:
         """Make cells for the addresses of recursive functions, where the code looks them up.

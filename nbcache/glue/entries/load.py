@@ -16,7 +16,17 @@ from nbcache.glue import marks
 from nbcache.glue.entries.externals import provide
 from nbcache.glue.entries.inspection import Annotation, Inspection, LoadedDescriptor, Metadata
 from nbcache.glue.entries.library import RenamedLibrary, StoredLibrary, abort_unresolved, entry_point
-from nbcache.glue.entries.meta import Asked, Environments, LibraryMeta, LiteralsMeta, Meta, Read
+from nbcache.glue.entries.meta import (
+    CALLEES,
+    Asked,
+    Callee,
+    Environments,
+    LibraryMeta,
+    LiteralsMeta,
+    Meta,
+    Read,
+    Symbols,
+)
 from nbcache.glue.entries.named_types import type_called  # noqa: F401  pickles call it, and a hit imports nothing
 from nbcache.glue.entries.verdicts import InUse, Unloadable
 from nbcache.glue.identity.consulted import Consulted
@@ -302,8 +312,18 @@ def load_library(
     rebuild: Callable[[], Any],
 ) -> StoredLibrary:
     """Put an object into the engine, once everything it needs is there.  Raises Unloadable."""
-    provide(meta.symbols.externals, target_context)
-    return StoredLibrary(target_context.codegen(), meta.name, code, meta.symbols, read, rebuild)
+    callees = _callees(read) if meta.has_callees else []
+    for symbols in (*(each.symbols for each in callees), meta.symbols):
+        provide(symbols.externals, target_context)
+    return StoredLibrary(target_context.codegen(), meta.name, code, meta.symbols, callees, read, rebuild)
+
+
+def _callees(read: Read) -> list[Callee]:
+    data = read(CALLEES)
+    if data is None:
+        msg = "damaged"
+        raise Unloadable(msg)
+    return [Callee(name, Symbols._make(symbols), code) for name, symbols, code in pickle.loads(data)]  # noqa: S301
 
 
 def _descriptor(unit: Unit, described: dict[str, Any], inspection: Inspection) -> Any:

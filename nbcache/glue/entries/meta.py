@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from numba.core import types
 from numba.core.errors import ForceLiteralArg
 
 from nbcache.glue.identity.consulted import Consulted
+from nbcache.glue.identity.ownership import is_numba_type
 from nbcache.glue.keys.units import Unit
 from nbcache.glue.overloads.uses import Uses
 from nbcache.records import Record
@@ -15,7 +17,6 @@ from nbcache.records import Record
 if TYPE_CHECKING:
     from numba.core.dispatcher import LiftedLoop
 
-    from nbcache.glue.capture.compilations import Frame
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.glue.identity.consulted import Ask
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 Environments = list[tuple[str, str, list[Any]]]
 """Name, module and constants of each."""
+
+
+CALLEES: Final = "callees"
+"""The section that has callees' objects, as `callees.packed` writes it."""
 
 
 class LiteralsRequested(Record):
@@ -50,22 +55,32 @@ class Symbols(Record):
     """Where it looks up functions that were still being compiled: the other halves of recursions."""
 
 
+class Callee(Record):
+    """An object that has to be there before an entry's own is loaded (callees.py)."""
+
+    function: str
+    """One that no other object has: where it is defined, this was loaded."""
+    symbols: Symbols
+    code: bytes
+
+
 class LibraryMeta(Record):
     """A library, of which one function is wanted."""
 
     name: str
     symbols: Symbols
+    has_callees: bool
     function: str
 
     def packed(self) -> tuple[Any, ...]:
         """As it stands in an entry."""
-        return (self.name, tuple(self.symbols), self.function)
+        return (self.name, tuple(self.symbols), self.has_callees, self.function)
 
     @classmethod
     def unpacked(cls, packed: tuple[Any, ...]) -> LibraryMeta:
         """The same out of an entry."""
-        name, symbols, function = packed
-        return cls(name, Symbols._make(symbols), function)
+        name, symbols, has_callees, function = packed
+        return cls(name, Symbols._make(symbols), has_callees, function)
 
 
 class LiteralsMeta(Record):
@@ -93,6 +108,8 @@ class Meta(Record):
     name: str
     """The library's."""
     symbols: Symbols
+    has_callees: bool
+    """Whether the entry has a section of callees' objects."""
     descriptor: dict[str, Any]
     """Attributes of the FunctionDescriptor; ``argtypes`` is None where they are the unit's."""
     args: tuple[Any, ...] | None
@@ -161,15 +178,6 @@ class Asked(Record):
     asks: bytes
     once_loaded: bytes = b""
 
-    @classmethod
-    def of(cls, frame: Frame) -> Asked:
-        """What *frame*'s compilation asked for."""
-        consulted = frame.consulted
-        from nbcache.glue.entries.pickling import dumps
-
-        asks = dumps(tuple(consulted.asks), frame) if consulted.asks else b""
-        return cls(consulted.packed, consulted.snapshot, asks, consulted.once_loaded)
-
     def consulted(self, asks: tuple[Ask, ...], unit: Unit) -> Consulted:
         """The same as a compilation in this process would have it."""
         generation = unit.maker.extensions.generation
@@ -177,3 +185,19 @@ class Asked(Record):
 
 
 Read = Callable[[str], "bytes | None"]
+
+
+_NAMES = {id(each): name for name, each in vars(types).items() if is_numba_type(each)}
+
+
+def name_of(obj: object) -> str | None:
+    """The name of one of Numba's own types, such as `int64`; None for anything else.
+
+    Pickles refer to these by name: made anew, one takes ten times as long.
+    """
+    return _NAMES.get(id(obj))
+
+
+def type_called(name: str) -> Any:
+    """Called by unpickling.  Raises AttributeError where there is none of that name."""
+    return getattr(types, name)

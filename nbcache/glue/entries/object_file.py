@@ -19,16 +19,21 @@ _SYMBOL_TABLE = 2
 _UNDEFINED = 0
 _LOCAL = 0
 _FUNCTION = 2
+_WEAK_FUNCTION = 2 << 4 | _FUNCTION
 # Made by the linker, which here is RuntimeDyld.
 _LINKERS_OWN = frozenset({"", "_GLOBAL_OFFSET_TABLE_"})
 
 
 class Symbols(Record):
-    """Names that an object file leaves ``undefined``; ``functions`` and ``variables`` that it gives to others."""
+    """Names that an object file leaves ``undefined``; ``functions`` and ``variables`` that it gives to others.
+
+    ``weak``: the functions that only count where no other object has them.
+    """
 
     undefined: tuple[str, ...]
     functions: tuple[str, ...]
     variables: tuple[str, ...]
+    weak: frozenset[str]
 
 
 def symbols_of(code: bytes) -> Symbols | None:
@@ -42,6 +47,7 @@ def symbols_of(code: bytes) -> Symbols | None:
         undefined: list[str] = []
         functions: list[str] = []
         variables: list[str] = []
+        weak: list[str] = []
         for _name, kind, _flags, _address, start, length, link, _info, _align, _entry in sections:
             if kind != _SYMBOL_TABLE:
                 continue
@@ -52,8 +58,10 @@ def symbols_of(code: bytes) -> Symbols | None:
                 text = code[strings + name : code.index(b"\0", strings + name)].decode()
                 if section != _UNDEFINED:
                     (functions if info & 0xF == _FUNCTION else variables).append(text)
+                    if info == _WEAK_FUNCTION:
+                        weak.append(text)
                 elif text not in _LINKERS_OWN:
                     undefined.append(text)
-        return Symbols(tuple(undefined), tuple(functions), tuple(variables))
+        return Symbols(tuple(undefined), tuple(functions), tuple(variables), frozenset(weak))
     except (struct.error, IndexError, ValueError):
         return None

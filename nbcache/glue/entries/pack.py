@@ -23,8 +23,10 @@ from nbcache.glue import marks
 from nbcache.glue.capture import diagnostics, placeholders
 from nbcache.glue.capture.addresses import has_bare, has_state
 from nbcache.glue.capture.compilations import Effect, build_in
+from nbcache.glue.entries.callees import callees_of, packed, symbols_in
 from nbcache.glue.entries.externals import addresses
 from nbcache.glue.entries.meta import (
+    CALLEES,
     Asked,
     Environments,
     LibraryMeta,
@@ -34,7 +36,6 @@ from nbcache.glue.entries.meta import (
     Packed,
     Symbols,
 )
-from nbcache.glue.entries.object_file import symbols_of
 from nbcache.glue.entries.pickling import constants, dumps
 from nbcache.glue.entries.verdicts import Unstorable
 from nbcache.glue.identity.consulted import Consulted
@@ -46,7 +47,7 @@ from nbcache.glue.marks import taint_of
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from nbcache.glue.capture.compilations import Frame, FrameStack
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
@@ -82,7 +83,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: U
     try:
         meta = _meta_of(unit, frame, cres, owners, uses)
         data = dumps(meta.packed(), frame)
-        asked = Asked.of(frame)
+        asked = _asked(frame)
     except Unstorable:
         raise
     except Unresolvable as exc:
@@ -117,7 +118,7 @@ def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: Use
     try:
         meta = LiteralsMeta(request, uses, diagnostics.pack(frame), frame.consulted)
         data = dumps(meta.packed(), frame)
-        asked = Asked.of(frame)
+        asked = _asked(frame)
     except Exception as exc:
         let_pass(exc)
         msg = f"it can't be written down ({type(exc).__name__}: {exc})"
@@ -133,7 +134,7 @@ def pack_library(unit: LibraryUnit, library: Any, name: str) -> Packed:
     reason = taint_of(library)
     if reason or library.has_dynamic_globals:
         raise Unstorable(reason or "it has the address of something in this process built in")
-    meta = LibraryMeta(library.name, _symbols_in(library), name)
+    meta = LibraryMeta(library.name, symbols_in(library), bool(callees_of(library)), name)
     return _sections(unit, library, meta, pickle.dumps(meta.packed(), protocol=4))
 
 
@@ -154,13 +155,22 @@ def _sections(
         raise Unstorable(msg)
     code = bytes(library._get_compiled_object())
     asked = asked or Asked(b"", {}, b"")
-    definitions = definitions_in(code, data + asked.asks, unit)
+    callees = packed(callees_of(library)) if meta.has_callees else b""
+    definitions = definitions_in(code + callees, data + asked.asks, unit)
     sections = encoded(unit, code, data, definitions, asked)
+    if callees:
+        sections[CALLEES] = callees
     # Not of _get_module_for_linking(): that makes a copy, which few functions ever need.
     sections["bitcode"] = library._final_module.as_bitcode()
     marks.keep_meta(library, meta, definitions)
     guard = _guard(definitions, past, meta.consulted if isinstance(meta, Meta) else None)
     return Packed(sections, guard, strict=targets.is_strict(module))
+
+
+def _asked(frame: Frame) -> Asked:
+    consulted = frame.consulted
+    asks = dumps(tuple(consulted.asks), frame) if consulted.asks else b""
+    return Asked(consulted.packed, consulted.snapshot, asks, consulted.once_loaded)
 
 
 def encoded(
@@ -208,7 +218,8 @@ _DESCRIBED = (
 
 
 def _meta_of(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: Uses) -> Meta:
-    symbols, fndesc = _symbols_in(cres.library), cres.fndesc
+    symbols, fndesc, callees = symbols_in(cres.library), cres.fndesc, callees_of(cres.library)
+    objects = [symbols, *(each.symbols for each in callees)]
     descriptor = {name: getattr(fndesc, name) for name in _DESCRIBED}
     # What is None here is the unit's.
     descriptor["argtypes"] = None if tuple(fndesc.argtypes) == tuple(unit.args) else fndesc.argtypes
@@ -216,32 +227,33 @@ def _meta_of(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], use
     return Meta(
         name=cres.library.name,
         symbols=symbols,
+        has_callees=bool(callees),
         descriptor=descriptor,
         args=None if tuple(cres.signature.args) == tuple(unit.args) else cres.signature.args,
         return_type=cres.signature.return_type,
         module=unit.function.__module__,
         consts=constants(cres.environment.consts, frame) if cres.environment is not None else None,
-        environments=_environments_in(frame, cres, symbols.variables),
+        environments=_environments_in(frame, cres, dict.fromkeys(name for each in objects for name in each.variables)),
         generator=_generator_symbol(cres),
         objectmode=cres.objectmode,
         # Blocks are in the code, pickled, and Numba reads them there when they are first entered.
         lifted=tuple(each for each in cres.lifted or () if isinstance(each, LiftedLoop)),
         has_blocks=bool(cres.lifted),
         neighborhood=unit.owner.neighborhood if isinstance(unit, StencilUnit) else None,
-        needs=_needs(symbols, cres.library.codegen._rtlinker.PREFIX, owners),
+        needs=_needs(objects, cres.library.codegen._rtlinker.PREFIX, owners),
         uses=uses,
         caveats=diagnostics.pack(frame),
         consulted=frame.consulted,
     )
 
 
-def _needs(symbols: Symbols, prefix: str, owners: Mapping[str, str]) -> list[tuple[str, str, str]]:
+def _needs(objects: list[Symbols], prefix: str, owners: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """(symbol, key, build) of functions that recursive code calls and that lie in other entries.
 
     Numba calls a function that is still being compiled through a pointer filled in later.
     """
     found = []
-    for symbol in _left_open(symbols, prefix):
+    for symbol in _left_open(objects, prefix):
         build = build_in(symbol)
         key = owners.get(build) if build is not None else None
         if build is None or key is None:
@@ -251,9 +263,10 @@ def _needs(symbols: Symbols, prefix: str, owners: Mapping[str, str]) -> list[tup
     return found
 
 
-def _left_open(symbols: Symbols, prefix: str) -> list[str]:
-    """The functions that recursive code calls and that aren't in the library with it."""
-    return sorted({name[len(prefix) :] for name in symbols.unresolved} - set(symbols.functions))
+def _left_open(objects: list[Symbols], prefix: str) -> list[str]:
+    """The functions that recursive code calls and that aren't in the entry with it."""
+    called = {name[len(prefix) :] for each in objects for name in each.unresolved}
+    return sorted(called.difference(*(each.functions for each in objects)))
 
 
 def note_other_halves(frames: FrameStack, library: Any, owners: Mapping[str, str]) -> None:
@@ -261,7 +274,9 @@ def note_other_halves(frames: FrameStack, library: Any, owners: Mapping[str, str
     prefix = library.codegen._rtlinker.PREFIX
     if prefix.encode() not in library._get_compiled_object():
         return
-    keys = {owners.get(build) for build in map(build_in, _left_open(_symbols_in(library), prefix)) if build is not None}
+    keys = {
+        owners.get(build) for build in map(build_in, _left_open([symbols_in(library)], prefix)) if build is not None
+    }
     for half in frames.units():
         if half.kind == "dispatcher" and half.key in keys:
             frames.note(Effect("dispatcher", half.owner, half.args, None, (), True))
@@ -274,7 +289,7 @@ def _generator_symbol(cres: Any) -> str | None:
     return cres.target_context.get_generator_desc(cres.fndesc.restype).mangled_name
 
 
-def _environments_in(frame: Frame, cres: Any, variables: tuple[str, ...]) -> Environments:
+def _environments_in(frame: Frame, cres: Any, variables: Iterable[str]) -> Environments:
     """(name, module, constants) of the environments of functions linked into this one."""
     found = []
     for name in variables:
@@ -290,14 +305,3 @@ def _environments_in(frame: Frame, cres: Any, variables: tuple[str, ...]) -> Env
             module = "builtins"
         found.append((name, module, constants(environment.consts, frame)))
     return found
-
-
-def _symbols_in(library: Any) -> Symbols:
-    symbols = symbols_of(bytes(library._get_compiled_object()))
-    if symbols is None:
-        msg = "its object code is in no format that is known"
-        raise Unstorable(msg)
-    prefix = library.codegen._rtlinker.PREFIX
-    unresolved = tuple(name for name in symbols.undefined if name.startswith(prefix))
-    externals = tuple(name for name in symbols.undefined if name not in unresolved)
-    return Symbols(symbols.functions, externals, symbols.variables, unresolved)

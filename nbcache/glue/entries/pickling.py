@@ -28,7 +28,7 @@ from numba.stencils.stencil import StencilFunc
 
 from nbcache.glue import marks
 from nbcache.glue.capture import placeholders
-from nbcache.glue.entries.named_types import name_of, type_called
+from nbcache.glue.entries.meta import name_of, type_called
 from nbcache.glue.entries.verdicts import Unloadable, Unstorable
 from nbcache.glue.identity.describe_numba import ADDRESS
 from nbcache.glue.identity.describe_numpy import by_address

@@ -36,6 +36,19 @@ def generator_names(original: Any, _session: Session) -> Any:
     return classmethod(from_generator_fndesc)
 
 
+def kept_objects(original: Any, session: Session) -> Any:
+    """Have the object of each library kept: a caller's entry may need it (callees.py)."""
+
+    @functools.wraps(original)
+    def create_library(self: Any, name: Any, **kwargs: Any) -> Any:
+        library = original(self, name, **kwargs)
+        if len(session.frames):
+            library.enable_object_caching()
+        return library
+
+    return create_library
+
+
 def unique_ids(_original: Any, session: Session) -> Any:
     """Take the counter in symbol names from the compilation that is open."""
     return UniqueIds(session.frames)

@@ -25,6 +25,7 @@ from numba.core import (
     typing,
 )
 from numba.core.base import BaseContext
+from numba.core.codegen import Codegen
 from numba.core.cpu import CPUContext
 from numba.core.datamodel import models
 from numba.core.datamodel.manager import DataModelManager
@@ -182,6 +183,10 @@ def table() -> list[Seam]:
         ),
         Seam(
             nrtdynmod, "compile_nrt_functions", "the module of Numba's runtime", compiling.runtime, ("ctx",),
+        ),
+        Seam(
+            Codegen, "create_library", "callees' own objects are kept: to what isn't exact, callers are bound",
+            emission.kept_objects, ("self", "name", "kwargs"),
         ),
         Seam(
             bytecode.FunctionIdentity, "_unique_ids",

@@ -21,10 +21,12 @@ from numba.core.registry import cpu_target
 from nbcache import libm
 from nbcache.glue.identity import told
 from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.keys.distributions import Distributions
 from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import ModuleType
 
 # Settings by which a user asks to see how something is compiled, each with what it is where nobody asks.
 SHOWING_SETTINGS: dict[str, Any] = {
@@ -61,15 +63,15 @@ IRRELEVANT_PREFIXES = ("CUDA_",)
 
 _Component = tuple[str, str]
 
-META_VERSION = 15
+META_VERSION = 16
 """Raised when the sections of an entry come to mean something else.
 
 It is in every key: an entry that can't be read would otherwise keep its place, and be compiled anew by everybody.
 """
 
 
-def toolchain_components() -> list[_Component]:
-    """Versions of everything that turns Python into machine code, and what codegen asks them for."""
+def toolchain_components(distributions: Distributions) -> list[_Component]:
+    """Everything that turns Python into machine code: versions, files, and what codegen asks them for."""
     return [
         ("toolchain/python", f"{sys.implementation.name} {platform.python_version()} {sys.implementation.cache_tag}"),
         ("toolchain/abi", f"{getattr(sys, 'abiflags', '')} {sys.maxsize.bit_length()} {sys.byteorder}"),
@@ -81,10 +83,23 @@ def toolchain_components() -> list[_Component]:
         ("toolchain/llvmlite", llvmlite.__version__),
         ("toolchain/llvm", ".".join(map(str, llvm.llvm_version_info))),
         ("toolchain/numpy", np.__version__),
+        # What a distributor has patched, or somebody has edited on the spot, has the same version.
+        *files_of([numba, llvmlite, np], distributions),
         ("toolchain/svml", str(bool(getattr(config, "USING_SVML", False)))),
         ("toolchain/scipy", str(_has_linear_algebra())),
         ("toolchain/sections", str(META_VERSION)),
     ]
+
+
+def files_of(packages: list[ModuleType], distributions: Distributions) -> list[_Component]:
+    """What they consist of: what was there when that was asked first, in a parent of this process perhaps."""
+    for each in packages:
+        if each.__name__ not in _files:
+            _files[each.__name__] = distributions.identity(each)
+    return [(f"toolchain/files of {each.__name__}", _files[each.__name__]) for each in packages]
+
+
+_files: dict[str, str] = {}
 
 
 def _has_linear_algebra() -> bool:
@@ -106,7 +121,8 @@ def target_components() -> list[_Component]:
     options = [("target/options", repr(told.options))] if told.options else []
     return [
         ("target/triple", triple), ("target/cpu", cpu), ("target/features", features), ("target/libm", libm.answers()),
-        *options,
+        # LLVM computes what is constant in the thread that compiles, which a library may have told to flush subnormals.
+        ("target/floating point", libm.environment() or "as usual"), *options,
     ]  # fmt: skip
 
 
@@ -115,7 +131,8 @@ def host_components() -> list[_Component]:
     from nbcache.glue.keys import targets  # a process that only hits compares no processors
 
     features = ",".join(sorted(targets.host_features()))
-    return [*toolchain_components(), ("host/cpu", targets.host_name()), ("host/features", features)]
+    components = toolchain_components(Distributions())
+    return [*components, ("host/cpu", targets.host_name()), ("host/features", features)]
 
 
 def config_components() -> list[_Component]:
@@ -146,16 +163,20 @@ def shown_by(settings: Mapping[str, Any]) -> str:
 class Conditions:
     """Digest of all of the above, recomputed only when a setting is a different object than before."""
 
-    def __init__(self, patched: Callable[[], tuple[_Component, ...]] = tuple) -> None:
+    def __init__(
+        self, patched: Callable[[], tuple[_Component, ...]] = tuple, distributions: Distributions | None = None
+    ) -> None:
         self._look_for_patches = patched
+        self._distributions = distributions or Distributions()
         self.patched: tuple[_Component, ...] = ()
         """What others had put into Numba when `digest` was asked for last."""
         self.of_late: tuple[_Component, ...] = ()
-        """The same, and Numba's settings as far as they are others by now than when `digest` was asked for first."""
+        """The same; and how floats are computed and Numba's settings, where they aren't what they were at first."""
         self._at_first: frozenset[_Component] | None = None
         self._settings: Callable[[Mapping[str, Any]], tuple[Any, ...]] | None = None
         self._values: tuple[Any, ...] = ()
         self._options = 0
+        self._floats = ""
         self._components: list[_Component] = []
         self._json = ""
         self._digest = b""
@@ -175,7 +196,7 @@ class Conditions:
         return self._digest
 
     def _unchanged(self) -> bool:
-        if self._settings is None or self._options != len(told.options):
+        if self._settings is None or self._options != len(told.options) or self._floats != libm.environment():
             return False
         try:
             return all(map(is_, self._settings(vars(config)), self._values))
@@ -239,12 +260,12 @@ class Conditions:
         read = self._settings = itemgetter(*_relevant_settings(), *showing)
         self._values = read(vars(config))
         self.shown = shown_by(vars(config))
-        self._options = len(told.options)
-        settings = config_components()
+        self._options, self._floats = len(told.options), libm.environment()
+        target, settings = target_components(), config_components()
         if self._at_first is None:
-            self._at_first = frozenset(settings)
-        self.of_late = patched + tuple(each for each in settings if each not in self._at_first)
-        self._components = [*toolchain_components(), *target_components(), *settings, *patched]
+            self._at_first = frozenset([*target, *settings])
+        self.of_late = patched + tuple(each for each in (*target, *settings) if each not in self._at_first)
+        self._components = [*toolchain_components(self._distributions), *target, *settings, *patched]
         self._digest = _digest(self._components)
         self._json = ""
 

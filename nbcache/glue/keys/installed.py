@@ -28,6 +28,7 @@ from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue.identity.declared import declarations
 from nbcache.glue.identity.ownership import is_toolchain_definition
+from nbcache.glue.keys.distributions import stamp
 from nbcache.process import os, time
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class InstalledExtensions:
             if remembered is None or not _holds(remembered):
                 continue
             files = remembered.pop("files")
-            stamps = {path: _stamp(path) for path in files}
+            stamps = {path: stamp(path) for path in files}
             if stamps != files:
                 digests = remembered.get("digests", {})
                 if any(path not in digests or _content_of(path) != digests[path] for path in files):
@@ -146,10 +147,10 @@ class InstalledExtensions:
             path = getattr(module, "__file__", None)
             if path is None:
                 continue
-            stamp = _stamp(path)
-            if stamp is None:
+            found = stamp(path)
+            if found is None:
                 return None
-            files[path] = stamp
+            files[path] = found
         classes = typeof_impl.registry.keys() - before.typed
         if any(map(is_toolchain_definition, classes)):
             return None
@@ -164,7 +165,7 @@ class InstalledExtensions:
         read = {name: value for name, value in before.read.items() if not name.startswith("NBCACHE_")}
         content["environment"] = {} if before.read_everything else read
         content["everything"] = _environment() if before.read_everything else ""
-        if sum(stamp[0] for stamp in files.values()) <= MOST_BYTES:
+        if sum(each[0] for each in files.values()) <= MOST_BYTES:
             digests = {path: _content_of(path) for path in files}
             if None not in digests.values():
                 content["digests"] = digests
@@ -191,16 +192,6 @@ def _modules_in(entries: str) -> list[str]:
     """The modules that the entry points of a distribution name."""
     values = (line.partition("=")[2].strip() for line in entries.splitlines() if "=" in line)
     return [value.partition(":")[0].strip() for value in values]
-
-
-def _stamp(path: str) -> list[int] | None:
-    """What changes with a file."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    # Whoever writes a file of the same size can set the second time back, but not the third.
-    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
 def _content_of(path: str) -> str | None:

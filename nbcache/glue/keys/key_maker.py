@@ -29,6 +29,7 @@ from nbcache.glue.identity.patched import Patches
 from nbcache.glue.identity.registrations import ExtensionIndex
 from nbcache.glue.identity.state import generators
 from nbcache.glue.keys.conditions import Conditions
+from nbcache.glue.keys.distributions import Distributions
 from nbcache.glue.keys.installed import InstalledExtensions
 from nbcache.passing import let_pass
 from nbcache.store import reasons
@@ -56,7 +57,8 @@ class KeyMaker:
     def __init__(self) -> None:
         self.patches = Patches()
         self._patched: dict[str, tuple[object, str, Scope]] = {}
-        self.conditions = Conditions(self._identify_patches)
+        self.distributions = Distributions()
+        self.conditions = Conditions(self._identify_patches, self.distributions)
         self.extensions = ExtensionIndex()
         describers = Describers(self.extensions)
         self.engine = IdentityEngine(describers.describe, self._generation, _keeps_memo, is_compilable)

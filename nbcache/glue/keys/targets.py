@@ -21,13 +21,17 @@ from nbcache.glue.identity import told
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_LOOSE = (
+_INEXACT = (
     # May be reordered, contracted or approximated, or must not be given NaNs or infinities.
     r"= (?:(?:tail|musttail|notail) )?(?:f[a-z]+|call|select|phi) (?:fast|reassoc|nnan|ninf|nsz|arcp|contract|afn)\b",
     r'fp-math"="true"',
     r"@llvm\.fmuladd\.",
     # Approximations, which differ with the width of vectors.
     r"@__svml_",
+)
+"""Instructions of LLVM whose results may differ in the last bits, by how it optimises them."""
+_LOOSE = (
+    *_INEXACT,
     # What they give for numbers that don't fit is left open, and differs: between AVX2 and AVX-512, say.
     r"= fptoui ",
     r"= fptosi \S.* to (?:<\d+ x )?i(?:1|8|16)\b",
@@ -169,6 +173,11 @@ def is_strict(module: str) -> bool | None:
     if config.CPU_NAME not in processors.here() or config.CPU_FEATURES != "":
         return None
     return not told.options and re.search("|".join(_LOOSE), module) is None
+
+
+def is_exact(module: str) -> bool:
+    """Whether the results of a library's final *module* are the same bits, however often it is optimised."""
+    return not told.options and re.search("|".join(_INEXACT), module) is None
 
 
 def _magic() -> tuple[str, str, str]:

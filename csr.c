@@ -1,0 +1,2 @@
+#include <xmmintrin.h>
+void set(unsigned v){_mm_setcsr(v);}

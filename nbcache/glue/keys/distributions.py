@@ -1,0 +1,185 @@
+"""What an installed distribution consists of: one digest over the content of its files, without reading them.
+
+An installer writes down the digest of each file (``RECORD``, which it writes last). A file that has the size that is
+written there, and that nobody modified after that, is taken to have that content; any other file is read. So two hosts
+that installed the same have one digest, whoever installed it and wherever, and so do those who copied it; and a file
+that a distributor patched, or somebody mended on the spot, changes it. All files that may take part in a compilation
+for the CPU count, loaded by now or not: Numba imports many modules only once it compiles.
+
+Where there is no such record (Debian's packages, a checkout that is installed in place), or an executable has the
+modules inside (a frozen application), contents alone count. More than a few files are read once: the store keeps their
+digests for as long as size, time stamps and inode of each are what they were.
+
+Not noticed: a file of the recorded size, put there with a time stamp from before the installation. Python itself, which
+keeps bytecode by size and time stamp, wouldn't notice it either.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from nbcache.passing import suppressed
+from nbcache.process import opened, os, time
+from nbcache.store.content import blake2b
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+VERSION = 1
+MOST_BYTES = 1 << 20
+"""What is read in each process [bytes]: of more, the store keeps the digests."""
+_SUFFIXES = {"numba_cuda": (b".py", b".so", b".pyc", b".cu", b".cuh", b".h", b".hpp")}
+"""Files that count, where it isn't `_CODE` alone."""
+_CODE = (b".py", b".so", b".pyc")
+_LEFT_OUT = {
+    "numba": (b"cuda", b"pycc", b"scripts"),
+    # Numba asks it for dtypes, ufuncs and limits, and has its own of all other functions.
+    "numpy": (
+        b"char", b"ctypeslib", b"distutils", b"doc", b"f2py", b"fft", b"lib", b"linalg", b"ma", b"matrixlib",
+        b"polynomial", b"random", b"rec", b"strings", b"typing", b"_typing", b"_utils", b"_pyinstaller",
+    ),
+}  # fmt: skip
+"""Folders of which nothing takes part in a compilation for the CPU, besides those of tests and of bytecode."""
+_TESTS = (b"__pycache__", b"tests", b"testing")
+
+
+class Distributions:
+    """Those of this process's environment.
+
+    ``recall(key)`` yields what was remembered under a key on this host; ``remember(key, variant, content, seconds)``
+    keeps what took so long to find out [s].
+    """
+
+    def __init__(self) -> None:
+        self.recall: Callable[[str], Iterable[bytes]] = lambda _key: ()
+        self.remember: Callable[[str, str, bytes, float], None] = lambda *_what: None
+
+    def identity(self, package: Any) -> str:
+        """32 hex digits for what a package consists of, whose module is *package*."""
+        name: str = package.__name__
+        path = os.fsencode(package.__file__)
+        site = os.path.dirname(os.path.dirname(path)) + b"/"
+        record, since = _record(site, name, str(package.__version__))
+        rows, unknown = [], []
+        end = 0
+        suffixes, left_out = _SUFFIXES.get(name, _CODE), (*_TESTS, *_LEFT_OUT.get(name, ()))
+        for path_there, size, modified in _files(site, os.fsencode(name), suffixes, left_out):
+            # Most records are sorted as well: then each row is found where the last one ended.
+            head = b"\n%s,sha256=" % path_there
+            start = record.find(head, end)
+            if start < 0:
+                start = record.find(head)
+            end = record.find(b"\n", start + 1)
+            row = record[start + 1 : end].rstrip()  # installers end lines as they like
+            if start >= 0 and modified <= since and row.endswith(b",%d" % size):
+                rows.append(row)
+            else:
+                unknown.append((path_there, site + path_there))
+        archive = _archive(path)
+        if archive is not None:
+            unknown.append((b"archive", archive))
+        if unknown:
+            contents = self._contents([os.fsdecode(place) for _path, place in unknown])
+            rows += (b"%s,%s" % (each, contents[os.fsdecode(place)].encode()) for each, place in unknown)
+            rows.sort()
+        return blake2b(b"\n".join(rows), digest_size=16).hexdigest()
+
+    def _contents(self, paths: list[str]) -> dict[str, str]:
+        """Of each of these files what an installer would have recorded."""
+        stamps = {path: stamp(path) for path in paths}
+        if sum(each[0] for each in stamps.values() if each is not None) <= MOST_BYTES:
+            return {path: _content(path) for path in stamps}
+        import json
+
+        text = json.dumps([VERSION, "contents of files", sorted(stamps)])
+        key = blake2b(text.encode("utf-8", "surrogateescape"), digest_size=32).hexdigest()
+        for kept in self.recall(key):
+            with suppressed(ValueError, TypeError, KeyError):
+                found = json.loads(kept)
+                if found["version"] == VERSION and found["stamps"] == stamps:
+                    contents: dict[str, str] = found["contents"]
+                    return contents
+        began = time.perf_counter()
+        contents = {path: _content(path) for path in stamps}
+        kept = json.dumps({"version": VERSION, "stamps": stamps, "contents": contents}).encode()
+        variant = blake2b(kept, digest_size=16).hexdigest()
+        self.remember(key, variant, kept, time.perf_counter() - began)
+        return contents
+
+
+def stamp(path: str) -> list[int] | None:
+    """What changes with a file; None if there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    # Whoever writes a file of the same size can set the second time back, but not the third.
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+
+
+def _record(site: bytes, name: str, version: str) -> tuple[bytes, int]:
+    """What the installer wrote down, and when. To look for the place would take reading what is installed besides."""
+    try:
+        with opened(os.path.join(site, os.fsencode(f"{name}-{version}.dist-info"), b"RECORD"), "rb", 0) as file:
+            since = os.fstat(file.fileno()).st_mtime_ns
+            if since > time.time() * 1e9:  # who edits a file now can't be told from who did before
+                return b"", -1
+            return b"\n" + file.read(), since
+    except OSError:
+        return b"", -1
+
+
+def _files(
+    site: bytes, package: bytes, suffixes: tuple[bytes, ...], left_out: tuple[bytes, ...]
+) -> list[tuple[bytes, int, int]]:
+    """Each file of a package that counts: its path from *site*, its size, when it was modified."""
+    found: list[tuple[bytes, int, int]] = []
+    with suppressed(OSError):
+        beginning = os.open(site, os.O_RDONLY | os.O_DIRECTORY)  # a path from here is found in less time
+        try:
+            folders = [package + b"/"]
+            while folders:
+                folder = folders.pop()
+                for name in _names(site + folder):
+                    if name.endswith(suffixes):
+                        with suppressed(OSError):  # a link that leads nowhere
+                            status = os.stat(folder + name, dir_fd=beginning)
+                            found.append((folder + name, status.st_size, status.st_mtime_ns))
+                    elif b"." not in name and name not in left_out:
+                        folders.append(folder + name + b"/")
+        finally:
+            os.close(beginning)
+    found.sort()
+    return found
+
+
+def _names(folder: bytes) -> list[bytes]:
+    with suppressed(OSError):
+        return os.listdir(folder)
+    return []
+
+
+def _archive(path: bytes) -> bytes | None:
+    """The file that has modules inside whose own files, such as *path*, aren't there; None if they are."""
+    if os.path.exists(path):
+        return None
+    while not os.path.exists(path) and os.path.dirname(path) != path:
+        path = os.path.dirname(path)
+    return path if os.path.isfile(path) else os.fsencode(sys.executable)
+
+
+def _content(path: str) -> str:
+    """As a row of a record says it: digest and size."""
+    import base64
+    import hashlib
+
+    hasher, size, part = hashlib.sha256(), 0, memoryview(bytearray(1 << 16))
+    try:
+        with opened(path, "rb", 0) as file:  # piece by piece: one of them may be larger than what is free
+            while read := file.readinto(part):
+                hasher.update(part[:read])
+                size += read
+    except OSError:
+        return "unreadable"
+    return f"sha256={base64.urlsafe_b64encode(hasher.digest()).rstrip(b'=').decode()},{size}"
