@@ -341,7 +341,7 @@ def _encode(record: Record) -> bytes | None:
 
 
 def _place_use(record: Record, raw: dict[str, Any], mtime: float) -> None:
-    """Say when the record's keys were last hit: a sum states it, a process's record was written to when it used them."""
+    """Say when the record's keys were last hit: a sum states it, a process adds to its record when it uses them."""
     stated = raw.get("last_use")
     if isinstance(stated, dict):
         record["last_use"] = {k: seconds_of(v) for k, v in stated.items() if layout.is_key(k)}

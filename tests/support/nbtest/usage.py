@@ -49,7 +49,9 @@ class Usage:
 
 def _named(uncacheable: dict[str, dict[str, Any]]) -> Counter[str]:
     """Count ``{reason: {"count": n, "functions": [...]}}`` by reason and functions."""
-    return Counter({f"{reason} ({', '.join(each['functions'][:3])})": each["count"] for reason, each in uncacheable.items()})
+    return Counter(
+        {f"{reason} ({', '.join(each['functions'][:3])})": each["count"] for reason, each in uncacheable.items()}
+    )
 
 
 def records(store: Path | str) -> Iterator[dict[str, Any]]:
