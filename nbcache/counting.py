@@ -44,7 +44,15 @@ class Counters:
         counted = {"hits": {key: 1}, "hit_count": 1, "saved_seconds": saved_seconds}
         if source:
             counted["sources"] = {source[: reasons.MAX_TEXT]: 1}
-        self._count(counted)
+            self._count(counted)
+            return
+        with self._lock:  # as `reasons.add` does, in half the time
+            hits = self._total["hits"]
+            if key in hits or len(hits) < reasons.MAX_KEYS:
+                hits[key] = hits.get(key, 0) + 1
+            self._total["hit_count"] += 1
+            self._total["saved_seconds"] += saved_seconds
+        self._note(counted)
 
     def miss(self, reason: str) -> None:
         """Count a look-up that found nothing to use."""

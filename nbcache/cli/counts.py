@@ -24,7 +24,7 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser = add(
         "stats",
         help="show hits, misses by reason, compilation saved and the size of the store",
-        description="Show what all processes that used the store did, those included that still run, and what is in the store.",
+        description="Show what all processes that used the store did so far, and what is in the store.",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=show_stats)

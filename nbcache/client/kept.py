@@ -28,7 +28,7 @@ from nbcache.process import os, time
 from nbcache.store import layout, reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 AT_ONCE: Final = reasons.MAX_KEYS
 """How many writes a process makes whenever something is counted."""
@@ -39,6 +39,7 @@ RETRY_SECONDS: Final = 60.0
 MOST_WAITING: Final = 10_000
 """How many counts wait to be written at most; where there are more, the oldest are given up."""
 _HIGH: Final = 500
+_MANY: Final = 1e9
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -76,8 +77,8 @@ class KeptFile:
 
         What RLIMIT_FSIZE forbids is an error as well: the kernel would send a signal (:func:`nbcache.regular.write`).
         """
-        status = self.status()
-        if not status.st_nlink:
+        status = os.fstat(self._fd)
+        if (status.st_dev, status.st_ino) != self._file or not status.st_nlink:
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
         most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
         if status.st_size + len(data) > most != resource.RLIM_INFINITY:
@@ -104,15 +105,17 @@ class Journal:
 
     def note(self, counted: dict[str, Any]) -> None:
         """Write down what was counted: a part of a record, which isn't changed afterwards."""
-        self._waiting.append(counted)
-        if time.monotonic() >= self._next:
-            self._write()
+        with self._lock:
+            self._waiting.append(counted)
+            if not self._next or time.monotonic() >= self._next:
+                self._write()
 
     def end(self) -> None:
         """Write down what still waits, and that the process has ended well as far as anybody can tell."""
         if self._head["processes"] == 0 or self._waiting:
-            self._waiting.append({"end": time.time()})
-            self._write()
+            with self._lock:
+                self._waiting.append({"end": time.time()})
+                self._write()
 
     def _begin(self) -> None:
         # Re-entrant: the garbage collector may run somebody's finalizer, which compiles, in the middle of writing.
@@ -131,31 +134,33 @@ class Journal:
         self._begin()
 
     def _write(self) -> None:
-        with self._lock:
-            if self._is_writing:  # further out in this thread, which is interrupted
-                return
-            self._is_writing = True
-            batch, wait = list(self._waiting), RETRY_SECONDS
-            self._waiting.clear()
-            try:
-                self._append(batch)
-                batch.clear()
-                self._left -= 1
-                wait = 0.0 if self._left > 0 else PAUSE_SECONDS
-            except OSError as raised:
-                let_pass(raised)
-            finally:
-                self._waiting.extendleft(reversed(batch))
-                self._next = time.monotonic() + wait if wait else 0.0
-                self._is_writing = False
+        if self._is_writing:  # further out in this thread, which is interrupted
+            return
+        self._is_writing, batch = True, list(self._waiting)
+        self._waiting.clear()
+        try:
+            self._append(batch)
+        except BaseException as raised:
+            self._waiting.extendleft(reversed(batch))
+            self._next = time.monotonic() + RETRY_SECONDS
+            if not isinstance(raised, OSError):
+                raise
+            let_pass(raised)
+        else:
+            self._left -= 1
+            self._next = 0.0 if self._left > 0 else time.monotonic() + PAUSE_SECONDS
+        finally:
+            self._is_writing = False
 
     def _append(self, batch: list[dict[str, Any]]) -> None:
-        # A line begins with its end, so that one that was cut off spoils none but itself.
-        data = "".join(f"\n{json.dumps(each)}" for each in _joined(batch)).encode("ascii")
+        data = _line(batch[0]) if len(batch) == 1 else b"".join(map(_line, _joined(batch)))
         if self._file is not None:
             if self._size + len(data) <= layout.MAX_RECORD:
-                with suppressed(OSError):
+                try:
                     self._file.append(data)
+                except OSError as raised:
+                    let_pass(raised)
+                else:
                     self._size += len(data)
                     return
             # It is full, or its disk; or the program has closed it, or somebody has summed it up and removed it.
@@ -188,6 +193,17 @@ def _made(path: str) -> KeptFile:
     if umask is not None:
         os.fchmod(file.fd(), layout.FILE_MODE & ~umask)
     return file
+
+
+def _line(counted: Mapping[str, Any]) -> bytes:
+    """Return a line of a record. It begins with its end, so that one that was cut off spoils none but itself."""
+    if len(counted) == 3 and len(counted.get("hits", ())) == 1:
+        # A hit, as nearly always: in a fifth of the time that `json` takes.
+        ((key, count),), saved = counted["hits"].items(), counted["saved_seconds"]
+        if 0 <= saved < _MANY:
+            text = '\n{"hits": {"%s": %d}, "hit_count": %d, "saved_seconds": %r}'
+            return (text % (key, count, counted["hit_count"], saved)).encode()
+    return b"\n" + json.dumps(counted).encode()
 
 
 def _joined(batch: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:

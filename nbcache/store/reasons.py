@@ -94,7 +94,7 @@ def none_counted() -> dict[str, Any]:
 
 
 def add(total: dict[str, Any], more: Mapping[str, Any], most_names: int = MAX_REASONS) -> None:
-    """Add what was counted to what was counted before; of each list and dict, no more is kept than a record may have."""
+    """Add what was counted to what was counted before, of each list and dict as much as a record may have."""
     for name, value in more.items():
         if name == "uncacheable":
             _add_uncacheable(total[name], value)
