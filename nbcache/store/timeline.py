@@ -10,8 +10,8 @@
     misses   = {reason: count}
 
 The sum of folded records (:mod:`nbcache.store.usage`) says how often; whoever folds a record into it adds the record
-here as well, at the time when its process counted last. ``changes`` is how often a function was built under another key than
-the time before. Reasons are those of :mod:`nbcache.store.reasons`.
+here as well, at the time when its process counted last. ``changes`` is how often a function was built under another
+key than the time before. Reasons are those of :mod:`nbcache.store.reasons`.
 
 Bounded in every direction, whatever the records say: buckets by number, functions by those that cost or changed most,
 names by length. Like all statistics it can be skewed by whoever may write a record, and is for people alone. What
