@@ -24,7 +24,7 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser = add(
         "stats",
         help="show hits, misses by reason, compilation saved and the size of the store",
-        description="Show what all processes that used the store and have ended did, and what is in the store.",
+        description="Show what all processes that used the store did so far, and what is in the store.",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=show_stats)
@@ -60,7 +60,7 @@ def show_stats(args: argparse.Namespace) -> int:
 def _rows(summary: Summary) -> list[tuple[str, str, str]]:
     """Return (what, number, remark) for each line."""
     rate = "" if summary.hit_rate is None else f"{summary.hit_rate:.1%} of look-ups"
-    since = f"since {ago(summary.start)}" if summary.start else "none has ended yet"
+    since = f"since {ago(summary.start)}" if summary.start else "none has used it yet"
     uncacheable = {reason: item["count"] for reason, item in summary.uncacheable.items()}
     return [
         ("processes", str(summary.processes), since),

@@ -69,6 +69,7 @@ class _Attempt:
             import nbcache
             from nbcache.client import hook
 
+            Store.journals = False
             hook.arm(self._settings)
             from nbcache.glue import trial
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from nbcache.client import logs
+from nbcache.client.kept import Journal
 from nbcache.counting import Counters
 from nbcache.passing import let_pass
 from nbcache.process import os, time
@@ -40,9 +41,8 @@ class ClientSession:
         # Whoever asks for a session needs these, which need internals of Numba's.
         from nbcache.client.lookup import Lookup
         from nbcache.glue import marks
-        from nbcache.glue.capture.listening import frame_stack
         from nbcache.glue.identity.node import Unidentifiable
-        from nbcache.glue.keys.key_maker import KeyMaker
+        from nbcache.glue.keys.key_maker import KeyMaker, frame_stack
         from nbcache.glue.keys.units import unit_for
         from nbcache.glue.overloads.history import History
 
@@ -52,7 +52,8 @@ class ClientSession:
         self.maker = KeyMaker()
         self.frames = frame_stack(self.maker)
         self.history = History(self.maker)
-        self.counters = Counters()
+        self._journal = Journal(store.path) if store.journals else None
+        self.counters = Counters() if self._journal is None else Counters(self._journal.note)
         self.enabled = True
         self.lookup = Lookup(
             store,
@@ -407,7 +408,7 @@ class ClientSession:
                 self.fault("switching off", None)
 
     def finish(self) -> None:
-        """At the end of the process: leave a usage record, tidy up the store now and then."""
+        """At the end of the process: complete its usage record, tidy up the store now and then."""
         try:
             self._finish()
         except Exception as raised:  # noqa: BLE001  Python would print it among what the program says
@@ -420,7 +421,10 @@ class ClientSession:
         if self.counters.empty or self._told == os.getpid():
             return
         self._told = os.getpid()
-        self.store.write_usage(self.counters.snapshot())
+        if self._journal is None:
+            self.store.write_usage(self.counters.snapshot())
+        else:
+            self._journal.end()
         # Whoever may: in a fleet that only hits, nobody else would.
         self.store.tidy()
 

@@ -17,7 +17,7 @@ from nbcache.client.kept import KeptFile
 from nbcache.passing import let_pass, suppressed
 from nbcache.plain import one_line
 from nbcache.process import os, time
-from nbcache.store import atomic, drops, layout, quarantine
+from nbcache.store import drops, layout, quarantine
 from nbcache.store.quarantine import CRASH, KEYS
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Trials:
         drop = drops.own(self._store.path, layout.TRIALS)
         if drop is None:
             return
-        self._stem = f"{drop}/{atomic.unique()}"
+        self._stem = f"{drop}/{layout.unique()}"
         self._gates = Gates(f"{drop}/{FILE}")
         self._crash = KeptFile(self._stem + CRASH, _CREATE, layout.FILE_MODE)
         self._keys = KeptFile(self._stem + KEYS, _CREATE, layout.FILE_MODE)

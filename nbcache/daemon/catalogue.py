@@ -8,13 +8,13 @@ How it is kept
 One value for each directory of the store (a *shard*, the first two digits of a key), so that reconciling a directory
 with what is known of it is one read, one comparison and one write, however many entries there are. ::
 
-    STATE_VERSION = 1
+    STATE_VERSION = 2
 
-    shard/ab    {key: [last use, uses, [[slot, size, mtime, created, compile seconds], ...]]}
+    shard/ab    {key: [last use, [[slot, size, mtime, created, compile seconds], ...]]}
     sums        {"ab": [entries, bytes, compile seconds]}      of each shard, written along with it
     cursor      "ab"                                           the shard counted last
     counted     Unix time of the end of the last complete count
-    usage       [mtime of the sum of usage records, [name of a record that was counted, ...]]
+    usage       [mtime of the sum of usage records, {name of a record: its size (bytes) when it was read, ...}]
 
 Who may wait for whom
 ---------------------
@@ -28,7 +28,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from nbcache.daemon import rows
@@ -44,14 +44,13 @@ if TYPE_CHECKING:
     from nbcache.store import Store
     from nbcache.store.listing import EntryInfo
 
-STATE_VERSION: Final = 1
+STATE_VERSION: Final = 2
 FOLDED_AT_ONCE: Final = 500
 """How many usage records are summed up in one go."""
 FOLDED_BYTES: Final = 8 << 20
 """How large these are together [bytes]."""
-_MOST_USES: Final = 1 << 53
 _SUM: Final = (int, int, float)
-_SEEN: Final = (float, list)
+_SEEN: Final = (float, dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,23 +90,6 @@ class _Planned:
     slot: int
     size: int
     mtime: float
-
-
-@dataclass(slots=True)
-class _Hits:
-    """What usage records tell of known keys. Of others nothing is kept, or a forger could fill the memory."""
-
-    last_use: dict[str, float] = field(default_factory=dict)
-    uses: dict[str, int] = field(default_factory=dict)
-
-    def add(self, record: usage.Record, known: set[str]) -> None:
-        """Add a record, or the sum of many."""
-        for key, count in record["hits"].items():
-            if key in known:
-                self.uses[key] = self.uses.get(key, 0) + count
-        for key, when in record["last_use"].items():
-            if key in known:
-                self.last_use[key] = max(when, self.last_use.get(key, 0.0))
 
 
 class Catalogue:
@@ -254,7 +236,7 @@ class Catalogue:
         for key, files in found.items():
             if key not in self._amended:
                 before = latest.get(key, Entry())
-                merged[key] = Entry(tuple(sorted(files)), before.last_use, before.uses)
+                merged[key] = Entry(tuple(sorted(files)), before.last_use)
         if merged == latest and shard in self._sums():
             self._state.put({"cursor": shard})
         else:
@@ -278,7 +260,7 @@ class Catalogue:
                 before = entries.pop(key, Entry())
                 files = tuple(_look_at(info, before) for info in _slots(self._store.path, key))
                 if files:
-                    entries[key] = Entry(files, before.last_use, before.uses)
+                    entries[key] = Entry(files, before.last_use)
             self._save(shard, entries)
 
     def _fold(self) -> Iterator[None]:
@@ -287,37 +269,44 @@ class Catalogue:
         for shard in sorted(self._sums()):
             known.update(self._load(shard))
             yield
-        total_time, names = self._usage_seen()
-        seen, hits, is_new = set[str](), _Hits(), usage.First()
+        total_time, before = self._usage_seen()
+        seen, last_use, is_new = dict[str, int](), dict[str, float](), usage.First()
+
+        def learn(record: usage.Record) -> None:
+            # Of others nothing is kept, or a forger could fill the memory.
+            found = usage.last_use([record], known.__contains__)
+            last_use.update({key: max(when, last_use.get(key, 0.0)) for key, when in found.items()})
+
         for path in usage.paths(root):
-            name = os.path.basename(path)
-            loaded = None if name in names else usage.load(path, is_new=is_new)
-            if loaded is not None:
-                hits.add(loaded[0], known)
-            seen.add(name)
+            name, size = os.path.basename(path), _size(path)
+            seen[name] = before.get(name, 0)
+            if size != seen[name]:
+                loaded = usage.load(path, is_new=is_new)
+                if loaded is not None:
+                    learn(loaded[0])
+                seen[name] = size
             yield
         total_path = f"{root}/{layout.USAGE_TOTAL}"
         latest = _mtime(total_path)
         if latest != total_time:
             total = usage.read_total(root)
             if total is not None:
-                hits.add(total, known)
+                learn(total)
             yield
-        for shard in _by_shard(hits.last_use):
-            self._learn(shard, hits)
+        for shard in _by_shard(last_use):
+            self._learn(shard, last_use)
             yield
         if self._store.writable and latest == _mtime(total_path):
             folding.fold(root, known.__contains__, most=FOLDED_AT_ONCE, budget=usage.Budget(FOLDED_BYTES))
             # What this one added to the sum, it knows.
             latest = _mtime(total_path)
-        self._state.put({"usage": [latest, sorted(seen)]})
+        self._state.put({"usage": [latest, seen]})
 
-    def _learn(self, shard: str, hits: _Hits) -> None:
+    def _learn(self, shard: str, last_use: Mapping[str, float]) -> None:
         """Put down what was hit in a shard."""
         entries = self._load(shard)
         for key, entry in entries.items():
-            entry.last_use = max(entry.last_use, hits.last_use.get(key, 0.0))
-            entry.uses = min(entry.uses + hits.uses.get(key, 0), _MOST_USES)
+            entry.last_use = max(entry.last_use, last_use.get(key, 0.0))
         self._save(shard, entries)
 
     def _plan(self, max_size: int, pinned: pins.Pins) -> dict[str, dict[int, _Planned]]:
@@ -370,7 +359,7 @@ class Catalogue:
                     if last is not None and last.slot != slot:
                         files[slot] = last._replace(slot=slot)
                 if files:
-                    entries[key] = Entry(tuple(sorted(files.values())), entry.last_use, entry.uses)
+                    entries[key] = Entry(tuple(sorted(files.values())), entry.last_use)
             self._save(shard, entries)
 
     # What is written down.
@@ -391,9 +380,9 @@ class Catalogue:
         found = ((shard, rows.row(row, _SUM)) for shard, row in raw.items())
         return {shard: row for shard, row in found if row is not None}
 
-    def _usage_seen(self) -> tuple[float, set[str]]:
-        mtime, names = rows.row(self._state.get("usage"), _SEEN) or (0.0, [])
-        return mtime, {name for name in names if isinstance(name, str)}
+    def _usage_seen(self) -> tuple[float, dict[str, int]]:
+        mtime, sizes = rows.row(self._state.get("usage"), _SEEN) or (0.0, {})
+        return mtime, {name: size for name, size in sizes.items() if type(size) is int and size >= 0}
 
 
 def _by_shard(keys: Iterable[str]) -> dict[str, list[str]]:
@@ -435,6 +424,11 @@ def _identity(path: str) -> tuple[int, float] | None:
 def _mtime(path: str) -> float:
     identity = _identity(path)
     return 0.0 if identity is None else identity[1]
+
+
+def _size(path: str) -> int:
+    identity = _identity(path)
+    return 0 if identity is None else identity[0]
 
 
 def _listable(path: str) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from nbcache.daemon import turns
 from nbcache.protocol import heartbeats
 from nbcache.protocol.heartbeats import Heartbeat
-from nbcache.store import atomic
+from nbcache.store import layout
 
 if TYPE_CHECKING:
     from nbcache.daemon.commons import Commons
@@ -42,7 +42,7 @@ class Presence:
     def choose_name(self) -> None:
         """Be named as the options say, or by this host, if no living daemon is."""
         root, trust = self._commons.store.path, self._commons.store.trust
-        self.name = self._commons.options.name or atomic.host()
+        self.name = self._commons.options.name or layout.host()
         other = heartbeats.read_one(root, self.name, trust)
         if other is not None and other.alive:
             self._choose_another()
@@ -55,7 +55,7 @@ class Presence:
     def _is_taken(self) -> bool:
         """Whether the heartbeat of our name is that of another daemon, which lives."""
         other = heartbeats.read_one(self._commons.store.path, self.name, self._commons.store.trust)
-        return other is not None and other.alive and other.process != (atomic.host(), os.getpid(), self._started)
+        return other is not None and other.alive and other.process != (layout.host(), os.getpid(), self._started)
 
     def file_time(self) -> float:
         """What time it is by the clock that dates files in the store [Unix s]."""
@@ -100,7 +100,7 @@ class Presence:
         totals = commons.catalogue.totals()
         recent = commons.catalogue.recent_jobs(heartbeats.MAX_JOBS)
         return Heartbeat(
-            self.name, atomic.host(), os.getpid(), self._started, time.time(),
+            self.name, layout.host(), os.getpid(), self._started, time.time(),
             commons.workers, jobs.busy, len(jobs) - jobs.busy, self._seconds, draining, totals.entries, totals.size,
             tuple((job.what, job.when, job.seconds, job.outcome) for job in recent),
             heartbeats.birth(os.getpid()), heartbeats.place(),

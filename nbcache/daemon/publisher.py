@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final
 from nbcache.plain import one_line
 from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError
-from nbcache.store import atomic, entry, layout, usage
+from nbcache.store import entry, layout, usage
 from nbcache.store.publish import PUBLISHED, Published
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Publisher:
             origin = {
                 "asked": ticket.asked,
                 "built": ticket.built,
-                "host": ticket.host or atomic.host(),
+                "host": ticket.host or layout.host(),
                 "for": ticket.key,
             }
             # Nor is it signed by anybody: it was built here.

@@ -1,19 +1,20 @@
 """Entries on trial: approving what programs used well, and building again what they crashed with.
 
 A process may say of its own entries that it used them well. Whoever shares a store with the one who owns them can't, so
-a daemon does it for them, by what their usage records say: only a process that ended well leaves one.
+a daemon does it for them, by what their usage records say, which tell whether a process has ended well.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import time
 from typing import TYPE_CHECKING, Final
 
 from nbcache.plain import one_line
 from nbcache.protocol import requests, spool
 from nbcache.protocol.requests import BadRequestError
-from nbcache.store import bounded, quarantine, usage
+from nbcache.store import quarantine, usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,24 +32,28 @@ class Approval:
 
     def __init__(self) -> None:
         """Know no record yet."""
-        self._seen: set[str] = set()
+        self._seen: dict[str, int] = {}
+        """How much of each there was."""
 
     def go_on(self, store: Store, seconds: float) -> None:
-        """Approve what new records of trusted users say was used, for so long [s]."""
+        """Approve what records of trusted users say was used whose processes have ended well, for so long [s]."""
         deadline = time.monotonic() + seconds
         for path in usage.paths(store.path):
             if time.monotonic() > deadline:
                 return
-            if path in self._seen:
+            try:
+                size = os.lstat(path).st_size
+            except OSError:
+                continue
+            if self._seen.get(path) == size:
                 continue
             if len(self._seen) >= REMEMBERED:
                 self._seen.clear()
-            self._seen.add(path)
-            found = bounded.read_json(path, usage.MAX_RECORD, store.trust)
-            record = None if found is None else usage.clean(found[0])
-            if record is not None:
-                for key in record["hits"]:
-                    _approve(store, key, record["start"])
+            self._seen[path] = size
+            found = usage.load(path, trust=store.trust)
+            if found is not None and found[0]["end"]:
+                for key in found[0]["hits"]:
+                    _approve(store, key, found[0]["start"])
 
 
 def _approve(store: Store, key: str, since: float) -> None:

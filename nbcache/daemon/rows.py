@@ -10,7 +10,7 @@ from nbcache.store import layout
 
 _MOST: Final = float(1 << 53)
 _FILE: Final = (int, int, float, float, float)
-_ENTRY: Final = (float, int, list)
+_ENTRY: Final = (float, list)
 
 
 class File(NamedTuple):
@@ -35,8 +35,6 @@ class Entry:
     """By slot."""
     last_use: float = 0.0
     """When it was last hit, as far as usage records tell; Unix time [s]."""
-    uses: int = 0
-    """How often it was hit since this catalogue knows it; a lower bound."""
 
 
 Shard = dict[str, Entry]
@@ -45,7 +43,7 @@ Shard = dict[str, Entry]
 
 def encode(entries: Shard) -> dict[str, object] | None:
     """Return what :func:`decode` takes; None for nothing."""
-    return {key: (entry.last_use, entry.uses, entry.files) for key, entry in entries.items()} or None
+    return {key: (entry.last_use, entry.files) for key, entry in entries.items()} or None
 
 
 def decode(value: object) -> Shard:
@@ -54,9 +52,9 @@ def decode(value: object) -> Shard:
     for key, raw in mapping(value).items():
         columns = row(raw, _ENTRY)
         if columns is not None and layout.is_key(key):
-            last_use, uses, files = columns
+            last_use, files = columns
             found = [File(*file) for file in (row(item, _FILE) for item in files) if file is not None]
-            entries[key] = Entry(tuple(file for file in found if 0 <= file.slot < layout.MAX_SLOTS), last_use, uses)
+            entries[key] = Entry(tuple(file for file in found if 0 <= file.slot < layout.MAX_SLOTS), last_use)
     return entries
 
 

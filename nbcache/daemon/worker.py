@@ -220,6 +220,8 @@ def keyring() -> Keyring:
 class HandingStore(Store):
     """A store that this process reads, and that the daemon writes."""
 
+    journals = False
+
     def publish(
         self,
         header: Header,

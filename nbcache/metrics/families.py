@@ -76,9 +76,9 @@ def of_store(look: Look) -> Iterator[Metric]:
 
 
 def _of_programs(make: _Maker, sums: Sums) -> Iterator[Metric]:
-    """What programs did that have ended."""
+    """What programs did so far."""
     counters = (
-        ("processes", "Programs that ended.", sums.processes),
+        ("processes", "Programs that used the store.", sums.processes),
         ("hits", "Look-ups that loaded an entry.", sums.hits),
         ("uncacheable", "Functions that can't be cached.", sums.uncacheable),
         ("builds", "Compilations.", sums.builds),

@@ -256,7 +256,7 @@ def _answer_to(path: str) -> str:
 def failed(root: str, request: Request, reason: str, attempts: int = 1, *, scope: str = "") -> None:
     """Leave word that a request can't be satisfied; with a ``scope``, only from the environment of that."""
     failure = Failure(
-        request.key, request.function, request.call, reason[:_MAX_REASON], attempts, atomic.host(), time.time()
+        request.key, request.function, request.call, reason[:_MAX_REASON], attempts, layout.host(), time.time()
     )
     _write_failure(root, request.key + (f".{scope}" if scope else ""), failure)
 
@@ -266,7 +266,7 @@ def rejected(root: str, waiting: Waiting, reason: str) -> None:
 
     Not under the key that it names: whoever put it there would keep others from asking for that.
     """
-    failure = Failure("", waiting.name[:200], "", reason[:_MAX_REASON], 1, atomic.host(), time.time())
+    failure = Failure("", waiting.name[:200], "", reason[:_MAX_REASON], 1, layout.host(), time.time())
     _write_failure(root, f"rejected-{hashlib.blake2b(os.fsencode(waiting.name), digest_size=8).hexdigest()}", failure)
 
 

@@ -30,7 +30,7 @@ from nbcache import keyring
 from nbcache.errors import RemoteError
 from nbcache.remote import admission, signing
 from nbcache.remote.admission import Admitted
-from nbcache.store import atomic, entry, layout, quarantine
+from nbcache.store import entry, layout, quarantine
 from nbcache.store.publish import PUBLISHED
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def write(path: str, entries: Iterator[bytes]) -> tuple[int, int]:
 
     Raises OSError; nothing is left of an unfinished bundle then.
     """
-    temporary = f"{path}.{atomic.unique()}.tmp"
+    temporary = f"{path}.{layout.unique()}.tmp"
     count = size = 0
     file = open(temporary, "xb")  # noqa: SIM115  what isn't ours by that name stays
     try:

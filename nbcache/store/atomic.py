@@ -14,19 +14,16 @@ Every system call goes through :data:`SYS`, so that tests can make each of them 
 from __future__ import annotations
 
 import errno
-import functools
 import stat
 from typing import TYPE_CHECKING, Final
 
 from nbcache import regular
 from nbcache.passing import let_pass, suppressed
 from nbcache.process import opened, os
-from nbcache.store.layout import DIR_MODE, DROP_MODE, FILE_MODE, TEMPORARY, UMASK
+from nbcache.store.layout import DIR_MODE, DROP_MODE, FILE_MODE, TEMPORARY, UMASK, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-MAX_HOST: Final = 64
 
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -51,23 +48,6 @@ class Syscalls:
 
 
 SYS: Syscalls = Syscalls()
-
-
-def host() -> str:
-    """Return this host's name, reduced to characters that are safe in a file name."""
-    # os.uname and not socket.gethostname: importing socket costs milliseconds.
-    return _safe(os.uname().nodename)
-
-
-@functools.lru_cache(maxsize=1)
-def _safe(host: str) -> str:
-    name = "".join(c if c.isascii() and (c.isalnum() or c == "-") else "_" for c in host)
-    return name[:MAX_HOST] or "unknown"
-
-
-def unique() -> str:
-    """Return a name no other process on any host will use: host, pid, random."""
-    return f"{host()}-{os.getpid()}-{os.urandom(8).hex()}"
 
 
 def write_file(path: str, data: bytes, *, exclusive: bool = False, mode: int = FILE_MODE, durable: bool = True) -> bool:

@@ -35,15 +35,20 @@ def read_json(
         os.close(fd)
 
 
-def read_json_from(fd: int, limit: int, trust: Trust | None = None) -> tuple[Any, os.stat_result] | None:
-    """Return what :func:`read_json` does, from an open descriptor, which stays open. Never raises."""
+def read_json_from(
+    fd: int, limit: int, trust: Trust | None = None, parse: Callable[[bytes], Any] = parsed
+) -> tuple[Any, os.stat_result] | None:
+    """Return what :func:`read_json` does, from an open descriptor, which stays open. Never raises.
+
+    ``parse`` says what the content means, or raises ValueError.
+    """
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
             return None
         if trust is not None and not trust.allows(status, fd):
             return None
-        return parsed(read_up_to(fd, status.st_size)), status
+        return parse(read_up_to(fd, status.st_size)), status
     except (OSError, ValueError, RecursionError) as raised:
         let_pass(raised)
         return None

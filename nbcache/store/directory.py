@@ -59,6 +59,9 @@ class Refusal:
 class Store:
     """A store that was opened: see :meth:`open`."""
 
+    journals = True
+    """Whether a process writes its usage record here as it goes, and not at its end alone."""
+
     def __init__(
         self,
         path: str,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass
 from nbcache.process import os
+from nbcache.store import layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,8 +78,9 @@ class Folder:
         return (item for item in self.items(go_on) if is_regular(item))
 
     def json_files(self, go_on: Callable[[], bool] = lambda: True) -> Iterator[os.DirEntry[str]]:
-        """Yield the JSON files among :meth:`files`, but for those that are still being written. Raises OSError."""
-        return (item for item in self.files(go_on) if item.name.endswith(".json") and not item.name.startswith("."))
+        """Yield the files of JSON, or of lines of it, among :meth:`files`, but for temporaries. Raises OSError."""
+        ends = (".json", layout.GROWING)
+        return (item for item in self.files(go_on) if item.name.endswith(ends) and not item.name.startswith("."))
 
     def open(self, name: str, flags: int) -> int:
         """Open a file in it. Raises OSError."""

@@ -18,9 +18,11 @@ A key is checked once, here, where it becomes part of a path: what passed can't 
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 from nbcache.passing import errors
+from nbcache.process import os
 
 LAYOUT: Final = "v1"
 OBJECTS: Final = f"{LAYOUT}/objects"
@@ -33,6 +35,11 @@ USAGE: Final = f"{LAYOUT}/usage"
 DAEMON: Final = f"{LAYOUT}/daemon"
 NAMES: Final = f"{LAYOUT}/names"
 FILES: Final = f"{LAYOUT}/files"
+GROWING: Final = ".jsonl"
+"""How the name of a record ends that its process adds lines to (:mod:`nbcache.store.usage`)."""
+RECORD_VERSION: Final = 1
+MAX_RECORD: Final = 1 << 20
+"""The largest usage record that is written or read [bytes]."""
 USAGE_TOTAL: Final = f"{LAYOUT}/usage.json"
 """The sum of folded usage records: beside ``usage/`` and not in it, because that one may be writable by anybody."""
 TIMELINE: Final = f"{LAYOUT}/timeline.json"
@@ -68,8 +75,26 @@ class Umask:
 UMASK: Final = Umask()
 """NBCACHE_UMASK, as the store that was opened last has it."""
 
+MAX_HOST: Final = 64
 KEY_SIZE: Final = 64
 _DIGITS: Final = "0123456789abcdef"
+
+
+def host() -> str:
+    """Return this host's name, reduced to characters that are safe in a file name."""
+    # os.uname and not socket.gethostname: importing socket costs milliseconds.
+    return _safe(os.uname().nodename)
+
+
+@functools.lru_cache(maxsize=1)
+def _safe(host: str) -> str:
+    name = "".join(c if c.isascii() and (c.isalnum() or c == "-") else "_" for c in host)
+    return name[:MAX_HOST] or "unknown"
+
+
+def unique() -> str:
+    """Return a name no other process on any host will use: host, pid, random."""
+    return f"{host()}-{os.getpid()}-{os.urandom(8).hex()}"
 
 
 def is_key(name: object) -> bool:

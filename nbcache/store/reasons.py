@@ -1,13 +1,14 @@
 """Why look-ups miss and what fails, as one of a few words: for what is kept for long, and for labels of metrics.
 
 Usage records hold reasons as text for people, which names types, symbols and files, and which anybody may have made up.
-Here each of them becomes a word of an enumeration, so that neither a busy store nor a forged record makes more of them,
-and here is how many a record may have: counting needs no more of usage records (`usage.py`) until something is written.
+Here each of them becomes a word of an enumeration, so that neither a busy store nor a forged record makes more of them.
+How many a record may have is said here as well, and how two are added up: counting and writing need no more of usage
+records (`usage.py`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.store.entry import DAMAGED, OTHER_VERSION, UNREADABLE
 
@@ -81,3 +82,48 @@ def misses(counts: Mapping[str, int]) -> dict[str, int]:
         word = miss(reason)
         found[word] = found.get(word, 0) + count
     return found
+
+
+def none_counted() -> dict[str, Any]:
+    """Return a record's counts, none of which has begun."""
+    return {
+        "hits": {}, "hit_count": 0, "saved_seconds": 0.0, "sources": {},
+        "builds": [], "builds_count": 0, "built_seconds": 0.0, "published": 0,
+        "misses": {}, "uncacheable": {}, "errors": {}, "waits": {}, "waited_seconds": 0.0,
+    }  # fmt: skip
+
+
+def add(total: dict[str, Any], more: Mapping[str, Any], most_names: int = MAX_REASONS) -> None:
+    """Add what was counted to what was counted before, of each list and dict as much as a record may have."""
+    for name, value in more.items():
+        if name == "uncacheable":
+            _add_uncacheable(total[name], value)
+        elif type(value) is dict:
+            counts, most = total[name], MAX_KEYS if name == "hits" else most_names
+            for key, number in value.items():
+                if key in counts or len(counts) < most:
+                    counts[key] = counts.get(key, 0) + number
+        elif type(value) is list:
+            total[name].extend(value[: MAX_KEYS - len(total[name])])
+        else:
+            total[name] += value
+
+
+def _add_uncacheable(total: dict[str, Any], more: Mapping[str, Any]) -> None:
+    room = MAX_EXAMPLES - sum(len(item["functions"]) for item in total.values())
+    for reason, item in more.items():
+        if reason not in total and len(total) >= MAX_REASONS:
+            continue
+        known = total.setdefault(reason, {"count": 0, "functions": []})
+        known["count"] += item["count"]
+        new = [name for name in dict.fromkeys(item["functions"]) if name not in known["functions"]][: max(0, room)]
+        known["functions"] += new
+        room -= len(new)
+
+
+def copied(counts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return counts that don't change when others are added to the first ones."""
+    total = none_counted()
+    add(total, counts)
+    total["builds"] = [dict(build) for build in total["builds"]]
+    return total

@@ -10,8 +10,8 @@
     misses   = {reason: count}
 
 The sum of folded records (:mod:`nbcache.store.usage`) says how often; whoever folds a record into it adds the record
-here as well, at the time when its process ended. ``changes`` is how often a function was built under another key than
-the time before. Reasons are those of :mod:`nbcache.store.reasons`.
+here as well, at the time when its process counted last. ``changes`` is how often a function was built under another
+key than the time before. Reasons are those of :mod:`nbcache.store.reasons`.
 
 Bounded in every direction, whatever the records say: buckets by number, functions by those that cost or changed most,
 names by length. Like all statistics it can be skewed by whoever may write a record, and is for people alone. What
@@ -51,7 +51,7 @@ _SHORT_KEY: Final = 12
 
 @dataclass(slots=True)
 class Bucket:
-    """What ended within one hour, or one day."""
+    """What was counted by processes that did so last within one hour, or one day."""
 
     processes: int = 0
     hits: int = 0
@@ -136,7 +136,7 @@ class Timeline:
         return json.dumps(said, separators=(",", ":")).encode("ascii")
 
     def add(self, record: Record, when: float, now: float | None = None) -> None:
-        """Add a record of a process that ended at ``when`` [Unix s]. A date in the future counts as now."""
+        """Add a record of a process that counted last at ``when`` [Unix s]. A date in the future counts as now."""
         moment = time.time() if now is None else now
         when = max(0.0, min(when, moment))
         misses = reasons.misses(record["misses"])

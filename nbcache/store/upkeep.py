@@ -97,9 +97,11 @@ def tidy(store: Store, max_size: int, seconds: float) -> bool:
         # Reading usage takes time too; not worth it while there is room.
         known = {info.key for info in entries}
         used = usage.last_use(usage.read(store.path, budget, store.trust), known.__contains__)
-        with pins.held(store.lease, store.path, store.trust, deadline=begun + seconds) as pinned:
-            decided = evict.plan(entries, limit, time.time(), used, pinned)
-            store.tell_evicted(*evict.apply(decided))
+        # Where not all of it could be read, what was used just now isn't known: others will, once more is summed up.
+        if not budget.over:
+            with pins.held(store.lease, store.path, store.trust, deadline=begun + seconds) as pinned:
+                decided = evict.plan(entries, limit, time.time(), used, pinned)
+                store.tell_evicted(*evict.apply(decided))
     sweep(store, begun + seconds)
     # A key is looked for while there is time, and else kept.
     folding.fold(store.path, lambda key: not budget.in_time or store.exists(key), budget=budget, trust=store.trust)

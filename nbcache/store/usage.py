@@ -1,8 +1,11 @@
-"""Usage records: what each process hit, missed and built, written when it ends.
+"""Usage records: what each process hit, missed and built, from its first hit on.
 
-``v1/usage/<host>-<pid>-<random>.json``, one JSON object each::
+``v1/usage/<host>-<pid>-<random>.jsonl``, one JSON object a line: a part of a record each, and the record is their sum.
+A process adds a line for what it counts (:mod:`nbcache.client.kept`), so that its record is complete however it
+ends. The first line says whose record it is; one that makes no sense, as the last one may if the process was killed in
+the middle of it, is left out. In a file that ends in ``.json``, which was written at once, there is one line::
 
-    version 1 · host · pid · start, end [Unix s] · argv0
+    version 1 · host · pid · start, end (0 until it ends by itself) [Unix s] · argv0
     hits {key: count} · saved_seconds [s] · sources {layer, or processor, that hits came from: count}
     builds [{key, function, seconds}] · builds_count · built_seconds [s]
     misses {reason: count} · uncacheable {reason: {count, functions}} · errors {what: count}
@@ -33,7 +36,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import let_pass, suppressed
 from nbcache.process import os, time
-from nbcache.store import atomic, bounded, layout
+from nbcache.store import atomic, bounded, layout, reasons
+from nbcache.store.content import parsed
 from nbcache.store.folders import Folder
 from nbcache.store.reasons import KNOWN, MAX_EXAMPLES, MAX_KEYS, MAX_REASONS, MAX_TEXT
 from nbcache.trust import OPEN_FLAGS
@@ -43,9 +47,8 @@ if TYPE_CHECKING:
 
     from nbcache.trust import Trust
 
-VERSION: Final = 1
-MAX_RECORD: Final = 1 << 20
-"""The largest record that is written or read [bytes]."""
+VERSION: Final = layout.RECORD_VERSION
+MAX_RECORD: Final = layout.MAX_RECORD
 MAX_TOTAL: Final = 64 << 20
 """The largest sum of records that is read [bytes]."""
 MAX_RECORDS: Final = 50_000
@@ -123,45 +126,37 @@ def at_exit(seconds: float) -> Budget:
 
 def clean(raw: object) -> Record | None:
     """Return a record with exactly the known fields, each of the right type; None if ``raw`` isn't a record at all."""
-    if not isinstance(raw, dict) or raw.get("version") != VERSION:
+    return _sum_of([raw])
+
+
+def _sum_of(lines: list[Any]) -> Record | None:
+    """Return the record that these lines tell, of which the first has to be one."""
+    if not lines or not isinstance(lines[0], dict) or lines[0].get("version") != VERSION:
         return None
-    builds = _builds(raw.get("builds"))
     record: Record = {
-        "version": VERSION,
-        "host": text_of(raw.get("host")),
-        "pid": count_of(raw.get("pid")),
-        "start": seconds_of(raw.get("start")),
-        "end": seconds_of(raw.get("end")),
-        "argv0": text_of(raw.get("argv0")),
-        "hits": _counts(raw.get("hits"), MAX_KEYS, layout.is_key),
-        "saved_seconds": seconds_of(raw.get("saved_seconds")),
-        "builds": builds,
-        "builds_count": max(count_of(raw.get("builds_count")), len(builds)),
-        "built_seconds": seconds_of(raw.get("built_seconds")),
-        "sources": _counts(raw.get("sources"), _MOST_NAMES),
-        "misses": _counts(raw.get("misses"), _MOST_NAMES),
-        "uncacheable": _uncacheable(raw.get("uncacheable")),
-        "errors": _counts(raw.get("errors"), _MOST_NAMES),
-        "waits": _counts(raw.get("waits"), _MOST_NAMES),
-        "waited_seconds": seconds_of(raw.get("waited_seconds")),
-        "published": count_of(raw.get("published")),
-        "evicted": count_of(raw.get("evicted")),
-        "evicted_bytes": count_of(raw.get("evicted_bytes")),
-        "processes": count_of(raw.get("processes", 1)),
-        "hit_count": 0,
+        "version": VERSION, "host": "", "pid": 0, "start": 0.0, "end": 0.0, "argv0": "",
+        "processes": count_of(lines[0].get("processes", 1)), "evicted": 0, "evicted_bytes": 0, **reasons.none_counted(),
         "last_use": {},
-    }
-    record["hit_count"] = max(count_of(raw.get("hit_count")), sum(record["hits"].values()))
+    }  # fmt: skip
+    for line in lines:
+        if isinstance(line, dict):
+            for name, value in line.items():
+                if name in _COUNTED:
+                    reasons.add(record, {name: _COUNTED[name](value)}, _MOST_NAMES)
+                elif name in _STATED:
+                    record[name] = _STATED[name](value)
+    record["hit_count"] = max(record["hit_count"], sum(record["hits"].values()))
+    record["builds_count"] = max(record["builds_count"], len(record["builds"]))
     return record
 
 
 def write(root: str, record: Mapping[str, object]) -> str | None:
-    """Write one process's record; return its path, or None when it couldn't be written. Never raises.
+    """Write one process's record at its end; return its path, or None when it couldn't be written. Never raises.
 
     ``version``, ``host`` and ``pid`` are filled in. A record that is too large loses its longest lists first.
     """
-    full = {"argv0": "", **record, "version": VERSION, "host": atomic.host(), "pid": os.getpid()}
-    path = f"{root}/{layout.USAGE}/{atomic.unique()}.json"
+    full = {"argv0": "", **record, "version": VERSION, "host": layout.host(), "pid": os.getpid()}
+    path = f"{root}/{layout.USAGE}/{layout.unique()}.json"
     try:
         data = _encode(full)
         with Folder(root, layout.USAGE):  # which is no link
@@ -202,20 +197,37 @@ def load(
     limit: int = MAX_RECORD,
     opener: Callable[[str, int], int] = os.open,
     is_new: Callable[[os.stat_result], bool] = lambda _: True,
+    trust: Trust | None = None,
 ) -> tuple[Record, float] | None:
-    """Return a record and its file's modification time [s]; None for anything but a record, or if it isn't *is_new*."""
+    """Return a record and its file's modification time [s]; None for anything but a record, or if it isn't *is_new*.
+
+    With ``trust``, only from a file that passes the rule.
+    """
     try:
         fd = opener(path, OPEN_FLAGS)
     except OSError as raised:
         let_pass(raised)
         return None
     try:
-        return _cleaned(bounded.read_json_from(fd, limit)) if is_new(os.fstat(fd)) else None
+        return _cleaned(bounded.read_json_from(fd, limit, trust, _lines)) if is_new(os.fstat(fd)) else None
     except OSError as raised:
         let_pass(raised)
         return None
     finally:
         os.close(fd)
+
+
+def _lines(data: bytes) -> list[Any]:
+    """Return what each line says, but for those after the first that say nothing. Raises ValueError."""
+    first, *rest = data.split(b"\n")
+    found = [parsed(first)]
+    try:
+        return found + (parsed(b"[" + b",".join(rest) + b"]") if rest else [])
+    except (ValueError, RecursionError):
+        for line in rest:
+            with suppressed(ValueError, RecursionError):
+                found.append(parsed(line))
+    return found
 
 
 def read_total(root: str, budget: Budget | None = None) -> Record | None:
@@ -273,7 +285,7 @@ def records(
                     continue
                 if not budget.allows(status.st_size):
                     return
-                found = bounded.read_json_from(fd, MAX_RECORD)  # it has been judged
+                found = bounded.read_json_from(fd, MAX_RECORD, parse=_lines)  # it has been judged
             finally:
                 os.close(fd)
             loaded = _cleaned(found)
@@ -283,14 +295,14 @@ def records(
 def _cleaned(found: tuple[Any, os.stat_result] | None) -> tuple[Record, float] | None:
     if found is None:
         return None
-    raw, status = found
+    lines, status = found
     try:
-        record = clean(raw)
+        record = _sum_of(lines)
     except (ValueError, OverflowError, RecursionError):
         return None
     if record is None:
         return None
-    _place_use(record, raw, status.st_mtime)
+    _place_use(record, lines[0], status.st_mtime)
     return record, status.st_mtime
 
 
@@ -329,7 +341,7 @@ def _encode(record: Record) -> bytes | None:
 
 
 def _place_use(record: Record, raw: dict[str, Any], mtime: float) -> None:
-    """Say when the record's keys were last hit: a sum states it, a process's record was written when it ended."""
+    """Say when the record's keys were last hit: a sum states it, a process adds to its record when it uses them."""
     stated = raw.get("last_use")
     if isinstance(stated, dict):
         record["last_use"] = {k: seconds_of(v) for k, v in stated.items() if layout.is_key(k)}
@@ -356,7 +368,7 @@ def seconds_of(value: object) -> float:
     return min(value, float(_MOST)) if type(value) is float and value >= 0 else 0.0
 
 
-def _counts(value: object, limit: int, accept: Callable[[str], bool] = lambda _: True) -> dict[str, int]:
+def _counts(value: object, limit: int = _MOST_NAMES, accept: Callable[[str], bool] = lambda _: True) -> dict[str, int]:
     if not isinstance(value, dict):
         return {}
     pairs = ((key[:MAX_TEXT], count_of(number)) for key, number in value.items() if accept(key))
@@ -403,3 +415,17 @@ def _room_for(total: Mapping[str, object], name: str) -> str:
     if name in total or len(total) < MAX_REASONS - 1:
         return name
     return name if name in KNOWN else OTHERS
+
+
+_STATED: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "host": text_of, "pid": count_of, "start": seconds_of, "end": seconds_of, "argv0": text_of,
+}  # fmt: skip
+_COUNTED: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "hits": lambda value: _counts(value, MAX_KEYS, layout.is_key),
+    "builds": _builds,
+    "uncacheable": _uncacheable,
+    **dict.fromkeys(("sources", "misses", "errors", "waits"), _counts),
+    **dict.fromkeys(("saved_seconds", "built_seconds", "waited_seconds"), seconds_of),
+    **dict.fromkeys(("hit_count", "builds_count", "published", "evicted", "evicted_bytes"), count_of),
+}
+"""What is added up of a record's lines."""

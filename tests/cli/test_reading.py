@@ -47,7 +47,7 @@ def test_stats_sums_up_records_and_entries(filled, nbcache):
 def test_stats_of_an_unused_store(filled, nbcache):
     done = nbcache("stats", "--dir", filled.path)
     assert done.status == 0
-    assert "none has ended yet" in done.out
+    assert "none has used it yet" in done.out
 
 
 def test_ls_shows_each_entry_and_filters(filled, nbcache):

@@ -176,7 +176,7 @@ def test_the_page_of_a_store_with_a_past(past, nbcache):
 def test_the_page_of_an_empty_store(filled, nbcache):
     seen = report(nbcache, filled.path)
     for words in (
-        "No program that used this store has ended yet",
+        "No program has used this store yet",
         "Nothing was compiled yet",
         "Nothing missed",
         "none",

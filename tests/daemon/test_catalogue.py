@@ -230,13 +230,12 @@ def test_uses_are_counted_once(catalogue, store):
     use(store, {key(1): 2, key(2): 1}, when=now - 50)
     assert catalogue.fold_usage(later())
     assert catalogue.fold_usage(later())
-    assert (entry(catalogue, 1).uses, entry(catalogue, 2).uses) == (5, 1)
     assert now - 30 < entry(catalogue, 1).last_use < time.time() + 30
     assert entry(catalogue, 2).last_use == pytest.approx(now - 50, abs=1)
     assert entry(catalogue, "unknown") is None
     use(store, {key(2): 1})
     catalogue.fold_usage(later())
-    assert entry(catalogue, 2).uses == 2
+    assert entry(catalogue, 2).last_use > now - 30
 
 
 def test_uses_survive_counting_and_restarting(catalogue, store, tmp_path):
@@ -246,11 +245,12 @@ def test_uses_survive_counting_and_restarting(catalogue, store, tmp_path):
     catalogue.fold_usage(later())
     os.utime(layout.slot_path(store.path, key(1)), (9, 9))
     catalogue.recount(later())
-    assert (entry(catalogue, 1).uses, entry(catalogue, 1).files[0].mtime) == (3, 9.0)
+    assert entry(catalogue, 1).files[0].mtime == 9.0
+    assert entry(catalogue, 1).last_use > time.time() - 30
     catalogue.close()
     opened = Catalogue(str(tmp_path / "state"), store)
     opened.fold_usage(later())
-    assert entry(opened, 1).uses == 3
+    assert entry(opened, 1).last_use > time.time() - 30
     opened.close()
 
 
@@ -260,7 +260,7 @@ def test_nothing_is_learnt_before_the_first_count(catalogue, store):
     assert catalogue.fold_usage(later())
     catalogue.recount(later())
     catalogue.fold_usage(later())
-    assert entry(catalogue, 1).uses == 3
+    assert entry(catalogue, 1).last_use > time.time() - 30
 
 
 def test_usage_in_slices(catalogue, store):
@@ -272,7 +272,7 @@ def test_usage_in_slices(catalogue, store):
     while not catalogue.fold_usage(0.0):
         slices += 1
     assert slices > 40
-    assert all(found.uses == 1 for _, found in catalogue.entries())
+    assert all(found.last_use > time.time() - 60 for _, found in catalogue.entries())
 
 
 def test_old_records_are_summed_up_and_the_sum_is_learnt(catalogue, store, tmp_path):
@@ -282,8 +282,8 @@ def test_old_records_are_summed_up_and_the_sum_is_learnt(catalogue, store, tmp_p
     use(store, {key(1): 3}, when=when)
     catalogue.fold_usage(later())
     assert os.listdir(f"{store.path}/{layout.USAGE}") == []
-    assert entry(catalogue, 1).uses == 3
-    # A new daemon learns of it from the sum, which has times and no counts.
+    assert entry(catalogue, 1).last_use == pytest.approx(when, abs=60)
+    # A new daemon learns of it from the sum.
     opened = Catalogue(str(tmp_path / "other"), store)
     opened.recount(later())
     opened.fold_usage(later())

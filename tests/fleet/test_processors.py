@@ -8,7 +8,7 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 import pytest
-from nbtest import proc
+from nbtest import proc, usage
 
 from nbcache import processors
 from nbcache.published import hosts
@@ -136,8 +136,8 @@ def test_what_may_differ_is_never_taken_from_below(place, program):
 def used_by_hits(place):
     """The entries of functions, and whether some process's record says that it was hit."""
     hits = set()
-    for path in (place / "store").glob("v1/usage/*.json"):
-        hits |= json.loads(path.read_text())["hits"].keys()
+    for record in usage.records(place / "store"):
+        hits |= record["hits"].keys()
     listed = json.loads(proc.run(["-m", "nbcache", "ls", "--json", "__main__:"], place / "store").stdout)
     return [{"cpu": entry["cpu"], "used": entry["key"] in hits} for entry in listed]
 

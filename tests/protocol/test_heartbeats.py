@@ -13,7 +13,7 @@ from nbtest.samples import SIGN
 from nbcache.config import Settings
 from nbcache.protocol import heartbeats
 from nbcache.protocol.heartbeats import DEAD_SECONDS
-from nbcache.store import atomic
+from nbcache.store import layout
 from nbcache.store.directory import Store
 from nbcache.trust import Trust
 
@@ -129,7 +129,7 @@ print(found.alive, found.gone)
 def test_pids_of_another_namespace_say_nothing(root):
     """Sidecars of a pod: one hostname, and pids that mean something else to each."""
     here = os.getpid()
-    sign = dataclasses.replace(SIGN, host=atomic.host(), pid=here, place=heartbeats.place(), beat=time.time())
+    sign = dataclasses.replace(SIGN, host=layout.host(), pid=here, place=heartbeats.place(), beat=time.time())
     heartbeats.write(root, dataclasses.replace(sign, born=heartbeats.birth(here)))
     command = [sys.executable, "-c", IN_ANOTHER_NAMESPACE, root]
     outside = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -144,7 +144,7 @@ def _card(title: str, said: str | None, *content: Child, class_: str = "card") -
 def _course(report: Report) -> Html:
     step, columns = charts.columns_of(report.line, report.made)
     if not columns:
-        return _card("Hit rate over time", "No program that used this store has ended yet.")
+        return _card("Hit rate over time", "No program has used this store yet.")
     legend = tag(
         "p",
         [

@@ -52,7 +52,7 @@ _ONLY_FOR_MISSES: Final = (
     "numba.core.runtime.context",
     _LAST,
     *("nbcache.glue.capture." + name for name in ("diagnostics", "placeholders", "readings", "witness")),
-    *("nbcache.glue.identity." + name for name in ("kinds",)),
+    "nbcache.glue.identity.kinds",
     *("nbcache.glue." + name for name in ("entries.pack", "keys.choices", "requests.requested")),
 )
 """What a process that hits never loads, beside what filling Numba's registries does."""

@@ -28,14 +28,11 @@ makes one may have to wait for a processor."""
 
 _held: dict[int, bool] = {}
 """By thread, since two may fork at once: whether it has llvmlite's lock."""
-_protected = False
+_protected = _attending = False
 
 
 def protect(in_child: Callable[[], None], at_exit: Callable[[], None]) -> None:
-    """Guard this process's forks; call *in_child* in each child, and *at_exit* when it ends.
-
-    Children of multiprocessing end without ``atexit``; they run multiprocessing's own finalizers.
-    """
+    """Guard this process's forks; call *in_child* in each child, and *at_exit* when it ends."""
     global _protected
     if _protected or not hasattr(os, "register_at_fork"):
         return
@@ -54,11 +51,24 @@ def protect(in_child: Callable[[], None], at_exit: Callable[[], None]) -> None:
         _held.clear()
         _free_compiler()
         in_child()
-        util = sys.modules.get("multiprocessing.util")
-        if util is not None:
-            util.Finalize(None, at_exit, exitpriority=0)
+        _attend_children(at_exit)
 
     os.register_at_fork(before=before, after_in_parent=after_in_parent, after_in_child=after_in_child)
+    multiprocessing = sys.modules.get("multiprocessing")
+    if multiprocessing is not None and multiprocessing.parent_process() is not None:
+        sys.modules["multiprocessing.util"].Finalize(None, at_exit, exitpriority=0)
+
+
+def _attend_children(at_exit: Callable[[], None]) -> None:
+    """See to it that a child of multiprocessing calls *at_exit*: it ends without ``atexit``.
+
+    It runs multiprocessing's own finalizers, having dropped those that it inherited.
+    """
+    global _attending
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None and not _attending:
+        _attending = True  # in its children as well, which inherit this
+        util.register_after_fork(at_exit, lambda _: util.Finalize(None, at_exit, exitpriority=0))
 
 
 def _free_compiler() -> None:

@@ -18,7 +18,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.types.abstract import Type
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
-from nbcache.glue.capture.compilations import Frame
+from nbcache.glue.capture.compilations import Frame, FrameStack
 from nbcache.glue.identity import imported
 from nbcache.glue.identity.consulted import Consulted, split
 from nbcache.glue.identity.describe import Describers, is_compilable
@@ -35,9 +35,11 @@ from nbcache.passing import let_pass
 from nbcache.store import reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from contextlib import AbstractContextManager
 
+    from nbcache.glue.capture.compilations import Effect
+    from nbcache.glue.capture.roles import Listener, PausedListener
     from nbcache.glue.identity.consulted import Ask
     from nbcache.glue.identity.node import Node, Scope
     from nbcache.glue.keys.choices import Choices
@@ -322,6 +324,26 @@ class KeyMaker:
         if typ not in self._types and typ not in self._open_types:
             self.type_digest(typ)
         return typ in self._types
+
+
+def frame_stack(maker: KeyMaker) -> FrameStack:
+    """The compilations of a process, with all who listen while one is open; none is yet."""
+    return FrameStack(_watch, _witness, maker)
+
+
+# A process that only hits opens no compilation, and needs neither of these modules.
+
+
+def _watch(frames: list[Frame]) -> Listener:
+    from nbcache.glue.capture.diagnostics import Watch
+
+    return Watch(frames)
+
+
+def _witness(note: Callable[[Effect], None]) -> PausedListener:
+    from nbcache.glue.capture.witness import Witness
+
+    return Witness(note)
 
 
 def _have_others_imported() -> bool:

@@ -34,10 +34,9 @@ from numba.stencils.stencil import StencilFunc
 from nbcache import config, process
 from nbcache.errors import NbcacheError
 from nbcache.glue import marks
-from nbcache.glue.capture.listening import frame_stack
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import resolve as loaded
-from nbcache.glue.keys.key_maker import KeyMaker
+from nbcache.glue.keys.key_maker import KeyMaker, frame_stack
 from nbcache.glue.keys.units import unit_for
 from nbcache.glue.requests import fields
 from nbcache.glue.requests import types as typecodec

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from numba import njit, types
 
-from nbcache.glue.capture.listening import frame_stack
-from nbcache.glue.keys.key_maker import KeyMaker
+from nbcache.glue.keys.key_maker import KeyMaker, frame_stack
 from nbcache.glue.keys.units import unit_for
 
 SOURCES = {

@@ -74,7 +74,7 @@ class Drive:
         self.report = Report(seed)
         self.history = History(self.rng)
         self.versions: list[dict[str, object]] = []
-        self._records: set[str] = set()
+        self._records: set[tuple[int, float]] = set()
         self._oracles: dict[str, Outcome] = {}
 
     def run(self, steps: int, stop_at: int = 3) -> Report:
@@ -160,12 +160,12 @@ class Drive:
             )
 
     def _account(self, edit: str) -> None:
-        for path in sorted(self.store.glob("v1/usage/*.json")) if self.store else []:
-            if path.name in self._records:
+        for record in usage.records(self.store) if self.store else []:
+            who = record["pid"], record["start"]
+            if who in self._records:
                 continue
-            self._records.add(path.name)
-            record = json.loads(path.read_text(encoding="utf-8"))
-            hits, builds = sum(record.get("hits", {}).values()), record.get("builds", [])
+            self._records.add(who)
+            hits, builds = record["hit_count"], record["builds"]
             self.report.hits += hits
             self.report.builds += len(builds)
             if edit.startswith(UNCHANGED):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from nbcache.store import usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @dataclass
@@ -46,35 +47,31 @@ class Usage:
         )
 
 
-def _counts(value: object) -> Counter[str]:
-    """Read ``{reason: count}`` or ``{reason: {"count": n, "functions": [...]}}``."""
-    counts: Counter[str] = Counter()
-    if isinstance(value, dict):
-        for reason, entry in value.items():
-            named = "" if isinstance(entry, int) else f" ({', '.join(entry['functions'][:3])})"
-            counts[reason + named] += entry if isinstance(entry, int) else entry["count"]
-    return counts
+def _named(uncacheable: dict[str, dict[str, Any]]) -> Counter[str]:
+    """Count ``{reason: {"count": n, "functions": [...]}}`` by reason and functions."""
+    return Counter(
+        {f"{reason} ({', '.join(each['functions'][:3])})": each["count"] for reason, each in uncacheable.items()}
+    )
 
 
 def records(store: Path | str) -> Iterator[dict[str, Any]]:
-    """Every readable record under ``store``."""
-    for path in sorted(Path(store).glob("v1/usage/*.json")):
-        try:
-            yield json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue  # compacted or deleted while we looked
+    """Every readable record of a single process under ``store``."""
+    for path in sorted(usage.paths(str(store))):
+        loaded = usage.load(path)
+        if loaded is not None:  # it was summed up or deleted while we looked
+            yield loaded[0]
 
 
 def read(store: Path | str) -> Usage:
     """Add up every readable record under ``store``."""
-    usage = Usage()
+    found = Usage()
     for record in records(store):
-        usage.processes += 1
-        usage.hits.update({key: int(count) for key, count in record.get("hits", {}).items()})
-        for build in record.get("builds", []):
-            usage.builds[build["key"]] += 1
-            usage.functions[build["key"]] = build["function"]
-        usage.misses.update(_counts(record.get("misses")))
-        usage.uncacheable.update(_counts(record.get("uncacheable")))
-        usage.errors.update(_counts(record.get("errors")))
-    return usage
+        found.processes += record["processes"]
+        found.hits.update(record["hits"])
+        for build in record["builds"]:
+            found.builds[build["key"]] += 1
+            found.functions[build["key"]] = build["function"]
+        found.misses.update(record["misses"])
+        found.uncacheable.update(_named(record["uncacheable"]))
+        found.errors.update(record["errors"])
+    return found
