@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _CONTAINS_OP = dis.opmap["CONTAINS_OP"]
 _EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
+_ENTERS = frozenset(dis.opmap[name] for name in ("BEFORE_WITH", "SETUP_WITH", "LOAD_SPECIAL") if name in dis.opmap)
 # Since 3.11 the lowest bit of LOAD_GLOBAL's argument says whether a NULL is pushed.
 _GLOBAL_SHIFT = 1 if "CACHE" in dis.opmap else 0
 # Since 3.12 that of LOAD_ATTR says whether a method is called.
@@ -91,6 +92,8 @@ class CodePlan(Record):
     ``asks_membership``: whether there is an ``in``, which Numba answers while compiling if it can.
     ``serialized``: names of variables that the code does nothing with but hand them to ``serialize_object``, the way
     in which boxing has compiled code refer to a class.
+    ``enters_blocks``: whether it has blocks of ``with``, nested code aside.
+    ``inside``: the variables that a function with this code reads in blocks of ``objmode`` only (object_mode.py).
     """
 
     digest: bytes
@@ -100,6 +103,8 @@ class CodePlan(Record):
     reads: dict[Variable, set[Read]]
     asks_membership: bool
     serialized: frozenset[str] = frozenset()
+    enters_blocks: bool = False
+    inside: frozenset[Variable] = frozenset()
 
 
 _plans: dict[int, tuple[weakref.ref[CodeType], CodePlan]] = {}
@@ -155,6 +160,7 @@ def _make_plan(code: CodeType) -> CodePlan:
         reads,
         asks_membership,
         _serialized(code) if _SERIALIZE in attribute_names else frozenset(),
+        not _ENTERS.isdisjoint(code.co_code[::2]),
     )
 
 
