@@ -14,8 +14,9 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from nbcache.glue.identity.bytecode import nested_codes
+from nbcache.glue.identity.changes import node_components
 from nbcache.glue.identity.describe_functions import function_name
-from nbcache.glue.keys.units import Unit, node_components
+from nbcache.glue.keys.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,6 +96,8 @@ class CudaUnit(Unit):
         yield self.maker.engine.sharing(self.owner, open_types)
         self._told = self._registrations.digest()
         yield self._told
+        if self._told:  # code that runs while compiling and may read all of a class
+            yield self.maker.engine.digest(self.classes_of_values())
         if self._tells_lines():
             yield self._debug_lines()
 

@@ -3,41 +3,35 @@
 from __future__ import annotations
 
 import copyreg
-import enum
 import io
 import pickle
 import re
-import sys
 from collections.abc import Callable
 from itertools import chain
-from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba.core import ir, pylowering, types
-from numba.core.dispatcher import Dispatcher, LiftedCode, LiftedWith
-from numba.core.extending import _Intrinsic
+from numba.core import ir, types
+from numba.core.dispatcher import LiftedCode, LiftedWith
 from numba.core.registry import cpu_target
 from numba.core.serialize import NumbaPickler
 from numba.core.types.abstract import Type, _type_reconstructor
 from numba.core.typing import npydecl
 from numba.core.typing.templates import builtin_registry
-from numba.np.ufunc.dufunc import DUFunc
-from numba.np.ufunc.gufunc import GUFunc
-from numba.stencils.stencil import StencilFunc
 
 from nbcache.glue import marks
 from nbcache.glue.capture import placeholders
 from nbcache.glue.entries.meta import name_of, type_called
 from nbcache.glue.entries.verdicts import Unloadable, Unstorable
+from nbcache.glue.identity.attributes import types_in
 from nbcache.glue.identity.describe_numba import ADDRESS
 from nbcache.glue.identity.describe_numpy import by_address
-from nbcache.glue.identity.exact import encode_value
+from nbcache.glue.identity.object_mode import DEFINITIONS, is_value
 from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from nbcache.glue.capture.compilations import Frame
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
@@ -53,7 +47,7 @@ class TokenPickler(NumbaPickler):
         self._frame = frame
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, _DEFINITIONS):
+        if isinstance(obj, DEFINITIONS):
             reference = placeholders.live_reference(self._frame, obj)
             if reference is not None:
                 return placeholders.recall, reference
@@ -75,7 +69,7 @@ class TokenPickler(NumbaPickler):
             return type(obj), (obj.parent,)
         elif isinstance(obj, Type) and re.search(ADDRESS, obj.name):
             return self._addressed_type(obj)
-        elif isinstance(obj, _HOLDERS) and not _is_value(obj.value):
+        elif isinstance(obj, _HOLDERS) and not is_value(obj.value):
             # Code lifted out of a function is compiled when it is entered, with the objects that the function had.
             live = placeholders.live_value(self._frame, obj.value, getattr(obj, "name", ""))
             return copyreg.__newobj__, (type(obj),), {**vars(obj), "value": live}  # type: ignore[attr-defined]
@@ -204,31 +198,13 @@ def _lifted_from(origin: tuple[str, int], rebuild: Callable[..., LiftedCode], st
     return lifted
 
 
-_DEFINITIONS = (type, FunctionType, Dispatcher, DUFunc, GUFunc, StencilFunc, _Intrinsic)
-"""What a compiled function means as this very object, never as a copy."""
 _VIEWS_OF_DICTIONARIES = (types.DictItemsIterableType, types.DictKeysIterableType, types.DictValuesIterableType)
 _HOLDERS = (ir.Const, ir.Global, ir.FreeVar)
 
 
-def _is_value(obj: Any) -> bool:
-    """Whether nobody can tell *obj* from what it is pickled as: it can't change, or it is pickled by where it is."""
-    if encode_value(obj) is not None or obj is _UNDEFINED:
-        return True
-    if type(obj) is tuple or type(obj) is frozenset:
-        return all(map(_is_value, obj))
-    if isinstance(obj, ModuleType):
-        return sys.modules.get(obj.__name__) is obj
-    return isinstance(obj, _BY_REFERENCE) or toolchain_name(obj) is not None
-
-
-_BY_REFERENCE = (*_DEFINITIONS, Type, LiftedCode, CodeType, enum.Enum, np.ufunc)
-_UNDEFINED = getattr(pylowering, "_UNDEFINED", None)
-"""What object mode puts into variables before they are assigned; nobody gets to see it."""
-
-
 def constants(values: Iterable[Any], frame: Frame) -> list[Any]:
     """The constants of an environment, as they are pickled."""
-    return [value if _is_value(value) else placeholders.live_value(frame, value) for value in values]
+    return [value if is_value(value) else placeholders.live_value(frame, value) for value in values]
 
 
 def can_be_named(args: tuple[Type, ...], frame: Frame) -> bool:
@@ -239,7 +215,7 @@ def can_be_named(args: tuple[Type, ...], frame: Frame) -> bool:
     """
     if _come_back(args, frame):
         return True
-    if any(isinstance(typ, types.Callable) and not _come_back((typ,), frame) for typ in _types_in(args)):
+    if any(isinstance(typ, types.Callable) and not _come_back((typ,), frame) for typ in types_in(args)):
         return False
     kinds = {type(typ).__name__ for typ in args if not _come_back((typ,), frame)}
     msg = f"it calls a function with a type that no other process can name ({', '.join(sorted(kinds))})"
@@ -266,19 +242,6 @@ def _come_back(args: tuple[Type, ...], frame: Frame) -> bool:
         return same
     finally:
         frame.taint = taint
-
-
-def _types_in(parts: Iterable[Any]) -> Iterator[Type]:
-    """The types among *parts*, in tuples among them, and all that these types are made of."""
-    known, found = set(), list(parts)
-    while found:
-        part = found.pop()
-        if isinstance(part, tuple | list):
-            found += part
-        elif isinstance(part, Type) and part not in known:
-            known.add(part)
-            found += vars(part).values()
-            yield part
 
 
 def dumps(obj: object, frame: Frame) -> bytes:

@@ -142,16 +142,18 @@ def dynamic_addresses(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def add_dynamic_addr(self: Any, builder: Any, intaddr: int, info: Any) -> Any:
         frame = session.frames.top()
-        symbol = None
+        symbol, whose = None, ""
         if frame is not None and frame.portable:
             try:
-                from nbcache.glue.capture import placeholders
+                from nbcache.glue.capture import addresses, placeholders
 
                 symbol = placeholders.live_address(frame, intaddr)
+                if symbol is None and frame.reach is not None:
+                    whose = addresses.owners_in_words(intaddr, frame.reach)
             except Exception as raised:  # noqa: BLE001  as above
                 _give_up(frame, raised)
         if symbol is None:
-            externals.note_address(intaddr, re.sub(_ADDRESS, "", str(info)))
+            externals.note_address(intaddr, whose or re.sub(_ADDRESS, "", str(info)))
             return original(self, builder, intaddr, info)
         variable = builder.module.globals.get(symbol)
         if variable is None:

@@ -17,7 +17,7 @@ from nbcache.glue.identity.ownership import toolchain_name
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
 IGNORED_MEMBERS = frozenset(
     {
@@ -113,17 +113,28 @@ def describe_what_was_set_on_jitclass(node: Node, cls: Any) -> None:
     node.value("documentation", cls.__doc__)
 
 
-STANDING_FOR_CODE = (types.Dispatcher, types.ExceptionClass)
-"""Types of functions and classes off which `beside_code` reads something."""
+def types_in(parts: Iterable[Any]) -> Iterator[types.Type]:
+    """The types among *parts*, in tuples among them, and all that these types are made of."""
+    known, found = set(), list(parts)
+    while found:
+        part = found.pop()
+        if isinstance(part, tuple | list):
+            found += part
+        elif isinstance(part, types.Type) and part not in known:
+            known.add(part)
+            found += vars(part).values()
+            yield part
 
 
 def beside_code(typ: types.Type, names: Collection[str]) -> list[object]:
     """What code that runs, and is given a type, may read by *names* off the function or class that the type stands for.
 
-    Where that is compiled, or only named, none of this counts.
+    Where that is compiled, only named, or a class of values, none of this counts.
     """
     if isinstance(typ, types.ExceptionClass):
         return [typ.exc_class] if "exc_class" in names else []
+    if isinstance(getattr(typ, "instance_class", None), type):
+        return [typ.instance_class] if not _LEADS_TO_CLASS.isdisjoint(names) else []
     if not isinstance(typ, types.Dispatcher) or "dispatcher" not in names:
         return []
     dispatcher: Any = typ.dispatcher
@@ -134,6 +145,10 @@ def beside_code(typ: types.Type, names: Collection[str]) -> list[object]:
         own = {k: v for k, v in vars(obj).items() if k not in usual and not k.startswith(marks.PREFIX)}
         found.append({k: v for k, v in own.items() if k in names or ANYTHING in names})
     return found
+
+
+_LEADS_TO_CLASS = frozenset({ANYTHING, "instance_class", "key"})
+"""By what code comes from the type of a value to the class of it."""
 
 
 @functools.cache

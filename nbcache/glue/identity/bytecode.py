@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _CONTAINS_OP = dis.opmap["CONTAINS_OP"]
 _EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
+_ENTERS = frozenset(dis.opmap[name] for name in ("BEFORE_WITH", "SETUP_WITH", "LOAD_SPECIAL") if name in dis.opmap)
 
 
 def _shifts() -> dict[int, int]:
@@ -105,6 +106,8 @@ class CodePlan(Record):
     ``asks_membership``: whether there is an ``in``, which Numba answers while compiling if it can.
     ``serialized``: names of variables that the code does nothing with but hand them to ``serialize_object``, the way
     in which boxing has compiled code refer to a class.
+    ``enters_blocks``: whether it has blocks of ``with``, nested code aside.
+    ``inside``: the variables that a function with this code reads in blocks of ``objmode`` only (object_mode.py).
     """
 
     digest: bytes
@@ -114,6 +117,8 @@ class CodePlan(Record):
     reads: dict[Variable, set[Read]]
     asks_membership: bool
     serialized: frozenset[str] = frozenset()
+    enters_blocks: bool = False
+    inside: frozenset[Variable] = frozenset()
 
 
 _plans: dict[int, tuple[weakref.ref[CodeType], CodePlan]] = {}
@@ -169,6 +174,7 @@ def _make_plan(code: CodeType) -> CodePlan:
         reads,
         asks_membership,
         _serialized(code) if _SERIALIZE in attribute_names else frozenset(),
+        not _ENTERS.isdisjoint(code.co_code[::2]),
     )
 
 

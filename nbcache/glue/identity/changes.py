@@ -1,7 +1,8 @@
-"""What of all that was read for an identity isn't what it was, in words for people."""
+"""Identities in words for people: what of all that was read isn't what it was, and what a graph consists of."""
 
 from __future__ import annotations
 
+import hashlib
 import weakref
 from itertools import chain
 from operator import attrgetter
@@ -14,7 +15,7 @@ from nbcache.passing import let_pass
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nbcache.glue.identity.node import Scope
+    from nbcache.glue.identity.node import Node, Scope
 
 _DEPTH = 3
 """Through how many containers a name is looked for."""
@@ -109,3 +110,25 @@ class _Namer:
                 if holder is not obj and any(each is obj for each in before):
                     return self.name_of(holder, "", depth + 1)
         return ""
+
+
+def node_components(nodes: list[Node], prefix: str) -> list[tuple[str, str]]:
+    """Parts in words, under the label of whoever holds them: an array under the global's name."""
+    found: list[tuple[str, str]] = []
+    for node in nodes:
+        if node is not nodes[0] and _is_leaf(node):
+            continue
+        owner = "" if node.title.startswith("function ") else f"{node.title}: "
+        for label, content, words in node.parts:
+            if content == b"@":
+                continue  # nothing but the edge of this label
+            found.append((f"{prefix}{owner}{label}", words or hashlib.blake2b(content, digest_size=6).hexdigest()))
+        for (label, _obj), child, compiled in zip(node.edges, node.children, node.ways, strict=True):
+            words = ", ".join([child.title, *(part[2] for part in child.parts)]) if _is_leaf(child) else child.title
+            # The third kind says so in its title: "reference to".
+            found.append((f"{prefix}{owner}{label}", words if compiled else f"{words} (run while compiling)"))
+    return found
+
+
+def _is_leaf(node: Node) -> bool:
+    return not node.edges and not node.title.startswith("function ")

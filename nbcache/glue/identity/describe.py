@@ -104,17 +104,17 @@ class Describers:
 
             node.compiled = False
             describe_what_was_set(node, obj)
-        self._complete(node, obj, base)
+        self._complete(node, obj, base, compiled=compiled)
         return node
 
-    def _complete(self, node: Node, obj: object, base: type) -> None:
+    def _complete(self, node: Node, obj: object, base: type, *, compiled: bool) -> None:
         """Add what no describer knows: which of its namesakes it is, and what a subclass adds to the *base*."""
         if not node.title:
             node.title = type(obj).__name__
         ordinal = self._extensions.ordinal(obj.target if isinstance(obj, Referred) else obj)
         if ordinal is not None:
             node.part("among namesakes", repr(ordinal).encode(), str(ordinal))
-        node.compiled = False
+        node.compiled = compiled and is_class_of_values(type(obj))
         if base is not type(obj) and base is not object and base not in _WITH_THEIR_STATE:
             from nbcache.glue.identity.instances import add_state
 
@@ -122,7 +122,8 @@ class Describers:
                 node.edge("class", type(obj))
             else:
                 node.part("class", type(obj).__qualname__.encode())
-            add_state(node, obj, beyond=base)
+            if not node.compiled:
+                add_state(node, obj, beyond=base)
 
 
 def _describer_for(cls: type) -> tuple[type, Describer]:
@@ -198,9 +199,14 @@ def is_compilable(obj: object) -> bool:
     """Whether *obj* is reached by what is compiled as something to compile, and not as something that may run."""
     return (
         _is_compilable_kind(type(obj))  # type: ignore[arg-type]
-        or (isinstance(obj, type) and issubclass(obj, BaseException))
+        or (isinstance(obj, type) and (BaseException in obj.__mro__ or is_class_of_values(obj)))
         or drawing_name(obj) is not None
     )
+
+
+def is_class_of_values(cls: type) -> bool:
+    """Whether Numba makes a type for the instances of *cls* because of what it is: an enumeration, or a named tuple."""
+    return enum.Enum in cls.__mro__ or (tuple in cls.__mro__ and hasattr(cls, "_fields"))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -220,6 +226,7 @@ _COMPILABLE: frozenset[type] = frozenset(
         HandedOn,
         types.Type,
         tuple,
+        enum.Enum,
         np.ndarray,
         ctypes._CFuncPtr,  # type: ignore[attr-defined]
         BuiltinFunctionType,

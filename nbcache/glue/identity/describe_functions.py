@@ -80,6 +80,10 @@ def _describe_function(node: Node, function: FunctionType) -> None:
     node.watch_attribute(function, "__code__", code)
     node.watch_attribute(function, "__defaults__", function.__defaults__)
     node.watch_attribute(function, "__kwdefaults__", function.__kwdefaults__)
+    if plan.enters_blocks and node.compiled:
+        from nbcache.glue.identity.object_mode import with_blocks
+
+        plan = with_blocks(plan, function)
     parameters = code.co_varnames[: code.co_argcount]
     defaults = function.__defaults__ or ()
     for parameter, default in zip(parameters[len(parameters) - len(defaults) :], defaults, strict=False):
@@ -167,7 +171,9 @@ def _reads_of_import(plan: CodePlan, module: str) -> set[Read]:
 def _describe_value(
     node: Node, label: str, value: object, plan: CodePlan, variable: tuple[str, str] = ("", "")
 ) -> None:
-    if isinstance(value, ModuleType):
+    if variable in plan.inside and _refer_from_block(node, label, value):
+        pass
+    elif isinstance(value, ModuleType):
         _describe_what_is_read(node, label, value, plan, plan.reads.get(variable, _HANDED_ON))
     elif variable[1] in plan.serialized and refer(node, label, value):
         pass
@@ -176,6 +182,12 @@ def _describe_value(
         _describe_members_by_name(node, label, value, plan.attribute_names)
     else:
         node.value(label, value)
+
+
+def _refer_from_block(node: Node, label: str, value: object) -> bool:
+    from nbcache.glue.identity.object_mode import refer_from_block
+
+    return refer_from_block(node, label, value)
 
 
 def _describe_what_is_read(node: Node, label: str, module: ModuleType, plan: CodePlan, reads: Iterable[Read]) -> None:

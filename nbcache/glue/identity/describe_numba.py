@@ -130,7 +130,7 @@ def _describe_frozen_defaults(node: Node, dispatcher: Any) -> None:
     keywords = function.__kwdefaults__ or {}
     current = [*(function.__defaults__ or ()), *(keywords[p.name] for p in parameters if p.name in keywords)]
     declared = [(p.name, p.kind) for p in parameters]
-    if declared != _parameters(code):
+    if declared != declared_parameters(code):
         # It had the signature of another one then (__signature__, __wrapped__), and callers go by that.
         node.value("parameters at decoration", tuple((name, int(kind)) for name, kind in declared))
     if len(frozen) != len(current) or any(p.default is not now for p, now in zip(frozen, current, strict=True)):
@@ -143,7 +143,7 @@ def _describe_frozen_defaults(node: Node, dispatcher: Any) -> None:
 _VARIABLE = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
-def _parameters(code: CodeType) -> list[tuple[str, Any]]:
+def declared_parameters(code: CodeType) -> list[tuple[str, Any]]:
     """What a function with this code declares, in the order of `inspect.signature`."""
     positional, last = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
     kinds: list[Any] = [inspect.Parameter.POSITIONAL_ONLY] * code.co_posonlyargcount

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from nbcache.glue.identity.annotated import describe_annotations
 from nbcache.glue.identity.attributes import USUAL_ATTRIBUTES, describe_attributes, ignored_members, is_template
 from nbcache.glue.identity.bytecode import plan_of
+from nbcache.glue.identity.classes_of_values import describe_class_of_values, is_read_for_values
 from nbcache.glue.identity.describe_functions import hand_on
 from nbcache.glue.identity.describe_numba import without_addresses
 from nbcache.glue.identity.files import file_digest, module_digest
@@ -62,6 +63,9 @@ def _describe_class(node: Node, cls: type) -> None:
         return
     if type(cls) is not type:  # it may answer for attributes
         node.edge("metaclass", type(cls))
+    if compiled and not issubclass(cls, BaseException) and is_read_for_values(cls):
+        describe_class_of_values(node, cls)
+        return
     node.watch_attribute(cls, "__bases__", cls.__bases__)
     for base in cls.__bases__:
         if base is not object:
@@ -178,9 +182,13 @@ _IMMUTABLE_TYPE = 1 << 8  # CPython's Py_TPFLAGS_IMMUTABLETYPE
 
 
 def _describe_enum_member(node: Node, member: enum.Enum) -> None:
-    node.title = f"enum member {member.name}"
+    node.title = f"enum member {member._name_}"
+    compiled = node.compiled
     node.edge("class", type(member))
     node.value("value", (member._name_, member._value_))
+    if compiled:  # what else it has is its class's affair
+        node.snapshot(lambda member: [member._value_], member)
+        return
     state = {k: v for k, v in (dictionary_of(member) or {}).items() if k not in _STATE_OF_ENUM_MEMBERS}
     node.snapshot(lambda member: [member._value_, *vars(member).values()], member)
     node.value("state", state, owned=True)

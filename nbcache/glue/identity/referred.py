@@ -19,11 +19,11 @@ _known: dict[int, tuple[weakref.ref[Any], Referred]] = {}
 
 
 class Referred:
-    """A reference to a class or function; there is one for each."""
+    """A reference to a class, a function or a dispatcher; there is one for each."""
 
     __slots__ = ("__weakref__", "_target")
 
-    def __init__(self, target: type | FunctionType) -> None:
+    def __init__(self, target: Any) -> None:
         self._target = weakref.ref(target)
 
     @property
@@ -32,7 +32,8 @@ class Referred:
         return self._target()
 
 
-def _reference_to(target: type | FunctionType) -> Referred:
+def reference_to(target: Any) -> Referred:
+    """The reference to a class, a function or a dispatcher."""
     key = id(target)
     known = _known.get(key)
     if known is None or known[0]() is not target:
@@ -46,7 +47,7 @@ def refer(node: Node, label: str, value: object) -> bool:
         return refer(node, f"{label} function", value.__func__) and refer(node, f"{label} class", value.__self__)
     if not isinstance(value, type | FunctionType):
         return False
-    node.edge(label, _reference_to(value))
+    node.edge(label, reference_to(value))
     return True
 
 

@@ -223,10 +223,14 @@ class ExtensionIndex:
         except Unidentifiable as exc:
             return str(exc)
 
+    def is_asked_again(self, each: Registration) -> bool:
+        """Whether a hit asks it again, so that all that it reads is covered."""
+        return each.registered in self.asked_for_types or _chooses(each.registered)
+
     def _digest(self, each: Registration, engine: IdentityEngine) -> bytes:
         if each.registered in self.asked_for_types:
             return asks_of(each)
-        if hasattr(each.registered, "_overload_func") or chooser_of(each.registered) is not None:
+        if _chooses(each.registered):
             # In lists, as what runs.
             return asks_of(each) + b"".join(engine.digest([part]) for part in identified(each.registered))
         known = self._digests.get(id(each))
@@ -439,3 +443,7 @@ def _tables() -> dict[str, Any]:
         "reflection": pythonapi._reflectors.functions,
         "typeof": typeof_impl.registry,
     }
+
+
+def _chooses(registered: Any) -> bool:
+    return hasattr(registered, "_overload_func") or chooser_of(registered) is not None

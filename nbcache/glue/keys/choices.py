@@ -26,7 +26,7 @@ from numba.core.targetconfig import ConfigStack
 from numba.core.typing import templates
 
 from nbcache.glue import marks
-from nbcache.glue.identity.attributes import STANDING_FOR_CODE, beside_code
+from nbcache.glue.identity.attributes import beside_code, types_in
 from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.changes import changed
 from nbcache.glue.identity.consulted import Ask
@@ -282,16 +282,16 @@ class Choices:
             for typ in answer.types:
                 content += self._maker.type_digest(typ)
             asked = (*args, *(typ for _name, typ in kws))
-            standing = [typ for typ in asked if isinstance(typ, STANDING_FOR_CODE)] if answer.runs else []
-            if standing:
+            opened = [typ for typ in asked if self._maker.type_scoped(typ)[1] is not None] if answer.runs else []
+            if opened:
                 names = {name for scope in answer.known[1].all() for some in scope.names for name in some}
-                beside = [part for typ in standing for part in beside_code(typ, names)]
+                beside = [part for typ in types_in(opened) for part in beside_code(typ, names)]
                 if beside:
                     content += self._maker.engine.digest(beside)
             if answer.hands_on is None:
                 # Known of a type when its digest is.
-                opened = any(self._maker.type_scoped(typ)[1] is not None for typ in asked)
-                answer.hands_on = opened and any(map(self._maker.hands_on, asked))
+                is_open = any(self._maker.type_scoped(typ)[1] is not None for typ in asked)
+                answer.hands_on = is_open and any(map(self._maker.hands_on, asked))
             if answer.hands_on or answer.known[1].hands_on:
                 content += self._maker.engine.together((answer.root, *asked))
         return content if len(content) == 32 else hashlib.blake2b(content, digest_size=32).digest()

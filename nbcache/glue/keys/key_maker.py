@@ -116,13 +116,13 @@ class KeyMaker:
         """For a compilation that begins; from here on every package that extends Numba takes part."""
         if self.installed.waiting:
             self._load_installed()
-        if not self.extensions.empty or self._runs_others(frame):
+        if not self.extensions.empty or self._runs_others(frame.unit):
             frame.generators = generators()
         return Consulted(self.extensions.generation)
 
-    def _runs_others(self, frame: Frame) -> bool:
-        """Whether somebody's code takes part in a compilation without being registered for anything."""
-        return bool(self.conditions.patched) or (frame.unit is not None and frame.unit.has_own_pipeline)
+    def _runs_others(self, unit: Any) -> bool:
+        """Whether somebody's code takes part in compiling a *unit* without being registered for anything."""
+        return bool(self.conditions.patched) or (unit is not None and unit.has_own_pipeline)
 
     def close(self, frame: Frame) -> None:
         """A compilation is over: see what others have registered for what it asked for.  Never raises."""
@@ -148,21 +148,27 @@ class KeyMaker:
             except Unidentifiable as exc:
                 consulted.conflict = str(exc)
                 break
-        if frame.generators and (current or self._runs_others(frame)) and generators() != frame.generators:
+        if frame.generators and (current or self._runs_others(frame.unit)) and generators() != frame.generators:
             consulted.conflict = consulted.conflict or "random numbers were drawn while it was compiled"
         consulted.close(current, self._in_words)
-        if frame.unit is not None and not consulted.conflict and _have_others_imported():
+        if frame.unit is not None and not consulted.conflict:
             try:
                 consulted.once_loaded = self._once_loaded(frame.unit, consulted)
             except Unidentifiable as exc:
                 consulted.conflict = str(exc)
 
     def _once_loaded(self, unit: Any, consulted: Consulted) -> bytes:
-        """What identifies a unit and what it asked for, if that is something else where late modules are seen."""
+        """What identifies a unit and what it asked for, if its key and its answers don't.
+
+        That is where late modules are seen, and where code runs that may look at classes.
+        """
+        looked_at = self._looked_at(unit, consulted)
+        if not looked_at and not _have_others_imported():
+            return b""
         with self.as_before():
             before = self._identified(unit, consulted)
         seen = self._identified(unit, consulted)  # last, for objects keep what they were identified by
-        return b"" if seen == before else seen
+        return b"" if seen == before and not looked_at else seen
 
     def _identified(self, unit: Any, consulted: Consulted) -> bytes:
         own = self.engine.digest(unit.owner) if isinstance(unit.owner, Dispatcher) else b""
@@ -171,7 +177,16 @@ class KeyMaker:
             hasher.update(self.choices.identity(ask))
         for name in sorted(consulted.snapshot):
             hasher.update(self.extensions.digest(name, self.engine))
+        hasher.update(self.engine.digest(self._looked_at(unit, consulted)))
         return hasher.digest()
+
+    def _looked_at(self, unit: Any, consulted: Consulted) -> list[type]:
+        """The classes of a unit's values where somebody's code runs that isn't asked again: it may read all of them."""
+        registered = (each for name in consulted.snapshot for each in self.extensions.registered(name))
+        if not self._runs_others(unit) and all(map(self.extensions.is_asked_again, registered)):
+            return []
+        found: list[type] = unit.classes_of_values()
+        return found
 
     def objection_once_loaded(self, unit: Any, consulted: Consulted) -> str | None:
         """Why an entry isn't what would be compiled now that the modules are loaded that compiling loads, or None."""

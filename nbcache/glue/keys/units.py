@@ -24,6 +24,7 @@ from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 from nbcache.glue.capture.compilations import Frame, FrameStack
 from nbcache.glue.identity import imported
 from nbcache.glue.identity.bytecode import nested_codes
+from nbcache.glue.identity.describe import is_class_of_values
 from nbcache.glue.identity.describe_functions import function_name
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition
@@ -229,12 +230,20 @@ class Unit:
         if self._reach is None:
             from nbcache.glue.identity.reach import Reach
 
-            nodes = {id(node.obj): node for node in self._own_nodes()}
-            for typ in self._open_types():
-                nodes.update((id(node.obj), node) for node in self._type_nodes(typ))
+            nodes = {id(node.obj): node for node in self._all_nodes()}
             beyond = self._registered_nodes if self.registered else None
             self._reach = Reach(nodes.values(), beyond, lambda: self.maker.nodes_chosen(self.asks))
         return self._reach
+
+    def classes_of_values(self) -> list[type]:
+        """The classes of which no more counts than what Numba reads to know their values."""
+        found = {id(node.obj): node.obj for node in self._all_nodes() if node.reached_compiled}
+        return [each for each in found.values() if isinstance(each, type) and is_class_of_values(each)]
+
+    def _all_nodes(self) -> Iterator[Node]:
+        yield from self._own_nodes()
+        for typ in self._open_types():
+            yield from self._type_nodes(typ)
 
     def reaching(self, names: Iterable[bytes]) -> Reach:
         """The same with what others have registered for *names*."""
@@ -312,6 +321,8 @@ class Unit:
 
     def components(self) -> list[tuple[str, str]]:
         """The key's components in words: (label, value)."""
+        from nbcache.glue.identity.changes import node_components
+
         maker = self.maker
         found = [("key version", str(KEY_VERSION)), *maker.conditions.components(), ("kind", self.kind)]
         found += [*flag_components(self.flags), *self.extra]
@@ -409,28 +420,6 @@ class LiftedUnit(Unit):
         if self._is_loop:
             return [*origin, *super().components()]
         return [*origin, ("kind", self.kind), *flag_components(self.flags), ("signature", self.signature_text)]
-
-
-def node_components(nodes: list[Node], prefix: str) -> list[tuple[str, str]]:
-    """Parts in words, under the label of whoever holds them: an array under the global's name."""
-    found: list[tuple[str, str]] = []
-    for node in nodes:
-        if node is not nodes[0] and _is_leaf(node):
-            continue
-        owner = "" if node.title.startswith("function ") else f"{node.title}: "
-        for label, content, words in node.parts:
-            if content == b"@":
-                continue  # nothing but the edge of this label
-            found.append((f"{prefix}{owner}{label}", words or hashlib.blake2b(content, digest_size=6).hexdigest()))
-        for (label, _obj), child, compiled in zip(node.edges, node.children, node.ways, strict=True):
-            words = ", ".join([child.title, *(part[2] for part in child.parts)]) if _is_leaf(child) else child.title
-            # The third kind says so in its title: "reference to".
-            found.append((f"{prefix}{owner}{label}", words if compiled else f"{words} (run while compiling)"))
-    return found
-
-
-def _is_leaf(node: Node) -> bool:
-    return not node.edges and not node.title.startswith("function ")
 
 
 def unit_for(maker: KeyMaker, frames: FrameStack, owner: Any, sig: Any) -> Unit:

@@ -39,3 +39,21 @@ def test_an_object_that_cannot_be_asked_whether_it_is_true_is_found():
 def test_an_array_is_bound_by_its_address_beside_what_is_registered(run):
     for warm in (False, True):
         assert run(f"WARM = {warm}\n" + BESIDE_A_REGISTRATION) == ("21.0 {}\n", "")
+
+
+SHARED_MEMORY = """
+A = np.arange(4.0)
+B = A[::2]
+
+@njit
+def both(i):
+    return A[i] + B[0]
+
+both(0)
+print(list(nbcache.stats()["uncacheable"]))
+"""
+
+
+def test_a_reason_names_the_arrays_that_share_what_code_has_the_address_of(run):
+    said = "['it has the address of the memory that the arrays A and B share built in']\n"
+    assert run(SHARED_MEMORY) == (said, "")
