@@ -27,7 +27,6 @@ from nbcache.glue.entries.meta import (
     Read,
     Symbols,
 )
-from nbcache.glue.entries.named_types import type_called  # noqa: F401  pickles call it, and a hit imports nothing
 from nbcache.glue.entries.verdicts import InUse, Unloadable
 from nbcache.glue.identity.consulted import Consulted
 from nbcache.glue.identity.node import Unresolvable
