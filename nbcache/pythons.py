@@ -1,4 +1,4 @@
-"""The Pythons that nbcache works with. Asked before anything that another Python may not have, so it imports nothing."""
+"""The Pythons that nbcache works with. Asked before anything that another one may not have, so it imports nothing."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ VERIFIED: Final = ((3, 10), (3, 15))
 def problem() -> str | None:
     """Return why nbcache stays off under this Python; None for a verified one."""
     name, version = sys.implementation.name, sys.version_info[:2]
-    if name != "cpython" or "t" in getattr(sys, "abiflags", "") or not VERIFIED[0] <= version <= VERIFIED[1]:
-        python = "CPython" if name == "cpython" else name
-        kind = " without the GIL" if "t" in getattr(sys, "abiflags", "") else ""
-        return f"{python} {'.'.join(map(str, version))}{kind} is not a Python that nbcache was verified with: {verified()}"
-    return None
+    has_no_gil = "t" in getattr(sys, "abiflags", "")
+    if name == "cpython" and not has_no_gil and VERIFIED[0] <= version <= VERIFIED[1]:
+        return None
+    python = f"{'CPython' if name == 'cpython' else name} {'.'.join(map(str, version))}"
+    kind = " without the GIL" if has_no_gil else ""
+    return f"{python}{kind} is not a Python that nbcache was verified with: {verified()}"
 
 
 def verified() -> str:

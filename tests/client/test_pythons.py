@@ -108,7 +108,9 @@ def test_commands_work_there_or_say_one_line(tmp_path, store, argv):
 def test_a_command_that_can_not_be_imported_there_says_one_line(tmp_path):
     done = command(tmp_path, "sys.modules['_blake2'] = sys.modules['hashlib'] = None", "ls")
     assert done.status == 1
-    assert done.stderr.startswith("nbcache: CPython 3.99 is not a Python that nbcache was verified with: CPython 3.10 to ")
+    assert done.stderr.startswith(
+        "nbcache: CPython 3.99 is not a Python that nbcache was verified with: CPython 3.10 to "
+    )
     assert done.stderr.count("\n") == 1, done.stderr
 
 

@@ -29,8 +29,15 @@ def least(line):
     return best
 
 
-def test_unset_imports_nothing(installed, tmp_path):
-    bare = Environment(tmp_path / "bare")
+@pytest.fixture
+def bare(tmp_path):
+    """An environment without nbcache, and with such a file: to read any, Python imports a module since 3.14."""
+    environment = Environment(tmp_path / "bare")
+    (environment.site / "other.pth").write_text("# nothing\n")
+    return environment
+
+
+def test_unset_imports_nothing(installed, bare):
     assert modules(installed) == modules(bare)
     assert modules(installed, NBCACHE_DIR="", NBCACHE_COUNT="") == modules(bare)
 
@@ -42,9 +49,9 @@ def test_unset_takes_less_than_50_microseconds(monkeypatch):
 
 
 @pytest.mark.parametrize("variable", ["NBCACHE_DIR", "NBCACHE_COUNT"])
-def test_set_arms_the_hook_and_imports_one_module(installed, tmp_path, variable):
+def test_set_arms_the_hook_and_imports_one_module(installed, bare, tmp_path, variable):
     loaded = modules(installed, **{variable: str(tmp_path / "store")})
-    assert loaded - modules(Environment(tmp_path / "bare")) == {"_nbcache"}
+    assert loaded - modules(bare) == {"_nbcache"}
 
 
 ARMED = """import sys, numba

@@ -7,7 +7,6 @@ import shutil
 import struct
 import subprocess
 import sys
-import sysconfig
 
 import pytest
 from hypothesis import given

@@ -64,19 +64,13 @@ def _given_by(annotate: Any) -> dict[str, Any] | None:
     return given if type(given) is dict else None
 
 
-def describe_class_scope(node: Node, name: str, cell: Any, wanted: Iterable[str]) -> None:
-    """What annotations and type parameters of *name* find among the members of the class that they stand in.
+def describe_class_scope(node: Node, label: str, members: Any, wanted: Iterable[str]) -> None:
+    """What annotations and type parameters find among the *members* of the class that they stand in.
 
     They look there for each name before they look among globals, and for nothing else.
     """
-    try:
-        members = cell.cell_contents
-    except ValueError:  # there is no class yet
-        node.volatile = True
-        return
-    node.watch_attribute(cell, "cell_contents", members)
     for variable in wanted:
         value = members.get(variable, MISSING)
         node.watch_item(members, variable, value)
         if value is not MISSING:
-            node.value(f"member {name}: {variable}", value)
+            node.value(f"{label}: {variable}", value)

@@ -25,7 +25,7 @@ _ENTERS = frozenset(dis.opmap[name] for name in ("BEFORE_WITH", "SETUP_WITH", "L
 
 
 def _shifts() -> dict[int, int]:
-    """By how many bits, which say something else, an instruction's argument is shifted if it is the number of a name."""
+    """By how many bits, which say something else, the number of a name is shifted in an instruction's argument."""
     # Each has grown such bits in one release or another: each of these instructions reads the name with the number 1.
     example = compile("def f():\n global one\n import zero, one\n one.one", "", "exec").co_consts[0].co_code
     named = {dis.opmap[name] for name in ("IMPORT_NAME", "LOAD_ATTR", "LOAD_GLOBAL")}
@@ -86,7 +86,9 @@ _SERIALIZE = "serialize_object"
 _LOADS = frozenset(dis.opname[op] for op, (kind, _shift) in _KINDS.items() if kind in {_READ_GLOBAL, _READ_CELL})
 LOADS_LOCAL = frozenset(dis.opname[op] for op, (kind, _shift) in _KINDS_WITH_LOCALS.items() if kind == _READ)
 """The names of instructions that load one local variable,"""
-LOADS_CONSTANT = frozenset(name for name in dis.opmap if name.startswith(("LOAD_CONST", "LOAD_COMMON_CONST", "LOAD_SMALL")))
+LOADS_CONSTANT = frozenset(
+    name for name in dis.opmap if name.startswith(("LOAD_CONST", "LOAD_COMMON_CONST", "LOAD_SMALL"))
+)
 """and of those that load a constant: `dis` knows which."""
 _CALLS = frozenset({"CALL", "CALL_METHOD", "CALL_FUNCTION"})
 SILENT = frozenset({"CACHE", "EXTENDED_ARG", "NOP", "NOT_TAKEN", "PRECALL", "PUSH_NULL"})

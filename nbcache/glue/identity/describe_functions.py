@@ -93,12 +93,7 @@ def _describe_function(node: Node, function: FunctionType) -> None:
         node.watch_item(by_name, parameter, default)
         _describe_value(node, f"default {name}: {parameter}", default, plan)
     for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
-        if variable == "__classdict__":
-            from nbcache.glue.identity.annotated import describe_class_scope
-
-            describe_class_scope(node, name, cell, plan.global_names)
-        else:
-            _describe_cell(node, f"closure {name}: {variable}", cell, plan, (CLOSURE, variable))
+        _describe_cell(node, f"closure {name}: {variable}", cell, plan, (CLOSURE, variable))
     # inspect.signature, and so Numba, follows these.
     compiled, node.compiled = node.compiled, False
     for attribute in ("__wrapped__", "__signature__"):
@@ -241,6 +236,11 @@ def _describe_cell(node: Node, label: str, cell: Any, plan: CodePlan, variable: 
         node.volatile = True
         return
     node.watch_attribute(cell, "cell_contents", value)
+    if variable[1] == "__classdict__":
+        from nbcache.glue.identity.annotated import describe_class_scope
+
+        describe_class_scope(node, label, value, plan.global_names)
+        return
     _describe_value(node, label, value, plan, variable)
 
 
