@@ -40,13 +40,16 @@ else:
 
 _SILENT: Final = frozenset({"RESUME", "JUMP_BACKWARD", "JUMP_ABSOLUTE", "POP_TOP", "NOP", "STORE_FAST", "LOAD_CONST"})
 """Instructions that raise nothing themselves."""
-_HERE: Final = os.path.dirname(__file__) + os.sep
 
 
 def let_pass(error: BaseException) -> None:
     """Raise *error* again if it isn't about what nbcache was doing."""
     if _is_theirs(error):
         raise error
+
+
+_HERE: Final = os.path.dirname(let_pass.__code__.co_filename) + os.sep
+"""What the code of nbcache says that it was compiled from, which for bytecode alone isn't where its file is."""
 
 
 class suppressed:  # noqa: N801  named as what it is like
@@ -93,7 +96,7 @@ def _came_from_nowhere(error: BaseException, trace: TracebackType) -> bool:
     source = getattr(sys.modules.get(module), "__file__", None) or ""
     root = module.partition(".")[0]
     # What is written in C may raise such a class of its own when it is looked at, and leaves no frame.
-    if source.endswith(".py") and root not in sys.stdlib_module_names and root not in _OURS:
+    if source.endswith((".py", ".pyc")) and root not in sys.stdlib_module_names and root not in _OURS:
         return True
     import opcode
 

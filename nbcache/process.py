@@ -15,7 +15,9 @@ import gc
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-__all__ = ["has_rights_of_its_own", "heeds_environment", "is_wanted", "nothing_collected", "opened", "os", "time"]
+__all__ = [
+    "has_rights_of_its_own", "heeds_environment", "is_frozen", "is_wanted", "nothing_collected", "opened", "os", "time",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     import os
@@ -68,9 +70,16 @@ def heeds_environment() -> bool:
     """Whether ``NBCACHE_*`` in the environment counts for this process.
 
     Not where Python was told to ignore its own variables (``-I``, ``-E``), and not where the process has rights that
-    whoever started it, and wrote the environment, may not have.
+    whoever started it, and wrote the environment, may not have. In a frozen program, Python ignores them whoever runs
+    it, and who froze nbcache into it wants these.
     """
-    return not (sys.flags.isolated or sys.flags.ignore_environment or has_rights_of_its_own())
+    told_not_to = (sys.flags.isolated or sys.flags.ignore_environment) and not is_frozen()
+    return not (told_not_to or has_rights_of_its_own())
+
+
+def is_frozen() -> bool:
+    """Whether Python is part of a program, as PyInstaller makes it: ``sys.executable`` is that, and no interpreter."""
+    return bool(getattr(sys, "frozen", False))
 
 
 def has_rights_of_its_own() -> bool:

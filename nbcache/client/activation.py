@@ -42,6 +42,10 @@ def activate(settings: Settings | None, store: Store | None = None) -> None:
     # Before anything that needs Numba's internals, which a newer release may not have.
     reason = releases.problem()
     if reason is None:
+        from nbcache.glue.identity import roots
+
+        reason = roots.problem()
+    if reason is None:
         from nbcache.glue.hooks import forks, seams
 
         _choose_processor(settings)

@@ -256,7 +256,7 @@ def start(settings: Settings, seconds: float) -> bool:
 def _python() -> str:
     """Return the interpreter to run a helper with; "" where there is none that could be meant."""
     # A program that embeds Python finds it where whoever started it says; and to others it is that program itself.
-    if process.has_rights_of_its_own():
+    if process.has_rights_of_its_own() or process.is_frozen():
         return ""
     if re.search("python|pypy", os.path.basename(sys.executable or ""), re.IGNORECASE):
         return sys.executable

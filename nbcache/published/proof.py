@@ -22,7 +22,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nbcache import config
+from nbcache import config, process
 from nbcache.passing import suppressed
 
 if TYPE_CHECKING:
@@ -72,6 +72,10 @@ class Prover:
         path, _directory, _environment = self.circumstances
         self._channel, theirs = socket.socketpair()
         self._errors = os.memfd_create("nbcache-proof", os.MFD_CLOEXEC)
+        if process.is_frozen():
+            self._problem = "a frozen program has no interpreter that could prove it"
+            theirs.close()
+            return
         try:
             # Isolated: environment that isn't heeded here (-I, -E, more rights than the caller's) isn't heeded there.
             command = [sys.executable, "-I", "-c", _PROGRAM, *path]

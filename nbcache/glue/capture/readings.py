@@ -13,11 +13,11 @@ import stat
 import sys
 from typing import TYPE_CHECKING, Any
 
-import numba
-import numpy as np
 from numba.core import event
 
+from nbcache.glue.identity.roots import is_standard, package_roots
 from nbcache.passing import let_pass
+from nbcache.process import is_frozen
 from nbcache.records import Record
 
 if TYPE_CHECKING:
@@ -73,9 +73,13 @@ def directory_of(path: str) -> str:
 
 
 _ROOTS: list[tuple[str, tuple[str, ...]]] = [
-    (COMPILER, (directory_of(numba.__file__), directory_of(sys.modules["nbcache"].__file__ or ""))),
-    (_LIBRARY, (directory_of(np.__file__), directory_of(os.__file__))),
+    (COMPILER, package_roots("numba", "nbcache")),
+    (_LIBRARY, package_roots("numpy")),
 ]
+_IMPORTERS = (
+    "<frozen importlib", "<frozen zipimport", *(("PyInstaller/loader/", "pyimod") if is_frozen() else ()),
+)  # fmt: skip
+"""Where the code of the import system says that it is from."""
 _BACKPORTS = frozenset({"importlib_metadata"})
 """Packages that take the place of a module of Python's library, for all who ask that: numba-cuda does, for wheels."""
 _NOT_LIBRARY = tuple(os.sep + name + os.sep for name in ("site-packages", "dist-packages", "tests"))
@@ -90,13 +94,13 @@ def belongs_to_compiler(*directories: str) -> None:
 @functools.lru_cache(maxsize=4096)
 def whose_code(filename: str) -> str:
     """Who wrote the code in a file. Tests of Numba and NumPy stand for user code (ownership.py)."""
-    if filename.startswith("<frozen ") or os.path.basename(os.path.dirname(filename)) in _BACKPORTS:
+    if filename.startswith(("<frozen ", *_IMPORTERS)) or os.path.basename(os.path.dirname(filename)) in _BACKPORTS:
         return _LIBRARY
     for who, roots in _ROOTS:
         for root in roots:
             if filename.startswith(root) and not any(part in filename[len(root) - 1 :] for part in _NOT_LIBRARY):
                 return who
-    return OTHERS_CODE
+    return _LIBRARY if is_standard(filename) else OTHERS_CODE
 
 
 def others_caller(frame: FrameType | None) -> FrameType | None:
@@ -124,7 +128,7 @@ def others_caller(frame: FrameType | None) -> FrameType | None:
     return found
 
 
-_EVENTS = event.__file__
+_EVENTS = event.register.__code__.co_filename
 
 
 def reads_for_others(frame: FrameType | None) -> bool:
@@ -139,16 +143,22 @@ def reads_for_others(frame: FrameType | None) -> bool:
 
 def environment_variable(name: str) -> str:
     """What an environment variable holds, in a form that tells nobody; "" if there is none."""
-    return _environment_variable(name)
+    return digest_of_variable(os.environ.get(name))
+
+
+def digest_of_variable(value: str | bytes | None) -> str:
+    """Return the same of the *value* that somebody was given."""
+    return "" if value is None else content_digest(os.fsencode(value))
 
 
 def is_import(frame: FrameType) -> bool:
     """Whether the import system reads for itself: it also hands data to others (``get_data``)."""
-    code = frame.f_code
-    if not code.co_filename.startswith("<frozen importlib"):
-        return False
-    caller = frame.f_back
-    return code.co_name != "get_data" or (caller is not None and caller.f_code.co_name == "get_code")
+    found: FrameType | None = frame
+    while found is not None and found.f_code.co_filename.startswith(_IMPORTERS):
+        if found.f_code.co_name == "get_data":
+            return found.f_back is not None and found.f_back.f_code.co_name == "get_code"
+        found = found.f_back
+    return found is not frame
 
 
 # -- what is compared --------------------------------------------------------------------------
@@ -157,11 +167,6 @@ def is_import(frame: FrameType) -> bool:
 def content_digest(content: bytes) -> str:
     """Return what is noted for a content."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
-
-
-def _environment_variable(name: str) -> str:
-    value = os.environ.get(name)
-    return "" if value is None else content_digest(os.fsencode(value))
 
 
 def _content(path: str) -> str:
@@ -229,7 +234,13 @@ def _module(name: str) -> str:
         return ""
     if spec.origin is None or not spec.has_location:
         return "namespace" if spec.submodule_search_locations is not None else str(spec.origin)
-    return _content(spec.origin)
+    from nbcache.glue.identity.files import UNREADABLE, code_digest, is_bytecode  # few hits compare modules
+
+    source = "" if is_bytecode(spec.origin) else _content(spec.origin)
+    if source:
+        return source
+    digest = code_digest(spec)
+    return "" if digest == UNREADABLE else digest.hex()
 
 
 def _find(name: str) -> Any:
@@ -273,7 +284,7 @@ def _permissions(path: str) -> str:
 
 
 CURRENT: dict[str, Callable[[str], str]] = {
-    "the environment variable": _environment_variable,
+    "the environment variable": environment_variable,
     FILE: _content,
     BESIDE: _beside(_content),
     LINES: _lines,

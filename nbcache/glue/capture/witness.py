@@ -11,6 +11,10 @@ and the status of files at the functions of `os`, and threads where they start, 
 an audit hook. It is added when the first frame is opened, so a process that only hits has none, and looks at one
 variable while none is open.
 
+Looking at what is read reads as well, and Python tells of that too. `Witness.tell` is the one way from these places to
+whatever looks, and it is closed while this thread looks: no hook is entered again from within itself, whoever nbcache's
+own code is taken for.
+
 Who reads decides. What Numba and nbcache read for themselves is in the key; Python's library and NumPy read for whoever
 called them. The import system's own reads are imports: a module that a compilation was the first to load counts by its
 file, and a hit loads it as well, since later code may look at it.
@@ -45,8 +49,8 @@ from nbcache.glue.capture.readings import (
     SOUGHT,
     STATUS,
     Reading,
-    content_digest,
     current_directory,
+    digest_of_variable,
     directory_of,
     effect_of,
     is_import,
@@ -55,7 +59,7 @@ from nbcache.glue.capture.readings import (
     so_far,
     whose_code,
 )
-from nbcache.passing import suppressed
+from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -64,6 +68,7 @@ if TYPE_CHECKING:
     from nbcache.glue.capture.compilations import Effect
 
     _Handler = Callable[["Witness", FrameType, tuple[Any, ...]], None]
+    _Look = Callable[..., None]
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -75,7 +80,7 @@ class Witness:
         self._note = note
         self._thread = 0
         self.paused = 0
-        """How many answers are being waited for that will be asked for again."""
+        """How many answers are being waited for that will be asked for again, or looks are being taken."""
         self._replaced: list[tuple[Any, str, Any, Any]] = []
         self._made: dict[tuple[Any, str], tuple[Any, Any]] = {}
         """What took the place of what, last time."""
@@ -109,6 +114,22 @@ class Witness:
     def listens(self) -> bool:
         """Whether this thread is the one that compiles."""
         return not self.paused and threading.get_ident() == self._thread
+
+    def tell(self, look: _Look, *args: Any) -> None:
+        """Have *look* see what the caller's caller does with *args*, unless nobody listens or somebody looks already.
+
+        It is called amid others' code: a look that fails is one more reason not to cache, and no exception of theirs.
+        """
+        if not self.listens():
+            return
+        self.paused += 1
+        try:
+            look(self, sys._getframe(2), *args)
+        except Exception as raised:  # noqa: BLE001  the cache must never be the reason that a program fails
+            let_pass(raised)
+            self.note(refused("did something that nbcache failed to look at"))
+        finally:
+            self.paused -= 1
 
     def note(self, *readings: Reading) -> None:
         """Note what was read."""
@@ -145,32 +166,53 @@ def _names_one(witness: Witness, original: Any) -> Any:
         try:
             value = original(self, key)
         finally:
-            if witness.listens() and others_caller(sys._getframe(1)) is not None and isinstance(key, str | bytes):
-                content = "" if value is None else content_digest(os.fsencode(value))
-                witness.note(Reading("the environment variable", os.fsdecode(key), content))
+            witness.tell(_variable, key, value)
         return value
 
     return __getitem__
 
 
+def _variable(witness: Witness, frame: FrameType, key: Any, value: Any) -> None:
+    if others_caller(frame) is not None and isinstance(key, str | bytes):
+        witness.note(Reading("the environment variable", os.fsdecode(key), digest_of_variable(value)))
+
+
 def _reads_all(witness: Witness, original: Any) -> Any:
     @functools.wraps(original)
     def read(self: Any) -> Any:
-        if witness.listens() and others_caller(sys._getframe(1)) is not None:
-            witness.note(refused("read all environment variables"))
+        witness.tell(_noted(refused("read all environment variables")))
         return original(self)
 
     return read
 
 
-def _stat(witness: Witness, original: Any) -> Any:
-    @functools.wraps(original)
-    def status(path: Any, *args: Any, **kwargs: Any) -> Any:
-        if witness.listens() and (reader := others_caller(sys._getframe(1))) is not None:
-            _note_path(witness, EXISTENCE if _only_asks(sys._getframe(1), reader) else STATUS, path)
-        return original(path, *args, **kwargs)
+def _noted(reading: Reading) -> _Look:
+    """Notes *reading* whenever somebody's code does this."""
 
-    return status
+    def look(witness: Witness, frame: FrameType) -> None:
+        if others_caller(frame) is not None:
+            witness.note(reading)
+
+    return look
+
+
+def _with_path(look: _Look) -> Callable[[Witness, Any], Any]:
+    """A function of one path, which *look* sees before."""
+
+    def make(witness: Witness, original: Any) -> Any:
+        @functools.wraps(original)
+        def call(path: Any, *args: Any, **kwargs: Any) -> Any:
+            witness.tell(look, path)
+            return original(path, *args, **kwargs)
+
+        return call
+
+    return make
+
+
+def _stat(witness: Witness, frame: FrameType, path: Any) -> None:
+    if (reader := others_caller(frame)) is not None:
+        _note_path(witness, EXISTENCE if _only_asks(frame, reader) else STATUS, path)
 
 
 def _only_asks(frame: FrameType, reader: FrameType) -> bool:
@@ -182,36 +224,34 @@ def _only_asks(frame: FrameType, reader: FrameType) -> bool:
     return False
 
 
-def _path_of(kind: str) -> Callable[[Witness, Any], Any]:
-    """A function that looks at a path and tells one thing of it, of this *kind*."""
+def _path_of(kind: str) -> _Look:
+    """What looks at a path and is told one thing of it, of this *kind*."""
 
-    def make(witness: Witness, original: Any) -> Any:
-        @functools.wraps(original)
-        def look(path: Any, *args: Any, **kwargs: Any) -> Any:
-            if witness.listens() and others_caller(sys._getframe(1)) is not None:
-                _note_path(witness, kind, path)
-            return original(path, *args, **kwargs)
+    def look(witness: Witness, frame: FrameType, path: Any) -> None:
+        if others_caller(frame) is not None:
+            _note_path(witness, kind, path)
 
-        return look
-
-    return make
+    return look
 
 
 def _where(witness: Witness, original: Any) -> Any:
     @functools.wraps(original)
     def getcwd() -> Any:
-        if witness.listens() and others_caller(sys._getframe(1)) is not None:
-            witness.note(Reading("the working directory", "", current_directory("")))
+        witness.tell(_directory)
         return original()
 
     return getcwd
 
 
+def _directory(witness: Witness, frame: FrameType) -> None:
+    if others_caller(frame) is not None:
+        witness.note(Reading("the working directory", "", current_directory("")))
+
+
 def _starting(witness: Witness, original: Any) -> Any:
     @functools.wraps(original)
     def start(self: Any) -> None:
-        if witness.listens() and others_caller(sys._getframe(1)) is not None:
-            witness.note(refused("started a thread"))
+        witness.tell(_noted(refused("started a thread")))
         original(self)
 
     return start
@@ -220,15 +260,19 @@ def _starting(witness: Witness, original: Any) -> Any:
 def _importing(witness: Witness, original: Any) -> Any:
     @functools.wraps(original)
     def _gcd_import(name: Any, package: Any = None, level: int = 0) -> Any:
-        if witness.listens() and (reader := others_caller(sys._getframe(1))) is not None:
-            full = name if level == 0 else f"{package}.{name}"
-            if full not in sys.modules:
-                witness.note(Reading(MODULE, full, None))
-            elif not _spells(reader, full) and _is_somebodys(full):
-                witness.note(refused("imported a module whose name it had to compute"))
+        witness.tell(_imported, name if level == 0 else f"{package}.{name}")
         return original(name, package, level)
 
     return _gcd_import
+
+
+def _imported(witness: Witness, frame: FrameType, name: str) -> None:
+    if (reader := others_caller(frame)) is None:
+        return
+    if name not in sys.modules:
+        witness.note(Reading(MODULE, name, None))
+    elif not _spells(reader, name) and _is_somebodys(name):
+        witness.note(refused("imported a module whose name it had to compute"))
 
 
 def _spells(frame: FrameType, name: str) -> bool:
@@ -246,11 +290,15 @@ def _is_somebodys(name: str) -> bool:
 def _seeking(witness: Witness, original: Any) -> Any:
     @functools.wraps(original)
     def _find_spec(name: Any, path: Any, target: Any = None) -> Any:
-        if witness.listens() and others_caller(sys._getframe(1)) is not None:
-            witness.note(Reading(SOUGHT, name, None))
+        witness.tell(_sought, name)
         return original(name, path, target)
 
     return _find_spec
+
+
+def _sought(witness: Witness, frame: FrameType, name: Any) -> None:
+    if others_caller(frame) is not None:
+        witness.note(Reading(SOUGHT, name, None))
 
 
 _SEAMS: tuple[tuple[Any, str, Callable[[Witness, Any], Any]], ...] = (
@@ -258,11 +306,11 @@ _SEAMS: tuple[tuple[Any, str, Callable[[Witness, Any], Any]], ...] = (
     (os._Environ, "__iter__", _reads_all),
     (os._Environ, "__len__", _reads_all),
     (os._Environ, "__repr__", _reads_all),
-    (os, "stat", _stat),
-    (os, "lstat", _stat),
-    (os, "readlink", _path_of("the link")),
-    (os, "access", _path_of("the permissions of")),
-    (linecache, "getlines", _path_of(LINES)),
+    (os, "stat", _with_path(_stat)),
+    (os, "lstat", _with_path(_stat)),
+    (os, "readlink", _with_path(_path_of("the link"))),
+    (os, "access", _with_path(_path_of("the permissions of"))),
+    (linecache, "getlines", _with_path(_path_of(LINES))),
     (os, "getcwd", _where),
     (os, "getcwdb", _where),
     (threading.Thread, "start", _starting),
@@ -394,5 +442,5 @@ def _audit(event: str, args: tuple[Any, ...], handlers: Mapping[str, _Handler] =
     # Python tells of tens of thousands of things while sixty functions are compiled: nearly all end at the first word.
     if event in handlers:
         witness = _watching
-        if witness is not None and witness.listens():
-            handlers[event](witness, sys._getframe(1), args)
+        if witness is not None:
+            witness.tell(handlers[event], args)

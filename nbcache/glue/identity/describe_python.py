@@ -29,7 +29,7 @@ from nbcache.glue.identity.attributes import USUAL_ATTRIBUTES, describe_attribut
 from nbcache.glue.identity.bytecode import plan_of
 from nbcache.glue.identity.describe_functions import hand_on
 from nbcache.glue.identity.describe_numba import without_addresses
-from nbcache.glue.identity.files import file_digest
+from nbcache.glue.identity.files import file_digest, module_digest
 from nbcache.glue.identity.instances import describe_instance, dictionary_of
 from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
@@ -193,7 +193,7 @@ def _describe_module(node: Node, module: ModuleType) -> None:
     if path is None:
         msg = f"the module {module.__name__} as a value"
         raise Unidentifiable(msg)
-    node.part("file", node.check(file_digest, path), os.path.basename(path))
+    node.part("file", node.check(module_digest, module), os.path.basename(path))
 
 
 # -- everything else ---------------------------------------------------------------------------

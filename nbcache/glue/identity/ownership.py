@@ -6,7 +6,7 @@ what they define is identified by its name; everything else is identified by its
 Names prove nothing: a script may have a ``wave.py`` beside it, and code executed in a copy of NumPy's
 namespace says that it is NumPy's.  So what counts are files: a module is the toolchain's if it is
 the one that ``sys.modules`` has under its name and was loaded from the toolchain's directories, a function if
-its code was compiled from there.  Whether a file lies there is asked once for each path; all else is
+its code was compiled from there (`roots`).  Whether a file lies there is asked once for each path; all else is
 looked up each time, since modules can be replaced.
 
 numba-cuda puts its own files in the place of ``numba.cuda``.  They are identified by name as well,
@@ -23,7 +23,6 @@ import importlib.util
 import os
 import random
 import sys
-import sysconfig
 import weakref
 from contextlib import contextmanager, suppress
 from types import (
@@ -38,11 +37,10 @@ from types import (
 )
 from typing import TYPE_CHECKING, Any
 
-import llvmlite
-import numba
 import numpy as np
 from numba.core.types.abstract import Type
 
+from nbcache.glue.identity.roots import directories, is_below_package, is_standard, is_test, real_path
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
@@ -52,7 +50,6 @@ HEAP_TYPE = 1 << 9  # CPython's Py_TPFLAGS_HEAPTYPE
 address = object.__hash__
 """Tells objects apart as ``id`` does, of which Python tells each audit hook: a compilation has one (witness.py)."""
 
-_PACKAGES = {"numba": numba, "llvmlite": llvmlite, "numpy": np, "nbcache": sys.modules["nbcache"]}
 _BUILTINS = vars(builtins)
 _INSIDE_PYTHON: tuple[object, ...] = (importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImporter)
 
@@ -109,87 +106,27 @@ def _edition_of_file(path: str) -> str | None:
     if path.startswith("<"):
         frozen = path.startswith("<frozen ") and path[8:].rstrip(">").partition(".")[0] in sys.stdlib_module_names
         return "" if frozen else None
-    for resolve_path in (str, _real_path):
+    for resolve_path in (str, real_path):
         candidate = resolve_path(path)
-        if _is_below_package(candidate) or _is_standard(candidate):
+        if is_below_package(candidate) or is_standard(candidate):
             return ""
         root = _redirected_root()
-        if root is not None and candidate.startswith(root) and not _is_test(candidate[len(root) :]):
+        if root is not None and candidate.startswith(root) and not is_test(candidate[len(root) :]):
             return _redirected_version(root)
     return None
-
-
-def _is_below_package(path: str) -> bool:
-    return any(path.startswith(root) and not _is_test(path[len(root) :]) for root in _package_roots())
-
-
-def _is_test(relative: str) -> bool:
-    """numba.tests and numpy.tests stand for user code: they are edited, and full of closures."""
-    return "tests" in relative.split(os.sep)
-
-
-def _is_standard(path: str) -> bool:
-    for root in _standard_roots():
-        if path.startswith(root):
-            relative = path[len(root) :]
-            first, *rest = relative.removeprefix("lib-dynload" + os.sep).split(os.sep)
-            name = first if rest else first.partition(".")[0]
-            # Neither site-packages nor a distributor's sitecustomize.py has a name of the library's.
-            return name in sys.stdlib_module_names or name.startswith("_sysconfigdata")
-    return False
-
-
-def _directories(*paths: str | None) -> tuple[str, ...]:
-    """Each directory as it is named and as it really is, with a separator at its end."""
-    spellings = [spelling for path in paths if path for spelling in (path, _real_path(path))]
-    return tuple(dict.fromkeys(spelling.rstrip(os.sep) + os.sep for spelling in spellings))
-
-
-@functools.cache
-def _real_path(path: str) -> str:
-    """``os.path.realpath``, which looks at every directory on the way again for each path."""
-    parent, name = os.path.split(path)
-    if not name or name in {os.curdir, os.pardir} or not os.path.isabs(path):
-        return os.path.realpath(path)
-    candidate = os.path.join(_real_path(parent), name)
-    return os.path.realpath(candidate) if os.path.islink(candidate) else candidate
-
-
-@functools.cache
-def _package_roots() -> tuple[str, ...]:
-    return _directories(*(os.path.dirname(package.__file__ or "") for package in _PACKAGES.values()))
-
-
-@functools.cache
-def _standard_roots() -> tuple[str, ...]:
-    # A virtual environment has no library of its own; a library in an archive is where os comes from.
-    return _directories(os.path.dirname(os.__file__), _standard_path("stdlib"), _standard_path("platstdlib"))
-
-
-def _standard_path(name: str) -> str:
-    bases = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
-    # What isn't among these takes sysconfig the variables of Python's makefile, a module of a hundred kilobytes.
-    known = {
-        **bases, "installed_base": sys.base_prefix, "installed_platbase": sys.base_exec_prefix,
-        "platlibdir": sys.platlibdir, "py_version_short": f"{sys.version_info[0]}.{sys.version_info[1]}",
-    }  # fmt: skip
-    try:
-        return os.path.normpath(sysconfig.get_paths(expand=False)[name].format_map(known))
-    except KeyError:
-        return sysconfig.get_path(name, vars=bases)
 
 
 def _redirected_root() -> str | None:
     """Where ``numba.cuda`` comes from, if that isn't Numba."""
     path = getattr(sys.modules.get("numba.cuda"), "__file__", None)
-    return None if path is None or _is_below_package(path) else os.path.dirname(path) + os.sep
+    return None if path is None or is_below_package(path) else os.path.dirname(path) + os.sep
 
 
 @functools.cache
 def _redirected_version(root: str) -> str | None:
     """Which numba-cuda the files below *root* are; None if they are another distribution's, or nobody's."""
     locations = getattr(importlib.util.find_spec("numba_cuda"), "submodule_search_locations", None) or ()
-    if not root.startswith(_directories(*locations)):
+    if not root.startswith(directories(*locations)):
         return None
     told = getattr(sys.modules.get("numba_cuda"), "__version__", None)
     # Where installers write it down; to look for it takes as long as a hit.

@@ -16,7 +16,7 @@ import numpy as np
 from numba.core import entrypoints
 from numba.core.typing.typeof import typeof_impl
 
-from nbcache.glue.capture.readings import environment_variable, reads_for_others
+from nbcache.glue.capture.readings import digest_of_variable, reads_for_others
 from nbcache.glue.identity import told
 from nbcache.glue.identity.instances import dictionary_of
 from nbcache.glue.identity.ownership import is_toolchain_module
@@ -56,9 +56,13 @@ class Scene:
 
     def _watch_environment(self, get: Callable[..., Any], iterate: Callable[..., Any]) -> None:
         def getitem(environ: Any, key: Any) -> Any:
-            if isinstance(key, str) and reads_for_others(sys._getframe(1)):
-                self.read[key] = environment_variable(key) if key not in self.read else self.read[key]
-            return get(environ, key)
+            value = None
+            try:
+                value = get(environ, key)
+            finally:
+                if isinstance(key, str) and key not in self.read and reads_for_others(sys._getframe(1)):
+                    self.read[key] = digest_of_variable(value)
+            return value
 
         def iter_(environ: Any) -> Any:
             self.read_everything = self.read_everything or reads_for_others(sys._getframe(1))

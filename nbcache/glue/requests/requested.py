@@ -31,7 +31,7 @@ from numba.np.ufunc.gufunc import GUFunc
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 from numba.stencils.stencil import StencilFunc
 
-from nbcache import config
+from nbcache import config, process
 from nbcache.errors import NbcacheError
 from nbcache.glue import marks
 from nbcache.glue.capture.listening import frame_stack
@@ -83,9 +83,9 @@ def request_for(
     Without *explain*, the components of the key are left out; without *by_value*, what can't be
     named can't be asked for. *public*: what users know the owner as, if that isn't known here; *dump* pickles it.
     """
-    if sys.flags.optimize:
-        msg = "interpreters that build for others run without -O"
-        raise UnaskableError(msg)
+    if process.is_frozen() or sys.flags.optimize:
+        optimized, frozen = "interpreters that build for others run without -O", "a frozen program is no interpreter"
+        raise UnaskableError(frozen if process.is_frozen() else optimized)
     public = marks.public_face(unit.owner) if public is None else public
     module, qualname = unit.name.split(":", 1)
     source = _source_digest(sys.modules[module]) if is_found(public, module, qualname) else None

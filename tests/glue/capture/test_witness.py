@@ -1,10 +1,15 @@
 """What somebody's compile-time Python reads from outside: compared on a hit, or a reason not to cache."""
 
 import json
+import os
 import textwrap
 
 import pytest
 from nbtest import proc
+
+from nbcache.glue.capture import readings
+from nbcache.glue.capture import witness as module_of_witness
+from nbcache.glue.capture.witness import Witness
 
 MAIN = """
 import json, sys
@@ -474,3 +479,36 @@ def test_who_is_told_of_collections_takes_no_part(place):
     main = "import told\n" + MAIN + "assert told.seen\n"
     assert place.run(main=main) == [8, 1, []]
     assert place.run(main=main) == [8, 0, []]
+
+
+@pytest.fixture
+def listening():
+    """A witness that listens to this thread, and what it noted."""
+    noted = []
+    witness = Witness(lambda effect: noted.append(effect.obj))
+    witness.start()
+    yield witness, noted
+    witness.stop()
+
+
+def test_looking_is_not_looked_at_whosever_code_looks(listening, tmp_path, monkeypatch):
+    """As where nbcache's own code passes for somebody's: each look would call for another."""
+    witness, noted = listening
+    monkeypatch.setattr(readings, "whose_code", lambda _file: readings.OTHERS_CODE)
+    (tmp_path / "data").write_text("3")
+    os.listdir(tmp_path)
+    os.getcwd()
+    assert os.environ["PATH"] and os.path.exists(tmp_path / "data")
+    assert (tmp_path / "data").read_text() == "3"
+    witness.stop()
+    assert {"the directory", "the working directory", "the environment variable"} <= {each.kind for each in noted}
+    assert [each.name for each in noted if each.kind == "the file"] == [str(tmp_path / "data")]
+
+
+def test_a_look_that_fails_raises_nothing_and_keeps_what_is_compiled_out_of_the_cache(listening, monkeypatch):
+    witness, noted = listening
+    monkeypatch.setattr(module_of_witness, "others_caller", lambda _frame: 1 // 0)
+    assert os.path.isabs(os.getcwd()) and os.environ["PATH"]
+    witness.stop()
+    assert {each.kind for each in noted} == {"refused"}
+    assert not witness.paused
