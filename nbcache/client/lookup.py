@@ -25,8 +25,7 @@ from nbcache.glue.overloads.uses import resolved
 from nbcache.passing import let_pass
 from nbcache.store import found as _found  # noqa: F401  imported while the cache wakes, and not within a look-up
 from nbcache.store import reasons
-from nbcache.store.entry import DAMAGED
-from nbcache.store.entry import BESIDE
+from nbcache.store.entry import BESIDE, DAMAGED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

@@ -87,7 +87,7 @@ def owner_of(value: int, reach: Reach) -> tuple[Owner, Address] | None:
 
 
 def owners_in_words(value: int, reach: Reach) -> str:
-    """The arrays that begin at the address *value*, for people, where that is why nobody can say whose it is; else ""."""
+    """The arrays that begin at the address *value*, in words, where nobody can say whose it is for that; else ""."""
     found = (reach.variable_of(obj, "") for obj in _owners(value, reach.own_objects()).values())
     names = sorted({live.variable for live in found if live is not None})
     return f"the memory that the arrays {' and '.join(names)} share" if len(names) > 1 else ""
