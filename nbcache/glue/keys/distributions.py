@@ -19,7 +19,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from nbcache.passing import suppressed
+from nbcache.passing import let_pass, suppressed
 from nbcache.process import opened, os, time
 from nbcache.store.content import blake2b
 
@@ -135,21 +135,28 @@ def _files(
 ) -> list[tuple[bytes, int, int]]:
     """Each file of a package that counts: its path from *site*, its size, when it was modified."""
     found: list[tuple[bytes, int, int]] = []
-    with suppressed(OSError):
+    folders, stat = [package + b"/"], os.stat
+    try:
         beginning = os.open(site, os.O_RDONLY | os.O_DIRECTORY)  # a path from here is found in less time
-        try:
-            folders = [package + b"/"]
-            while folders:
-                folder = folders.pop()
-                for name in _names(site + folder):
-                    if name.endswith(suffixes):
-                        with suppressed(OSError):  # a link that leads nowhere
-                            status = os.stat(folder + name, dir_fd=beginning)
-                            found.append((folder + name, status.st_size, status.st_mtime_ns))
-                    elif b"." not in name and name not in left_out:
-                        folders.append(folder + name + b"/")
-        finally:
-            os.close(beginning)
+    except OSError as raised:
+        let_pass(raised)
+        return found
+    try:
+        while folders:
+            folder = folders.pop()
+            for name in _names(site + folder):
+                if name.endswith(suffixes):
+                    path = folder + name
+                    try:
+                        status = stat(path, dir_fd=beginning)
+                    except OSError as raised:  # a link that leads nowhere
+                        let_pass(raised)
+                        continue
+                    found.append((path, status.st_size, status.st_mtime_ns))
+                elif b"." not in name and name not in left_out:
+                    folders.append(folder + name + b"/")
+    finally:
+        os.close(beginning)
     found.sort()
     return found
 
