@@ -25,7 +25,7 @@ from nbcache.glue.overloads.uses import resolved
 from nbcache.passing import let_pass
 from nbcache.store import found as _found  # noqa: F401  imported while the cache wakes, and not within a look-up
 from nbcache.store import reasons
-from nbcache.store.entry import BESIDE
+from nbcache.store.entry import BESIDE, DAMAGED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -213,7 +213,7 @@ class Lookup:
             what = "it was removed" if gone else "it can't be removed by this process"
             level = logging.INFO
             if entry.used:  # else the look-up that meets it says so
-                self._counters.miss(reasons.DAMAGED)
+                self._counters.miss(DAMAGED)
                 level = logging.WARNING
             logs.once(_log, level, "the entry of %s is damaged; %s", entry.header.function, what)
         except Exception as raised:  # noqa: BLE001  a handler of the program's may raise what it likes
