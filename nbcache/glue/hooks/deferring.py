@@ -165,7 +165,7 @@ class _Rest:
                 setattr(module, name, original)
         for package in self._packages:
             if type(package) is _Package:
-                package.__class__ = ModuleType  # type: ignore[assignment]  # it was one
+                package.__class__ = ModuleType  # type: ignore[assignment]  # as it was
 
 
 _rest: _Rest | None = None
