@@ -58,8 +58,9 @@ with open("/proc/self/smaps") as file:
 """
 MOST_MODULES = {"image": 28, "llvm": 33}
 """What a node loads of nbcache. Each takes a tenth of a millisecond."""
-FROM_ELSEWHERE = {"__future__", "_blake2", "_json", "errno", "gc", "importlib", "numba"}
-"""Parts of Python that NumPy doesn't load, none of them in Python but the first; Numba's two extensions in C."""
+FROM_ELSEWHERE = {"__future__", "_blake2", "_json", "ctypes", "errno", "gc", "importlib", "numba"}
+"""Parts of Python that NumPy doesn't load, none of them in Python but the first, and what `ctypes` loads for structures
+since Python 3.14; Numba's two extensions in C."""
 MOST_KIB = 20 << 10
 """Of LLVM's library, which is 170 MiB long and touches 45 of them when it is loaded. That of llvmlite 0.49 needs 17."""
 
