@@ -193,9 +193,12 @@ class Building:
         farmed = self._farm is not None and not isinstance(job.pool, ForkingPool)
         try:
             to_blame, reason = blame.read(future.result())
+            came_back = reason == jobs.TRIED
             # A job that may not even read the store can't tell, and one that lies is no source.
-            if reason in {None, jobs.UNPUBLISHED}:
+            if reason in {None, jobs.TRIED, jobs.UNPUBLISHED}:
                 held = self._commons.store.holds(request.key)
+                if came_back and held and request.key in self._commons.suspects:
+                    rebuilding.approve(self._commons.store, request.key, time.time() - time.monotonic() + job.started)
                 to_blame, reason = blame.RESOURCES, None if held else jobs.UNPUBLISHED
         except FarmError as error:
             _log.warning("%s: %s; it waits for another worker", request.what, error)

@@ -1,19 +1,19 @@
 """Entries on trial: approving what programs used well, and building again what they crashed with.
 
-A process may say of its own entries that it used them well. Whoever shares a store with the one who owns them can't, so
-a daemon does it for them, by what their usage records say: only a process that ended well leaves one.
+A process may say of its own entries that it used them well. Whoever shares a store with the one who owns them can only
+say so in a file of his own, and the owner's daemon does the rest.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from nbcache.plain import one_line
 from nbcache.protocol import requests, spool
 from nbcache.protocol.requests import BadRequestError
-from nbcache.store import bounded, quarantine, usage
+from nbcache.store import layout, quarantine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,39 +22,34 @@ if TYPE_CHECKING:
     from nbcache.store.found import FoundEntry
 
 _log = logging.getLogger("nbcache")
-REMEMBERED: Final = 100_000
-"""How many records are known not to be looked at again."""
 
 
 class Approval:
     """Of one store, by its owner's daemon."""
 
     def __init__(self) -> None:
-        """Know no record yet."""
+        """Know nothing yet."""
         self._seen: set[str] = set()
 
     def go_on(self, store: Store, seconds: float) -> None:
-        """Approve what new records of trusted users say was used, for so long [s]."""
+        """Approve what trusted users newly say that they used well, for so long [s]."""
         deadline = time.monotonic() + seconds
-        for path in usage.paths(store.path):
+        good = quarantine.good(store.path, store.trust)
+        self._seen &= good.keys()
+        for digest in good.keys() - self._seen:
             if time.monotonic() > deadline:
                 return
-            if path in self._seen:
-                continue
-            if len(self._seen) >= REMEMBERED:
-                self._seen.clear()
-            self._seen.add(path)
-            found = bounded.read_json(path, usage.MAX_RECORD, store.trust)
-            record = None if found is None else usage.clean(found[0])
-            if record is not None:
-                for key in record["hits"]:
-                    _approve(store, key, record["start"])
+            self._seen.add(digest)
+            if layout.is_key(good[digest]):
+                for found in store.find(good[digest]):
+                    if not found.proven and found.digest == digest:
+                        quarantine.approve(found.path, digest)
 
 
-def _approve(store: Store, key: str, since: float) -> None:
-    """Approve the entries of a key that were there when somebody began who used them."""
+def approve(store: Store, key: str, since: float) -> None:
+    """Approve what was built for a key since then [Unix s], and called by the one who built it."""
     for found in store.find(key):
-        if not found.proven and found.header.created < since:
+        if found.header.created >= since:
             quarantine.approve(found.path, found.digest)
 
 
@@ -63,6 +58,7 @@ def have_rebuilt(store: Store, suspected: Callable[[str], None]) -> None:
 
     Each key is told first, so that what is built for it is tried before anybody gets it.
     """
+    quarantine.settle(store.path, store.trust)
     for suspect in quarantine.read(store.path, store.trust).values():
         if not suspect.condemned:
             continue

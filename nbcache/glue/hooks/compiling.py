@@ -83,7 +83,7 @@ def scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessio
                 if depth:
                     session.frames.settle()
                     _include_existing(session, self, _argument_types(signature))
-                closed = None
+                closed = compiled = None
                 try:
                     if isinstance(self, Dispatcher):
                         with session.history.compiling(self, *args) as uses:
@@ -97,6 +97,8 @@ def scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessio
                     raise
                 finally:
                     closed = session.frames.pop_to(depth)
+                    if not depth:
+                        compiled = session.loaded(self, compiled)
                 if closed is not None:
                     past_of(self).consulted[_argument_types(signature)] = closed
                 if depth:
@@ -219,6 +221,8 @@ def lifted(original: Any, session: Session) -> Any:
                 return compiled
             finally:
                 session.frames.pop_to(depth)
+                if not depth:
+                    session.loaded(self, None)
 
     return compile_block
 
@@ -252,6 +256,8 @@ def stencil_call(original: Any, session: Session) -> Any:
                 cres = session.stencil(self, full_types, out is not None, build)
             finally:
                 session.frames.pop_to(depth)
+                if not depth:
+                    session.loaded(self, None)
         return cres.entry_point(*arguments)
 
     return call

@@ -1,9 +1,10 @@
 """Entries whose code crashes, with all of their digests right."""
 
+import os
 import struct
 import time
 
-from nbcache.store import entry
+from nbcache.store import drops, entry, first_calls, layout
 
 
 def crashing(code):
@@ -32,3 +33,12 @@ def spoil(store, function):
             fresh.rename(path)
             found += 1
     assert found
+
+
+def condemn(root, digest, key, deaths=first_calls.PLACES, function="mod:a"):
+    """Say in this user's table that so many processes died in an entry."""
+    fd = os.open(f"{drops.own(str(root), layout.TRIALS)}/{first_calls.FILE}", first_calls.FLAGS, layout.FILE_MODE)
+    call = first_calls.Call(digest, key, first_calls.DIED, b"", -1, time.time(), function)
+    for at in first_calls.places(digest)[:deaths]:
+        first_calls.write(fd, at, first_calls.encode(call))
+    os.close(fd)
