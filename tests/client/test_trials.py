@@ -1,6 +1,7 @@
 """What a process has in the table of first calls, and when it is gone from there."""
 
 import contextlib
+import faulthandler
 import gc
 import os
 import signal
@@ -44,10 +45,11 @@ def entry(entries):
 
 
 def ended(child):
-    """The status of a child that runs *child*."""
+    """The status of a child that runs *child*, which no test's own faulthandler takes part in."""
     pid = os.fork()
     if not pid:
         try:
+            faulthandler.disable()
             child()
             os._exit(0)
         except BaseException:
@@ -141,17 +143,17 @@ def test_a_death_is_known_though_the_program_closed_all_descriptors_and_put_its_
 
 
 def test_who_lost_its_lock_and_lives_is_not_taken_for_dead(store, entry):
-    trials = Trials(store)
-    assert trials.begin(entry)
-    first = trials.call(int)
-    os.closerange(500, 600)
-    pid = os.fork()
-    if not pid:
-        os._exit(suspects(store) != {} or states(store) != [b"I"])
-    assert os.waitpid(pid, 0)[1] == 0
-    first()
-    del first
-    assert states(store) == [] and proven([entry]) == [True]
+    def child():
+        trials = Trials(store)
+        assert trials.begin(entry)
+        first = trials.call(int)
+        os.closerange(500, 600)
+        assert ended(lambda: os._exit(suspects(store) != {} or states(store) != [b"I"])) == 0
+        first()
+        del first
+        assert states(store) == [] and proven([entry]) == [True]
+
+    assert ended(child) == 0
 
 
 def test_who_worked_for_long_was_killed_and_did_not_crash(store, entry):
@@ -192,6 +194,7 @@ def test_a_child_that_lives_on_hides_no_death(store, entry):
     def before():
         pid = os.fork()
         if not pid:
+            signal.alarm(100)
             time.sleep(600)
         os.write(told, b"%d" % pid)
 
@@ -208,10 +211,16 @@ def inside(store, entry):
     ready, told = os.pipe()
     pid = os.fork()
     if not pid:
-        trials = Trials(store)
-        trials.begin(entry)
-        os.write(told, b"1")
-        time.sleep(600)
+        try:
+            trials = Trials(store)
+            trials.begin(entry)
+            os.write(told, b"1")
+            signal.alarm(100)
+            time.sleep(600)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
     os.close(told)
     assert os.read(ready, 1) == b"1"
     os.close(ready)
@@ -234,14 +243,17 @@ def test_the_third_waits_for_one_of_two_and_goes_on_without_a_place_in_the_end(s
     began = time.monotonic()
     assert trials.begin(entry, waits=True)  # all patience is gone
     assert time.monotonic() - began < 60
-    kill(*children)
     monkeypatch.setattr(module, "PATIENCE_SECONDS", 600.0)
+    kill(children[0])
+    # One died, so there is no place beside the other one.
     trials = Trials(store)
-    threading.Timer(0.1, lambda: quarantine.approve(entry.path, entry.digest)).start()
-    children = [inside(store, entry)]  # one died, so there is no place beside this one
-    assert trials.begin(entry, waits=True)
+    timer = threading.Timer(0.1, lambda: quarantine.approve(entry.path, entry.digest))
+    timer.start()
+    assert trials.begin(entry, waits=True) and not trials.taken
+    timer.join()
     assert proven([entry]) == [True]
-    kill(*children)
+    kill(children[1])
+    assert suspects(store) == {"lib:f1": 2}
 
 
 def test_entries_in_one_row_are_in_nobodys_way(store, entries):

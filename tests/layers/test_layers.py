@@ -10,6 +10,7 @@ import sys
 
 import pytest
 from nbtest import proc
+from nbtest.spoiling import spoil
 
 LIB = """
 from numba import njit, vectorize
