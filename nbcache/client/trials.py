@@ -1,11 +1,11 @@
 """Entries on trial: a place is taken before the first call of one, and given back when that came back.
 
-What the places are is said in :mod:`nbcache.store.first_calls`: who dies with one is what a crash is known by. Two
-processes at most have a place of an entry. Others wait for one, for :data:`PATIENCE_SECONDS` in all, so that of many that
-begin at once with code that crashes only two die; then they go on without.
+What the places are is said in :mod:`nbcache.store.first_calls`: a crash is known by who dies with one. Two processes at
+most have a place of an entry. Others wait for one, for :data:`PATIENCE_SECONDS` in all, so that of many that begin at
+once with code that crashes only two die; then they go on without.
 
 A first call is seen where Numba's dispatcher makes it. It asks for the entry point, calls what it is given, and drops
-that. On trial it is given a :class:`FirstCall`, which ends with the call, by whatever way that ends, and adds nothing to
+that. On trial it is given a :class:`FirstCall`, which ends with the call, however that ends, and adds nothing to
 Python's stack. Code that is called otherwise (functions with a signature of their own, ufuncs, C callbacks) has a place
 only while it is loaded: nobody would know when its first call is over.
 

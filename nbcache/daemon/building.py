@@ -8,7 +8,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.daemon import blame, history, interpreters, jobs, turns
+from nbcache.daemon import blame, history, interpreters, jobs, rebuilding, turns
 from nbcache.daemon.audit import Audit
 from nbcache.daemon.confinement import Uids
 from nbcache.daemon.farm import Farm

@@ -21,7 +21,9 @@ TRIED: Final = "it was called and came back"
 """What is returned in the place of None if that is so."""
 
 
-def build(line: str, root: str, trusted_uids: list[int], insist: bool = True, tried: bool = False) -> list[str] | str | None:
+def build(
+    line: str, root: str, trusted_uids: list[int], insist: bool = True, tried: bool = False
+) -> list[str] | str | None:
     """Compile what a request (one line) asks for into the store *root*; return None if it is there now.
 
     Else what is to blame (:mod:`nbcache.daemon.blame`), and why not.

@@ -6,14 +6,15 @@ A user's processes share it. It has a row for each entry, by the entry's digest,
     <digest of the entry, 16> <key, 32> <"I" inside, "D" died there, or 0>
     <place, 8, and number, 4, of a lifeline: nbcache.store.lifeline> <when, Unix s, 8> <function, 187>
 
-A process that is about to call an entry on trial takes a place and empties it when the call is over, however that ended:
-by a result, an exception, or the interpreter's end. It has a lock on the record's bytes (fcntl(2)) meanwhile, which
-ends with the process. So an ``I`` without a lock is of a process that ended inside. Nothing else tells a crash: no
-signal, no handler, no status.
+A process that is about to call an entry on trial takes a place and empties it when the call is over, however that
+ended: by a result, an exception, or the interpreter's end. It has a lock on the record's bytes (fcntl(2)) meanwhile,
+which ends with the process. So an ``I`` without a lock is of a process that ended inside. Nothing else tells a crash:
+no signal, no handler, no status.
 
-Such a process crashed if it ended within :data:`SOON_SECONDS` of the beginning, as its lifeline says, or, where that can't
-be known, whoever finds the record: then ``D`` is put into it. Who ended later was killed, and the place is free again. A
-place that a process died in stays taken, so after :data:`PLACES` deaths there is none, and the entry is passed over.
+Such a process crashed if its lifeline says that it ended within :data:`SOON_SECONDS` of the beginning, or, where nobody
+knows when it did, if it is found that soon: then ``D`` is put into the record. Who ended later was killed, and the
+place is free again. A place that a process died in stays taken, so after :data:`PLACES` deaths there is none, and the
+entry is passed over.
 
 Two entries may share a row. Then one's processes may find no place, and go on without.
 """

@@ -4,9 +4,9 @@ An entry is on trial until it was called once and that came back, or until a pro
 owner's execute permission says so, or, where one can't change its mode (another user's, or a layer's, which is never
 changed), the file ``good-1`` in one's own directory ``v1/trials/<uid>/``: a digest and a key each line.
 
-In the table beside it (:mod:`nbcache.store.first_calls`) is who died in the first call of an entry. What :data:`CRASHES`
-processes died in is passed over, by everybody who trusts those who say so. An entry is known by its digest, so one that
-was built again begins anew.
+In the table beside it (:mod:`nbcache.store.first_calls`) is who died in the first call of an entry. What
+:data:`CRASHES` processes died in is passed over, by everybody who trusts those who say so. An entry is known by its
+digest, so one that was built again begins anew.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def read(root: str, trust: Trust, *, but: int | None = None) -> dict[str, Suspec
 def settle(root: str, trust: Trust) -> int:
     """Find out what became of this user's processes that were inside; return how many deaths were forgotten.
 
-    For whoever has no first call going on: locks of fcntl(2) go when any descriptor of the file is closed. Never raises.
+    For whoever has no first call going on: fcntl(2) drops all locks when any descriptor of the file is closed. Never
+    raises.
     """
     count = 0
     for folder, fd in _tables(root, trust):
