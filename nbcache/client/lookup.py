@@ -174,8 +174,6 @@ class Lookup:
             return result
 
         found = self._first(unit, take, waited=waited)
-        if self._trials is not None:
-            self._trials.loaded()  # nobody sees when it has run
         found.caveats = caveats
         return found
 
@@ -244,7 +242,7 @@ class Lookup:
         rejected: list[str] = []
         self.twins.pop(unit.key, None)
         called = not len(self._frames) and calls.is_called(getattr(unit, "owner", None))
-        inside = len(self._frames) > 0 or (self._trials is not None and self._trials.is_loading())
+        inside = self._trials is not None and self._trials.is_loading()
         for entry in self._places.find(unit, rejected.append):
             begins = not entry.proven and not (self._trials is not None and self._trials.has_begun(entry.digest))
             # What was waited for was built just now: nobody waits once more, least of all with the lease that others
@@ -266,7 +264,7 @@ class Lookup:
                 self._withdraw(entry, begins)
                 self._fault("loading", unit)
                 rejected.append(reasons.INTERNAL)
-        if self._trials is not None and not called and not inside:
+        if self._trials is not None and not inside and (found.result is None or not called):
             self._trials.loaded()
         if found.result is None:
             for reason in rejected:

@@ -39,11 +39,12 @@ _POLL_SECONDS: Final = (0.001, 0.05)
 class FirstCall(functools.partial[Any]):
     """An entry point that is called once, and what is to be told when that is over."""
 
-    places: Places
+    places: Places | None = None
 
     def __del__(self) -> None:
-        """The call is over, or will never be made."""
-        self.places.give_back(used=True)
+        """The call is over."""
+        if self.places is not None:
+            self.places.give_back(used=True)
 
 
 class Places:

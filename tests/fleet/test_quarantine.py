@@ -118,6 +118,9 @@ def test_a_daemon_builds_it_again_for_those_who_can_not(main, place):
         daemons.wait_for(
             lambda: "built lib:f" in daemon.log.partition("programs crashed with it")[2], lambda: daemon.log
         )
+        # It was called by who built it, and so is on trial no more.
+        built = [path for path in (store / "v1/objects").glob("??/*.nbo") if said(path) == "lib:f"]
+        assert [path.stat().st_mode & quarantine.PROVEN for path in built] == [quarantine.PROVEN]
         before = usage.read(store)
         assert fleet(main, store, 2, NBCACHE_READONLY="1") == 0
         assert not usage.read(store).since(before).misses

@@ -221,8 +221,6 @@ def lifted(original: Any, session: Session) -> Any:
                 return compiled
             finally:
                 session.frames.pop_to(depth)
-                if not depth:
-                    session.loaded(self, None)
 
     return compile_block
 
@@ -256,8 +254,6 @@ def stencil_call(original: Any, session: Session) -> Any:
                 cres = session.stencil(self, full_types, out is not None, build)
             finally:
                 session.frames.pop_to(depth)
-                if not depth:
-                    session.loaded(self, None)
         return cres.entry_point(*arguments)
 
     return call
