@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.client import logs
 from nbcache.client.places import Places
-from nbcache.glue import calls, marks
+from nbcache.glue import marks
 from nbcache.glue.entries import load
 from nbcache.glue.entries.meta import LiteralsRequested
 from nbcache.glue.entries.verdicts import InUse, Unloadable
@@ -181,6 +181,8 @@ class Lookup:
         """Nothing more is loaded for *owner*: return what is to be called in the place of *entry_point*."""
         if self._trials is None:
             return entry_point
+        from nbcache.glue import calls
+
         if entry_point is not None and calls.is_called(owner) and not calls.are_shown():
             return self._trials.call(entry_point)
         self._trials.loaded()
@@ -241,13 +243,12 @@ class Lookup:
         found = Found()
         rejected: list[str] = []
         self.twins.pop(unit.key, None)
-        called = not len(self._frames) and calls.is_called(getattr(unit, "owner", None))
         inside = self._trials is not None and self._trials.is_loading()
         for entry in self._places.find(unit, rejected.append):
             begins = not entry.proven and not (self._trials is not None and self._trials.has_begun(entry.digest))
             # What was waited for was built just now: nobody waits once more, least of all with the lease that others
             # wait for.
-            if not entry.proven and self._is_condemned(entry, waits=called and not waited):
+            if not entry.proven and self._is_condemned(entry, waits=not waited and self._is_called(unit)):
                 rejected.append(reasons.QUARANTINED)
                 continue
             try:
@@ -264,13 +265,19 @@ class Lookup:
                 self._withdraw(entry, begins)
                 self._fault("loading", unit)
                 rejected.append(reasons.INTERNAL)
-        if self._trials is not None and not inside and (found.result is None or not called):
+        if self._trials is not None and not inside and (found.result is None or not self._is_called(unit)):
             self._trials.loaded()
         if found.result is None:
             for reason in rejected:
                 _log.info("skipped an entry of %s %s: %s", unit.name, unit.signature_text, reason)
                 found.reason = reason
         return found
+
+    def _is_called(self, unit: Unit | RuntimeUnit | WrapperUnit) -> bool:
+        """Whether what is looked up is executed right after this."""
+        from nbcache.glue import calls  # a process that has nothing on trial never needs it
+
+        return not len(self._frames) and calls.is_called(getattr(unit, "owner", None))
 
     def _is_condemned(self, entry: FoundEntry, *, waits: bool = False) -> bool:
         """Whether an entry that nobody is known to have used well is to be passed over; else it is put on trial."""
