@@ -23,7 +23,7 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser = add(
         "quarantine",
         help="list entries that programs crashed with",
-        description="List the entries that were in use for the first time when programs died of a fatal signal. After "
+        description="List the entries that programs died in, within seconds of first calling them. After "
         f"{quarantine.CRASHES} crashes an entry is skipped, and a daemon builds it again.",
     )
     parser.add_argument("key", nargs="*", help="list only entries whose key begins with this")
@@ -42,6 +42,7 @@ class Row:
 
 def rows(store: Store) -> list[Row]:
     """What is suspected, the worst first."""
+    quarantine.settle(store.path, store.trust)
     found = quarantine.read(store.path, store.trust).values()
     return [Row(each, _state(store, each)) for each in sorted(found, key=lambda each: (-each.crashes, -each.latest))]
 

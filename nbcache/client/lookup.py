@@ -219,10 +219,16 @@ class Lookup:
         except Exception as raised:  # noqa: BLE001  a handler of the program's may raise what it likes
             let_pass(raised)
 
-    def go_on(self) -> None:
-        """The program asks for something more: what it called before is over."""
-        if self._trials is not None and not len(self._frames):
-            self._trials.go_on()
+    def loaded(self, owner: Any, entry_point: Any) -> Any:
+        """Nothing more is loaded for *owner*: return what is to be called in the place of *entry_point*."""
+        if self._trials is None:
+            return entry_point
+        from nbcache.glue import calls
+
+        if entry_point is not None and calls.is_called(owner) and not calls.are_shown():
+            return self._trials.call(entry_point)
+        self._trials.loaded()
+        return entry_point
 
     def load_rest(self) -> None:
         """Load what hits put off: nobody will see to it any more."""
@@ -283,14 +289,17 @@ class Lookup:
         found = Found()
         rejected: list[str] = []
         self.twins.pop(unit.key, None)
+        inside = self._trials is not None and self._trials.is_loading()
         for entry in self._places.find(unit, rejected.append):
             begins = not entry.proven and not (self._trials is not None and self._trials.has_begun(entry.digest))
-            if not entry.proven and self._is_condemned(entry, None if waited else unit):
+            # What was waited for was built just now: nobody waits once more, least of all with the lease that others
+            # wait for.
+            if not entry.proven and self._is_condemned(entry, waits=not waited and self._is_called(unit)):
                 rejected.append(reasons.QUARANTINED)
                 continue
             try:
                 found.result = take(self.noted(entry))
-                return found
+                break
             except (Unloadable, Unidentifiable) as exc:
                 self._withdraw(entry, begins)
                 rejected.append(str(exc))
@@ -302,25 +311,27 @@ class Lookup:
                 self._withdraw(entry, begins)
                 self._fault("loading", unit)
                 rejected.append(reasons.INTERNAL)
-        for reason in rejected:
-            _log.info("skipped an entry of %s %s: %s", unit.name, unit.signature_text, reason)
-            found.reason = reason
+        if self._trials is not None and not inside and (found.result is None or not self._is_called(unit)):
+            self._trials.loaded()
+        if found.result is None:
+            for reason in rejected:
+                _log.info("skipped an entry of %s %s: %s", unit.name, unit.signature_text, reason)
+                found.reason = reason
         return found
 
-    def _is_condemned(self, entry: FoundEntry, unit: Unit | RuntimeUnit | WrapperUnit | None = None) -> bool:
-        """Whether an entry that nobody is known to have used well is to be passed over; else it is put on trial.
+    def _is_called(self, unit: Unit | RuntimeUnit | WrapperUnit) -> bool:
+        """Whether what is looked up is executed right after this."""
+        from nbcache.glue import calls  # a process that has nothing on trial never needs it
 
-        What was *waited* for was built just now: the *unit* isn't said then, and nobody waits for a place once more,
-        least of all with the lease that others wait for.
-        """
-        from nbcache.glue import calls
+        return not len(self._frames) and calls.is_called(getattr(unit, "owner", None))
 
+    def _is_condemned(self, entry: FoundEntry, *, waits: bool = False) -> bool:
+        """Whether an entry that nobody is known to have used well is to be passed over; else it is put on trial."""
         if self._trials is None:
             from nbcache.client.trials import Trials
 
             self._trials = Trials(self._store)
-        called = not len(self._frames) and calls.is_called(getattr(unit, "owner", None))
-        if not self._trials.begin(entry, called=called):
+        if not self._trials.begin(entry, waits=waits):
             self.condemned.add(entry.header.key)
             function = entry.header.function
             logs.once(_log, logging.WARNING, "skipped an entry of %s because programs crashed with it", function)

@@ -111,7 +111,6 @@ class ClientSession:
             return None
         unit = None
         try:
-            self.lookup.go_on()
             unit = self._identify(owner, sig)
             if isinstance(unit, str):
                 self.open_frame(None, reason=unit)
@@ -292,6 +291,10 @@ class ClientSession:
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             self.fault("publishing", unit)
+
+    def loaded(self, owner: Any, entry_point: Any) -> Any:
+        """The outermost compilation for *owner* is over: return what is to be called in the place of *entry_point*."""
+        return self.lookup.loaded(owner, entry_point)
 
     def wrapper(self, kind: str, cres: Any, signature: Any, shape: object, build: Callable[[], Any]) -> Any:
         """A ufunc wrapper: (library, environment, name), loaded, or built by *build* and published."""

@@ -1,34 +1,92 @@
-"""Entries on trial: noted before they are used for the first time, so that a crash can be laid at their door.
+"""Entries on trial: a place is taken before the first call of one, and given back when that came back.
 
-What the files hold is said in :mod:`nbcache.store.quarantine`. That a process dies of a fatal signal is told by
-:mod:`faulthandler`, which is switched on while entries are on trial, unless the program did so itself: then nothing is
-noted. An entry that some process has used and ended well costs nothing here.
+What the places are is said in :mod:`nbcache.store.first_calls`: a crash is known by who dies with one. Two processes at
+most have a place of an entry. Others wait for one, for :data:`PATIENCE_SECONDS` in all, so that of many that begin at
+once with code that crashes only two die; then they go on without.
+
+A first call is seen where Numba's dispatcher makes it. It asks for the entry point, calls what it is given, and drops
+that. On trial it is given a :class:`FirstCall`, which ends with the call, however that ends, and adds nothing to
+Python's stack. Code that is called otherwise (functions with a signature of their own, ufuncs, C callbacks) has a place
+only while it is loaded: nobody would know when its first call is over.
+
+An entry that was used well once costs nothing here.
 """
 
 from __future__ import annotations
 
-import faulthandler
+import functools
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from nbcache import regular
-from nbcache.client.gate import FILE, Gate, Gates
 from nbcache.client.kept import KeptFile
-from nbcache.passing import let_pass, suppressed
-from nbcache.plain import one_line
+from nbcache.passing import suppressed
 from nbcache.process import os, time
-from nbcache.store import drops, layout, quarantine
-from nbcache.store.quarantine import CRASH, KEYS
+from nbcache.store import drops, first_calls, layout, lifeline, quarantine
 
 if TYPE_CHECKING:
     from nbcache.store.directory import Store
     from nbcache.store.found import FoundEntry
 
 LOOK_SECONDS: Final = 10.0
-"""How long what others crashed with is believed to be all [s]."""
+"""How long what other users crashed with is believed to be all [s]."""
+PATIENCE_SECONDS: Final = 1.0
+"""How long a process waits for places, in all [s]. Code that crashes mostly does so at once."""
 MAX_PROVEN: Final = 2000
 """How many entries a process says to be good when it ends."""
-_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+_POLL_SECONDS: Final = (0.001, 0.05)
+
+
+class FirstCall(functools.partial[Any]):
+    """An entry point that is called once, and what is to be told when that is over."""
+
+    places: Places | None = None
+
+    def __del__(self) -> None:
+        """The call is over."""
+        if self.places is not None:
+            self.places.give_back(used=True)
+
+
+class Places:
+    """Those that one look-up takes: for the entry, and for what it calls."""
+
+    def __init__(self, trials: Trials) -> None:
+        """None is taken yet."""
+        self._trials = trials
+        self._pid = os.getpid()
+        self._lifeline: lifeline.Lifeline | None = None
+        self.loaded: list[str] = []
+        """The digests of the entries that are loaded for this call."""
+        self._taken: dict[str, tuple[int, bytes]] = {}
+
+    def take(self, fd: int, at: int, entry: FoundEntry) -> None:
+        """Write into a record that is locked. Raises OSError."""
+        if self._lifeline is None:
+            self._lifeline = lifeline.Lifeline()
+        where = lifeline.place(), self._lifeline.segment
+        call = first_calls.Call(
+            entry.digest, entry.header.key, first_calls.INSIDE, *where, time.time(), entry.header.function
+        )
+        record = first_calls.encode(call)
+        first_calls.write(fd, at, record)
+        self._taken[entry.digest] = at, record
+        self._trials.taken.add(at)
+
+    def give_back(self, *digests: str, used: bool = False) -> None:
+        """Give back those of some entries, or all; what was *used* well is good. Never raises."""
+        if self._pid != os.getpid():  # a forked child, which goes on in the call of its parent
+            return
+        for digest in digests or [*self._taken]:
+            at, record = self._taken.pop(digest, (-1, b""))
+            if record:
+                with suppressed(OSError, ValueError):
+                    self._trials.empty(at, record)
+                self._trials.taken.discard(at)
+        if not digests:
+            if self._lifeline is not None:
+                self._lifeline.cut()
+            loaded, self.loaded = self.loaded, []
+            self._trials.over(self, loaded if used else [])
 
 
 class Trials:
@@ -37,141 +95,198 @@ class Trials:
     def __init__(self, store: Store) -> None:
         """Look at nothing yet."""
         self._store = store
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """In a forked child too: what its parent has is its parent's."""
+        self._pid = os.getpid()
         self._looked = -LOOK_SECONDS
-        self._suspects: dict[str, quarantine.Suspect] = {}
-        self._pid = 0
-        self._keys: KeptFile | None = None
-        self._crash: KeptFile | None = None
-        self._stem = ""
-        self._noted: dict[str, str] = {}
-        """By digest, the path of an entry; "" for one of a layer."""
-        self._good: frozenset[str] | None = None
-        self._gates = Gates("")
-        self._inside: dict[int, Gate] = {}
-        """By thread, what it calls for the first time now."""
-        self._patience = quarantine.WINDOW_SECONDS
-        """How long this process may still wait for places [s]."""
+        self._others: dict[str, quarantine.Suspect] = {}
+        self._good: dict[str, str] | None = None
+        self._table: KeptFile | None = None
+        self.taken: set[int] = set()
+        """Where this process's records are. Its own locks keep no other thread of it out."""
+        self._begun: dict[str, tuple[str, str]] = {}
+        """By digest, the path of an entry that is one's own, "" for another one's; and its key."""
+        self._doubtful: dict[str, None] = {}
+        """Of these, those that nothing good is known of yet."""
+        self._open: dict[int, Places] = {}
+        """By thread, what it is about to call."""
+        self._called: set[Places] = set()
+        self._patience = PATIENCE_SECONDS
 
-    def begin(self, entry: FoundEntry, *, called: bool) -> bool:
-        """Note that an entry is about to be used, and *called* at once; False if it is to be passed over.
+    def begin(self, entry: FoundEntry, *, waits: bool = False) -> bool:
+        """Take a place, as an entry is about to be loaded; return False if it is to be passed over.
 
-        Never raises.
+        With *waits*, it is called at once, and a place waited for. Never raises.
         """
-        if self._crashes(entry.digest) >= quarantine.CRASHES:
-            return False
+        if self._pid != os.getpid():
+            self._begin_anew()
+        digest = entry.digest
+        if digest in self._begun:
+            return True
         with suppressed(OSError, ValueError):
-            if entry.layer and self._is_good(entry.digest):
+            own = not entry.layer and os.stat(entry.path).st_uid == os.geteuid()
+            if not own and self._is_good(digest):
                 return True
-            if self._pid != os.getpid() or self._is_lost():
-                self._open()
-            if self._keys is not None and entry.digest not in self._noted:
-                if called and not self._enter(entry.digest):
-                    return False
-                name = one_line(entry.header.function)[:200]
-                line = f"{entry.digest} {entry.header.key} {time.time():.3f} {name}\n"
-                regular.write(self._keys.fd(), line.encode("utf-8", "replace"))
-                self._noted[entry.digest] = "" if entry.layer else entry.path
+            if not self._enter(entry, waits):
+                return False
+            self._begun[digest] = (entry.path if own else "", entry.header.key)
+            self._doubtful[digest] = None
         return True
 
     def has_begun(self, digest: str) -> bool:
-        """Whether it is noted that this process uses an entry."""
-        return digest in self._noted
+        """Whether this process uses an entry."""
+        return digest in self._begun
+
+    def is_loading(self) -> bool:
+        """Whether this thread has places of what it hasn't called yet."""
+        return threading.get_ident() in self._open
 
     def withdraw(self, digest: str) -> None:
         """What was begun with could not be used after all: that says nothing good of it. Never raises."""
-        self._noted.pop(digest, None)
-        gate = self._inside.get(threading.get_ident())
-        if gate is not None and gate.digest == digest:
-            del self._inside[threading.get_ident()]
-            gate.leave(used=False)
+        self._begun.pop(digest, None)
+        self._doubtful.pop(digest, None)
+        places = self._open.get(threading.get_ident())
+        if places is not None and digest in places.loaded:
+            places.loaded.remove(digest)
+            places.give_back(digest)
 
-    def go_on(self) -> None:
-        """This thread is through with what it called first. Never raises."""
-        thread = threading.get_ident()
-        if self._pid == os.getpid() and thread in self._inside:
-            self._inside.pop(thread).leave()
+    def call(self, entry_point: Any) -> Any:
+        """What this thread loaded is about to be called: return what to call. Never raises."""
+        places = self._open.pop(threading.get_ident(), None)
+        if places is None:
+            return entry_point
+        first = FirstCall(entry_point)
+        self._called.add(places)
+        first.places = places
+        return first
 
-    def _is_lost(self) -> bool:
-        """Whether the program has closed what is noted in. Then its fatal errors may be told to a file of its own."""
-        if self._keys is None or self._crash is None:
-            return False
-        try:
-            self._keys.status()
-            self._crash.status()
-        except OSError as raised:
-            let_pass(raised)
-            return True
-        return False
+    def loaded(self) -> None:
+        """What this thread loaded isn't called now. Never raises."""
+        places = self._open.pop(threading.get_ident(), None)
+        if places is not None:
+            places.give_back()
+
+    def over(self, places: Places, used: list[str]) -> None:
+        """A first call is over, after which these are good. Never raises."""
+        self._called.discard(places)
+        self._approve([digest for digest in used if digest in self._doubtful])
+
+    def empty(self, at: int, record: bytes) -> None:
+        """Empty a record, if it still stands there. Raises OSError."""
+        fd = self._opened().fd()
+        if os.pread(fd, len(record), at) == record:
+            first_calls.write(fd, at)
+        first_calls.unlock(fd, at)
+
+    def finish(self) -> None:
+        """The process ends well: nothing that it used is to blame for anything. Never raises."""
+        if self._pid != os.getpid():
+            return
+        for places in [*self._open.values(), *self._called]:
+            places.give_back()
+        self._open.clear()
+        self._approve([*self._doubtful][:MAX_PROVEN])
+        table, self._table = self._table, None
+        if table is not None:
+            with suppressed(OSError):
+                # Under that path may be another file by now: whoever has that one removes it.
+                if first_calls.is_unused(table.fd()):
+                    os.unlink(self._path)
+            table.close()
 
     def _is_good(self, digest: str) -> bool:
-        """Whether somebody has used an entry of a layer and ended well."""
+        """Whether somebody has said of an entry that isn't one's own that it is good."""
         if self._good is None:
             self._good = quarantine.good(self._store.path, self._store.trust)
         return digest in self._good
 
-    def _crashes(self, digest: str, look: bool = False) -> int:
-        """How many processes crashed with an entry."""
-        now = time.monotonic()
-        if look or now - self._looked >= LOOK_SECONDS:
-            self._looked = now
-            self._suspects = quarantine.read(self._store.path, self._store.trust)
-        suspect = self._suspects.get(digest)
-        return 0 if suspect is None else suspect.crashes
-
-    def _enter(self, digest: str) -> bool:
-        """Wait for a place among those who call this entry first; False if it turned out to crash."""
-        self.go_on()
-        gate = Gate(self._gates, digest)
-        began = time.monotonic()
-        try:
-            if not gate.enter(lambda look: self._crashes(digest, look), self._patience):
-                return False
-        finally:
-            self._patience -= time.monotonic() - began
-        self._inside[threading.get_ident()] = gate
-        return True
-
-    def finish(self) -> None:
-        """The process ends well: nothing that it used is to blame for anything. Never raises."""
-        if self._pid != os.getpid() or self._keys is None or self._crash is None:
-            return
-        for gate in [*self._inside.values()]:
-            gate.leave()
-        self._gates.remove()
+    def _approve(self, digests: list[str]) -> None:
+        """Say that these are good. Never raises."""
+        for digest in digests:
+            self._doubtful.pop(digest, None)
+        begun = [(digest, *self._begun[digest]) for digest in digests]
+        others = [(digest, key) for digest, path, key in begun if not path]
         with suppressed(OSError, ValueError):
-            faulthandler.disable()
-            self._keys.close()
-            self._crash.close()
-            self._keys = None
-            # A forked child may have crashed.
-            crashed = os.path.getsize(self._stem + CRASH) > 0
-            if not crashed:
-                for suffix in (CRASH, KEYS):
-                    os.unlink(self._stem + suffix)
-                noted = list(self._noted.items())[:MAX_PROVEN]
-                layered = [digest for digest, path in noted if not path]
-                if layered:
-                    quarantine.vouch(self._store.path, layered)
-                for digest, path in noted:
-                    if path:
-                        quarantine.approve(path, digest)
+            for digest, path, _ in begun:
+                if path:
+                    quarantine.approve(path, digest)
+            if others:
+                quarantine.vouch(self._store.path, others)
 
-    def _open(self) -> None:
-        """Begin to note. In a forked child too: what its parent noted is its parent's. Raises OSError."""
-        before = [file for file in (self._keys, self._crash) if file is not None]
-        inherited, self._pid, self._keys, self._noted = self._keys is not None, os.getpid(), None, {}
-        self._inside = {}
-        self._gates.close()
-        # Whoever has fatal errors told elsewhere wants them there.
-        if faulthandler.is_enabled() and not inherited:
-            return
+    def _opened(self) -> KeptFile:
+        """Return the table that is there now, which may not be the one that was. Raises OSError."""
+        if self._table is not None:
+            with suppressed(OSError):
+                if self._table.status().st_nlink:
+                    return self._table
+            self._table.close()
+            self._table = None
         drop = drops.own(self._store.path, layout.TRIALS)
         if drop is None:
-            return
-        self._stem = f"{drop}/{layout.unique()}"
-        self._gates = Gates(f"{drop}/{FILE}")
-        self._crash = KeptFile(self._stem + CRASH, _CREATE, layout.FILE_MODE)
-        self._keys = KeptFile(self._stem + KEYS, _CREATE, layout.FILE_MODE)
-        faulthandler.enable(self._crash.fd(), all_threads=False)
-        for file in before:
-            file.close()
+            msg = "there is no place for it"
+            raise OSError(msg)
+        self._path = f"{drop}/{first_calls.FILE}"
+        self._table = KeptFile(self._path, first_calls.FLAGS, layout.FILE_MODE)
+        return self._table
+
+    def _elsewhere(self, digest: str) -> int:
+        """How many processes of other users died in an entry."""
+        now = time.monotonic()
+        if now - self._looked >= LOOK_SECONDS:
+            self._looked = now
+            self._others = quarantine.read(self._store.path, self._store.trust, but=os.geteuid())
+        suspect = self._others.get(digest)
+        return 0 if suspect is None else suspect.crashes
+
+    def _enter(self, entry: FoundEntry, waits: bool) -> bool:
+        """Take a place, if there is one; return False if there will be none. Raises OSError, ValueError."""
+        places = self._open.get(threading.get_ident())
+        if places is None:
+            places = self._open[threading.get_ident()] = Places(self)
+        places.loaded.append(entry.digest)
+        began, pause = time.monotonic(), _POLL_SECONDS[0]
+        try:
+            while True:
+                may = self._try(entry, places)
+                left = self._patience - (time.monotonic() - began)
+                if may is not None or not waits or left <= 0 or os.stat(entry.path).st_mode & quarantine.PROVEN:
+                    return may is not False
+                time.sleep(min(pause, left))
+                pause = min(pause * 1.5, _POLL_SECONDS[1])
+        finally:
+            self._patience -= time.monotonic() - began
+
+    def _try(self, entry: FoundEntry, places: Places) -> bool | None:
+        """Whether there is a place, which is taken then, or will be any; None if nobody knows yet. Raises OSError."""
+        fd = self._opened().fd()
+        free: list[int] = []
+        busy, deaths = 0, self._elsewhere(entry.digest)
+        try:
+            for at in first_calls.places(entry.digest):
+                if at in self.taken or not first_calls.lock(fd, at):
+                    busy += 1
+                    continue
+                free.append(at)
+                call = first_calls.judge(fd, at)
+                if call.state != first_calls.FREE:
+                    first_calls.unlock(fd, free.pop())
+                    died = call.state == first_calls.DIED
+                    deaths += died and call.digest == entry.digest
+                    busy += not died
+            if not os.fstat(fd).st_nlink:
+                return None
+            if deaths >= quarantine.CRASHES:
+                return False
+            # Where one died there may be one more, and nobody beside it.
+            if busy and busy + deaths >= quarantine.CRASHES:
+                return None
+            if not free:  # the row is another entry's
+                return True
+            places.take(fd, free[0], entry)
+            del free[0]
+            return True
+        finally:
+            for at in free:
+                first_calls.unlock(fd, at)

@@ -37,7 +37,7 @@ def tells_scarcity(reason: str) -> bool:
 
 
 def read(result: Any) -> tuple[str, str | None]:
-    """Return what a job's result blames and why it isn't built, None if it is."""
+    """Return what a job's result blames and why it isn't built, None or what is said of it if it is."""
     if isinstance(result, list) and len(result) == 2:  # what `nbcache.daemon.jobs.build` returns
         return str(result[0]), str(result[1])
     return FUNCTION, None if result is None else str(result)

@@ -8,7 +8,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.daemon import blame, history, interpreters, jobs, turns
+from nbcache.daemon import blame, history, interpreters, jobs, rebuilding, turns
 from nbcache.daemon.audit import Audit
 from nbcache.daemon.confinement import Uids
 from nbcache.daemon.farm import Farm
@@ -193,9 +193,12 @@ class Building:
         farmed = self._farm is not None and not isinstance(job.pool, ForkingPool)
         try:
             to_blame, reason = blame.read(future.result())
+            came_back = reason == jobs.TRIED
             # A job that may not even read the store can't tell, and one that lies is no source.
-            if reason in {None, jobs.UNPUBLISHED}:
+            if reason in {None, jobs.TRIED, jobs.UNPUBLISHED}:
                 held = self._commons.store.holds(request.key)
+                if came_back and held and request.key in self._commons.suspects:
+                    rebuilding.approve(self._commons.store, request.key, time.time() - time.monotonic() + job.started)
                 to_blame, reason = blame.RESOURCES, None if held else jobs.UNPUBLISHED
         except FarmError as error:
             _log.warning("%s: %s; it waits for another worker", request.what, error)

@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 
 UNPUBLISHED: Final = "it was compiled and could not be published"
 """The reason when it is the store's fault: a disk that is full, say."""
+TRIED: Final = "it was called and came back"
+"""What is returned in the place of None if that is so."""
 
 
-def build(line: str, root: str, trusted_uids: list[int], insist: bool = True, tried: bool = False) -> list[str] | None:
+def build(
+    line: str, root: str, trusted_uids: list[int], insist: bool = True, tried: bool = False
+) -> list[str] | str | None:
     """Compile what a request (one line) asks for into the store *root*; return None if it is there now.
 
     Else what is to blame (:mod:`nbcache.daemon.blame`), and why not.
@@ -30,6 +34,7 @@ def build(line: str, root: str, trusted_uids: list[int], insist: bool = True, tr
     from nbcache.glue import foreign
     from nbcache.glue.requests import requested
 
+    done = None
     foreign.forbid_calls()
     trust = worker.rule(trusted_uids)
     store = Store(root, trust, writable=False, keyring=worker.keyring())
@@ -47,14 +52,15 @@ def build(line: str, root: str, trusted_uids: list[int], insist: bool = True, tr
             from nbcache.glue import canary
 
             died = canary.crash(request)
-            if died is not None:
+            if died:
                 return [blame.FUNCTION, f"built again, it crashed as well ({died}), called with made-up arguments"]
+            done = None if died is None else TRIED
             worker.hand_in()
     except requested.EnvironmentRefusedError as error:
         return [blame.of(error, blame.ENVIRONMENT), str(error)]
     except (requested.RefusedError, requests.BadRequestError) as error:
         return [blame.of(error), str(error)]
-    return None if key is None or store.holds(key) else _why_not()
+    return done if key is None or store.holds(key) else _why_not()
 
 
 def import_module(name: str, path: list[str], trusted_uids: list[int], cc: str = "") -> str | None:

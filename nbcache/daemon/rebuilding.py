@@ -1,20 +1,19 @@
 """Entries on trial: approving what programs used well, and building again what they crashed with.
 
-A process may say of its own entries that it used them well. Whoever shares a store with the one who owns them can't, so
-a daemon does it for them, by what their usage records say, which tell whether a process has ended well.
+A process may say of its own entries that it used them well. Whoever shares a store with the one who owns them can only
+say so in a file of his own, and the owner's daemon does the rest.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from nbcache.plain import one_line
 from nbcache.protocol import requests, spool
 from nbcache.protocol.requests import BadRequestError
-from nbcache.store import quarantine, usage
+from nbcache.store import layout, quarantine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,43 +22,34 @@ if TYPE_CHECKING:
     from nbcache.store.found import FoundEntry
 
 _log = logging.getLogger("nbcache")
-REMEMBERED: Final = 100_000
-"""How many records are known not to be looked at again."""
 
 
 class Approval:
     """Of one store, by its owner's daemon."""
 
     def __init__(self) -> None:
-        """Know no record yet."""
-        self._seen: dict[str, int] = {}
-        """How much of each there was."""
+        """Know nothing yet."""
+        self._seen: set[str] = set()
 
     def go_on(self, store: Store, seconds: float) -> None:
-        """Approve what records of trusted users say was used whose processes have ended well, for so long [s]."""
+        """Approve what trusted users newly say that they used well, for so long [s]."""
         deadline = time.monotonic() + seconds
-        for path in usage.paths(store.path):
+        good = quarantine.good(store.path, store.trust)
+        self._seen &= good.keys()
+        for digest in good.keys() - self._seen:
             if time.monotonic() > deadline:
                 return
-            try:
-                size = os.lstat(path).st_size
-            except OSError:
-                continue
-            if self._seen.get(path) == size:
-                continue
-            if len(self._seen) >= REMEMBERED:
-                self._seen.clear()
-            self._seen[path] = size
-            found = usage.load(path, trust=store.trust)
-            if found is not None and found[0]["end"]:
-                for key in found[0]["hits"]:
-                    _approve(store, key, found[0]["start"])
+            self._seen.add(digest)
+            if layout.is_key(good[digest]):
+                for found in store.find(good[digest]):
+                    if not found.proven and found.digest == digest:
+                        quarantine.approve(found.path, digest)
 
 
-def _approve(store: Store, key: str, since: float) -> None:
-    """Approve the entries of a key that were there when somebody began who used them."""
+def approve(store: Store, key: str, since: float) -> None:
+    """Approve what was built for a key since then [Unix s], and called by the one who built it."""
     for found in store.find(key):
-        if not found.proven and found.header.created < since:
+        if found.header.created >= since:
             quarantine.approve(found.path, found.digest)
 
 
@@ -68,6 +58,7 @@ def have_rebuilt(store: Store, suspected: Callable[[str], None]) -> None:
 
     Each key is told first, so that what is built for it is tried before anybody gets it.
     """
+    quarantine.settle(store.path, store.trust)
     for suspect in quarantine.read(store.path, store.trust).values():
         if not suspect.condemned:
             continue

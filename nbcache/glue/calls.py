@@ -1,8 +1,11 @@
-"""Why Numba asks for the code of a function."""
+"""Why Numba asks for the code of a function, and how it calls that."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
+
+from numba.core import config
 
 
 def is_called(owner: Any) -> bool:
@@ -11,3 +14,8 @@ def is_called(owner: Any) -> bool:
     It keeps the types of its arguments until then. Where there are none, nobody knows.
     """
     return bool(getattr(owner, "_types_active_call", None))
+
+
+def are_shown() -> bool:
+    """Whether somebody is to be shown the calls of compiled code, which Numba does for entry points alone."""
+    return sys.getprofile() is not None or bool(getattr(config, "ENABLE_SYS_MONITORING", False))

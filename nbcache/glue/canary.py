@@ -28,8 +28,8 @@ _DEATHS: Final = frozenset(
 def crash(request: Request) -> str | None:
     """Call what a request had compiled, in a child of this process; return the name of the signal that it died of.
 
-    None where it came back, raised an exception, went on for too long, or where no arguments can be made up. What it
-    prints is lost.
+    "" where it came back or raised an exception; None where it went on for too long, or no arguments can be made up.
+    What it prints is lost.
     """
     public, args = requested.compiled_for(request)
     try:
@@ -40,6 +40,8 @@ def crash(request: Request) -> str | None:
     if child == 0:
         _call(public, made)
     _, status = os.waitpid(child, 0)
+    if status == 0:
+        return ""
     died = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     return signal.Signals(died).name if died in _DEATHS else None
 

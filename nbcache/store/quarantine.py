@@ -1,24 +1,17 @@
-"""Entries that programs crashed with: ``v1/trials/<uid>/<process>.keys`` and ``.crash``.
+"""Entries that programs crashed with, and those that are known to be good.
 
-An entry is on trial until a process that used it has ended well; its owner's execute permission says that one has.
-A process that is about to use entries on trial notes them, before, in a file ``.keys``, one line each::
+An entry is on trial until it was called once and that came back, or until a process that loaded it has ended well; its
+owner's execute permission says so, or, where one can't change its mode (another user's, or a layer's, which is never
+changed), the file ``good-1`` in one's own directory ``v1/trials/<uid>/``: a digest and a key each line.
 
-    <digest of the entry, 32 hex> <key> <when, Unix s> <function>
-
-and has the interpreter write into the file ``.crash`` beside it, which is empty until then, should it die of a fatal
-signal. One that ends well leaves nothing, one that is killed by somebody an empty file. So a file ``.crash`` that isn't
-empty is a crash, and the entries that were begun with within :data:`WINDOW_SECONDS` before it are suspected of it. What
-was suspected :data:`CRASHES` times is passed over, by everybody who trusts those who say so. An entry is known by its
+In the table beside it (:mod:`nbcache.store.first_calls`) is who died in the first call of an entry. What
+:data:`CRASHES` processes died in is passed over, by everybody who trusts those who say so. An entry is known by its
 digest, so one that was built again begins anew.
-
-The files of a layer (:mod:`nbcache.store.layers`) are never changed. Of its entries, the file ``layers-1.good`` beside
-the others says which were used well: one digest a line, and the version of this format in its name.
 """
 
 from __future__ import annotations
 
 import stat
-from collections import defaultdict
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +19,7 @@ from nbcache import regular
 from nbcache.passing import suppressed
 from nbcache.process import os, time
 from nbcache.records import Record
-from nbcache.store import drops, layout
+from nbcache.store import drops, first_calls, layout
 from nbcache.store.content import read_up_to
 from nbcache.store.entry import DIGEST_OFFSET, DIGEST_SIZE
 from nbcache.trust import OPEN_FLAGS
@@ -38,23 +31,20 @@ if TYPE_CHECKING:
     from nbcache.store.found import FoundEntry
     from nbcache.trust import Trust
 
-CRASHES: Final = 2
-"""After so many crashes an entry is passed over."""
-WINDOW_SECONDS: Final = 5.0
-"""How long after its first use began an entry is suspected of a crash [s]."""
+CRASHES: Final = first_calls.PLACES
+"""After so many deaths an entry is passed over."""
 PROVEN: Final = stat.S_IXUSR
-"""The permission of an entry's file which says that a process used it and ended well."""
-CRASH: Final = ".crash"
-KEYS: Final = ".keys"
-GOOD: Final = "layers-1.good"
-STALE_SECONDS: Final = 3600.0
-"""From this age what nobody crashed with is removed [s]: its process was killed, or goes on with what it has proven."""
+"""The permission of an entry's file which says that it was used well."""
+GOOD: Final = "good-1"
+"""Its name has the version of its format."""
 KEPT_SECONDS: Final = 30 * 86400.0
 """How long a crash is remembered [s]."""
-MAX_FILES: Final = 5000
+STALE_SECONDS: Final = 3600.0
+"""From this age a file of another version is removed [s]."""
+MAX_FILES: Final = 100
 """How many files of a user are looked at."""
-MAX_KEYS: Final = 1 << 20
-"""How much of a file is read [bytes]."""
+MAX_GOOD: Final = 1 << 20
+"""How much of what is good is read [bytes]."""
 
 
 class Suspect(Record):
@@ -73,17 +63,33 @@ class Suspect(Record):
         return self.crashes >= CRASHES
 
 
-def read(root: str, trust: Trust) -> dict[str, Suspect]:
-    """Return what is suspected by trusted users, by digest. Never raises."""
+def read(root: str, trust: Trust, *, but: int | None = None) -> dict[str, Suspect]:
+    """Return what is suspected by trusted users, *but* this uid, by digest. Never raises."""
     found: dict[str, Suspect] = {}
     for folder in drops.folders(root, layout.TRIALS, trust):
         with suppressed(OSError):
-            for item in islice(folder.items(), MAX_FILES):
-                if item.name.endswith(CRASH):
-                    status = item.stat(follow_symlinks=False)
-                    if status.st_size:
-                        _add(found, folder, item.name.removesuffix(CRASH), status.st_mtime, trust)
+            if folder.status.st_uid != but:
+                for call in _deaths(folder, trust):
+                    before = found.get(call.digest)
+                    crashes, latest = (before.crashes, before.latest) if before is not None else (0, 0.0)
+                    found[call.digest] = Suspect(
+                        call.digest, call.key, call.function, crashes + 1, max(latest, call.began)
+                    )
     return found
+
+
+def settle(root: str, trust: Trust) -> int:
+    """Find out what became of this user's processes that were inside; return how many deaths were forgotten.
+
+    For whoever has no first call going on: fcntl(2) drops all locks when any descriptor of the file is closed. Never
+    raises.
+    """
+    count = 0
+    for folder, fd in _tables(root, trust):
+        with suppressed(OSError):
+            count += first_calls.settle(fd, time.time() - KEPT_SECONDS)
+            _remove_empty(folder, fd)
+    return count
 
 
 def condemned(root: str, trust: Trust) -> frozenset[str]:
@@ -122,31 +128,32 @@ def approve(path: str, digest: str) -> bool:
     return False
 
 
-def good(root: str, trust: Trust) -> frozenset[str]:
-    """Return the digests of the entries of layers that trusted users' programs used well. Never raises."""
-    found: set[str] = set()
+def good(root: str, trust: Trust) -> dict[str, str]:
+    """Return the digests, and by these the keys, of what trusted users' programs used well. Never raises."""
+    found: dict[str, str] = {}
     for folder in drops.folders(root, layout.TRIALS, trust):
         with suppressed(OSError, ValueError):
             fd = folder.open(GOOD, OPEN_FLAGS)
             try:
                 if trust.allows(os.fstat(fd), fd):
-                    found.update(read_up_to(fd, MAX_KEYS).decode("ascii").split())
+                    lines = read_up_to(fd, MAX_GOOD).decode("ascii").splitlines()
+                    found.update(line.partition(" ")[::2] for line in lines)
             finally:
                 os.close(fd)
-    return frozenset(found)
+    return found
 
 
-def vouch(root: str, digests: Iterable[str]) -> bool:
-    """Say of entries of layers that they were used well; return whether that could be said. Raises OSError."""
+def vouch(root: str, keys: Iterable[tuple[str, str]]) -> bool:
+    """Say of entries, by digest and key, that they were used well; return whether it could be said. Raises OSError."""
     drop = drops.own(root, layout.TRIALS)
     if drop is None:
         return False
-    text = "".join(f"{digest}\n" for digest in digests).encode()
+    text = "".join(f"{digest} {key}\n" for digest, key in keys).encode()
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     fd = os.open(f"{drop}/{GOOD}", flags, layout.FILE_MODE)
     try:
-        # Those of packages long gone are in it too: when it is full, it is begun anew.
-        if os.fstat(fd).st_size + len(text) > MAX_KEYS:
+        # What is long gone is in it, too: when it is full, it is begun anew.
+        if os.fstat(fd).st_size + len(text) > MAX_GOOD:
             os.ftruncate(fd, 0)
         regular.write(fd, text)  # at once, so that lines of other processes stay whole
     finally:
@@ -155,65 +162,62 @@ def vouch(root: str, digests: Iterable[str]) -> bool:
 
 
 def clear(root: str, trust: Trust, digests: set[str] | None = None) -> int:
-    """Forget crashes, all or those with one of these entries; return how many were forgotten."""
+    """Forget crashes, all or those with these entries; return how many were forgotten. Never raises.
+
+    Another user's table goes as a whole, where that is allowed: to write into a file of others is for nobody.
+    """
     count = 0
     for folder in drops.folders(root, layout.TRIALS, trust):
         with suppressed(OSError):
-            for item in list(islice(folder.items(), MAX_FILES)):
-                stem = item.name.removesuffix(CRASH)
-                if stem == item.name or not item.stat(follow_symlinks=False).st_size:
-                    continue
-                if digests is None or digests & {digest for digest, *_ in _lines(folder, stem, trust)[0]}:
-                    count += folder.remove(item.name)
-                    folder.remove(stem + KEYS)
+            meant = sum(digests is None or call.digest in digests for call in _deaths(folder, trust))
+            if meant and folder.status.st_uid != os.geteuid():
+                count += meant * folder.remove(first_calls.FILE)
+    for folder, fd in _tables(root, trust):
+        with suppressed(OSError):
+            for at, call in list(first_calls.read(fd)):
+                if call.state == first_calls.DIED and (digests is None or call.digest in digests):
+                    first_calls.write(fd, at)
+                    count += 1
+            _remove_empty(folder, fd)
     return count
 
 
 def sweep(root: str, trust: Trust) -> int:
-    """Remove what is of no use any more; return how many files went. Never raises."""
-    count, now = 0, time.time()
+    """Remove what is of no use any more; return how much went. Never raises."""
+    count = settle(root, trust)
+    now = time.time()
+    kept = {GOOD: KEPT_SECONDS, first_calls.FILE: KEPT_SECONDS}
     for folder in drops.folders(root, layout.TRIALS, trust):
         with suppressed(OSError):
             for item in list(islice(folder.items(), MAX_FILES)):
-                status = item.stat(follow_symlinks=False)
-                if item.name == GOOD:
-                    count += now - status.st_mtime > KEPT_SECONDS and folder.remove(item.name)
-                    continue
-                crash = item.name.removesuffix(KEYS).removesuffix(CRASH) + CRASH
-                kept = KEPT_SECONDS if folder.size(crash) else STALE_SECONDS
-                if now - status.st_mtime > kept:
+                if now - item.stat(follow_symlinks=False).st_mtime > kept.get(item.name, STALE_SECONDS):
                     count += folder.remove(item.name)
     return count
 
 
-def _add(found: dict[str, Suspect], folder: Folder, stem: str, crashed: float, trust: Trust) -> None:
-    lines, noted = _lines(folder, stem, trust)
-    if not lines:
-        return
-    # By one clock each: how long before the last line by the program's, how long ago that was by the store's.
-    last = lines[-1][2]
-    recent = {line for line in lines if last - line[2] + crashed - noted < WINDOW_SECONDS}
-    for digest, key, _, function in recent:
-        before = found.get(digest)
-        crashes, latest = (before.crashes, before.latest) if before is not None else (0, 0.0)
-        found[digest] = Suspect(digest, key, function, crashes + 1, max(latest, crashed))
+def _tables(root: str, trust: Trust) -> Iterator[tuple[Folder, int]]:
+    """Yield this user's tables, and the directories that they are in. Never raises."""
+    for folder in drops.folders(root, layout.TRIALS, trust):
+        with suppressed(OSError):
+            if folder.status.st_uid == os.geteuid():
+                fd = folder.open(first_calls.FILE, first_calls.FLAGS & ~os.O_CREAT)
+                try:
+                    yield folder, fd
+                finally:
+                    os.close(fd)
 
 
-def _lines(folder: Folder, stem: str, trust: Trust) -> tuple[list[tuple[str, str, float, str]], float]:
-    """Return what a process noted, and when it noted the last of it [Unix s]."""
-    with suppressed(OSError, ValueError):
-        fd = folder.open(stem + KEYS, OPEN_FLAGS)
-        try:
-            status = os.fstat(fd)
-            if not trust.allows(status, fd):
-                return [], 0.0
-            text = read_up_to(fd, MAX_KEYS).decode("utf-8", "replace")
-        finally:
-            os.close(fd)
-        by_digest: defaultdict[str, tuple[str, str, float, str]] = defaultdict()
-        for line in text.splitlines():
-            parts = line.split(" ", 3)
-            if len(parts) == 4 and layout.is_key(parts[1]):
-                by_digest[parts[0]] = (parts[0], parts[1], float(parts[2]), parts[3])
-        return sorted(by_digest.values(), key=lambda each: each[2]), status.st_mtime
-    return [], 0.0
+def _deaths(folder: Folder, trust: Trust) -> Iterator[first_calls.Call]:
+    """Yield the calls that processes died in. Raises OSError."""
+    fd = folder.open(first_calls.FILE, OPEN_FLAGS)
+    try:
+        if trust.allows(os.fstat(fd), fd):
+            yield from (call for _, call in first_calls.read(fd) if call.state == first_calls.DIED)
+    finally:
+        os.close(fd)
+
+
+def _remove_empty(folder: Folder, fd: int) -> None:
+    """Remove a table that nobody needs. Raises OSError."""
+    if first_calls.is_unused(fd):
+        folder.remove(first_calls.FILE)

@@ -6,13 +6,14 @@ import json
 import os
 import re
 import signal
+import time
 
 import pytest
 from nbtest import daemons, proc, usage
 from nbtest.spoiling import spoil
 
 from nbcache.config import Settings
-from nbcache.store import entry, quarantine
+from nbcache.store import entry, first_calls, quarantine
 from nbcache.store.directory import Store
 from nbcache.trust import Trust
 
@@ -69,10 +70,10 @@ def at_once(main, store, count, **extra):
     """Run so many processes that begin at one moment; return how many died. The others say what they should."""
     gate = main.with_name("gate")
     gate.unlink(missing_ok=True)
-    # By default nobody waits for longer than five seconds in all until another one is through, or dead: where cores are
+    # By default nobody waits for longer than a second in all until another one is through, or dead: where cores are
     # dumped, or many wait for a processor, that takes longer, and a third one would die.
     text = (
-        "from nbcache.store import quarantine\nquarantine.WINDOW_SECONDS = 600.0\n"
+        "from nbcache.client import trials\ntrials.PATIENCE_SECONDS = 600.0\n"
         f"import os, time, lib\nprint('ready', flush=True)\nwhile not os.path.exists({str(gate)!r}):\n    time.sleep(0.01)\n"
     )
     gated = main.with_name("gated.py")
@@ -93,8 +94,6 @@ def at_once(main, store, count, **extra):
 def test_two_die_of_all_that_begin_at_once(main, place, count):
     store = place / "store"
     assert at_once(main, store, 2) == 0
-    # Where both compiled, because one waited too long, nobody has loaded g yet; then it would be suspected beside f.
-    assert fleet(main, store, 1) == 0
     spoil(store, "lib:f")
     before = usage.read(store)
     # On a machine that is busy with so many, the others wait as long as it takes.
@@ -119,6 +118,9 @@ def test_a_daemon_builds_it_again_for_those_who_can_not(main, place):
         daemons.wait_for(
             lambda: "built lib:f" in daemon.log.partition("programs crashed with it")[2], lambda: daemon.log
         )
+        # It was called by who built it, and so is on trial no more.
+        built = [path for path in (store / "v1/objects").glob("??/*.nbo") if said(path) == "lib:f"]
+        assert [path.stat().st_mode & quarantine.PROVEN for path in built] == [quarantine.PROVEN]
         before = usage.read(store)
         assert fleet(main, store, 2, NBCACHE_READONLY="1") == 0
         assert not usage.read(store).since(before).misses
@@ -143,7 +145,7 @@ def test_what_crashes_again_when_a_daemon_tries_it_is_not_handed_out(place):
     (place / "lib.py").write_text(ABORTING)
     (place / "main.py").write_text("import sys, lib\nprint(lib.f(int(sys.argv[1])))\n")
     with daemons.daemon(store) as daemon:
-        # Not the daemon's: one that a process has loaded and ended well is proven, and blamed for nothing any more.
+        # Not the daemon's: one that a process has called and got through is proven, and blamed for nothing any more.
         assert proc.run([place / "main.py", "2"], store, {"NBCACHE_ON_MISS": "compile"}).stdout == "43\n"
         for _ in range(2):
             assert proc.run([place / "main.py", "1"], store, {"NBCACHE_READONLY": "1"}).status == -signal.SIGABRT
@@ -171,15 +173,15 @@ def test_what_a_process_used_well_is_proven_and_leaves_nothing(main, place):
 
 @pytest.mark.long
 def test_a_daemon_approves_of_what_others_used_well(main, place):
-    """Here, of what processes used that notice nothing by themselves, as those of other users don't."""
     store = place / "store"
 
     def proven():
         return [path for path in (store / "v1/objects").glob("??/*.nbo") if path.stat().st_mode & 0o100]
 
-    for _ in range(2):
-        assert proc.run(["-X", "faulthandler", main], store).stdout == EXPECTED
+    assert fleet(main, store, 1) == 0
+    found = [entry.parse(path.read_bytes()) for path in (store / "v1/objects").glob("??/*.nbo")]
     assert not proven()
+    quarantine.vouch(str(store), [(each.digest.hex(), each.header.key) for each in found])
     with daemons.daemon(store):
         daemons.wait_for(lambda: {"lib:f", "lib:g"} <= set(map(said, proven())))
 
@@ -189,40 +191,72 @@ def said(path):
 
 
 @pytest.mark.every(3)
-@pytest.mark.parametrize("end", ["os.kill(os.getpid(), 9)", "os._exit(0)", "os.kill(os.getpid(), 15)"])
-def test_who_is_killed_blames_nothing(main, place, end):
+@pytest.mark.parametrize(
+    "end",
+    [
+        "os.kill(os.getpid(), 9)", "os._exit(0)", "os.kill(os.getpid(), 15)", "os.kill(os.getpid(), 11)", "os.abort()",
+        "os.execv(sys.executable, [sys.executable, '-c', ''])",
+    ],
+)  # fmt: skip
+def test_who_ends_between_calls_blames_nothing(main, place, end):
     store = place / "store"
-    assert fleet(main, store, 1) == 0
-    main.write_text(f"import os\n{MAIN}{end}\n")
-    for _ in range(3):
-        proc.run([main], store)
+    main.write_text(f"import os, sys\n{MAIN}sys.stdout.flush()\n{end}\n")
+    assert [proc.run([main], store).stdout for _ in range(4)] == [EXPECTED] * 4
+    quarantine.settle(str(store), Trust())
     assert quarantine.read(str(store), Trust()) == {}
-    assert not quarantine.sweep(str(store), Trust())
+    assert not list((store / "v1/trials").glob("*/calls-*"))
+
+
+LONG = """
+import ctypes, os
+from numba import njit
+pause = ctypes.CDLL(None).usleep
+pause.argtypes, pause.restype = [ctypes.c_uint32], None
+@njit
+def f(n):
+    for _ in range(n):
+        pause(100_000)
+    return n
+print(f(0), flush=True)
+"""
+"""In its first call it does nothing."""
 
 
 @pytest.mark.long
-def test_a_crash_long_after_blames_nothing(main, place):
-    store = place / "store"
-    assert fleet(main, store, 1) == 0
-    # Its crash is dated by the store, so a clock need not pass.
-    main.write_text(
-        f"import os\n{MAIN}import signal\nfrom nbcache.client import activation\n"
-        "trials = activation._active.lookup._trials\nos.utime(trials._stem + '.keys', (1, 1))\nos.kill(os.getpid(), signal.SIGSEGV)\n"
-    )
+def test_whose_first_call_goes_on_is_blamed_for_no_kill(place):
+    store, program = place / "store", place / "main.py"
+    program.write_text(LONG)
+    assert proc.run([program], store).stdout == "0\n"
+    program.write_text(LONG.replace("print(f(0), flush=True)", "print('now', flush=True)\nprint(f(10_000))"))
     for _ in range(2):
-        assert proc.run([main], store).status == -signal.SIGSEGV
-    assert quarantine.read(str(store), Trust()) == {}
+        process = proc.start([program], store)
+        assert process.stdout.readline() == "now\n"
+        daemons.wait_for(lambda: inside(store))
+        time.sleep(first_calls.SOON_SECONDS + 2.0)
+        process.kill()
+        proc.finish(process)
+        quarantine.settle(str(store), Trust())
+        assert quarantine.read(str(store), Trust()) == {}
 
 
-@pytest.mark.long
-def test_who_tells_fatal_errors_elsewhere_goes_on_to(main, place):
+def inside(store):
+    """Whether somebody is in a first call."""
+    return any(b"I" in path.read_bytes() for path in (store / "v1/trials").glob("*/calls-*"))
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_who_has_fatal_errors_told_is_told_of_them_as_ever(main, place, far):
     store = place / "store"
     assert fleet(main, store, 1) == 0
     spoil(store, "lib:f")
-    outcome = proc.run(["-X", "faulthandler", main], store)
-    assert outcome.status == -signal.SIGILL
-    assert "Fatal Python error" in outcome.stderr
-    assert quarantine.read(str(store), Trust()) == {}
+    told = place / "told"
+    enable = f"import faulthandler\nfile = open({str(told)!r}, 'w')\nfaulthandler.enable(file)\n"
+    main.write_text("import lib\nlib.g(1)\n" + enable + MAIN if far else enable + MAIN)
+    for _ in range(2):
+        assert proc.run([main], store).status == -signal.SIGILL
+        assert told.read_text().startswith("Fatal Python error: Illegal instruction")
+    assert proc.run([main], store).stdout == EXPECTED
+    assert told.read_text() == ""
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
@@ -231,6 +265,7 @@ def test_a_stranger_can_condemn_nothing(main, place):
     assert fleet(main, store, 2) == 0
     spoil(store, "lib:f")
     assert fleet(main, store, 2) == 2
+    assert quarantine.settle(str(store), Trust()) == 0
     drop = store / "v1/trials" / str(os.geteuid())
     drop.rename(store / "v1/trials/4321")
     for path in [store / "v1/trials/4321", *(store / "v1/trials/4321").iterdir()]:
@@ -250,6 +285,7 @@ def test_a_forked_child_that_crashes(main, place):
     )
     for _ in range(2):
         assert proc.run([main], store).stdout == f"{int(signal.SIGILL)}\n"
+    quarantine.settle(str(store), Trust())
     found = quarantine.read(str(store), Trust())
     assert {each.function: each.crashes for each in found.values()}["lib:f"] == 2
     assert Store.open(Settings(dir=str(store))).holds(next(each.key for each in found.values())) is not None

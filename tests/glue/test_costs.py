@@ -48,8 +48,8 @@ def warm_costs(tmp_path):
     assert [outcome.stderr for outcome in outcomes] == [""] * 3
     cold, trial, warm = (json.loads(outcome.stdout) for outcome in outcomes)
     assert [part[0] for part in cold[1:4]] == [part[0] for part in trial[1:4]] == [part[0] for part in warm[1:4]]
-    # That entries are on trial costs files of the process, and none of each (`nbcache.client.gate`).
-    assert trial[2][1]["files opened"] == warm[2][1]["files opened"]
+    # That entries are on trial costs files of the process, and one of each, to say that it is good.
+    assert trial[2][1]["files opened"] <= warm[2][1]["files opened"] + FURTHER
     assert trial[1][1]["files opened"] <= warm[1][1]["files opened"] + 25
     assert cold[2][1]["LLVM runs"] >= FURTHER  # the instruments work
     assert cold[2][1]["locks"] >= FURTHER
@@ -108,7 +108,7 @@ assert f(1.0) == 2.5
 print(json.dumps([counts, sorted(sys.modules.keys() - before)]))
 """
 ONLY_FOR_MISSES = {
-    *("client." + name for name in ("asking", "gate", "others", "patience", "publishing", "remote", "trials")),
+    *("client." + name for name in ("asking", "others", "patience", "publishing", "remote", "trials")),
     *("glue.capture." + name for name in ("addresses", "diagnostics", "placeholders", "readings", "roles", "witness")),
     *("glue.entries." + name for name in ("object_file", "pack", "pickling")),
     *("glue.identity." + name for name in ("attributes", "changes", "files", "instances", "kinds", "reach")),

@@ -1,9 +1,7 @@
 """Reading through, with tiers in memory: what comes in, and what doesn't although it is signed."""
 
-import os
-import time
-
 import pytest
+from nbtest import spoiling
 from storekit import SECTIONS, header, key, open_store
 
 from nbcache.keyring import Keyring
@@ -11,7 +9,7 @@ from nbcache.protocol import helper
 from nbcache.remote import admission, objects, signing
 from nbcache.remote.reading import Reading
 from nbcache.remote.tiers import Got
-from nbcache.store import entry, quarantine
+from nbcache.store import entry
 
 KEY = signing.generate("ours")
 RING = Keyring([str(KEY.public)])
@@ -52,14 +50,7 @@ def signed(**fields):
 
 def condemn(store, data):
     """Have two programs crash with an entry."""
-    trials = f"{store.path}/v1/trials/{os.getuid()}"
-    os.makedirs(trials, exist_ok=True)
-    digest = entry.parse(data).digest.hex()
-    for n in range(quarantine.CRASHES):
-        with open(f"{trials}/{n}.keys", "w") as file:
-            file.write(f"{digest} {key('a')} {time.time()} mod:a\n")
-        with open(f"{trials}/{n}.crash", "w") as file:
-            file.write("Fatal Python error: Segmentation fault")
+    spoiling.condemn(store.path, entry.parse(data).digest.hex(), key("a"))
 
 
 def fetch(store, *tiers, slot=0, copied=None):

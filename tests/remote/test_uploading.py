@@ -1,18 +1,17 @@
 """Writing behind: bounded, never in anybody's way, and nothing is uploaded that isn't signed."""
 
-import os
 import threading
-import time
 from types import SimpleNamespace
 
 import pytest
+from nbtest import spoiling
 from storekit import SECTIONS, header, key, open_store
 
 from nbcache.keyring import Keyring
 from nbcache.remote import admission, archive, objects, signing, transfer, uploading
 from nbcache.remote.tiers import Got
 from nbcache.remote.uploading import MAX_WAITING, UPLOADERS, Uploading
-from nbcache.store import entry, quarantine
+from nbcache.store import entry
 
 KEY = signing.generate("ours")
 
@@ -79,15 +78,6 @@ def test_variants_lie_side_by_side_and_what_cannot_be_used_makes_room(tmp_path, 
     assert set(tier.objects) == {objects.name_of(key("a"), slot) for slot in (0, 1)}
 
 
-def condemn(root, digest, name="a"):
-    trials = root / "v1" / "trials" / str(os.getuid())
-    trials.mkdir(exist_ok=True)
-    for n in range(quarantine.CRASHES):
-        now = time.time()
-        (trials / f"{digest}{n}.keys").write_text(f"{digest} {key(name)} {now} mod:{name}\n")
-        (trials / f"{digest}{n}.crash").write_text("Fatal Python error: Segmentation fault")
-
-
 def test_what_lies_there_is_left_unless_nobody_could_use_it(tmp_path, tier):
     """By its beginning alone: of what is there already, nothing else is fetched."""
     first = make(store_with(tmp_path / "first", "a"), tier)
@@ -103,7 +93,7 @@ def test_what_lies_there_is_left_unless_nobody_could_use_it(tmp_path, tier):
     assert alone.upload(key("a")) == {"stored": 1} and tier.objects[name] != lies
     tier.objects[name] = lies
     # What programs of this host crashed with.
-    condemn(tmp_path / "second", objects.read_head(lies).digest)
+    spoiling.condemn(tmp_path / "second", objects.read_head(lies).digest, key("a"))
     assert second.upload(key("a")) == {"stored": 1}
     assert objects.unpack(tier.objects[name]) != objects.unpack(lies)
     assert tier.fetched == 0
@@ -202,7 +192,7 @@ def test_what_came_from_elsewhere_keeps_its_signatures_and_gets_no_other(tmp_pat
 def test_what_programs_crashed_with_goes_to_nobody(tmp_path, tier):
     store = store_with(tmp_path, "a", "b")
     (found,) = store.find(key("a"))
-    condemn(tmp_path, found.digest)
+    spoiling.condemn(tmp_path, found.digest, key("a"))
     made = make(store, tier)
     assert made.upload(key("a")) == {} and made.upload(key("b")) == {"stored": 1}
     assert len(list(archive.of_store(store, KEY, store.keyring))) == 1

@@ -83,7 +83,7 @@ def scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessio
                 if depth:
                     session.frames.settle()
                     _include_existing(session, self, _argument_types(signature))
-                closed = None
+                closed = compiled = None
                 try:
                     if isinstance(self, Dispatcher):
                         with session.history.compiling(self, *args) as uses:
@@ -100,6 +100,8 @@ def scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessio
                     if type(before) is NullCache:  # as it is without ``cache=True``
                         setattr(self, attribute, before)
                         _count_as_compiled(self, signature)
+                    if not depth:
+                        compiled = session.loaded(self, compiled)
                 if closed is not None:
                     past_of(self).consulted[_argument_types(signature)] = closed
                 if depth:

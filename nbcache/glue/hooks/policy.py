@@ -34,6 +34,9 @@ class Session(Protocol):
     def literals_requested(self, owner: Any, positions: Iterable[int]) -> None:
         """The compilation of the innermost frame asked for literals instead."""
 
+    def loaded(self, owner: Any, entry_point: Any) -> Any:
+        """The outermost compilation for *owner* is over: return what is to be called in the place of *entry_point*."""
+
     def wrapper(self, kind: str, cres: Any, signature: Any, shape: object, build: Callable[[], Any]) -> Any:
         """What *build* returns (library, environment, name), loaded instead if it can be."""
 

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nbcache.client import gate
 from nbcache.config import Settings
-from nbcache.store import Store, drops, layout
+from nbcache.store import Store
 from nbtest import daemons, disks, proc, programs
 from nbtest.processes import descendants, meanwhile, stopped
 
@@ -297,22 +296,20 @@ def first_calls_that_are_stopped(scene):
     assert len(found) > scene.functions
     assert not any(each.proven for each in found)
     code = (
-        "import sys, time\nfrom nbcache.client.gate import Gate, Gates\ngates = Gates(sys.argv[1])\n"
-        "for digest in sys.stdin.read().split():\n    assert Gate(gates, digest).enter(lambda look: 0, 60.0)\n"
+        "import sys, time\nfrom nbcache.client.trials import Trials\nfrom nbcache.config import Settings\n"
+        "from nbcache.store import Store\nstore = Store.open(Settings(dir=sys.argv[1]))\ntrials = Trials(store)\n"
+        "assert all(trials.begin(each) for info in store.scan() for each in store.find(info.key))\n"
         "print('ready', flush=True)\ntime.sleep(3600)\n"
     )
-    places = f"{drops.own(str(scene.store), layout.TRIALS)}/{gate.FILE}"
     with ExitStack() as stack:
         for _ in range(2):
             holder = subprocess.Popen(
-                [sys.executable, "-c", code, places], env=proc.environment(),
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                [sys.executable, "-c", code, str(scene.store)],
+                env=proc.environment(), stdout=subprocess.PIPE, text=True,
             )  # fmt: skip
             stack.callback(holder.stdout.close)
             stack.callback(holder.wait)
             stack.callback(holder.kill)
-            holder.stdin.write("\n".join(each.digest for each in found))
-            holder.stdin.close()
             assert holder.stdout.readline() == "ready\n"
             stack.enter_context(stopped(holder.pid))
         yield {}

@@ -1,9 +1,10 @@
 """Entries whose code crashes, with all of their digests right; and entries whose digests are wrong."""
 
+import os
 import struct
 import time
 
-from nbcache.store import entry
+from nbcache.store import drops, entry, first_calls, layout
 
 
 def crashing(code):
@@ -59,3 +60,12 @@ def damaged(store):
     """Return the functions whose entries have a section that isn't what was written."""
     entries = (entry.parse(path.read_bytes()) for path in (store / "v1/objects").glob("??/*.nbo"))
     return {each.header.function for each in entries if any(each.section(name) is None for name in each.section_sizes)}
+
+
+def condemn(root, digest, key, deaths=first_calls.PLACES, function="mod:a"):
+    """Say in this user's table that so many processes died in an entry."""
+    fd = os.open(f"{drops.own(str(root), layout.TRIALS)}/{first_calls.FILE}", first_calls.FLAGS, layout.FILE_MODE)
+    call = first_calls.Call(digest, key, first_calls.DIED, b"", -1, time.time(), function)
+    for at in first_calls.places(digest)[:deaths]:
+        first_calls.write(fd, at, first_calls.encode(call))
+    os.close(fd)
