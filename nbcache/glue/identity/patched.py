@@ -21,7 +21,9 @@ import dis
 import functools
 import gc
 import sys
-from operator import is_
+from bisect import bisect_right
+from itertools import accumulate, compress, count
+from operator import is_, is_not
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +31,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 
 from nbcache.glue.identity import pristine
-from nbcache.glue.identity.mutations import Mutations, dictionary_behind
+from nbcache.glue.identity.mutations import Mutations
 from nbcache.glue.identity.ownership import (
     HEAP_TYPE,
     cell_values,
@@ -62,12 +64,12 @@ class Patches:
         """Those of them in which somebody's definitions were when they were copied."""
         self._objects: list[object] = []
         """Objects of Numba's whose own attributes are looked at."""
+        self._containers: list[Container] = []
         self._lists: list[Any] = []
         self._copies: list[Any] = []
         """What lists and sets, which nobody tells of, held at the last look.  Equal is enough, and fast."""
-        self._containers: list[Container] = []
         self._tables: list[dict[Any, Any]] = []
-        """All dictionaries among these."""
+        """All dictionaries, of which somebody may tell."""
         self._seen: list[object] = []
         """What all members were at the last look."""
         self.members: dict[str, Any] = {}
@@ -99,14 +101,15 @@ class Patches:
 
     def _take_in(self) -> None:
         """Look from now on at what was noted since this was done last."""
-        owners = [(owner, _members_of(owner.thing)) for owner in pristine.owners[len(self._owners) :]]
+        fresh = pristine.owners[len(self._owners) :]
+        owners = [*zip(fresh, _members_of(fresh), strict=True)]
         containers = pristine.containers[len(self._containers) :]
         if owners or containers:
             self._owners += owners
             self._before += [owner for owner, _members in owners if not owner.whole and any(_foreign_in(owner))]
             self._containers += containers
             self._lists += [each.content for each in containers if not isinstance(each.content, dict)]
-            self._copies += [() for each in containers if not isinstance(each.content, dict)]
+            self._copies += [each.copy for each in containers if not isinstance(each.content, dict)]
             self._watch([members for _owner, members in owners if isinstance(members, dict)])
             self._watch([each.content for each in containers if isinstance(each.content, dict)])
 
@@ -134,10 +137,8 @@ class Patches:
         self._seen, self._copies = now, lists
 
     def _changes(self) -> Iterator[tuple[str, Any]]:
-        for owner, members in self._owners:
-            then = owner.members
-            if len(members) != len(then) or not all(map(is_, members.values(), then.values())):
-                yield from _exchanged(owner, members)
+        for owner, members in _differing(self._owners):
+            yield from _exchanged(owner, members)
         for owner in self._before:
             yield from (
                 (label, then) for label, name, then in _foreign_in(owner) if vars(owner.thing).get(name) is then
@@ -156,9 +157,24 @@ def _is_being_imported(module: ModuleType) -> bool:
     return bool(getattr(vars(module).get("__spec__"), "_initializing", False))
 
 
-def _members_of(thing: ModuleType | type) -> Any:
-    members = vars(thing)
-    return members if isinstance(members, dict) else dictionary_behind(members) or members
+def _members_of(owners: list[Owner]) -> list[Any]:
+    """What each of them has: of classes the dictionary itself, and not what shows it, as far as it is found."""
+    shown = [vars(owner.thing) for owner in owners]
+    behind = gc.get_referents(*(each for each in shown if type(each) is not dict))
+    found = iter(behind if len(behind) == len(shown) - [*map(type, shown)].count(dict) else ())
+    return [each if type(each) is dict else next(found, each) for each in shown]
+
+
+def _differing(owners: list[tuple[Owner, Mapping[Any, Any]]]) -> list[tuple[Owner, Mapping[Any, Any]]]:
+    """Those that don't have the very same values as then, in the same order: found in a few passes of C."""
+    pairs = [pair for pair in owners if len(pair[1]) == len(pair[0].members)]
+    others = [pair for pair in owners if len(pair[1]) != len(pair[0].members)]
+    now, then = gc.get_referents(*(now for _, now in pairs)), gc.get_referents(*(it.members for it, _ in pairs))
+    ends = [*accumulate(len(members) for _, members in pairs)]
+    if not pairs or not len(now) == len(then) == ends[-1]:  # keys are among them where one is no text
+        return owners
+    places = {bisect_right(ends, at) for at in compress(count(), map(is_not, now, then))}
+    return [*others, *(pairs[place] for place in sorted(places))]
 
 
 def _are_equal(now: list[Any], before: list[Any]) -> bool:
@@ -202,19 +218,22 @@ def _hides(owner: Owner, name: str, value: Any) -> bool:
 
 def is_changed(container: Container) -> bool:
     """Whether somebody else than Numba changed what it holds, or its order where there is one."""
-    was, now = container.copy, pristine.contents(container.content)
-    if type(container.content) is set:  # what was put back may have another place
-        return {*now} != {*was}
-    if type(container.content) not in (dict, list):  # such as Numba's registries by target, which it fills when asked
-        return not all(
-            dict.get(container.content, key, was) is value for key, value in zip(was[::2], was[1::2], strict=True)
-        )
-    return len(now) != len(was) or not (all(map(is_, now, was)) or all(map(_are_alike, now, was)))
+    was, now = container.copy, container.content
+    kind = type(now)
+    if kind is set:  # what was put back may have another place
+        return bool(now != was)
+    if kind is list:
+        return len(now) != len(was) or not all(map(_are_alike, now, was))
+    if kind is dict:
+        same = len(now) == len(was) and all(map(is_, now, was))
+        return not (same and all(map(_are_alike, now.values(), was.values())))
+    # Such as Numba's registries by target, which it fills when it is asked.
+    return not all(dict.get(now, key, was) is value for key, value in was.items())
 
 
 def _are_alike(one: Any, other: Any) -> bool:
     """Whether they are the same or made alike: Numba makes some loops of ufuncs anew each time."""
-    if type(one) is FunctionType and type(other) is FunctionType and one.__code__ is other.__code__:
+    if one is not other and type(one) is type(other) is FunctionType and one.__code__ is other.__code__:
         return are_same([*cell_values(one)], [*cell_values(other)])
     return one is other
 

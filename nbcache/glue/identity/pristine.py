@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from enum import EnumMeta
-from itertools import chain
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -50,11 +49,12 @@ class Container:
 
     __slots__ = ("content", "copy", "label")
 
-    def __init__(self, label: str, content: Any, copy: tuple[Any, ...]) -> None:
+    def __init__(self, label: str, content: Any, copy: Any) -> None:
         self.label = label
         """``module:name`` or ``module:class.name``"""
         self.content = content
         self.copy = copy
+        """What it held: a dictionary, list or set."""
 
 
 owners: list[Owner] = []
@@ -127,15 +127,12 @@ def _copied(label: str, thing: ModuleType | type, whole: bool) -> Owner:
     return Owner(label, thing, vars(thing).copy(), whole)
 
 
-def contents(container: Any) -> tuple[Any, ...]:
-    """All that a list, set or dictionary holds; keys and values in turns."""
-    return tuple(chain.from_iterable(dict.items(container)) if isinstance(container, dict) else container)
-
-
 def _note_container(label: str, container: Any) -> None:
     _known[id(container)] = container
-    containers.append(Container(label, container, contents(container)))
-    if isinstance(container, dict):
+    if not isinstance(container, dict):
+        containers.append(Container(label, container, container.copy()))
+    else:
+        containers.append(Container(label, container, dict(dict.items(container))))
         for key, value in dict.items(container):
             if type(value) is dict and id(value) not in _known:
                 _note_container(f"{label}[{getattr(key, '__name__', key)}]", value)
@@ -153,9 +150,9 @@ def note_loops_of_ufuncs() -> None:
         filled: dict[Any, Any] = {}
         module._fill_ufunc_db(filled)
         label = f"{_UFUNCS}:_ufunc_db"
-        containers.append(Container(label, table, contents({ufunc: table.get(ufunc) for ufunc in filled})))
+        containers.append(Container(label, table, {ufunc: table.get(ufunc) for ufunc in filled}))
         for ufunc, loops in filled.items():
-            containers.append(Container(f"{label}[{ufunc.__name__}]", table.get(ufunc, {}), contents(loops)))
+            containers.append(Container(f"{label}[{ufunc.__name__}]", table.get(ufunc, {}), loops))
 
 
 def _is_for_others(name: str) -> bool:
