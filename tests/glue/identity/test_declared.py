@@ -1,5 +1,6 @@
 """What stands in for slower ways of Numba gives the same answers."""
 
+import email.message  # noqa: F401  importlib.metadata imports it when it is asked, since Python 3.14
 import importlib.metadata
 import importlib.util
 import random

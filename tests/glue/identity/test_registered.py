@@ -1,10 +1,10 @@
-"""Of Numba's tables it is noticed when one thing takes another's place, by numbers or by looking."""
+"""Of Numba's tables it is noticed when one thing takes another's place, as CPython tells or by looking."""
 
 from types import MappingProxyType
 
 import pytest
 
-from nbcache.glue.identity import registered
+from nbcache.glue.identity import mutations
 from nbcache.glue.identity.registered import Tables
 
 
@@ -12,11 +12,10 @@ class Unique(dict):
     """As some of Numba's tables are of a class of their own."""
 
 
-@pytest.fixture(params=["by numbers", "without numbers"])
-def numbered(request, monkeypatch):
-    if request.param == "without numbers":
-        monkeypatch.setattr(registered, "are_numbered", lambda: False)
-    return request.param == "by numbers"
+@pytest.fixture(params=["as CPython tells", "by looking"])
+def told(request, monkeypatch):
+    if request.param == "by looking":
+        monkeypatch.setattr(mutations, "_is_reliable", lambda: False)
 
 
 def swap(table):
@@ -36,10 +35,9 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("kind", [dict, Unique])
 @pytest.mark.parametrize("proxied", [False, True], ids=["itself", "behind a proxy"])
-def test_what_changes_in_a_table_is_noticed_once(numbered, change, kind, proxied):
+def test_what_changes_in_a_table_is_noticed_once(told, change, kind, proxied):
     one, other = kind(a=1, b=2), {"a": 1}
     tables = Tables([MappingProxyType(one) if proxied else one, other])
-    assert tables._can_tell is numbered
     assert tables.same() == [False, False]
     assert tables.same() == [True, True]
     change(one)
