@@ -172,7 +172,9 @@ def test_a_record_counts_once_however_many_names_it_has(place, monkeypatch):
     as_stranger(work)
     read = []
     parse = usage.bounded.read_json_from
-    monkeypatch.setattr(usage.bounded, "read_json_from", lambda *given: read.append(1) or parse(*given))
+    monkeypatch.setattr(
+        usage.bounded, "read_json_from", lambda *given, **named: read.append(1) or parse(*given, **named)
+    )
     assert usage.merge(usage.read(store.path))["processes"] == 2
     assert len(read) == 2
     ledger = Ledger(store.path)

@@ -97,9 +97,8 @@ def scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessio
                     raise
                 finally:
                     closed = session.frames.pop_to(depth)
-                    if type(before) is NullCache:  # as it is without ``cache=True``
-                        setattr(self, attribute, before)
-                        _count_as_compiled(self, signature)
+                    if type(before) is NullCache:
+                        _give_back(self, attribute, before, signature)
                     if not depth:
                         compiled = session.loaded(self, compiled)
                 if closed is not None:
@@ -113,8 +112,9 @@ def scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessio
     return replace
 
 
-def _count_as_compiled(self: Any, signature: Any) -> None:
-    """What `Dispatcher.stats` and `CFunc.cache_hits` say of a function without ``cache=True``: it had no hit."""
+def _give_back(self: Any, attribute: str, null_cache: Any, signature: Any) -> None:
+    """Have all as it is without ``cache=True``: `Dispatcher.stats` and `CFunc.cache_hits` say that there was no hit."""
+    setattr(self, attribute, null_cache)
     hits = getattr(self, "_cache_hits", None)
     if hits and isinstance(self, Dispatcher):
         if hits.pop(signature, 0):

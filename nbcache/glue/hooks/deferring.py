@@ -131,12 +131,17 @@ class _Rest:
 
     @staticmethod
     def has_room() -> bool:
-        """Whether a file can be opened."""
+        """Whether there are descriptors for a compilation: besides what is imported, for a lease and for records."""
+        opened: list[int] = []
         try:
-            process.os.close(process.os.open(os.devnull, process.os.O_RDONLY))
+            while len(opened) <= _SPARE:
+                opened.append(process.os.open(os.devnull, process.os.O_RDONLY))
         except OSError as raised:
             let_pass(raised)
             return raised.errno != errno.EMFILE
+        finally:
+            for fd in opened:
+                process.os.close(fd)
         return True
 
     def make_room(self) -> None:
@@ -203,9 +208,9 @@ def load() -> None:
 
 
 def make_room() -> None:
-    """Something may be compiled now: where the program has used up all descriptors, give back those in reserve."""
-    if _rest is not None and not _rest.has_room():
-        _rest.make_room()
+    """Something may be compiled now: where the program has nearly used up its descriptors, load all before that."""
+    if _rest is not None and not _rest.is_loading and not _rest.has_room():
+        load()
 
 
 def load_all(load_extensions: Callable[[], None]) -> None:

@@ -47,7 +47,8 @@ def describe_class_of_values(node: Node, cls: Any) -> None:
     if enum.Enum in cls.__mro__:
         node.snapshot(_members, cls)
         for alias, member in cls.__members__.items():
-            node.value(f"member {alias}", (member._name_, member._value_))
+            name = member._name_
+            node.value(f"member {alias}" if alias == name else f"member {alias}, which is {name}", member._value_)
         return
     node.snapshot(_fields_and_makers, cls)
     node.value("fields", tuple(_fields(cls)))

@@ -484,11 +484,13 @@ def test_who_is_told_of_collections_takes_no_part(place):
 @pytest.fixture
 def listening():
     """A witness that listens to this thread, and what it noted."""
-    noted = []
+    noted, before = [], dict(readings.so_far)
     witness = Witness(lambda effect: noted.append(effect.obj))
     witness.start()
     yield witness, noted
     witness.stop()
+    readings.so_far.clear()
+    readings.so_far.update(before)
 
 
 def test_looking_is_not_looked_at_whosever_code_looks(listening, tmp_path, monkeypatch):

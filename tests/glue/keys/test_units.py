@@ -74,7 +74,7 @@ CONTAINERS = {
         "global `K`: ((1, 2), 3) → ((2, 2), 3)",
     ),
     "enum": (ENUM, Red, AlsoRed, "A: 1 → 2"),
-    "namedtuple fields": (FIELD, Point(1, 2), Tniop(1, 2), "('x', 'y') → ('y', 'x')"),
+    "namedtuple fields": (FIELD, Point(1, 2), Tniop(1, 2), "'Point', ('y', 'x')"),
     "string": (GLOBAL.replace("x + K", "len(K) + x"), "ab", "abc", "global `K`: 'ab' → 'abc'"),
 }
 
