@@ -116,7 +116,7 @@ def test_what_is_forged_in_a_bundle_keeps_nothing_else_out(tmp_path):
 
 
 def test_a_file_that_somebody_else_writes_by_a_like_name_stays(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive.atomic, "unique", lambda: "here-1")
+    monkeypatch.setattr(archive.layout, "unique", lambda: "here-1")
     other = tmp_path / "b.here-1.tmp"
     other.write_text("of somebody else")
     with pytest.raises(FileExistsError):
