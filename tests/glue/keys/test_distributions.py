@@ -230,11 +230,10 @@ def test_numba_edited_under_the_same_version(second_environment, tmp_path):
 
     usual = run(edited=False)
     assert run("warm", edited=True) == usual  # the same files are the same
-    module = second_environment / "numba" / "np" / "arraymath.py"
-    source = module.read_text()
-    edited = source.replace("return np.sin(x) / x", "return np.sin(x) / x / np.sqrt(2)", 1)
-    assert edited != source
-    module.write_text(edited)
+    # Numba 0.61 has it in another module, to which this one leads.
+    modules = (second_environment / "numba" / "np").glob("*arraymath.py")
+    [module] = (each for each in modules if "return np.sin(x) / x" in each.read_text() and "new_" not in each.name)
+    module.write_text(module.read_text().replace("return np.sin(x) / x", "return np.sin(x) / x / np.sqrt(2)", 1))
     patched = run(edited=True)
     assert float(patched) == pytest.approx(float(usual) / 2**0.5)
     assert run("warm", edited=True) == patched
