@@ -92,7 +92,7 @@ def _context(steps: list[dis.Instruction], position: int) -> tuple[Variable, tup
 
 def _within(code: CodeType, steps: list[dis.Instruction], entered: list[int]) -> Callable[[int], bool] | None:
     """What tells whether an offset is in a block."""
-    if "SETUP_WITH" in dis.opmap:
+    if steps[entered[0]].opname == "SETUP_WITH":
         return _within_setups(steps, entered)
     entries = getattr(dis.Bytecode(code), "exception_entries", None)
     if entries is None:
