@@ -23,7 +23,7 @@ import gc
 import sys
 from bisect import bisect_right
 from itertools import accumulate, compress, count
-from operator import is_, is_not
+from operator import is_, is_not, ne
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -167,14 +167,17 @@ def _members_of(owners: list[Owner]) -> list[Any]:
 
 def _differing(owners: list[tuple[Owner, Mapping[Any, Any]]]) -> list[tuple[Owner, Mapping[Any, Any]]]:
     """Those that don't have the very same values as then, in the same order: found in a few passes of C."""
-    pairs = [pair for pair in owners if len(pair[1]) == len(pair[0].members)]
-    others = [pair for pair in owners if len(pair[1]) != len(pair[0].members)]
-    now, then = gc.get_referents(*(now for _, now in pairs)), gc.get_referents(*(it.members for it, _ in pairs))
-    ends = [*accumulate(len(members) for _, members in pairs)]
-    if not pairs or not len(now) == len(then) == ends[-1]:  # keys are among them where one is no text
+    now, then = [members for _, members in owners], [owner.members for owner, _ in owners]
+    sizes = [*map(len, now)]
+    others = [*compress(count(), map(ne, sizes, map(len, then)))]
+    for at in others:
+        now[at], then[at], sizes[at] = {}, {}, 0
+    values, before = gc.get_referents(*now), gc.get_referents(*then)
+    ends = [*accumulate(sizes)]
+    if not owners or not len(values) == len(before) == ends[-1]:  # keys are among them where one is no text
         return owners
-    places = {bisect_right(ends, at) for at in compress(count(), map(is_not, now, then))}
-    return [*others, *(pairs[place] for place in sorted(places))]
+    places = {bisect_right(ends, at) for at in compress(count(), map(is_not, values, before))}
+    return [owners[at] for at in sorted(places.union(others))]
 
 
 def _are_equal(now: list[Any], before: list[Any]) -> bool:
@@ -187,13 +190,19 @@ def _are_equal(now: list[Any], before: list[Any]) -> bool:
 
 def _exchanged(owner: Owner, members: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
     """What is in the place of something else that Numba had there, hides it, or says that there is nothing any more."""
-    for name, then in owner.members.items():
+    before = owner.members
+    if [*members] == [*before]:
+        for name in [*compress(before, map(is_not, members.values(), before.values()))]:
+            if not _is_nbcaches(before[name]) and _counts(owner, name, members[name]):
+                yield f"{owner.label}{name}", members[name]
+        return
+    for name, then in before.items():
         now = members.get(name, _NOTHING)
         if now is not then and not _is_nbcaches(then) and _counts(owner, name, now):
             yield f"{owner.label}{name}", now
     for name, now in [*members.items()]:
         # Nobody looks for another name; but somebody's definition was hardly put there for nothing.
-        if name not in owner.members and (_is_foreign(now) or _hides(owner, name, now)) and _counts(owner, name, now):
+        if name not in before and (_is_foreign(now) or _hides(owner, name, now)) and _counts(owner, name, now):
             yield f"{owner.label}{name}", now
 
 
