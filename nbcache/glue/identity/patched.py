@@ -1,9 +1,9 @@
 """What others have put into Numba's modules, classes and tables of functions, a helper in the place of its own say.
 
 Numba's definitions count by their names, and so does all that they call. So whatever isn't what Numba put there
-(`pristine.py`) counts by its content for everything that is compiled. A look at all of it takes as long as a sixth of a
-hit, so it is taken only where a dictionary was changed since the last one (`mutations.py`), or a list or set holds
-something else.
+(`pristine.py`) counts by its content for everything that is compiled. To look at all of it takes as long as several
+hits, so only those dictionaries are looked at that were changed since they were copied or looked at (`mutations.py`),
+and lists and sets where one of them holds something else.
 
 Numba's own functions put things into its modules and classes as well, as Python and nbcache do. Beside modules and
 classes, what Numba's contexts and their parts (rules of conversion, data models, code generator) hold themselves is
@@ -19,11 +19,9 @@ from __future__ import annotations
 import builtins
 import dis
 import functools
-import gc
 import sys
-from bisect import bisect_right
-from itertools import accumulate, compress, count
-from operator import is_, is_not, ne
+from itertools import compress
+from operator import is_, is_not
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +29,6 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 
 from nbcache.glue.identity import pristine
-from nbcache.glue.identity.mutations import Mutations
 from nbcache.glue.identity.ownership import (
     HEAP_TYPE,
     cell_values,
@@ -39,7 +36,7 @@ from nbcache.glue.identity.ownership import (
     is_compilers,
     is_toolchain_module,
 )
-from nbcache.glue.identity.pristine import Container, Owner
+from nbcache.glue.identity.pristine import Container, Owner, Part
 from nbcache.glue.identity.watched import are_same
 from nbcache.passing import let_pass
 
@@ -53,25 +50,18 @@ class Patches:
     """What of others is in Numba's modules and classes."""
 
     def __init__(self) -> None:
-        self._mutations = Mutations()
-        self._is_stale = True
-        """Whether something was changed since the last look that came to its end."""
         self._last = ""
         """The module that was loaded last when modules were looked through."""
-        self._owners: list[tuple[Owner, Mapping[Any, Any]]] = []
-        """Modules and classes, with what they have now."""
-        self._before: list[Owner] = []
-        """Those of them in which somebody's definitions were when they were copied."""
-        self._objects: list[object] = []
-        """Objects of Numba's whose own attributes are looked at."""
-        self._containers: list[Container] = []
+        self._mutations = pristine.noted.mutations.asked()
+        self._known = 0
+        """How many tables there were at the last look."""
+        self._due: set[int] = set()
+        """The numbers of tables that are to be compared with their copies."""
         self._lists: list[Any] = []
-        self._copies: list[Any] = []
-        """What lists and sets, which nobody tells of, held at the last look.  Equal is enough, and fast."""
-        self._tables: list[dict[Any, Any]] = []
-        """All dictionaries, of which somebody may tell."""
-        self._seen: list[object] = []
-        """What all members were at the last look."""
+        """What each list and set held at the last look.  Equal is enough, and fast."""
+        self._has_contexts = False
+        self._found: dict[int, dict[str, Any]] = {}
+        """By the numbers of tables, what is changed in them."""
         self.members: dict[str, Any] = {}
         """By ``module:name``, what is in there that isn't the toolchain's."""
 
@@ -79,12 +69,11 @@ class Patches:
         """`members` as they are now; the very same object as long as they are."""
         if next(reversed(sys.modules)) != self._last:
             self._take_in_modules()
-        if not self._objects:
+        if not self._has_contexts:
             self._take_in_contexts()
-        if self._is_stale or self._mutations.happened() or not _are_equal(self._lists, self._copies):
-            self._is_stale = True
+        self._take_in_changes()
+        if self._due or not _are_equal(pristine.noted.contents, self._lists):
             self._compare()
-            self._is_stale = False
         return self.members
 
     def _take_in_modules(self) -> None:
@@ -95,89 +84,57 @@ class Patches:
         # What another thread is importing is noted when that is over.
         ended = [(name, module) for name, module in found if not _is_being_imported(module)]
         pristine.note(ended, whole=False)
-        self._take_in()
         if len(ended) == len(found):
             self._last = names[-1]
-
-    def _take_in(self) -> None:
-        """Look from now on at what was noted since this was done last."""
-        fresh = pristine.owners[len(self._owners) :]
-        owners = [*zip(fresh, _members_of(fresh), strict=True)]
-        containers = pristine.containers[len(self._containers) :]
-        if owners or containers:
-            self._owners += owners
-            self._before += [owner for owner, _members in owners if not owner.whole and any(_foreign_in(owner))]
-            self._containers += containers
-            self._lists += [each.content for each in containers if not isinstance(each.content, dict)]
-            self._copies += [each.copy for each in containers if not isinstance(each.content, dict)]
-            self._watch([members for _owner, members in owners if isinstance(members, dict)])
-            self._watch([each.content for each in containers if isinstance(each.content, dict)])
 
     def _take_in_contexts(self) -> None:
         """Take in what the contexts and their parts hold, once there are any: Numba makes them on first use."""
         made = vars(cpu_target)
         typing, target = made.get("_toplevel_typing_context"), made.get("_toplevel_target_context")
         if typing is not None and target is not None:
-            self._objects = [typing, typing.tm, target, target.data_model_manager, target.codegen()]
-            self._watch([*map(vars, self._objects)])
+            pristine.note_parts([typing, typing.tm, target, target.data_model_manager, target.codegen()])
+            self._has_contexts = True
 
-    def _watch(self, tables: list[dict[Any, Any]]) -> None:
-        self._tables += tables
-        self._mutations.watch(tables)
-        self._is_stale = True
+    def _take_in_changes(self) -> None:
+        self._due.update(self._mutations.changed())
+        tables = pristine.noted.tables
+        if len(tables) != self._known:
+            self._due.update(number for number in range(self._known, len(tables)) if not tables[number].whole)
+            self._known = len(tables)
 
     def _compare(self) -> None:
         pristine.note_loops_of_ufuncs()
-        self._take_in()
-        now, lists = gc.get_referents(*self._tables), [each.copy() for each in self._lists]
-        if not are_same(now, self._seen) or not _are_equal(lists, self._copies):
-            found = dict(self._changes())
-            if [*found] != [*self.members] or not are_same([*found.values()], [*self.members.values()]):
-                self.members = found
-        self._seen, self._copies = now, lists
+        self._take_in_changes()
+        now = [each.copy() for each in pristine.noted.contents]
+        changed = {number: dict(_changes_in(pristine.noted.tables[number])) for number in self._due}
+        found = {number: each for number, each in sorted({**self._found, **changed}.items()) if each}
+        lists = {each.label: each.content for each in pristine.noted.lists if is_changed(each)}
+        members = {label: value for each in (*found.values(), lists) for label, value in each.items()}
+        if [*members] != [*self.members] or not are_same([*members.values()], [*self.members.values()]):
+            self.members = members
+        self._found, self._lists = found, now
+        self._due.clear()
 
-    def _changes(self) -> Iterator[tuple[str, Any]]:
-        for owner, members in _differing(self._owners):
-            yield from _exchanged(owner, members)
-        for owner in self._before:
-            yield from (
-                (label, then) for label, name, then in _foreign_in(owner) if vars(owner.thing).get(name) is then
-            )
-        for container in self._containers:
-            if is_changed(container):
-                yield container.label, container.content
-        for each in self._objects:
-            kind = type(each)
-            for name, value in [*vars(each).items()]:
-                if _is_foreign(value) or any(name in vars(base) for base in kind.__mro__):
-                    yield f"{kind.__module__}:{kind.__qualname__}[{name}]", value
+
+def _changes_in(table: Owner | Container | Part) -> Iterator[tuple[str, Any]]:
+    """What in there is somebody else's, or isn't what Numba had there."""
+    if isinstance(table, Owner):
+        members = vars(table.thing)
+        yield from _exchanged(table, members)
+        if not table.whole:
+            yield from ((label, then) for label, name, then in _foreign_in(table) if members.get(name) is then)
+    elif isinstance(table, Container):
+        if is_changed(table):
+            yield table.label, table.content
+    else:
+        kind = type(table.thing)
+        for name, value in [*vars(table.thing).items()]:
+            if _is_foreign(value) or any(name in vars(base) for base in kind.__mro__):
+                yield f"{kind.__module__}:{kind.__qualname__}[{name}]", value
 
 
 def _is_being_imported(module: ModuleType) -> bool:
     return bool(getattr(vars(module).get("__spec__"), "_initializing", False))
-
-
-def _members_of(owners: list[Owner]) -> list[Any]:
-    """What each of them has: of classes the dictionary itself, and not what shows it, as far as it is found."""
-    shown = [vars(owner.thing) for owner in owners]
-    behind = gc.get_referents(*(each for each in shown if type(each) is not dict))
-    found = iter(behind if len(behind) == len(shown) - [*map(type, shown)].count(dict) else ())
-    return [each if type(each) is dict else next(found, each) for each in shown]
-
-
-def _differing(owners: list[tuple[Owner, Mapping[Any, Any]]]) -> list[tuple[Owner, Mapping[Any, Any]]]:
-    """Those that don't have the very same values as then, in the same order: found in a few passes of C."""
-    now, then = [members for _, members in owners], [owner.members for owner, _ in owners]
-    sizes = [*map(len, now)]
-    others = [*compress(count(), map(ne, sizes, map(len, then)))]
-    for at in others:
-        now[at], then[at], sizes[at] = {}, {}, 0
-    values, before = gc.get_referents(*now), gc.get_referents(*then)
-    ends = [*accumulate(sizes)]
-    if not owners or not len(values) == len(before) == ends[-1]:  # keys are among them where one is no text
-        return owners
-    places = {bisect_right(ends, at) for at in compress(count(), map(is_not, values, before))}
-    return [owners[at] for at in sorted(places.union(others))]
 
 
 def _are_equal(now: list[Any], before: list[Any]) -> bool:

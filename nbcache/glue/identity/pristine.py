@@ -7,13 +7,16 @@ that moment, which are not *whole*.
 
 from __future__ import annotations
 
+import gc
 import sys
 from enum import EnumMeta
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from nbcache.glue.identity.mutations import Mutations
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 ROOTS = ("numba", "llvmlite")
 _LEFT_OUT = (
@@ -47,18 +50,54 @@ class Owner:
 class Container:
     """A list, set or dictionary of a module or class, or in one of these."""
 
-    __slots__ = ("content", "copy", "label")
+    __slots__ = ("content", "copy", "label", "whole")
 
-    def __init__(self, label: str, content: Any, copy: Any) -> None:
+    def __init__(self, label: str, content: Any, copy: Any, whole: bool) -> None:
         self.label = label
         """``module:name`` or ``module:class.name``"""
         self.content = content
         self.copy = copy
         """What it held: a dictionary, list or set."""
+        self.whole = whole
+        """Whether it held that, and not something else by then, when it was copied."""
 
 
-owners: list[Owner] = []
-containers: list[Container] = []
+class Part:
+    """An object of Numba's whose own attributes count, because one that is set on it hides a method."""
+
+    __slots__ = ("thing", "whole")
+
+    def __init__(self, thing: object) -> None:
+        self.thing = thing
+        self.whole = False
+        """Nothing of it was copied."""
+
+
+class Noted:
+    """All that was copied so far."""
+
+    def __init__(self) -> None:
+        self.tables: list[Owner | Container | Part] = []
+        """What keeps its members in a dictionary."""
+        self.lists: list[Container] = []
+        """Lists and sets, of whose changes nobody tells."""
+        self.contents: list[Any] = []
+        """These lists and sets themselves."""
+        self.mutations = Mutations()
+        """Those of `tables`, by the same numbers, since they were copied."""
+
+    def add(self, owners: Sequence[Owner] = (), containers: Sequence[Container] = (), parts: Sequence[Part] = ()) -> None:
+        """Add what was copied just now."""
+        tables = [each for each in containers if isinstance(each.content, dict)]
+        lists = [each for each in containers if not isinstance(each.content, dict)]
+        self.lists += lists
+        self.contents += [each.content for each in lists]
+        self.tables += [*owners, *tables, *parts]
+        contents = (each.content for each in tables)
+        self.mutations.watch([*_members_of(owners), *contents, *(vars(each.thing) for each in parts)])
+
+
+noted = Noted()
 _known: dict[int, object] = {}
 """All of these by their ids; kept alive, or the ids would come to mean something else."""
 _kinds: set[type] = {dict, list, set}
@@ -112,14 +151,22 @@ def note(modules: Iterable[tuple[str, ModuleType]], *, whole: bool) -> None:
                 fresh.append(_copied(f"{name}:{cls.__qualname__}.", cls, whole))
                 if issubclass(cls, dict):
                     _kinds.add(cls)
-    owners.extend(fresh)
-    is_wanted = _is_filled_by_its_module if whole else _has_functions
+    is_wanted, containers = _is_filled_by_its_module if whole else _has_functions, []
     for owner in fresh:
         for name, value in () if type(owner.thing) is EnumMeta else owner.members.items():
             if type(value) not in _kinds or id(value) in _known or type(name) is not str or name.startswith("__"):
                 continue
             if is_wanted(name, value):
-                _note_container(owner.label + name, value)
+                containers += _containers_in(owner.label + name, value, whole)
+    if fresh:
+        noted.add(fresh, containers)
+
+
+def note_parts(things: Iterable[object]) -> None:
+    """Look at these, too; once for each."""
+    fresh = [each for each in things if id(each) not in _known]
+    _known.update((id(each), each) for each in fresh)
+    noted.add(parts=[*map(Part, fresh)])
 
 
 def _copied(label: str, thing: ModuleType | type, whole: bool) -> Owner:
@@ -127,15 +174,23 @@ def _copied(label: str, thing: ModuleType | type, whole: bool) -> Owner:
     return Owner(label, thing, vars(thing).copy(), whole)
 
 
-def _note_container(label: str, container: Any) -> None:
+def _members_of(owners: Sequence[Owner]) -> list[Any]:
+    """What each of them has: of classes the dictionary itself, and not what shows it."""
+    shown = [vars(owner.thing) for owner in owners]
+    behind = iter(gc.get_referents(*(each for each in shown if type(each) is not dict)))
+    return [each if type(each) is dict else next(behind) for each in shown]
+
+
+def _containers_in(label: str, container: Any, whole: bool) -> list[Container]:
+    """It itself, and the tables in it."""
     _known[id(container)] = container
     if not isinstance(container, dict):
-        containers.append(Container(label, container, container.copy()))
-    else:
-        containers.append(Container(label, container, dict(dict.items(container))))
-        for key, value in dict.items(container):
-            if type(value) is dict and id(value) not in _known:
-                _note_container(f"{label}[{getattr(key, '__name__', key)}]", value)
+        return [Container(label, container, container.copy(), whole)]
+    found = [Container(label, container, dict(dict.items(container)), whole)]
+    for key, value in dict.items(container):
+        if type(value) is dict and id(value) not in _known:
+            found += _containers_in(f"{label}[{getattr(key, '__name__', key)}]", value, whole)
+    return found
 
 
 def note_loops_of_ufuncs() -> None:
@@ -150,9 +205,10 @@ def note_loops_of_ufuncs() -> None:
         filled: dict[Any, Any] = {}
         module._fill_ufunc_db(filled)
         label = f"{_UFUNCS}:_ufunc_db"
-        containers.append(Container(label, table, {ufunc: table.get(ufunc) for ufunc in filled}))
-        for ufunc, loops in filled.items():
-            containers.append(Container(f"{label}[{ufunc.__name__}]", table.get(ufunc, {}), loops))
+        loops = [
+            Container(f"{label}[{ufunc.__name__}]", table.get(ufunc, {}), of_it, False) for ufunc, of_it in filled.items()
+        ]
+        noted.add(containers=[Container(label, table, {ufunc: table.get(ufunc) for ufunc in filled}, False), *loops])
 
 
 def _is_for_others(name: str) -> bool:

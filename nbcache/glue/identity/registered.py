@@ -77,15 +77,16 @@ class Tables:
         self._held: list[list[object]] = [[] for _table in tables]
         # One of them shows its dictionary behind a proxy (`functools.singledispatch`).
         inside = [it if isinstance(it, dict) else dictionary_behind(it) for it in tables]
-        self._mutations = Mutations()
-        self._mutations.watch([each for each in inside if each is not None])
+        mutations = Mutations()
+        mutations.watch([each for each in inside if each is not None])
+        self._mutations = mutations.asked()
         self._can_tell = None not in inside
         self._is_asked = False
 
     def same(self) -> list[bool]:
         """Of each whether it holds what it held when this was asked last."""
-        happened = self._mutations.happened()
-        if self._can_tell and self._is_asked and not happened:
+        changed = self._mutations.changed()
+        if self._can_tell and self._is_asked and not changed:
             return [True] * len(self._tables)
         before, self._held, self._is_asked = self._held, [[*table.values()] for table in self._tables], True
         return [*map(are_same, self._held, before)]

@@ -38,8 +38,7 @@ def just_imported():
 
 def note_again(monkeypatch, *, whole):
     monkeypatch.setattr(pristine, "_known", {})
-    for name in ("owners", "containers"):
-        monkeypatch.setattr(pristine, name, [])
+    monkeypatch.setattr(pristine, "noted", pristine.Noted())
     pristine.note(pristine.of_numba(sys.modules), whole=whole)
 
 
@@ -353,10 +352,14 @@ def test_what_another_thread_imports_is_noted_when_that_is_over(monkeypatch):
     monkeypatch.setitem(sys.modules, part.__name__, part)
     found = Patches()
     found.look()
-    assert part not in [owner.thing for owner in pristine.owners]
+    assert part not in noted_things()
     part.__spec__._initializing = False
     found.look()
-    assert part in [owner.thing for owner in pristine.owners]
+    assert part in noted_things()
+
+
+def noted_things():
+    return [each.thing for each in pristine.noted.tables if isinstance(each, pristine.Owner)]
 
 
 def test_a_second_thing_in_the_same_place_is_another(patches, monkeypatch):
@@ -370,22 +373,22 @@ def test_a_second_thing_in_the_same_place_is_another(patches, monkeypatch):
 
 
 def test_members_are_looked_at_where_something_changed(monkeypatch):
-    found, looks = Patches(), []
+    found, looks, usual = Patches(), [], patched._changes_in
     found.look()
-    monkeypatch.setattr(found, "_compare", lambda: looks.append(1))
+    monkeypatch.setattr(patched, "_changes_in", lambda table: [looks.append(table.label), *usual(table)][1:])
     found.look()
     assert looks == []
     monkeypatch.setattr(arraymath, "_median_inner", helper)
     found.look()
-    assert looks == [1]
+    assert looks == ["numba.np.arraymath:"]
     found.look()
-    assert looks == [1]
+    assert looks == ["numba.np.arraymath:"]
 
 
 def test_what_numba_changes_in_its_caches_is_nobodys(monkeypatch):
     """Who enables nbcache late finds caches that are filled: they go on being filled."""
     note_again(monkeypatch, whole=False)
-    names = {each.label for each in pristine.containers}
+    names = {each.label for each in pristine.noted.tables if isinstance(each, pristine.Container)}
     assert "numba.parfors.parfor:swap_functions_map" in names
     assert not names & {"numba.core.errors:loc_info", "numba.core.serialize:_unpickled_memo"}
 
@@ -417,6 +420,7 @@ print(activation._active.maker.patches.look())
 """
 PRISTINE = """
 import importlib.util
+from nbcache.glue.identity import pristine
 from nbcache.glue.identity.patched import Patches
 cpu_target = __import__("numba.core.registry", fromlist=["x"]).cpu_target
 cpu_target.typing_context.refresh()
@@ -429,7 +433,7 @@ def f(a):
     return np.median(a) + np.sort(a)[0]
 f(np.arange(9.0))
 patches = Patches()
-print(sorted(patches.look()), len(patches._owners) > 1000)
+print(sorted(patches.look()), len(pristine.noted.tables) > 1000)
 """
 
 
