@@ -114,25 +114,25 @@ def test_requests_that_can_t_be_carried_out(store, fields, reason):
     ],
     ids=["version", "none", "name", "reference", "nest"],
 )
-def test_types_off_the_allow_list(store, tmp_path, types, reason):
+def test_types_off_the_allow_list(store, place, types, reason):
     import hashlib
 
-    (tmp_path / "some.py").write_text(LIB)
+    (place / "some.py").write_text(LIB)
     source = hashlib.blake2b(LIB.encode(), digest_size=16).hexdigest()
-    line = request(function="some:f", source=source, path=(str(tmp_path),), types=types).line()
+    line = request(function="some:f", source=source, path=(str(place),), types=types).line()
     assert reason in outcome_of(store, put(store, line))
 
 
-def test_another_toolchain(store, tmp_path):
+def test_another_toolchain(store, place):
     """The key says so, and the components say what."""
     import hashlib
 
-    (tmp_path / "other.py").write_text(LIB)
+    (place / "other.py").write_text(LIB)
     source = hashlib.blake2b(LIB.encode(), digest_size=16).hexdigest()
     line = request(
         function="other:f",
         source=source,
-        path=(str(tmp_path),),
+        path=(str(place),),
         components=(("toolchain/numba", "0.1"), ("target/cpu", "z80")),
     ).line()
     said = outcome_of(store, put(store, line))
@@ -326,3 +326,25 @@ def test_fuzzed_requests(tmp_path, count):
         assert daemon.stop() == 0
     assert others(tmp_path) == before
     assert len(list((store / "v1/failed").glob("*.json"))) <= 1000
+
+
+CLOSED = """
+import os, sys
+sys.path.insert(0, {folder!r})
+os.setuid(65533)
+from nbcache.glue.requests import requested
+try:
+    requested.resolve("some", "f")
+except requested.RefusedError as refused:
+    print(refused)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_folder_that_jobs_may_not_read_is_named(place):
+    """A daemon that is root has other users' functions built as a user without rights."""
+    folder = place / "closed"
+    folder.mkdir(mode=0o700)
+    (folder / "some.py").write_text(LIB)
+    done = proc.run(["-c", "import numba, nbcache.glue.requests.requested\n" + CLOSED.format(folder=str(folder))], None)
+    assert f"uid 65533, as which this is built, may not read {folder}" in done.stdout, done.stderr

@@ -329,7 +329,20 @@ def _import(name: str) -> ModuleType:
         return importlib.import_module(name)
     except Exception as exc:
         msg = f"{exc}" if isinstance(exc, UntrustedError) else f"importing {name} fails: {type(exc).__name__}: {exc}"
+        closed = [*filter(_is_closed, sys.path)] if isinstance(exc, ModuleNotFoundError) else []
+        if closed:
+            msg += f" (uid {os.geteuid()}, as which this is built, may not read {closed[0]})"
         raise EnvironmentRefusedError(msg) from exc
+
+
+def _is_closed(folder: str) -> bool:
+    try:
+        os.scandir(folder).close()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def resolve(module: str, qualname: str) -> object:
