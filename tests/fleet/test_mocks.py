@@ -63,10 +63,10 @@ imports = builtins.__import__
 def before(x):
     return x
 
-def refusing(name, *rest):
+def refusing(name, *rest, **named):
     if name.partition(".")[0] == "nbcache":
         raise ImportError(f"{name} is refused")
-    return imports(name, *rest)
+    return imports(name, *rest, **named)
 
 before(1)
 builtins.__import__ = refusing

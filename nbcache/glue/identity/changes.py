@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import weakref
 from itertools import chain
@@ -9,6 +10,7 @@ from operator import attrgetter
 from types import FunctionType, MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from nbcache.glue.identity.mutations import dictionary_behind
 from nbcache.glue.identity.watched import MISSING, are_same
 from nbcache.passing import let_pass
 
@@ -96,7 +98,7 @@ class _Namer:
         if type(obj) is dict and isinstance(obj.get("__name__"), str):
             return str(obj["__name__"])
         if isinstance(obj, MappingProxyType):  # what a class has
-            return self._own_name(getattr(obj.get("__dict__"), "__objclass__", None))
+            return next((self._own_name(each) for each in _referring(obj) if isinstance(each, type)), "")
         return ""
 
     def _held_as(self, obj: object, depth: int) -> str:
@@ -110,6 +112,11 @@ class _Namer:
                 if holder is not obj and any(each is obj for each in before):
                     return self.name_of(holder, "", depth + 1)
         return ""
+
+
+def _referring(proxy: MappingProxyType[str, Any]) -> list[object]:
+    """Who refers to the dictionary that this shows."""
+    return gc.get_referrers(dictionary_behind(proxy))
 
 
 def node_components(nodes: list[Node], prefix: str) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ import stat
 import sys
 from typing import Any, Final
 
-from nbcache.passing import let_pass
+from nbcache.passing import let_pass, suppressed
 from nbcache.process import os
 
 GROUP: Final = b"numba_extensions"
@@ -148,10 +148,17 @@ def _layers_in(path: str, text: str) -> list[tuple[str, str]]:
 def _layers_of_metadata() -> list[tuple[str, str]]:
     """The same as `importlib.metadata` tells it."""
     return [
-        (entry.dist.metadata["Name"], _folder(str(entry.dist.locate_file("")), entry.value))
+        (_name_of(entry.dist, entry.value), _folder(str(entry.dist.locate_file("")), entry.value))
         for entry in importlib.metadata.entry_points(group=LAYERS.decode())
         if entry.dist is not None and _is_module(entry.value)
     ]
+
+
+def _name_of(distribution: Any, value: str) -> str:
+    """The name of a package that declares *value*; that of the module where metadata is incomplete."""
+    with suppressed(OSError):  # since Python 3.15
+        return distribution.metadata["Name"] or value
+    return value
 
 
 def _is_module(value: str) -> bool:

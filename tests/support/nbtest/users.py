@@ -6,6 +6,7 @@ import errno
 import os
 import pickle
 import pwd
+import secrets
 import shutil
 import struct
 import subprocess
@@ -21,14 +22,14 @@ _ATTEMPTS = 50
 
 
 class Accounts:
-    """Makes accounts with names of this process."""
+    """Makes accounts with names that nothing else has: a test that was killed may have left some."""
 
     def __init__(self):
         self.made = []
 
     def add(self, group=None):
         """Make a user with a group of the same name, or with ``group`` (a gid) as primary group; return the account."""
-        name = f"nbt{os.getpid()}x{len(self.made)}"
+        name = f"nbt{secrets.token_hex(6)}"
         _change("useradd", "-M", *(("-U",) if group is None else ("-N", "-g", str(group))), name)
         self.made.append(name)
         return pwd.getpwnam(name)
