@@ -140,22 +140,27 @@ def _layers_in(path: str, text: str) -> list[tuple[str, str]]:
     """The layers that a distribution's entry points name."""
     metadata = os.path.dirname(path)
     name = os.path.basename(metadata).partition("-")[0]
-    entries = text.partition(f"[{LAYERS.decode()}]")[2].partition("[")[0]
-    values = (line.partition("=")[2].strip() for line in entries.splitlines())
-    return [(name, _folder(os.path.dirname(metadata), value)) for value in values if _is_module(value)]
+    return [(name, _folder(os.path.dirname(metadata), value)) for value in _layers_named_in(text)]
 
 
 def _layers_of_metadata() -> list[tuple[str, str]]:
     """The same as `importlib.metadata` tells it."""
     return [
-        (_name_of(entry.dist, entry.value), _folder(str(entry.dist.locate_file("")), entry.value))
-        for entry in importlib.metadata.entry_points(group=LAYERS.decode())
-        if entry.dist is not None and _is_module(entry.value)
+        (_name_of(each, value), _folder(str(each.locate_file("")), value))
+        for each in importlib.metadata.distributions()
+        # Not its entry points: from Python 3.15 on, one that is no reference is an exception for all of them.
+        for value in _layers_named_in(each.read_text("entry_points.txt") or "")
     ]
 
 
+def _layers_named_in(text: str) -> list[str]:
+    """The modules as whose directories entry points name layers."""
+    entries = text.partition(f"[{LAYERS.decode()}]")[2].partition("[")[0]
+    return [*filter(_is_module, (line.partition("=")[2].strip() for line in entries.splitlines()))]
+
+
 def _name_of(distribution: Any, value: str) -> str:
-    """The name of a package that declares *value*; that of the module where metadata is incomplete."""
+    """The name of a package that declares *value*; that of the module where its metadata isn't there."""
     with suppressed(OSError):  # since Python 3.15
         return distribution.metadata["Name"] or value
     return value
