@@ -82,7 +82,8 @@ class _Members:
             self._counter = None
         self._tables += tables
         sizes, values = self._first.sizes + [*map(len, tables)], self._first.values + _values(tables)
-        self._first = _Held(self._changes(), sizes, values)  # the last step: another thread may ask meanwhile
+        # What changed before in others isn't forgotten. This is the last step: another thread may ask meanwhile.
+        self._first = _Held(self._first.changes if self._first.sizes else self._changes(), sizes, values)
 
     def since(self, last: _Held | None) -> tuple[list[int], _Held]:
         first = self._first

@@ -1,5 +1,7 @@
 """It is told which dictionaries were changed, whoever changes them and however that is found out."""
 
+import sys
+
 import pytest
 from nbtest import proc
 
@@ -30,12 +32,28 @@ CHANGES = {
 }
 
 
-@pytest.fixture(params=["as Python tells", "by comparing"])
+class Counter:
+    """Counts changes as Python 3.12 and newer let somebody do, from the numbers that older ones give them."""
+
+    def __init__(self):
+        self._numbers = mutations._Numbers()
+
+    def watch(self, tables):
+        self._numbers.watch(tables)
+        return True
+
+    def state(self):
+        return self._numbers.since(None)
+
+
+@pytest.fixture(params=["as Python tells", "by counting", "by comparing"])
 def told(request, monkeypatch):
     """Whoever asks for changes of some tables, which are new."""
     assert mutations._is_reliable()
     if request.param == "by comparing":
         monkeypatch.setattr(mutations, "_is_reliable", lambda: False)
+    elif request.param == "by counting" and sys.version_info < (3, 12):
+        monkeypatch.setattr(mutations, "_new_way", lambda: mutations._Members(Counter()))
 
     def asking(*tables):
         told = Mutations()
@@ -73,7 +91,15 @@ def test_each_that_asks_is_told():
     assert later.changed() == [0]  # since it was watched
 
 
-def test_what_is_watched_later_is_told_of_from_then_on(told, monkeypatch):
+def test_what_changed_before_others_were_watched_is_told_of(told):
+    table, mutations_ = {"a": 1}, Mutations()
+    mutations_.watch([table])
+    table["a"] = 2
+    mutations_.watch([{}])
+    assert mutations_.asked().changed() == [0]
+
+
+def test_what_is_watched_later_is_told_of_from_then_on(told):
     first, second, mutations_ = {"a": 1}, {"b": 2}, Mutations()
     mutations_.watch([first])
     asked = mutations_.asked()
