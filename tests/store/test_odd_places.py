@@ -14,10 +14,10 @@ from nbtest.users import GROUP_OBJ, MASK, NO_ID, OTHER, USER, USER_OBJ
 from storekit import SECTIONS, find, header, key, open_store
 
 import nbcache.store.listing
-import nbcache.store.publish
-import nbcache.store.usage  # noqa: F401  a user may not be able to read what is imported later
+import nbcache.store.publish  # noqa: F401  a user may not be able to read what is imported later
 from nbcache.config import Settings
-from nbcache.store import Refusal, Store, drops, first_calls, layout, lifeline, locks
+from nbcache.protocol import spool
+from nbcache.store import Refusal, Store, drops, first_calls, layout, lifeline, locks, usage
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes others, and mounts"),
@@ -234,3 +234,37 @@ def test_a_lease_file_of_a_process_in_another_numbering_is_taken_from_it_and_not
     assert len(find(store)[0]) == 1
     with store.lease(key()) as again:
         assert again.held
+
+
+@pytest.mark.long
+def test_hard_links_that_a_stranger_makes_of_everything(store, place):
+    """Where the kernel doesn't protect them: into the places of which the stranger has one in the store."""
+    setting = "/proc/sys/fs/protected_hardlinks"
+    with open(setting) as file:
+        before = file.read()
+    made = open_store(store, trusted_uids=frozenset({OWNER}))
+
+    def link():
+        there = [f"{folder}/{name}" for folder, _, names in os.walk(store) for name in names]
+        places = [drops.own(str(store), where) for where in (layout.REQUESTS, layout.TRIALS)]
+        for number, path in enumerate(there):
+            for place in (*places, f"{store}/{layout.USAGE}"):
+                os.link(path, f"{place}/{number}-{os.path.basename(path)}")
+        return len(there)
+
+    try:
+        try:
+            with open(setting, "w") as file:
+                file.write("0")
+        except OSError as error:
+            pytest.skip(f"fs.protected_hardlinks can't be set: {error}")
+        assert users.become(link, STRANGER, STRANGER) > 3
+    finally:
+        with open(setting, "w") as file:
+            file.write(before)
+    assert users.become(lambda: use(store), OWNER, OWNER) == (1, [])
+    assert list(made.verify()) == []
+    assert len(spool.scan(str(store), made.trust)) == 0
+    assert sum(record["processes"] for record in usage.read(str(store))) == 2
+    made.clear()
+    assert users.become(lambda: use(store), OWNER, OWNER) == (1, [])

@@ -52,7 +52,8 @@ def failing_disk(point: Path) -> Iterator[tuple[Path, Path]]:
     ).returncode:
         pytest.skip("can't mount a loop device")
     try:
-        device = os.path.realpath(f"/dev/block/{os.major(point.stat().st_dev)}:{os.minor(point.stat().st_dev)}")
+        number = point.stat().st_dev
+        device = os.path.realpath(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
         trigger = Path(f"/sys/fs/ext4/{os.path.basename(device)}/trigger_fs_error")
         if not trigger.exists():
             pytest.skip("this kernel's ext4 finds no errors on command")
