@@ -5,6 +5,7 @@ All of it with real users, lists, mounts and namespaces.
 
 import ctypes
 import os
+import struct
 import subprocess
 import time
 
@@ -30,7 +31,9 @@ FOLDERS = [
 ]  # fmt: skip
 DROPS = {layout.REQUESTS, layout.TRIALS, layout.USAGE}
 EVERYBODY = [(USER_OBJ, 7, NO_ID), (USER, 7, STRANGER), (GROUP_OBJ, 7, NO_ID), (MASK, 7, NO_ID), (OTHER, 5, NO_ID)]
-NEW_PIDS, NEW_IPC = 0x20000000, 0x08000000
+NEW_PIDS, NEW_IPC, NEW_USERS = 0x20000000, 0x08000000, 0x10000000
+OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442  # the same on all machines
+IDMAPPED, EMPTY_PATH = 0x00100000, 0x1000
 
 
 def use(root):
@@ -135,6 +138,52 @@ def test_a_stranger_s_folder_that_is_mounted_in_the_place_of_one_is_not_used(sto
     mounted(place / "theirs", store / each)
     result = users.become(lambda: _found(store), OWNER, OWNER)
     assert "untrusted" in result or f"owned by uid {STRANGER}" in result
+
+
+@pytest.fixture
+def idmapped(place):
+    """Mounts a folder so that the files of one user are another one's there, and all others nobody's (uid 65534)."""
+    libc, point = ctypes.CDLL(None, use_errno=True), place / "idmapped"
+
+    def mount(folder, before, after):
+        ready, release = os.pipe(), os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.write(ready[1], b"!" if libc.unshare(NEW_USERS) == 0 else b"?")
+            os.read(release[0], 1)
+            os._exit(0)
+        try:
+            assert os.read(ready[0], 1) == b"!"
+            for kind in ("uid", "gid"):
+                with open(f"/proc/{pid}/{kind}_map", "w") as file:
+                    file.write(f"{before} {after} 1")
+            namespace = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY)
+        finally:
+            os.write(release[1], b"!")
+            os.waitpid(pid, 0)
+        tree = libc.syscall(OPEN_TREE, -100, bytes(folder), 1)
+        attributes = struct.pack("4Q", IDMAPPED, 0, 0, namespace)
+        point.mkdir()
+        if (
+            libc.syscall(MOUNT_SETATTR, tree, b"", EMPTY_PATH, attributes, len(attributes))
+            or libc.syscall(MOVE_MOUNT, tree, b"", -100, bytes(point), 4)
+        ):  # fmt: skip
+            pytest.skip(f"can't mount with other owners: {os.strerror(ctypes.get_errno())}")
+        return point
+
+    yield mount
+    subprocess.run(["umount", "-l", point], check=False, capture_output=True)
+
+
+def test_where_a_mount_shows_other_owners_these_count(store, place, idmapped):
+    """A container's mount that maps ids. Who is nobody there is trusted by nobody."""
+    os.chown(place, 0, 0)
+    point = idmapped(store, OWNER, STRANGER)
+    assert users.become(lambda: use(point), STRANGER, STRANGER) == (1, [])
+    assert f"owned by uid {STRANGER}" in users.become(lambda: _found(point), OWNER, OWNER)
+    assert users.become(lambda: use(store), OWNER, OWNER) == (1, [])
+    os.chown(layout.slot_path(str(store), key()), STRANGER, STRANGER)
+    assert "untrusted" in users.become(lambda: _found(point), STRANGER, STRANGER)
 
 
 def in_a_namespace(flags, work):
