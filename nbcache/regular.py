@@ -18,8 +18,8 @@ _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_N
 def open_to_append(path: str, mode: int) -> int:
     """Open a regular file to append to, making it if it doesn't exist; return the descriptor. Raises OSError.
 
-    A link that somebody else put into a directory like ``/tmp`` isn't followed, and a file there that has a second
-    name isn't written: where the kernel lets others make hard links (fs.protected_hardlinks), it may be any of one's own.
+    A link that somebody else put into a directory like ``/tmp`` isn't followed, and a file there with a second name isn't
+    written: it may be any of one's own, where the kernel lets others link to these (``fs.protected_hardlinks`` is 0).
     """
     try:
         try:
@@ -71,7 +71,8 @@ def _is_strangers(link: str) -> bool:
 
     Many are; containers may not be. Who owns one that is all right is the only one who could replace it.
     """
-    return _is_shared(link) and os.lstat(link).st_uid not in {os.geteuid(), os.stat(os.path.dirname(link) or ".").st_uid}
+    above = os.stat(os.path.dirname(link) or ".").st_uid
+    return _is_shared(link) and os.lstat(link).st_uid not in {os.geteuid(), above}
 
 
 def _is_shared(path: str) -> bool:

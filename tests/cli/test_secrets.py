@@ -150,7 +150,7 @@ class Host:
             ended, raw = os.waitpid(pid, os.WNOHANG)
             if ended:
                 return os.waitstatus_to_exitcode(raw)
-            self.seen += command_lines()
+            self.seen += command_lines(str(self.folder))
             if not asked and list(self.store.glob("v1/daemon/*.json")):
                 os.kill(pid, signal.SIGTERM)
                 asked = True
@@ -168,15 +168,15 @@ class Host:
         return places
 
 
-def command_lines():
-    """The arguments of all processes that have nbcache in them."""
+def command_lines(folder):
+    """The arguments of all processes that have to do with a folder, by their arguments or environment."""
     found = b""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            line = Path(f"/proc/{pid}/cmdline").read_bytes()
+            line, environment = (Path(f"/proc/{pid}/{each}").read_bytes() for each in ("cmdline", "environ"))
         except OSError:
             continue
-        found += line if b"nbcache" in line else b""
+        found += line if os.fsencode(folder) in line + environment else b""
     return found
 
 
