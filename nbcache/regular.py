@@ -18,8 +18,8 @@ _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_N
 def open_to_append(path: str, mode: int) -> int:
     """Open a regular file to append to, making it if it doesn't exist; return the descriptor. Raises OSError.
 
-    A link that somebody else put into a directory like ``/tmp`` isn't followed, and a file there with a second name isn't
-    written: it may be any of one's own, where the kernel lets others link to these (``fs.protected_hardlinks`` is 0).
+    A link that somebody else put into a directory like ``/tmp`` isn't followed, and a file there that has a second name
+    isn't written: it may be any of one's own, where others may link to these (``fs.protected_hardlinks`` is 0).
     """
     try:
         try:

@@ -76,7 +76,8 @@ def read(path: Secret[str]) -> SecretKey:
     try:
         fd = open_to_read(path.reveal())
     except OSError as error:
-        raise RemoteError(f"the signing key {path} can't be read: {error.strerror}") from error
+        advice = "`nbcache key generate NAME FILE` makes one"
+        raise RemoteError(f"the signing key {path} can't be read: {error.strerror} ({advice})") from error
     try:
         status = os.fstat(fd)
         problem = Trust().file_problem(status, fd)
