@@ -6,6 +6,7 @@ The file server is FUSE's: it needs root, Debian's package libfuse3-3 and ``pip 
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from nbtest import daemons, disks, fusefs, proc
@@ -75,18 +76,23 @@ def test_a_disk_on_which_the_kernel_finds_an_error_in_mid_run_is_said_once(place
         assert run(disk / "store")[0] == EXPECTED
 
 
+def serves_again(place, daemon):
+    """Wait until a daemon gives signs of life, and have it build something."""
+    beat = time.time()
+    daemons.wait_for(lambda: daemon.heartbeat().get("beat", 0.0) > beat)
+    (place / "other.py").write_text("from numba import njit\n@njit\ndef g(x):\n    return x + 1\n")
+    (place / "main.py").write_text("import other\nprint(other.g(1))\n")
+    assert proc.run([place / "main.py"], daemon.store, daemons.WAITING).stdout == "2\n"
+    daemon.says("built other:g")
+
+
 @pytest.mark.long
 def test_a_daemon_outlives_a_disk_that_is_read_only_for_a_while(place, run):
     with disks.small_disk(place / "disk", "64m") as disk, daemons.daemon(disk / "store", logs=place) as daemon:
         remount(disk, "ro")
         assert run(disk / "store", **daemons.WAITING)[0] == EXPECTED
         remount(disk, "rw")
-        beat = daemon.heartbeat()["beat"]
-        daemons.wait_for(lambda: daemon.heartbeat()["beat"] > beat)
-        (place / "other.py").write_text("from numba import njit\n@njit\ndef g(x):\n    return x + 1\n")
-        (place / "main.py").write_text("import other\nprint(other.g(1))\n")
-        assert proc.run([place / "main.py"], disk / "store", daemons.WAITING).stdout == "2\n"
-        daemon.says("built other:g")
+        serves_again(place, daemon)
 
 
 @pytest.mark.long
@@ -111,6 +117,16 @@ def test_a_file_server_that_hangs_in_mid_run_holds_a_program_up_for_as_long_as_t
 
     assert run(server.point / "store") == (EXPECTED, [])
     assert run(server.point / "store", hang) == (EXPECTED, [])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["hang", "EIO", "ESTALE", "ENOTCONN"])
+def test_a_daemon_outlives_a_file_server_that_is_lost_for_a_while(place, server, how):
+    with daemons.daemon(server.point / "store", logs=place) as daemon:
+        server.be(how)
+        time.sleep(8.0)  # it looks every few seconds, and a heartbeat is written every two
+        server.be("well")
+        serves_again(place, daemon)
 
 
 @pytest.mark.long
