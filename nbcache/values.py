@@ -7,7 +7,6 @@ words for what it does, and :func:`read` shows nobody what may be secret.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -161,14 +160,13 @@ def _trusted_keys(value: object) -> tuple[Secret[str], ...]:
 
 
 def _key_file(value: object) -> Secret[str]:
-    from nbcache.secret import Secret  # most have none
+    import re  # most have none
 
-    if _A_KEY.search(_text(value)):
+    from nbcache.secret import Secret
+
+    if re.search("nbcache-secret-key|[A-Za-z0-9+/]{43}=", _text(value)):
         raise ValueError  # the key itself, where its file was to be named
     return Secret(_path(value), what_exists)
-
-
-_A_KEY: Final = re.compile("nbcache-secret-key|[A-Za-z0-9+/]{43}=")
 
 
 def what_exists(path: str) -> str:
