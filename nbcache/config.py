@@ -34,12 +34,15 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from nbcache import process
 from nbcache.process import os
 from nbcache.records import Record
-from nbcache.values import HOST, READERS, SECRET
+from nbcache.values import HOST, READERS, read
+
+if TYPE_CHECKING:
+    from nbcache.secret import Secret
 
 PREFIX: Final = "NBCACHE_"
 SYSTEM_FILE: Final = "/etc/nbcache/nbcache.toml"
@@ -82,11 +85,11 @@ class Settings(Record):
     layers: tuple[str, ...] | None = ()
     """Read-only stores that are looked into after the store itself, in this order, before those that packages declare;
     absolute. None: there are none, not even those."""
-    remote: tuple[str, ...] = ()
+    remote: tuple[Secret[str], ...] = ()
     """The addresses of the remote tiers behind the store, from fast to slow (`nbcache.remotes`)."""
-    trusted_keys: tuple[str, ...] = ()
+    trusted_keys: tuple[Secret[str], ...] = ()
     """Whose signed entries are taken from elsewhere (`nbcache.keyring`)."""
-    signing_key: str | None = None
+    signing_key: Secret[str] | None = None
     """The file with the key that signs what goes to the remote tiers, absolute. None: nothing goes there."""
     record: str | None = None
     """A warm list to append to, absolute."""
@@ -233,13 +236,12 @@ def processor_settings(cpu_name: str, cpu_features: str = "") -> dict[str, str]:
 def _take(
     values: dict[str, Any], sources: dict[str, str], problems: list[str], *, name: str, value: object, source: str
 ) -> None:
-    reader, accepted = READERS[name]
     try:
-        values[name] = reader(value)
-    except (ValueError, TypeError, OverflowError, OSError):
+        values[name] = read(name, value)
+    except ValueError as error:
         shown = source.removeprefix("environment ")
         where = shown if shown.startswith(PREFIX) else f"{name} in {shown.removeprefix('file ')}"
-        given = "…" if name in SECRET else f"{value!r:.100}"
+        given, accepted = error.args
         problems.append(f"{where}={given} is not understood and ignored: {accepted} is accepted")
     else:
         sources[name] = source

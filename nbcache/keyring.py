@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from nbcache.process import time
 from nbcache.records import Record
+from nbcache.secret import MASK, Secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -134,6 +135,20 @@ def groups_of(beside: object) -> list[Group] | None:
     if any(not isinstance(row, list) or list(map(type, row)) != [str, str, int] for group in beside for row in group):
         return None
     return [tuple((name, public, not_after) for name, public, not_after in group) for group in beside]
+
+
+def read_list(words: Iterable[str]) -> tuple[Secret[str], ...]:
+    """Read the setting. Raises ValueError."""
+    listed = tuple(words)
+    Keyring(listed)
+    return tuple(Secret(word, _masked) for word in listed)
+
+
+def _masked(word: str) -> str:
+    """Return a key without its digits: nobody can tell a public key from a secret one, which is the same in length."""
+    name, _, rest = word.partition(":")
+    date = rest.partition(":")[2]
+    return word if word == UNSIGNED else f"{name}:{MASK}{date and ':' + date}"
 
 
 def read_key(text: str) -> TrustedKey:

@@ -18,7 +18,8 @@ _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_N
 def open_to_append(path: str, mode: int) -> int:
     """Open a regular file to append to, making it if it doesn't exist; return the descriptor. Raises OSError.
 
-    A link that somebody else put into a directory like ``/tmp`` isn't followed.
+    A link that somebody else put into a directory like ``/tmp`` isn't followed, and a file there that has a second name
+    isn't written: it may be any of one's own, where others may link to these (``fs.protected_hardlinks`` is 0).
     """
     try:
         try:
@@ -31,9 +32,13 @@ def open_to_append(path: str, mode: int) -> int:
         if error.errno == errno.ENXIO:  # a socket, or a FIFO that nobody reads from
             raise _refusal(path) from error
         raise
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
         os.close(fd)
         raise _refusal(path)
+    if status.st_nlink > 1 and _is_shared(os.path.realpath(path)):
+        os.close(fd)
+        raise OSError(errno.EMLINK, "it has a second name (a hard link), and others may have given it this one", path)
     return fd
 
 
@@ -66,9 +71,14 @@ def _is_strangers(link: str) -> bool:
 
     Many are; containers may not be. Who owns one that is all right is the only one who could replace it.
     """
-    above, status = os.stat(os.path.dirname(link) or "."), os.lstat(link)
-    shared = above.st_mode & stat.S_ISVTX and above.st_mode & stat.S_IWOTH
-    return bool(shared) and status.st_uid not in {os.geteuid(), above.st_uid}
+    above = os.stat(os.path.dirname(link) or ".").st_uid
+    return _is_shared(link) and os.lstat(link).st_uid not in {os.geteuid(), above}
+
+
+def _is_shared(path: str) -> bool:
+    """Whether what has this name lies in a directory like ``/tmp``."""
+    mode = os.stat(os.path.dirname(path) or ".").st_mode
+    return bool(mode & stat.S_ISVTX and mode & stat.S_IWOTH)
 
 
 def _refusal(path: str) -> OSError:

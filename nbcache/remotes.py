@@ -3,10 +3,16 @@
 ::
 
     remote = address (" " address)*                            ; from fast to slow
-    address = scheme "://" place ["?" option ("&" option)*]
+    address = server "://" [login "@"] host [":" port] path | store "://" bucket path | "file:///" path, each with
+              ["?" option ("&" option)*]
+    server = "redis" | "rediss" | "http" | "https"             ; store = "s3" | "gs" | "azblob"
     option = "read-only" | name "=" value                      ; the names are opendal's
 
-What an address says besides its place may be a secret: whatever shows one shows :func:`redacted` of it.
+What can be read in two ways is no address: with a ``/``, ``?`` or ``&`` in a password that isn't written as ``%2F``,
+``%3F`` or ``%26``, one half of the password would pass for a host, a path or the name of an option. So there is an
+``@`` in front of the host alone (paths of files excepted), and nothing but ``read-only`` lacks a value.
+
+What an address says besides its place may be a secret: :func:`masked` says what is shown of it.
 """
 
 from __future__ import annotations
@@ -15,25 +21,28 @@ import re
 from typing import Final
 from urllib.parse import urlsplit
 
-SCHEMES: Final = ("redis", "rediss", "s3", "gs", "azblob", "http", "https", "file")
+from nbcache.secret import MASK, Secret
+
 READ_ONLY: Final = "read-only"
-_ADDRESS: Final = re.compile(r"([a-z0-9]+)://[^\s?#]+(\?[^\s#]*)?", re.ASCII)
+_PLACE: Final = re.compile(
+    r"(?:redis|rediss|http|https)://([^\s/#]+@)?[^\s/#@:][^\s/#@]*(/[^\s#@]*)?"
+    r"|(?:s3|gs|azblob)://[^\s/#@:]+(/[^\s#@]*)?"
+    r"|file:///[^\s#]*",
+    re.ASCII,
+)
+_OPTION: Final = re.compile(rf"{READ_ONLY}|[a-z][a-z0-9_]*=[^\s#@]+", re.ASCII)
 
 
-def check(address: str) -> str:
-    """Return an address that can be one; else raise ValueError."""
-    match = _ADDRESS.fullmatch(address)
-    if match is None or match[1] not in SCHEMES:
-        raise ValueError(address)
-    _ = urlsplit(address).port  # raises ValueError for what can be none
-    return address
-
-
-def redacted(address: str) -> str:
-    """Return an address without what may be secret in it: user and password, and the values of options."""
+def read(address: str) -> Secret[str]:
+    """Read an address. Raises ValueError for what can be none."""
     place, mark, options = address.partition("?")
-    scheme, _, rest = place.partition("://")
-    # A password with a slash in it is a mistake, and a password.
-    at = rest.rfind("@")
-    shown = f"{scheme}://***{rest[at:]}" if at >= 0 else place
-    return shown + mark + "&".join(re.sub("=.*", "=***", option, flags=re.DOTALL) for option in options.split("&"))
+    if not _PLACE.fullmatch(place) or (mark and not all(map(_OPTION.fullmatch, options.split("&")))):
+        raise ValueError
+    _ = urlsplit(address).port  # raises ValueError for what can be none
+    return Secret(address, masked)
+
+
+def masked(address: str) -> str:
+    """Return an address that was read without what may be secret in it: user and password, and options."""
+    place, mark, options = address.partition("?")
+    return re.sub("//[^/]+@", f"//{MASK}@", place) + mark + (options if options in {"", READ_ONLY} else MASK)

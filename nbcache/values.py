@@ -1,14 +1,19 @@
 """Reading the values of settings, from text or from what a file has in TOML.
 
 Each reader raises ValueError, TypeError, OverflowError or OSError for what it doesn't accept; :data:`READERS` has the
-words for what it does.
+words for what it does, and :func:`read` shows nobody what may be secret.
 """
+
+from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import process
+
+if TYPE_CHECKING:
+    from nbcache.secret import Secret
 
 HOST: Final = "host"
 """As a processor: whatever the process runs on, with all that it can do."""
@@ -140,26 +145,38 @@ def _umask(value: object) -> int:
     return int(text, 8)
 
 
-def _remote(value: object) -> tuple[str, ...]:
+def _remote(value: object) -> tuple[Secret[str], ...]:
     from nbcache import remotes  # most have none
 
     if isinstance(value, str) and value.strip().lower() == "none":
         return ()
-    return tuple(map(remotes.check, _words(value)))
+    return tuple(map(remotes.read, _words(value)))
 
 
-def _trusted_keys(value: object) -> tuple[str, ...]:
-    from nbcache.keyring import Keyring  # most have none
+def _trusted_keys(value: object) -> tuple[Secret[str], ...]:
+    from nbcache import keyring  # most have none
 
-    words = tuple(word for part in _words(value) for word in part.split(",") if word)
-    Keyring(words)
-    return words
+    return keyring.read_list(word for part in _words(value) for word in part.split(",") if word)
 
 
-def _key_file(value: object) -> str:
-    if "nbcache-secret-key" in _text(value):
+def _key_file(value: object) -> Secret[str]:
+    import re  # most have none
+
+    from nbcache.secret import Secret
+
+    if re.search("nbcache-secret-key|[A-Za-z0-9+/]{43}=", _text(value)):
         raise ValueError  # the key itself, where its file was to be named
-    return _path(value)
+    return Secret(_path(value), what_exists)
+
+
+def what_exists(path: str) -> str:
+    """Return a path as far as it leads to something: the rest may be a piece of a key that was taken for its file."""
+    if os.path.lexists(path):
+        return path
+    above = os.path.dirname(path)
+    while not os.path.isdir(above):
+        above = os.path.dirname(above)
+    return f"{above.rstrip('/')}/***"
 
 
 def _words(value: object) -> list[str]:
@@ -186,8 +203,20 @@ def _uid_of(name: str) -> int:
         raise ValueError(name) from error
 
 
-SECRET: Final = frozenset({"remote", "signing_key"})
-"""Settings whose values may hold secrets: what can't be read of them is shown to nobody."""
+def read(name: str, value: object) -> Any:
+    """Read the value of a setting. Raises ValueError(given, accepted), two texts that may be shown."""
+    reader, accepted = READERS[name]
+    try:
+        return reader(value)
+    except (ValueError, TypeError, OverflowError, OSError):
+        given = "…" if name in SECRET else f"{value!r:.100}"
+    # Not in the handler: what the reader raised holds the value.
+    raise ValueError(given, accepted)
+
+
+SECRET: Final = frozenset({"remote", "signing_key", "trusted_keys"})
+"""Settings whose values may hold secrets: what can't be read of them is shown to nobody, and what can is a
+:class:`~nbcache.secret.Secret`."""
 _A_PATH: Final = "a path"
 _A_PROCESSOR: Final = "x86-64-v2, x86-64-v3, x86-64-v4, neoverse-n1 or another processor that nbcache.processors lists"
 _A_FLAG: Final = "1, true, yes, on or 0, false, no, off"
@@ -208,11 +237,14 @@ READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
     "layers": (_layers, "a list of paths, or none,"),
     "remote": (
         _remote,
-        "a list of addresses such as redis://HOST:6379 or s3://BUCKET/PREFIX, with spaces between, or none,",
+        (
+            "a list of addresses such as redis://:PASSWORD@HOST:6379 or s3://BUCKET/PREFIX?NAME=VALUE, with spaces"
+            " between, and %40 %2F %3F %26 %23 for @ / ? & # in passwords and values, or none,"
+        ),
     ),
     "trusted_keys": (
         _trusted_keys,
-        "a list of NAME:BASE64[:YYYY-MM-DD] as `nbcache key public` prints it, or unsigned,",
+        "a list of public keys, NAME:BASE64[:YYYY-MM-DD] as `nbcache key public` prints them, or unsigned,",
     ),
     "signing_key": (_key_file, "the path of the file that `nbcache key generate` wrote, and not the key itself,"),
     "record": (_path, _A_PATH),

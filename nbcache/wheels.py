@@ -73,6 +73,8 @@ class ForThisPlatform(BuildHookInterface):
 class _Wheel(Record):
     """What is to be built."""
 
+    name: str
+    """What it is published as: a manifest may say anything of itself."""
     package: str
     version: str
     manifest: Manifest
@@ -96,7 +98,7 @@ def export(store: Store, name: str, folder: str, *, package: str | None = None, 
     if problem is not None:
         raise PublicationError(name, problem)
     with tempfile.TemporaryDirectory(prefix="nbcache-wheel-") as project:
-        wheel = _Wheel(package, str(found.version), manifest, tuple(requires))
+        wheel = _Wheel(name, package, str(found.version), manifest, tuple(requires))
         for path, data in (*_project(wheel), (f"{package}/manifest.json", found.manifest)):
             _write(project, path, data)
         for digest in _digests(manifest):
@@ -176,7 +178,7 @@ def _init(wheel: _Wheel) -> str:
         name = attribute or function.name
         names[attribute] = name if name.isidentifier() else wheel.package
     lines = [
-        f'"""{wheel.manifest.name}, version {wheel.version}: compiled functions, exported by nbcache."""',
+        f'"""{wheel.name}, version {wheel.version}: compiled functions, exported by nbcache."""',
         "",
         "import os as _os",
         "",

@@ -12,6 +12,7 @@ from nbcache.cli.place import open_store, settings_of
 from nbcache.cli.prewarm import lines_of
 from nbcache.cli.serve import limits_of
 from nbcache.cli.text import CommandError, UsageError, printable, size
+from nbcache.secret import revealed
 from nbcache.store import Refusal, Store
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def write(args: argparse.Namespace) -> int:
         raise UsageError("bundle: nbcache bundle FILE, nbcache bundle FILE LIST ... or nbcache bundle FILE -- COMMAND")
     settings = settings_of(args)
     key = signing.read(settings.signing_key) if settings.signing_key is not None else None
-    if key is None and "unsigned" not in settings.trusted_keys:
+    if key is None and "unsigned" not in revealed(settings.trusted_keys):
         raise CommandError("NBCACHE_SIGNING_KEY is not set: nobody would take what isn't signed (`nbcache key`)")
     path, lists = os.path.abspath(names[0]), names[1:]
     failed: list[str] = []

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import nbcache
-from nbcache import capabilities, config, processors, pythons, remotes, values
+from nbcache import capabilities, config, processors, pythons, values
 from nbcache.cli import quarantine, remote
 from nbcache.cli.place import away_from_strangers, layer_places, settings_of
 from nbcache.cli.text import print_json, printable, size
@@ -363,7 +363,7 @@ def check_remote(settings: Settings) -> Iterator[Finding]:
     if not settings.remote:
         return
     what = "remote cache"
-    yield Finding(OK, what, " ".join(map(remotes.redacted, settings.remote)))
+    yield Finding(OK, what, " ".join(map(str, settings.remote)))
     for module in ("opendal", "nacl"):
         if importlib.util.find_spec(module) is None:
             yield Finding(REMARK, what, f"{module} is not installed: it is not used", "pip install 'nbcache[remote]'")

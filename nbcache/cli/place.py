@@ -13,6 +13,7 @@ from nbcache import config
 from nbcache.cli.text import CommandError, UsageError
 from nbcache.importing import Paths
 from nbcache.keyring import Keyring
+from nbcache.secret import revealed
 from nbcache.store import Refusal, Store, layout
 from nbcache.store.layers import Place, open_layer
 from nbcache.trust import Trust
@@ -65,7 +66,7 @@ def layer_places(settings: Settings) -> list[Place]:
 def open_layers(args: argparse.Namespace) -> list[Store]:
     """Return the layers that may be used."""
     settings = settings_of(args)
-    trust, keyring = Trust(settings.trusted_uids), Keyring(settings.trusted_keys)
+    trust, keyring = Trust(settings.trusted_uids), Keyring(revealed(settings.trusted_keys))
     opened = (open_layer(place, trust, keyring) for place in layer_places(settings))
     return [layer for layer in opened if isinstance(layer, Store)]
 

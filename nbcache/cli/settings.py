@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from nbcache import remotes
 from nbcache.cli.place import settings_of
 from nbcache.cli.text import print_json, printable, size, table
 
@@ -49,8 +48,7 @@ def values_of(settings: Settings) -> list[tuple[str, Any, str]]:
         if name not in ("sources", "problems"):
             plain = sorted(value) if isinstance(value, frozenset) else value
             if isinstance(value, tuple):
-                # Who shows settings to others doesn't mean to show passwords.
-                plain = [remotes.redacted(word) if name == "remote" else word for word in value]
+                plain = list(map(str, value))
             if name == "umask" and value is not None:
                 plain = f"{value:03o}"  # as it is written
             rows.append((name, plain, settings.sources.get(name, "default")))

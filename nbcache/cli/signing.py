@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 from nbcache.cli.place import settings_of
 from nbcache.cli.text import CommandError, UsageError, printable
 from nbcache.keyring import Keyring
+from nbcache.secret import Secret, revealed
+from nbcache.values import what_exists
 
 if TYPE_CHECKING:
     import argparse
@@ -61,7 +63,7 @@ def _public(args: argparse.Namespace) -> int:
     """Print what others need to trust a key."""
     from nbcache.remote import signing
 
-    print(signing.read(os.path.abspath(args.words[0])).public)
+    print(signing.read(Secret(os.path.abspath(args.words[0]), what_exists)).public)
     return 0
 
 
@@ -82,7 +84,7 @@ def _verify(args: argparse.Namespace) -> int:
     """Say who signed the entries of a bundle, and whether they would be taken; the status is 1 if one wouldn't be."""
     from nbcache.remote import admission, archive
 
-    keyring = Keyring(settings_of(args).trusted_keys)
+    keyring = Keyring(revealed(settings_of(args).trusted_keys))
     verdicts: dict[str, int] = {}
     for name, data in archive.read(os.path.abspath(args.words[0])):
         judged = admission.admit(data, name, keyring)

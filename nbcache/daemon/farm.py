@@ -32,6 +32,7 @@ from nbcache.daemon.publisher import Ticket
 from nbcache.daemon.running import NEVER, CrashError, FarmError, InterpreterError, JobError
 from nbcache.daemon.supervisor import Interpreter
 from nbcache.plain import one_line
+from nbcache.secret import revealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -167,7 +168,7 @@ class Farm(ForkingPool):
         store, ours = self._store(), self._settings()
         order = {
             "call": call, "args": args, "bytes": self._own_limits.bytes, "seconds": self._own_limits.seconds,
-            **where, "uids": sorted(store.trust.uids), "keys": list(ours.trusted_keys), "log": ours.log,
+            **where, "uids": sorted(store.trust.uids), "keys": revealed(ours.trusted_keys), "log": ours.log,
             "session": self._session, "root": store.path, "key": ticket.key, "asked": ticket.asked, "what": ticket.what,
         }  # fmt: skip
         return self._queue(order, ticket)

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Final
 from nbcache import config
 from nbcache.daemon import boot, worker
 from nbcache.importing import Paths
+from nbcache.secret import revealed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nbcache.config import Settings
+    from nbcache.secret import Secret
     from nbcache.trust import Trust
 
 _EARLY: Final = ("encodings", "collections", "ctypes", "importlib", "json", "logging", "re", "lib-dynload")
@@ -123,6 +125,12 @@ def _insist(what: str, problem: str | None) -> None:
         raise ValueError(f"{what} {problem}".strip())
 
 
+def _hidden(key: Secret[str] | None) -> dict[str, str]:
+    """Say which file jobs shall not see; jobs see what isn't the name of one, and may be a key itself."""
+    path = key and os.path.realpath(key.reveal())
+    return {boot.HIDDEN_VARIABLE: path} if path and os.path.exists(path) else {}
+
+
 def environment(
     trust: Trust, settings: Settings, numba_settings: Mapping[str, str], *, kernels: bool = False
 ) -> dict[str, str]:
@@ -137,8 +145,8 @@ def environment(
         **({boot.PATH_VARIABLE: passed.pop("PYTHONPATH")} if "PYTHONPATH" in passed else {}),
         **passed,
         "NBCACHE_TRUSTED_UIDS": ",".join(map(str, sorted(trust.uids))),
-        **({boot.HIDDEN_VARIABLE: os.path.realpath(settings.signing_key)} if settings.signing_key else {}),
-        **({"NBCACHE_TRUSTED_KEYS": " ".join(settings.trusted_keys)} if settings.trusted_keys else {}),
+        **_hidden(settings.signing_key),
+        **({"NBCACHE_TRUSTED_KEYS": " ".join(revealed(settings.trusted_keys))} if settings.trusted_keys else {}),
         "NBCACHE_LOG": settings.log,
         **({"NBCACHE_UNVERIFIED": "1"} if settings.unverified else {}),
         **({worker.KERNELS_VARIABLE: "1"} if kernels else {}),

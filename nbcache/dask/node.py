@@ -32,6 +32,7 @@ from nbcache.errors import NbcacheError
 from nbcache.store import entry, tree
 from nbcache.store.directory import Store
 from nbcache.trust import Trust
+from nbcache.values import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -151,7 +152,7 @@ class _UserStore:
 
     def _pools_for(self, asked: Mapping[str, Any], limits: Limits) -> Pools:
         store = self._store
-        settings = Settings(trusted_keys=tuple(asked["keys"]), log=asked["log"])
+        settings = Settings(trusted_keys=read("trusted_keys", asked["keys"]), log=asked["log"])
 
         def make(interpreter: str, numba_settings: Mapping[str, str], kernels: bool) -> ForkingPool:
             problem = interpreters.problem(interpreter, store.trust)

@@ -10,7 +10,8 @@ from distributed import WorkerPlugin
 
 from nbcache import config
 from nbcache.client import hook, logs
-from nbcache.values import READERS
+from nbcache.secret import revealed
+from nbcache.values import READERS, SECRET, read
 
 if TYPE_CHECKING:
     from distributed import Worker
@@ -48,6 +49,14 @@ class CachePlugin(WorkerPlugin):  # type: ignore[misc]  # distributed has no typ
         given = {**settings, "dir": path}
         self._settings: dict[str, Any] = {name: _read(name, value) for name, value in given.items()}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the settings for the workers, and what is secret in them as well: they connect to the same servers."""
+        return {name: revealed(value) if name in SECRET else value for name, value in self._settings.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Read that again."""
+        self._settings = {name: read(name, value) if name in SECRET else value for name, value in state.items()}
+
     def setup(self, worker: Worker) -> None:  # noqa: ARG002  Dask's signature
         """Switch the cache on in the process of a worker. Never raises for what the filesystem does."""
         path = self._settings["dir"]
@@ -64,10 +73,10 @@ def _read(name: str, value: object) -> object:
     if name not in READERS:
         msg = f"CachePlugin: {name!r} is not a setting; known are {', '.join(config.NAMES)}"
         raise ValueError(msg)
-    reader, accepted = READERS[name]
     try:
         # A tuple is what Python has for a list.
-        return reader(list(value) if isinstance(value, (tuple, set, frozenset)) else value)
-    except (ValueError, TypeError, OverflowError, OSError) as error:
-        msg = f"CachePlugin: {name}={value!r:.100} is not understood: {accepted} is accepted"
-        raise ValueError(msg) from error
+        return read(name, list(value) if isinstance(value, (tuple, set, frozenset)) else value)
+    except ValueError as error:
+        given, accepted = error.args
+        msg = f"CachePlugin: {name}={given} is not understood: {accepted} is accepted"
+    raise ValueError(msg)

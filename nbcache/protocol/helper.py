@@ -32,13 +32,16 @@ from nbcache import config, process
 from nbcache.passing import let_pass
 from nbcache.process import os, time
 from nbcache.records import Record
+from nbcache.secret import revealed
 from nbcache.store import reasons
 from nbcache.trust import overflow_id
+from nbcache.values import SECRET, read
 
 if TYPE_CHECKING:
     import socket
 
     from nbcache.config import Settings
+    from nbcache.secret import Secret
 
 VERSION: Final = 2
 MAX_MESSAGE: Final = 1 << 16
@@ -98,7 +101,7 @@ def meeting(settings: Settings, release: str) -> Meeting:
     """Return where the helper for these settings is met; *release* is the version of nbcache."""
     folder = config.runtime_directory(_MAX_PATH - 21)
     parts = [
-        VERSION, release, *(_plain(settings, name) for name in _PASSED_ON), config.credentials(),
+        VERSION, release, *(revealed(getattr(settings, name)) for name in _PASSED_ON), config.credentials(),
         # What a helper writes is for those for whom the program's own files are; and it reads its key once.
         _umask() if settings.umask is None else None, _stamp(settings.signing_key),
     ]  # fmt: skip
@@ -108,7 +111,7 @@ def meeting(settings: Settings, release: str) -> Meeting:
 
 def written(settings: Settings) -> bytes:
     """Return what a helper is told of settings."""
-    fields = {name: _plain(settings, name) for name in (*_PASSED_ON, "log", "log_file")}
+    fields = {name: revealed(getattr(settings, name)) for name in (*_PASSED_ON, "log", "log_file")}
     return json.dumps({"v": VERSION, **fields}).encode()
 
 
@@ -117,8 +120,9 @@ def read_settings(data: bytes) -> Settings:
     fields = json.loads(data)
     if not isinstance(fields, dict) or fields.pop("v", None) != VERSION:
         raise ValueError(data)
-    for name in ("remote", "trusted_keys"):
-        fields[name] = tuple(fields[name])
+    for name in SECRET:
+        if fields[name] is not None:
+            fields[name] = read(name, fields[name])
     fields["trusted_uids"] = frozenset(fields["trusted_uids"])
     return config.Settings(**fields, sources={"log": "helper"})
 
@@ -133,18 +137,13 @@ def _umask() -> str:
         return ""
 
 
-def _stamp(path: str | None) -> list[int]:
+def _stamp(path: Secret[str] | None) -> list[int]:
     try:
-        status = os.stat(path) if path is not None else None
+        status = os.stat(path.reveal()) if path is not None else None
     except (OSError, ValueError) as raised:
         let_pass(raised)
         return []
     return [status.st_dev, status.st_ino, status.st_mtime_ns] if status is not None else []
-
-
-def _plain(settings: Settings, name: str) -> object:
-    value = getattr(settings, name)
-    return sorted(value) if isinstance(value, frozenset) else value
 
 
 def folder_problem(folder: str) -> str | None:

@@ -112,11 +112,11 @@ def _say(channel: int, line: bytes) -> None:
 def _prove(channel: int, request: bytes) -> None:
     line, _, manifest = request.partition(b"\n")
     from nbcache.config import Settings
+    from nbcache.values import read
 
     told = json.loads(line)
-    settings = Settings(
-        dir=told["store"], readonly=True, trusted_uids=frozenset(told["uids"]), trusted_keys=tuple(told["keys"])
-    )
+    keys = read("trusted_keys", told["keys"])
+    settings = Settings(dir=told["store"], readonly=True, trusted_uids=frozenset(told["uids"]), trusted_keys=keys)
     for fact in _facts(manifest, settings):
         _say(channel, json.dumps(fact).encode() + b"\n")
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from nbcache.errors import RemoteError
 from nbcache.keyring import PUBLIC_SIZE, Signature, TrustedKey, end_of, is_name, unbase64
 from nbcache.regular import open_to_read
+from nbcache.secret import Secret
 from nbcache.store import entry
 from nbcache.trust import Trust
 
@@ -40,19 +41,15 @@ class SecretKey(NamedTuple):
     """A key to sign with."""
 
     name: str
-    seed: bytes
+    seed: Secret[bytes]
     date: str
     """The last day on which it counts, YYYY-MM-DD; "" for ever."""
 
     @property
     def public(self) -> TrustedKey:
         """What others need to trust it."""
-        public = bytes(_nacl().SigningKey(self.seed).verify_key)
+        public = bytes(_nacl().SigningKey(self.seed.reveal()).verify_key)
         return TrustedKey(self.name, _base64(public), end_of(self.date))
-
-    def __repr__(self) -> str:
-        """Show nothing of the key itself."""
-        return f"SecretKey({self.name!r})"
 
 
 def generate(name: str, date: str = "") -> SecretKey:
@@ -63,7 +60,7 @@ def generate(name: str, date: str = "") -> SecretKey:
         end_of(date)
     except ValueError as error:
         raise RemoteError(f"not a date: {date!r:.80} (such as 2031-12-31)") from error
-    return SecretKey(name, bytes(_nacl().SigningKey.generate()), date)
+    return SecretKey(name, Secret(bytes(_nacl().SigningKey.generate())), date)
 
 
 def save(key: SecretKey, path: str) -> None:
@@ -71,15 +68,16 @@ def save(key: SecretKey, path: str) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(fd, "w", encoding="ascii") as file:
         date = f":{key.date}" if key.date else ""
-        file.write(f"{_MAGIC} {_VERSION} {key.name}:{_base64(key.seed)}{date}\n")
+        file.write(f"{_MAGIC} {_VERSION} {key.name}:{_base64(key.seed.reveal())}{date}\n")
 
 
-def read(path: str) -> SecretKey:
+def read(path: Secret[str]) -> SecretKey:
     """Read a key. Raises RemoteError, also where others could have read or written the file."""
     try:
-        fd = open_to_read(path)
+        fd = open_to_read(path.reveal())
     except OSError as error:
-        raise RemoteError(f"the signing key {path} can't be read: {error.strerror}") from error
+        advice = "`nbcache key generate NAME FILE` makes one"
+        raise RemoteError(f"the signing key {path} can't be read: {error.strerror} ({advice})") from error
     try:
         status = os.fstat(fd)
         problem = Trust().file_problem(status, fd)
@@ -92,7 +90,7 @@ def read(path: str) -> SecretKey:
         os.close(fd)
 
 
-def _parse(data: bytes, path: str) -> SecretKey:
+def _parse(data: bytes, path: Secret[str]) -> SecretKey:
     magic, _, rest = data.decode("ascii", "replace").strip().partition(" ")
     version, _, text = rest.partition(" ")
     name, _, rest = text.partition(":")
@@ -104,7 +102,7 @@ def _parse(data: bytes, path: str) -> SecretKey:
             raise RemoteError(f"{path} is a signing key of another version of nbcache ({version:.20})")
         end_of(date)
         if is_name(name) and len(unbase64(seed)) == PUBLIC_SIZE:
-            return SecretKey(name, unbase64(seed), date)
+            return SecretKey(name, Secret(unbase64(seed)), date)
     except ValueError:
         pass
     raise RemoteError(f"the signing key {path} is damaged")
@@ -114,7 +112,7 @@ def sign(key: SecretKey, header: Header, sections: Mapping[str, bytes]) -> Signa
     """Sign an entry. Raises EntryError."""
     public = key.public
     text = _text(header.key, _digest(header, sections), key.name, public.not_after)
-    value = _nacl().SigningKey(key.seed).sign(text).signature
+    value = _nacl().SigningKey(key.seed.reveal()).sign(text).signature
     return Signature(key.name, public.public, public.not_after, _base64(value))
 
 

@@ -16,7 +16,6 @@ import urllib.request
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from nbcache import remotes
 from nbcache.config import inherited
 from nbcache.errors import RemoteError
 from nbcache.plain import one_line
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from opendal import Operator
+
+    from nbcache.secret import Secret
 
     Service = Callable[[str, dict[str, str]], tuple[str, dict[str, str]]]
 
@@ -91,23 +92,22 @@ class StorageError(Exception):
 class Storage:
     """One server. Raises StorageError; threads may share it."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: Secret[str]) -> None:
         """Connect to nobody yet. Raises RemoteError: the address can't be right, or the library is missing."""
-        # What has no value is a flag of ours, and no option of the library's.
-        scheme, options = _SERVICES[urlsplit(address).scheme](address, dict(parse_qsl(urlsplit(address).query)))
-        self.server = _server_of(address, options)
-        """Host and port that have to be reached first; None where only the library knows."""
         try:
             import opendal
             from opendal import layers
 
+            scheme, options, server = _service(address.reveal())
+            self.server = server
+            """Host and port that have to be reached first; None where only the library knows."""
             made = opendal.Operator(scheme, **options)
             self._quick = made.layer(layers.TimeoutLayer(GET_SECONDS, GET_SECONDS))
             self._patient = made.layer(layers.TimeoutLayer(PUT_SECONDS, PUT_SECONDS))
         except ImportError as error:
             raise RemoteError("opendal is not installed: pip install nbcache[remote]") from error
         except Exception as error:  # whatever the library objects to
-            raise RemoteError(f"{remotes.redacted(address)}: {_words_of(error)}") from error
+            raise RemoteError(f"{address}: {_words_of(error)}") from error
 
     def get(self, name: str, seconds: float = GET_SECONDS) -> bytes | None:
         """Return an object; None if there is none. Of what can be none of nbcache's, return a part.
@@ -171,9 +171,9 @@ class Folder:
 
     server = None
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: Secret[str]) -> None:
         """Look at nothing yet."""
-        self._root = unquote(urlsplit(address).path)
+        self._root = unquote(urlsplit(address.reveal()).path)
 
     def get(self, name: str, seconds: float = GET_SECONDS, most: int = MAX_OBJECT) -> bytes | None:
         """As of :class:`Storage`; not much more than *most* bytes."""
@@ -213,9 +213,9 @@ class Folder:
             raise _of_system(error) from error
 
 
-def opened(address: str) -> Storage | Folder:
+def opened(address: Secret[str]) -> Storage | Folder:
     """Return what is behind an address, connected to nobody yet. Raises RemoteError."""
-    return Folder(address) if urlsplit(address).scheme == "file" else Storage(address)
+    return Folder(address) if address.reveal().startswith("file:") else Storage(address)
 
 
 def _late(size: int) -> StorageError:
@@ -248,6 +248,18 @@ def _words_of(error: BaseException) -> str:
     if causes:
         return one_line(causes[-1].replace("timeout reached", "it doesn't answer in time"))[:_MAX_WORDS]
     return one_line(text.partition("=>")[2].strip().partition("\n")[0] or type(error).__name__)[:_MAX_WORDS]
+
+
+def _service(address: str) -> tuple[str, dict[str, str], tuple[str, int] | None]:
+    """Return the library's name of a service, its options, and the server. Raises ValueError for an odd option."""
+    # What has no value is a flag of ours, and no option of the library's.
+    scheme, options = _SERVICES[urlsplit(address).scheme](address, dict(parse_qsl(urlsplit(address).query)))
+    try:
+        return scheme, options, _server_of(address, options)
+    except ValueError:
+        pass
+    # Not what was raised, which quotes it.
+    raise ValueError("=> its endpoint is no address")
 
 
 def _server_of(address: str, options: dict[str, str]) -> tuple[str, int] | None:

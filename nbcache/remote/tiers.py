@@ -26,6 +26,8 @@ from nbcache.remote.storage import StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from nbcache.secret import Secret
+
 _log = logging.getLogger("nbcache")
 CONNECT_SECONDS: Final = 0.1
 ANSWER_SECONDS: Final = 0.55
@@ -63,10 +65,10 @@ class Got(NamedTuple):
 class Tier:
     """One server. Threads may share it; nothing here raises."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: Secret[str]) -> None:
         """Connect to nobody yet. Raises RemoteError."""
-        self.label = remotes.redacted(address)
-        self.readonly = remotes.READ_ONLY in urlsplit(address).query.split("&")
+        self.label = str(address)
+        self.readonly = remotes.READ_ONLY in urlsplit(address.reveal()).query.split("&")
         self._address = address
         self._storage = storage.opened(address)
         self._breaker = Breaker(self.label, time.monotonic)

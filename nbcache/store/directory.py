@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from nbcache.config import Settings
     from nbcache.keyring import Group, Keyring
+    from nbcache.secret import Secret
     from nbcache.store.entry import Header
     from nbcache.store.evict import Plan
     from nbcache.store.found import FoundEntry
@@ -401,9 +402,9 @@ class Store:
         return True
 
 
-def _keyring(trusted: tuple[str, ...]) -> Keyring | None:
+def _keyring(trusted: tuple[Secret[str], ...]) -> Keyring | None:
     if not trusted:
         return None
     from nbcache.keyring import Keyring  # most have none
 
-    return Keyring(trusted)
+    return Keyring(key.reveal() for key in trusted)

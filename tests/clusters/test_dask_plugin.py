@@ -2,6 +2,7 @@
 
 import json
 import re
+import textwrap
 
 import pytest
 from nbtest import clusters, proc
@@ -113,12 +114,27 @@ def test_a_directory_that_is_not_there_is_one_line(cluster, place):
         ("CachePlugin('cache')", "CachePlugin: 'cache' is relative; workers have working directories of their own"),
         ("CachePlugin('/c', cache=1)", "CachePlugin: 'cache' is not a setting; known are dir, disable, readonly,"),
         ("CachePlugin('/c', on_miss='now')", "on_miss='now' is not understood: auto, wait or compile is accepted"),
+        ("CachePlugin('/c', remote='redis://:hush/x@host')", "CachePlugin: remote=… is not understood: a list of"),
     ],
 )
 def test_what_can_not_be_is_said_where_it_was_written(call, said):
     outcome = proc.run(["-c", f"from nbcache.dask import CachePlugin\n{call}"])
     assert outcome.status == 1
     assert said in outcome.stderr.strip().splitlines()[-1]
+
+
+def test_what_is_secret_in_its_settings_goes_to_the_workers_and_is_shown_to_nobody():
+    program = """
+        import pickle
+        from nbcache.dask import CachePlugin
+        plugin = CachePlugin("/c", remote=("redis://:hush@host",), signing_key="/k", umask="022")
+        assert pickle.loads(pickle.dumps(plugin))._settings == plugin._settings
+        assert plugin._settings["remote"][0].reveal() == "redis://:hush@host"
+        print(vars(plugin))
+        """
+    outcome = proc.run(["-c", textwrap.dedent(program)])
+    assert outcome.status == 0, outcome.stderr
+    assert "redis://***@host" in outcome.stdout and "hush" not in outcome.stdout
 
 
 def test_nothing_of_dask_is_imported_by_a_plain_client(tmp_path):

@@ -12,6 +12,8 @@ import pytest
 from nbtest import proc
 from nbtest.spoiling import spoil
 
+from nbcache.glue.identity import declared
+
 LIB = """
 from numba import njit, vectorize
 import numpy as np
@@ -285,6 +287,24 @@ sys.meta_path.append(Finder)
 """
     _, counted, _ = run(scene, finder + USE, **with_site(site))
     assert set(counted["sources"]) == {f"declaring, {CPU}"}
+
+
+def test_a_layer_is_declared_below_the_place_of_its_package_and_nowhere_else(tmp_path):
+    """Who installs a package doesn't mean to load what lies in somebody else's directory."""
+    values = [
+        "package.layer",
+        "../elsewhere",
+        "/etc",
+        "package/../../x",
+        "package..x",
+        "..",
+        "",
+        "a b",
+        "package:layer",
+    ]
+    text = "[nbcache.layers]\n" + "".join(f"n{at} = {value}\n" for at, value in enumerate(values))
+    found = declared._layers_in(f"{tmp_path}/package-1.dist-info/entry_points.txt", text)
+    assert found == [("package", f"{tmp_path}/package/layer")]
 
 
 @pytest.mark.long

@@ -15,6 +15,9 @@ from bare import Environment
 from nbtest import proc
 
 from nbcache import wheels
+from nbcache.config import Settings
+from nbcache.protocol import manifests
+from nbcache.store import Store
 
 MODULE = """
 import numpy as np
@@ -153,6 +156,16 @@ def test_a_package_may_be_called_like_one_that_builds_it(folder):
     done = export(folder, "2nd", "--package", "hatchling")
     assert done.status == 0, done.stderr
     assert Path(done.stdout.strip()).name.startswith("hatchling-1-")
+
+
+def test_a_manifest_that_calls_itself_a_program_adds_none_to_the_package(folder, tmp_path):
+    """Who exports what somebody published doesn't run it."""
+    store = Store.open(Settings(dir=str(folder / "store")))
+    found = store.names.read("2nd")
+    manifest = manifests.decode(found.manifest)._replace(name='"""\nraise SystemExit(99)\n"""')
+    text = wheels._init(wheels._Wheel("2nd", "second", "1", manifest, ()))
+    assert [type(each).__name__ for each in ast.parse(text).body].count("Expr") == 1
+    assert "SystemExit" not in text
 
 
 def truncate_every_file(package):

@@ -11,6 +11,7 @@ from nbcache.config import Settings
 from nbcache.errors import PublicationError
 from nbcache.keyring import Keyring
 from nbcache.remote import archive, signing
+from nbcache.secret import Secret
 from nbcache.store import Store
 
 OURS, THEIRS = (str(signing.generate(name).public) for name in ("ours", "theirs"))
@@ -28,7 +29,7 @@ def store(tmp_path, signer):
     built = build_elsewhere(tmp_path)
     bundle = str(tmp_path / "bundle")
     archive.write(bundle, archive.of_store(Store.open(Settings(dir=str(built))), signer, None))
-    made = Store.open(Settings(dir=str(tmp_path / "store"), trusted_keys=(str(signer.public),)))
+    made = Store.open(Settings(dir=str(tmp_path / "store"), trusted_keys=(Secret(str(signer.public)),)))
     assert archive.load(bundle, made, Keyring([str(signer.public)]), print)["refused"] == 0
     return tmp_path / "store"
 
@@ -62,7 +63,7 @@ def test_who_no_longer_trusts_the_key_runs_nothing_that_was_published_of_its_cod
 def test_no_wheel_is_made_of_it_either(tmp_path, store, signer):
     program = "import functions; functions.f(1.5); nbcache.publish('f', functions.f)"
     accumulator(store, program, tmp_path, NBCACHE_TRUSTED_KEYS=str(signer.public))
-    opened = Store.open(Settings(dir=str(store), trusted_keys=(OURS,)))
+    opened = Store.open(Settings(dir=str(store), trusted_keys=(Secret(OURS),)))
     with pytest.raises(PublicationError, match=REFUSED):
         wheels.export(opened, "f", str(tmp_path))
 

@@ -15,6 +15,7 @@ from nbtest import daemons, proc, remotes
 from nbcache import config
 from nbcache.protocol import helper
 from nbcache.remote import helper as remote_helper
+from nbcache.secret import Secret
 
 PROGRAM = "from numba import njit\n@njit\ndef f(x):\n    return x + 1\nprint(f(1))\n"
 
@@ -121,7 +122,7 @@ def test_nobody_is_met_in_a_place_that_others_can_enter(tmp_path):
 def test_another_umask_or_another_key_needs_another_helper(tmp_path):
     key = tmp_path / "key"
     key.write_text("one")
-    settings = config.Settings(dir=str(tmp_path), signing_key=str(key))
+    settings = config.Settings(dir=str(tmp_path), signing_key=Secret(str(key)))
     met = {helper.meeting(settings, "1").socket for _ in range(2)}
     assert len(met) == 1
     before = os.umask(0o077)
@@ -140,7 +141,7 @@ def test_settings_of_any_length_are_told_without_waiting(tmp_path, monkeypatch):
     """Also to somebody who never reads them."""
     (tmp_path / "python").symlink_to("/bin/true")
     monkeypatch.setattr(helper.sys, "executable", str(tmp_path / "python"))
-    settings = config.Settings(dir=str(tmp_path), remote=tuple(f"redis://{n}" for n in range(20000)))
+    settings = config.Settings(dir=str(tmp_path), remote=tuple(Secret(f"redis://{n}") for n in range(20000)))
     assert len(helper.written(settings)) > 1 << 17
     assert helper.start(settings, 60.0)
 

@@ -12,6 +12,7 @@ from nbtest import badservers, proc, remotes
 from nbtest.proc import ROOT
 
 from nbcache.remote import objects, signing, storage
+from nbcache.secret import Secret
 from nbcache.store import layout
 
 PROGRAM = """
@@ -92,7 +93,7 @@ def test_what_was_damaged_on_a_server_is_pushed_again(fleet, server, program, pa
     builder = fleet.host("builder", server)
     program({**builder, "NBCACHE_REMOTE": ""})
     nbcache(["push"], builder)
-    there = storage.opened(server)
+    there = storage.opened(Secret(server))
     keys = [path.parent.name + path.stem for path in (fleet.folder / "store-builder/v1/objects").glob("??/*.nbo")]
     names = [objects.name_of(key, 0) for key in keys if layout.is_key(key)]
     for name in names[:2]:
@@ -272,4 +273,4 @@ def test_the_workflows_of_the_guide_do_what_they_say(fleet, tmp_path, program, l
 
 
 def test_the_key_of_a_host_signs(fleet):
-    assert signing.read(str(fleet.key)).name == "ci"
+    assert signing.read(Secret(str(fleet.key))).name == "ci"

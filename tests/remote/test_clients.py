@@ -11,6 +11,7 @@ from nbtest import daemons, proc, remotes
 
 from nbcache.config import Settings
 from nbcache.protocol import helper
+from nbcache.values import read
 
 RUNS = 2
 LONG_RUNS = 200
@@ -211,10 +212,15 @@ def test_others_are_not_answered_and_not_believed(fleet, place, tmp_path, monkey
 
 def test_what_a_helper_is_told_of_settings_is_what_they_are(tmp_path):
     settings = Settings(
-        dir=str(tmp_path), remote=("redis://a",), trusted_keys=("unsigned",), trusted_uids=frozenset({1, 2}), umask=0o22
+        dir=str(tmp_path),
+        remote=read("remote", "redis://:hush@a"),
+        trusted_keys=read("trusted_keys", "unsigned"),
+        signing_key=read("signing_key", "/key"),
+        trusted_uids=frozenset({1, 2}),
+        umask=0o22,
     )
     again = helper.read_settings(helper.written(settings))
-    for name in ("dir", "remote", "trusted_keys", "trusted_uids", "umask"):
+    for name in ("dir", "remote", "trusted_keys", "signing_key", "trusted_uids", "umask"):
         assert getattr(again, name) == getattr(settings, name)
     with pytest.raises(ValueError):
         helper.read_settings(helper.written(settings).replace(b'"v": 2', b'"v": 1'))

@@ -10,6 +10,7 @@ import nbcache
 from nbcache import config
 from nbcache.daemon import remote
 from nbcache.protocol import helper
+from nbcache.secret import Secret
 
 PROGRAM = """
 from numba import njit
@@ -93,7 +94,7 @@ def test_a_helper_that_hangs_costs_a_daemon_one_second_and_not_one_for_each_key(
     run = tmp_path / "run"
     run.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(run))
-    settings = config.Settings(dir=str(tmp_path / "store"), remote=("redis://127.0.0.1:1",))
+    settings = config.Settings(dir=str(tmp_path / "store"), remote=(Secret("redis://127.0.0.1:1"),))
     place = helper.meeting(settings, nbcache.__version__)
     assert helper.folder_problem(place.folder) is None
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:

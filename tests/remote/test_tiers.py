@@ -6,6 +6,7 @@ import pytest
 from nbtest import proc, remotes
 
 from nbcache.remote import objects, storage
+from nbcache.secret import Secret
 
 PROGRAM = """
 import json, sys
@@ -73,7 +74,7 @@ def test_an_empty_store_with_a_full_remote_cache_compiles_nothing(fleet, server,
 
 
 def test_the_beginning_of_an_object_can_be_read_alone(server, patient):
-    store, name = storage.opened(server), "{:064}".format
+    store, name = storage.opened(Secret(server)), "{:064}".format
     assert store.head(name(0)) is None
     whole = bytes(range(256)) * 400
     for number, size in enumerate((len(whole), objects.HEAD_BYTES + 1, objects.HEAD_BYTES, 10)):
@@ -91,7 +92,7 @@ def test_what_an_older_version_stored_is_a_miss_without_a_word_and_is_replaced(
         builder = fleet.host("builder", address)
         program(builder)
         remotes.settle(builder, command)
-        server = storage.opened(address)
+        server = storage.opened(Secret(address))
         for path in (tmp_path / "store-builder/v1/objects").glob("??/*.nbo"):
             name = objects.name_of(path.parent.name + path.name.removesuffix(".nbo"), 0)
             assert len(server.get(name)) < path.stat().st_size

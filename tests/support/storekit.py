@@ -7,6 +7,7 @@ import stat
 from nbcache.config import Settings
 from nbcache.store import Store
 from nbcache.store.entry import Header
+from nbcache.values import read
 
 SECTIONS = {"meta": b"m" * 100, "object": b"\x7fELF" * 500, "components": b"{}" * 50, "bitcode": b"BC\xc0\xde" * 100}
 
@@ -32,6 +33,8 @@ def header(name="a", *, guard="", **other):
 
 
 def open_store(path, **settings):
+    if "trusted_keys" in settings:
+        settings["trusted_keys"] = read("trusted_keys", list(settings["trusted_keys"]))
     store = Store.open(Settings(dir=str(path), **settings))
     assert isinstance(store, Store), store
     return store

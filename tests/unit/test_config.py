@@ -433,6 +433,6 @@ def test_an_exercise_takes_nothing_from_elsewhere_whatever_a_file_says(tmp_path,
     folder.mkdir()
     (folder / "nbcache.toml").write_text('remote = "redis://cache"\nreadonly = true\nrecache = true\ndisable = true\n')
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    assert config.load().remote == ("redis://cache",)
+    assert str(config.load().remote) == "(redis://cache,)"
     made = config.load(config.exercise_environment("/store", "/list", "host"))
     assert (made.remote, made.layers, made.readonly, made.recache, made.disable) == ((), None, False, False, False)

@@ -44,3 +44,14 @@ def test_who_owns_a_directory_says_what_is_in_it(shared):
     shared.chmod(0o755)
     append(shared / "log")
     assert (shared.parent / "file").read_text() == "before\na line\n"
+
+
+def test_a_file_with_a_second_name_is_not_written_where_others_may_have_given_it_that(shared):
+    """`fs.protected_hardlinks` forbids others to do that, and isn't set everywhere."""
+    os.link(shared.parent / "file", shared / "list")
+    with pytest.raises(OSError, match="second name"):
+        append(shared / "list")
+    assert (shared.parent / "file").read_text() == "before\n"
+    shared.chmod(0o755)
+    append(shared / "list")
+    assert (shared.parent / "file").read_text() == "before\na line\n"

@@ -26,6 +26,7 @@ from nbcache.keyring import Keyring
 from nbcache.protocol import helper as protocol
 from nbcache.remote import helper as helper_module
 from nbcache.remote import objects, reading, signing, storage, tiers, uploading
+from nbcache.secret import Secret
 from nbcache.store import entry, reasons
 from nbcache.store.content import blake2b
 from nbcache.store.entry import Header
@@ -173,7 +174,10 @@ class Host:
         self.helper: helper_module.Helper | None = None
         self.starting = False
         self.settings = Settings(
-            dir=name, remote=("http://server/",), trusted_keys=(fleet.public,), signing_key=fleet.key
+            dir=name,
+            remote=(Secret("http://server/"),),
+            trusted_keys=(Secret(fleet.public),),
+            signing_key=Secret(fleet.key),
         )
         self.store = Store(name, Keyring([fleet.public]), fleet.contents)
         self._counters = Counters()
@@ -239,7 +243,7 @@ class Fleet:
         self.key = str(folder / "signing.key")
         if not Path(self.key).exists():
             signing.save(signing.generate("simulated"), self.key)
-        self.public = str(signing.read(self.key).public)
+        self.public = str(signing.read(Secret(self.key)).public)
         # The program is the same whatever the fleet is.
         self.program = program(keys, random.Random(seed))
         self._keys, self._spread = keys, spread

@@ -7,13 +7,13 @@ import os
 import shutil
 import subprocess
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @contextmanager
@@ -32,6 +32,34 @@ def small_disk(point: Path, size: str, *options: str) -> Iterator[Path]:
         yield point
     finally:
         subprocess.run(["umount", "-l", str(point)], check=True)
+
+
+@contextmanager
+def failing_disk(point: Path) -> Iterator[tuple[Path, Path]]:
+    """Mount a disk of 64 MB at ``point``; yield it, and what makes it read-only at once when something is written there.
+
+    It is ext4 on a loop device, which the kernel may be told to find an error on. Skips the test where one can't.
+    """
+    if os.geteuid() != 0 or shutil.which("mkfs.ext4", path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
+        pytest.skip("needs root and mkfs.ext4")
+    point.mkdir()
+    image = point.with_suffix(".img")
+    with image.open("wb") as file:
+        file.truncate(64 << 20)
+    subprocess.run(["mkfs.ext4", "-q", image], check=True)
+    if subprocess.run(
+        ["mount", "-o", "loop,errors=remount-ro", image, point], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("can't mount a loop device")
+    try:
+        number = point.stat().st_dev
+        device = os.path.realpath(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
+        trigger = Path(f"/sys/fs/ext4/{os.path.basename(device)}/trigger_fs_error")
+        if not trigger.exists():
+            pytest.skip("this kernel's ext4 finds no errors on command")
+        yield point, trigger
+    finally:
+        subprocess.run(["umount", "-l", point], check=True)
 
 
 @contextmanager

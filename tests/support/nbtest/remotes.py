@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from nbcache.remote import signing
+from nbcache.secret import Secret
 from nbtest import daemons, ports, proc
 
 PYTHON_BIN = Path(sys.executable).parent
@@ -131,7 +132,7 @@ class Fleet:
         return path
 
     def public(self, path=None):
-        return str(signing.read(str(path or self.key)).public)
+        return str(signing.read(Secret(str(path or self.key))).public)
 
     def host(self, name, remote, *, trusts=None, signs=True, patient=True, **settings):
         """The environment of a host with a local store of its own; a *patient* one waits as long as it takes."""
