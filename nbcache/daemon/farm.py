@@ -1,12 +1,12 @@
 """A farm: the hosts of a cluster as one more executor of a daemon's.
 
-The daemon speaks to the cluster through one process, the *bridge* (:mod:`nbcache.dask.bridge`), because whatever comes
-from a cluster arrives as pickles, and this process runs nothing of what builders bring. The bridge is to it what an
-interpreter is: it takes orders over a channel, answers each over the job's own, and hands in entries, which are checked
-like everybody's (:mod:`nbcache.daemon.publisher`). It has words of its own::
+The daemon speaks to the cluster through one process, the *bridge* (:mod:`nbcache.dask.bridge`), because anybody may be
+at a cluster's other end. The bridge opens no pickle, is confined, and is believed no more than a job: what it says is
+checked here, and the entries that it hands in like everybody's (:mod:`nbcache.daemon.publisher`). It is to the daemon
+what an interpreter is: it takes orders over a channel, and answers each over the job's own. It has words of its own::
 
     about itself    {"slots": how many jobs the cluster can run at once}    {"refused": "which worker, and why"}
-                    {"problem": why it is about to end}
+                    {"problem": why it is about to end}    {"unconfined": why the kernel doesn't confine it}
     about a job     {"worked": how much processor time was spent on it so far [s]}    {"host": where it ran}
                     {"crash": text, "to blame": "farm" | "environment"}
 
@@ -17,7 +17,6 @@ says why. Another bridge is started after :data:`FIRST_PAUSE`, then less and les
 from __future__ import annotations
 
 import logging
-import os
 import secrets
 import subprocess
 import sys
@@ -26,6 +25,8 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import config
+from nbcache.daemon import channel
+from nbcache.daemon.channel import BadMessageError
 from nbcache.daemon.job_services import Services
 from nbcache.daemon.pool import MODULES, ForkingPool, Limits
 from nbcache.daemon.publisher import Ticket
@@ -52,6 +53,14 @@ SLACK_SECONDS: Final = 120.0
 """How much longer than a job may take it is waited for [s]: its host counts the job's own time, and may begin late."""
 MAX_REFUSED: Final = 1000
 """How many lines one bridge may have logged about workers that don't fit."""
+MAX_SLOTS: Final = 10_000
+"""How many jobs a cluster may run at once."""
+_MAX_HOST: Final = 100
+ENVIRONMENT: Final = {
+    "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1",
+    # Threads that a library starts when it is loaded would be left out when the bridge confines itself.
+    "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
+}  # fmt: skip
 _BEGIN: Final = f"import sys; sys.path.append({MODULES!r}); from nbcache.dask.bridge import main; main()"
 
 
@@ -68,6 +77,7 @@ class Bridge(Interpreter):
         self.slots = 0
         self._changed = changed
         self._refused = 0
+        self._unconfined = False
         self._worked: dict[int, float] = {}
         super().__init__(start, services)
 
@@ -77,19 +87,24 @@ class Bridge(Interpreter):
 
     def _hear_else(self, said: dict[str, Any]) -> None:
         if "slots" in said:
-            self.slots = int(said["slots"])
+            self.slots = _slots(said["slots"])
             self._changed()
         elif "refused" in said and self._refused < MAX_REFUSED:
             self._refused += 1
             _log.warning("the farm does without %s", one_line(str(said["refused"])[:1000]))
         elif "problem" in said:
             self.problem = one_line(str(said["problem"])[:300])
+        elif "unconfined" in said and not self._unconfined:
+            self._unconfined = True
+            _log.warning("%s can't be confined as it should be: %s", self.who, one_line(str(said["unconfined"])[:300]))
 
     def _understand(self, job: Running, said: dict[str, Any], fds: list[int]) -> None:
         if "host" in said:
-            job.call.ticket.host = one_line(str(said["host"])[:100])
-        elif isinstance(said.get("worked"), float):
-            self._worked[job.call.number] = said["worked"]
+            channel.close_all(fds)
+            job.call.ticket.host = _host(said["host"])
+        elif "worked" in said:
+            channel.close_all(fds)
+            self._worked[job.call.number] = _seconds(said["worked"])
         else:
             super()._understand(job, said, fds)
 
@@ -112,6 +127,24 @@ class Bridge(Interpreter):
             job.settle(JobError(str(said["error"])))
         else:
             job.settle(result=said["result"])
+
+
+def _slots(told: object) -> int:
+    if type(told) is not int or not 0 <= told <= MAX_SLOTS:
+        raise BadMessageError("it is no number of jobs")
+    return told
+
+
+def _seconds(told: object) -> float:
+    if not isinstance(told, float) or not 0 <= told < NEVER:
+        raise BadMessageError("it is no time")
+    return told
+
+
+def _host(told: object) -> str:
+    if not isinstance(told, str) or not 0 < len(told) <= _MAX_HOST or not told.isprintable():
+        raise BadMessageError("it is no name of a host")
+    return told
 
 
 class Farm(ForkingPool):
@@ -196,15 +229,7 @@ class Farm(ForkingPool):
             try:
                 self._start()
             except OSError as error:
-                if self._uid is None:
-                    self._now(0, f"its bridge can't be started: {error.strerror or error}")
-                    return
-                # As for jobs: it lies in somebody's home, perhaps.
-                _log.warning(
-                    "uid %d can't execute %s (%s), so the bridge to the farm runs as root, and whoever can send tasks "
-                    "to the cluster may become root here", self._uid, self.interpreter, error.strerror,
-                )  # fmt: skip
-                self._uid, self._again = None, now
+                self._now(0, f"its bridge can't be started: {error.strerror or error}")
 
     def _next_event(self) -> float:
         return min(super()._next_event(), self._again if self._bridge() is None else NEVER)
@@ -214,19 +239,17 @@ class Farm(ForkingPool):
         return self._bridge()
 
     def _start(self) -> Interpreter:
-        uid = self._uid
         plain = {name: value for name, value in config.for_children().items() if not name.startswith(config.PREFIX)}
-        if uid is not None:
+        uid = "" if self._uid is None else str(self._uid)
+        if uid:
             # Dask has a directory of settings in everybody's home.
             plain["HOME"] = self._scratch
-            os.chown(self._scratch, uid, uid)
 
         def start(orders: int, _asking: int, errors: int) -> subprocess.Popen[bytes]:
             return subprocess.Popen(  # noqa: S603  this interpreter
-                [self.interpreter, "-c", _BEGIN, str(orders), self.address],
-                env={**plain, "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}, cwd="/",
+                [self.interpreter, "-c", _BEGIN, str(orders), self.address, uid],
+                env={**plain, **ENVIRONMENT}, cwd="/",
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, pass_fds=[orders],
-                user=uid, group=uid, extra_groups=None if uid is None else [],
             )  # fmt: skip
 
         bridge = Bridge(start, Services(self._trust, self._publisher, -1, lambda _each: None), self._counted)
