@@ -1,6 +1,8 @@
-"""Prints what a program of 40 trivial functions takes with default settings while something is broken, each beside plain Numba.
+"""Prints what a program of 40 trivial functions takes while something is broken, each beside plain Numba.
 
-    python tests/faults/table.py [WORD...] [--limit 2]
+    python tests/faults/table.py [WORD...] [--limit 2] [--on-miss auto|wait|compile]
+
+All settings but that one are the defaults.
 
 Plain Numba is timed before and after each, and the shorter time counts. A run that has to be repeated because it was
 over the limit says so: a busy machine slows either. The status is 1 if something is over the limit every time, or
@@ -20,14 +22,14 @@ from nbtest import breakage  # noqa: E402
 ATTEMPTS = 3
 
 
-def measure(name):
+def measure(name, on_miss):
     """Run the program with and without; return both times [s], whether it said the same, and how often it waited in vain."""
     with tempfile.TemporaryDirectory(prefix="nbcache-faults-") as folder:
         Path(folder).chmod(0o755)
         scene = breakage.Scene(Path(folder))
         before = scene.plain()
         with breakage.FAULTS[name](scene) as environment:
-            outcome = scene.run(environment)
+            outcome = scene.run({"NBCACHE_ON_MISS": on_miss, **environment})
         (scene.folder / "before.py").write_text("")
         after = scene.plain()
     same = outcome.said == before.said == after.said
@@ -38,11 +40,11 @@ def show(*cells):
     print("{:42s} {:>8s} {:>8s} {:>7s} {:>6s} {:>8s}  {}".format(*cells), flush=True)
 
 
-def row(name, limit):
+def row(name, limit, on_miss):
     """Print the row of a fault; return whether it is as it should be."""
     for _attempt in range(ATTEMPTS):
         try:
-            plain, seconds, same, waits = measure(name)
+            plain, seconds, same, waits = measure(name, on_miss)
         except pytest.skip.Exception as reason:
             show(name, "", "", "", "", "", f"skipped: {reason}")
             return True
@@ -61,10 +63,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("words", nargs="*", metavar="WORD", help="faults whose name holds one of these (default: all)")
     parser.add_argument("--limit", type=float, default=2.0, help="how many times plain Numba is too long (default: 2)")
+    parser.add_argument(
+        "--on-miss", default="auto", choices=["auto", "wait", "compile"], help="NBCACHE_ON_MISS (default: auto)"
+    )
     args = parser.parse_args()
     names = [name for name in breakage.FAULTS if not args.words or any(word in name for word in args.words)]
     show("fault", "plain", "nbcache", "ratio", "waits", "in vain", "")
-    bad = [name for name in names if not row(name, args.limit)]
+    bad = [name for name in names if not row(name, args.limit, args.on_miss)]
     print(f"\n{len(names)} faults, {len(bad)} of them over {args.limit:g} times plain Numba or with another output")
     return bool(bad)
 

@@ -145,6 +145,6 @@ def test_no_more_than_so_much_is_looked_at(place, monkeypatch, where):
     for number in range(drops.MAX_LISTED + 500):
         os.mkdir(f"{store}/{where}/{STRANGER}-{number:08x}")
     looked = []
-    monkeypatch.setattr(drops, "named", lambda name: looked.append(name) or drops._NAME.fullmatch(name) and 0)
+    monkeypatch.setattr(drops, "named", lambda name: looked.append(name) or (drops._NAME.fullmatch(name) and 0))
     assert list(drops.folders(store, where, Trust(frozenset({STRANGER})))) == []
     assert len(looked) == drops.MAX_LISTED
