@@ -67,7 +67,7 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--dask",
         metavar="ADDRESS",
-        help="build on the Dask cluster whose scheduler is there, such as tcp://HOST:8786 (needs nbcache[dask])",
+        help="build on the Dask cluster whose scheduler is there, such as tls://HOST:8786 (needs nbcache[dask])",
     )
     parser.add_argument(
         "--confined",

@@ -299,8 +299,15 @@ def scheduler_problem(address: str) -> str | None:
     """Say why this is no address of a scheduler's; None if it may be one."""
     scheme, _, rest = address.partition("://")
     if scheme not in {"tcp", "tls", "ws", "wss", "ucx"} or not rest.partition(":")[0]:
-        return "an address such as tcp://HOST:8786 or tls://HOST:8786 is wanted"
+        return "an address such as tls://HOST:8786 or tcp://HOST:8786 is wanted"
     return None
+
+
+def exposure(address: str) -> str | None:
+    """Say what an operator should know about an address; None if its cluster takes only those who have a certificate."""
+    if address.startswith(("tls://", "wss://")):
+        return None
+    return f"the farm {address} is reached without TLS: whoever reaches it can have code run by all who use this store"
 
 
 def missing() -> str | None:
