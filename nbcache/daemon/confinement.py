@@ -205,8 +205,10 @@ def settle_speaker(readable: Iterable[str]) -> None:
     if os.getuid():
         syscalls.prctl(syscalls.DUMPABLE, 0)
     syscalls.drop_capabilities()
-    syscalls.refuse_ways_out(alone=False)
-    syscalls.restrict([], reading=readable, tcp=True)
+    try:
+        syscalls.restrict([], reading=readable, tcp=True)
+    finally:
+        syscalls.refuse_ways_out(alone=False)
 
 
 def fork_guarded() -> None:

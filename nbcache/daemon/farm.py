@@ -71,13 +71,17 @@ class Bridge(Interpreter):
     lost = FarmError
 
     def __init__(
-        self, start: Callable[[int, int, int], subprocess.Popen[bytes]], services: Services, changed: Callable[[], None]
+        self,
+        start: Callable[[int, int, int], subprocess.Popen[bytes]],
+        services: Services,
+        changed: Callable[[], None],
+        unconfined: Callable[[str], None],
     ) -> None:
-        """Start it; *changed* is called when `slots` is another number."""
+        """Start it; *changed* is called when `slots` is another number, *unconfined* with why it isn't confined."""
         self.slots = 0
         self._changed = changed
         self._refused = 0
-        self._unconfined = False
+        self._unconfined = unconfined
         self._worked: dict[int, float] = {}
         super().__init__(start, services)
 
@@ -94,9 +98,8 @@ class Bridge(Interpreter):
             _log.warning("the farm does without %s", one_line(str(said["refused"])[:1000]))
         elif "problem" in said:
             self.problem = one_line(str(said["problem"])[:300])
-        elif "unconfined" in said and not self._unconfined:
-            self._unconfined = True
-            _log.warning("%s can't be confined as it should be: %s", self.who, one_line(str(said["unconfined"])[:300]))
+        elif "unconfined" in said:
+            self._unconfined(one_line(str(said["unconfined"])[:300]))
 
     def _understand(self, job: Running, said: dict[str, Any], fds: list[int]) -> None:
         if "host" in said:
@@ -183,6 +186,7 @@ class Farm(ForkingPool):
         self._own_limits = limits
         self._changed = changed
         self._session = secrets.token_hex(8)
+        self._is_told = False
         self._again = 0.0
         self._pause = FIRST_PAUSE
 
@@ -252,9 +256,16 @@ class Farm(ForkingPool):
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, pass_fds=[orders],
             )  # fmt: skip
 
-        bridge = Bridge(start, Services(self._trust, self._publisher, -1, lambda _each: None), self._counted)
+        services = Services(self._trust, self._publisher, -1, lambda _each: None)
+        bridge = Bridge(start, services, self._counted, self._say_unconfined)
         self._interpreters.append(bridge)
         return bridge
+
+    def _say_unconfined(self, why: str) -> None:
+        # Each further bridge says it as well, and a cluster that is away has many.
+        if not self._is_told:
+            self._is_told = True
+            _log.warning("the bridge to the farm can't be confined as it should be: %s", why)
 
     def _counted(self) -> None:
         bridge = self._bridge()
@@ -304,7 +315,7 @@ def scheduler_problem(address: str) -> str | None:
 
 
 def exposure(address: str) -> str | None:
-    """Say what an operator should know about an address; None if its cluster takes only those who have a certificate."""
+    """Say what an operator should know about an address; None where only those with a certificate are heard."""
     if address.startswith(("tls://", "wss://")):
         return None
     return f"the farm {address} is reached without TLS: whoever reaches it can have code run by all who use this store"

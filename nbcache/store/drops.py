@@ -48,6 +48,8 @@ _SECOND: Final = os.urandom(4).hex()
 """Nobody knows which the longer name of a process is before there is such a process."""
 _ATTEMPTS: Final = 3
 _said: set[str] = set()
+_refused: set[str] = set()
+"""Where this process, which is root, can't give directories away: a file server may take it for nobody."""
 
 
 def own(root: str, where: str) -> str | None:
@@ -60,7 +62,7 @@ def own(root: str, where: str) -> str | None:
             return path
         if not _may_move(f"{root}/{where}") or _moved_away(root, where, uid) is None:
             break
-    for name in (f"{uid}-{_kept(uid, make=True)}", f"{uid}-{_SECOND}"):
+    for name in (f"{uid}-{_kept(uid, make=True) or _SECOND}", f"{uid}-{_SECOND}"):
         longer = f"{root}/{where}/{name}"
         atomic.make_directory(longer)
         if owner(name, os.lstat(longer)) == uid:
@@ -119,15 +121,20 @@ def _moved_away(root: str, where: str, uid: int) -> int | None:
 
 def _give(root: str, where: str, uid: int) -> None:
     """Make a user's directory, as root, if he has none. Raises OSError."""
-    path = f"{root}/{where}/{uid}"
-    if os.path.lexists(path):
+    folder = f"{root}/{where}"
+    if folder in _refused or os.path.lexists(f"{folder}/{uid}"):
         return
-    made = f"{root}/{where}/.new-{os.urandom(8).hex()}"
+    made = f"{folder}/.new-{os.urandom(8).hex()}"
     atomic.make_directory(made)
     try:
         os.chown(made, uid, -1, follow_symlinks=False)
+    except OSError:
+        _refused.add(folder)
+        os.rmdir(made)
+        raise
+    try:
         # If a stranger was faster, and has put something into his, that is for the next time.
-        os.rename(made, path)
+        os.rename(made, f"{folder}/{uid}")
     except OSError:
         os.rmdir(made)
         raise

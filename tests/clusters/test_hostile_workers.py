@@ -233,7 +233,7 @@ def bridge_that_says(*messages):
             [*command, str(orders), json.dumps(messages)], pass_fds=[orders], stdout=errors, stderr=errors
         )
 
-    bridge = Bridge(start, services, lambda: None)
+    bridge = Bridge(start, services, lambda: None, lambda _why: None)
     heard = time.monotonic() + daemons.MUCH
     while not bridge.dead and bridge.slots != 3 and time.monotonic() < heard:
         for handle in list(bridge.handlers.values()):

@@ -80,6 +80,11 @@ def waits(outcome: proc.Outcome) -> dict[str, int]:
     return dict(json.loads(outcome.stderr.splitlines()[-1])["waits"])
 
 
+def waited_seconds(outcome: proc.Outcome) -> float:
+    """How long it waited; 0 without nbcache."""
+    return float(json.loads(outcome.stderr.splitlines()[-1])["waited_seconds"])
+
+
 FAULTS: dict[str, Callable[[Scene], AbstractContextManager[dict[str, str]]]] = {}
 
 
