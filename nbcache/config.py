@@ -108,6 +108,12 @@ class Settings(Record):
         """The budget of waiting of one process [s]: where none is set, whoever wants longer waits has one for them."""
         return max(DEFAULT_WAIT_SECONDS, self.wait_seconds) if self.wait_budget is None else self.wait_budget
 
+    @property
+    def says_how_long(self) -> bool:
+        """Whether somebody set how long is waited for others, in place of the defaults."""
+        named = any(self.sources.get(name, DEFAULT) != DEFAULT for name in ("wait_seconds", "wait_budget"))
+        return named or self.wait_seconds != DEFAULT_WAIT_SECONDS or self.wait_budget is not None
+
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:
     """Read the settings of this process, or those a given environment means. Never raises."""

@@ -12,6 +12,8 @@ from typing import Final
 
 from nbcache.process import os
 
+WRITER_SECONDS: Final = 5.0
+"""How long it may take until something comes out of a FIFO [s]."""
 _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -48,6 +50,28 @@ def open_to_read(path: str) -> int:
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise _refusal(path)
+    return fd
+
+
+def open_to_read_or_pipe(path: str) -> int:
+    """The same where a pipe will do as well. Of a FIFO something has to come within :data:`WRITER_SECONDS`."""
+    import select  # programs have no pipes that are read
+
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    problem: OSError | None = None
+    if stat.S_ISFIFO(os.fstat(fd).st_mode):
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        # A shell's pipe has no name, and a writer. What has one may have none, ever.
+        if stat.S_ISFIFO(os.lstat(path).st_mode) and not poll.poll(WRITER_SECONDS * 1000):
+            silent = f"it is a FIFO that nobody has written to for {WRITER_SECONDS:g} s"
+            problem = OSError(errno.ENXIO, silent, path)
+        os.set_blocking(fd, True)
+    elif not stat.S_ISREG(os.fstat(fd).st_mode):
+        problem = _refusal(path)
+    if problem is not None:
+        os.close(fd)
+        raise problem
     return fd
 
 

@@ -15,6 +15,7 @@ from nbcache.cli.serve import add_job_options, farm_of, limits_of
 from nbcache.cli.text import CommandError, Progress, UsageError, print_json, printable
 from nbcache.importing import Paths
 from nbcache.protocol import heartbeats
+from nbcache.regular import open_to_read_or_pipe
 from nbcache.store import Refusal, Store
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--dask",
         metavar="ADDRESS",
-        help="build on the Dask cluster whose scheduler is there, such as tcp://HOST:8786 (needs nbcache[dask])",
+        help="build on the Dask cluster whose scheduler is there, such as tls://HOST:8786 (needs nbcache[dask])",
     )
     parser.add_argument(
         "--confined",
@@ -234,7 +235,7 @@ def lines_of(path: str, trust: Trust) -> Iterator[bytes]:
     if path == "-":
         yield from sys.stdin.buffer
         return
-    with open(path, "rb") as file:
+    with os.fdopen(open_to_read_or_pipe(path), "rb") as file:
         status = os.fstat(file.fileno())
         problem = trust.writers_problem(status, file.fileno())
         if problem is not None:

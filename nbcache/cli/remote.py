@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,6 +10,7 @@ import nbcache
 from nbcache.cli.place import open_store, settings_of
 from nbcache.cli.text import CommandError, Progress, print_json, printable
 from nbcache.protocol import helper, requests
+from nbcache.regular import open_to_read_or_pipe
 
 if TYPE_CHECKING:
     import argparse
@@ -113,7 +115,7 @@ def _helper(args: argparse.Namespace) -> Helper:
 def _named(lists: list[str]) -> Iterator[str]:
     """The keys that warm lists name. Raises CommandError, OSError."""
     for path in lists:
-        with open(path, "rb") as file:
+        with os.fdopen(open_to_read_or_pipe(path), "rb") as file:
             for line in file:
                 try:
                     yield requests.read(line).key

@@ -52,7 +52,7 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--farm",
         metavar="ADDRESS",
-        help="build on the Dask cluster whose scheduler is there, such as tcp://HOST:8786, and on this host only while "
+        help="build on the Dask cluster whose scheduler is there, such as tls://HOST:8786, and on this host only while "
         "that is out of reach (needs nbcache[dask])",
     )
     parser.add_argument(

@@ -12,7 +12,8 @@ Waiting pays if what is waited for comes. Whether it will, nobody can know, so t
 - **A budget** for the process, all of its threads and functions: ``NBCACHE_WAIT_BUDGET``.
 
 What was waited for and came is charged only as far as it took longer than compiling would have. With
-``NBCACHE_ON_MISS=wait`` the allowance doesn't count, the other bounds do.
+``NBCACHE_ON_MISS=wait`` the share is :data:`PATIENT_SHARE`, which keeps the program within twice its time. Only who
+says how long, by ``NBCACHE_WAIT_SECONDS`` or ``NBCACHE_WAIT_BUDGET``, waits that long: then there is no allowance.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ FLOOR_SECONDS: Final = 0.2
 """What may be waited in vain in any process [s]."""
 SHARE: Final = 0.25
 """What may be waited in vain as a share of what the process has lived otherwise."""
+PATIENT_SHARE: Final = 0.5
+"""The same for who would rather wait than compile."""
 CROWDED: Final = 8.0
 """How much longer than its processor time a process is taken to have been busy: one that slept is none the older."""
 _ENDLESS: Final = float("inf")
@@ -42,7 +45,9 @@ class Patience:
 
     def __init__(self, settings: Settings, counters: Counters) -> None:
         """Nothing was waited for yet."""
-        self.insists = settings.on_miss == "wait"
+        self.insists = settings.on_miss == "wait" and settings.says_how_long
+        """Whether waiting without any sign of progress has no other end than the limits that somebody set."""
+        self._share = PATIENT_SHARE if settings.on_miss == "wait" else SHARE
         self._most = 0.0 if settings.on_miss == "compile" else settings.wait_seconds
         self._budget = settings.waiting_in_all
         self._counters = counters
@@ -76,7 +81,7 @@ class Patience:
         if self.insists:
             return _ENDLESS
         lived = min(time.monotonic() - self._born - self._waited, CROWDED * time.process_time())
-        return FLOOR_SECONDS + SHARE * max(0.0, lived) - self._spent
+        return FLOOR_SECONDS + self._share * max(0.0, lived) - self._spent
 
     def charge(self, waited: float, in_vain: float, *, came: bool) -> None:
         """Put down how long somebody waited [s], and how much of it was to no purpose."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nbcache.daemon import blame, history, interpreters, jobs, rebuilding, turns
 from nbcache.daemon.audit import Audit
 from nbcache.daemon.confinement import Uids
-from nbcache.daemon.farm import Farm
+from nbcache.daemon.farm import Farm, exposure
 from nbcache.daemon.judging import Judging
 from nbcache.daemon.pool import Confining, CrashError, ForkingPool, InterpreterError, JobError, Pools
 from nbcache.daemon.publisher import Publisher, Ticket
@@ -134,6 +134,9 @@ class Building:
             address, lambda: commons.store, lambda: commons.settings, commons.options.limits, self._publisher,
             confining=Confining(self._uids.give()), changed=self._wake,
         )  # fmt: skip
+        exposed = exposure(address)
+        if exposed is not None:
+            _log.warning("%s", exposed)
         farm.start()
         return farm
 

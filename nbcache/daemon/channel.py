@@ -126,7 +126,7 @@ def close_all(fds: list[int]) -> None:
             os.close(fd)
 
 
-def sealed(data: bytes) -> int:
+def sealed(data: bytes | memoryview) -> int:
     """Return a new descriptor of a file in memory that holds ``data`` and can't be changed. Raises OSError."""
     fd = os.memfd_create("nbcache", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:

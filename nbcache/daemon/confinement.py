@@ -30,9 +30,12 @@ import os
 import signal
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nbcache.daemon import syscalls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 FIRST_UID: Final = 1_900_000_000
 UIDS: Final = 10_000
@@ -188,9 +191,24 @@ def settle_alone(scratch: str | None = None) -> None:
         syscalls.prctl(syscalls.DUMPABLE, 0)
     if scratch is not None:
         places = [scratch, _SHARED_MEMORY, *_DEVICES]
-        syscalls.restrict_writing(place for place in places if os.path.exists(place))
+        syscalls.restrict(place for place in places if os.path.exists(place))
         syscalls.refuse_ways_out(alone=False)
         syscalls.drop_capabilities()
+
+
+def settle_speaker(readable: Iterable[str]) -> None:
+    """Leave this process the network, the descriptors that it has, and reading what is beneath these places.
+
+    It can't be taken back, and holds for all its threads to come. Raises OSError.
+    """
+    syscalls.prctl(syscalls.NO_NEW_PRIVILEGES, 1)
+    if os.getuid():
+        syscalls.prctl(syscalls.DUMPABLE, 0)
+    syscalls.drop_capabilities()
+    try:
+        syscalls.restrict([], reading=readable, tcp=True)
+    finally:
+        syscalls.refuse_ways_out(alone=False)
 
 
 def fork_guarded() -> None:

@@ -1,12 +1,12 @@
 """A farm: the hosts of a cluster as one more executor of a daemon's.
 
-The daemon speaks to the cluster through one process, the *bridge* (:mod:`nbcache.dask.bridge`), because whatever comes
-from a cluster arrives as pickles, and this process runs nothing of what builders bring. The bridge is to it what an
-interpreter is: it takes orders over a channel, answers each over the job's own, and hands in entries, which are checked
-like everybody's (:mod:`nbcache.daemon.publisher`). It has words of its own::
+The daemon speaks to the cluster through one process, the *bridge* (:mod:`nbcache.dask.bridge`), because anybody may be
+at a cluster's other end. The bridge opens no pickle, is confined, and is believed no more than a job: what it says is
+checked here, and the entries that it hands in like everybody's (:mod:`nbcache.daemon.publisher`). It is to the daemon
+what an interpreter is: it takes orders over a channel, and answers each over the job's own. It has words of its own::
 
     about itself    {"slots": how many jobs the cluster can run at once}    {"refused": "which worker, and why"}
-                    {"problem": why it is about to end}
+                    {"problem": why it is about to end}    {"unconfined": why the kernel doesn't confine it}
     about a job     {"worked": how much processor time was spent on it so far [s]}    {"host": where it ran}
                     {"crash": text, "to blame": "farm" | "environment"}
 
@@ -17,7 +17,6 @@ says why. Another bridge is started after :data:`FIRST_PAUSE`, then less and les
 from __future__ import annotations
 
 import logging
-import os
 import secrets
 import subprocess
 import sys
@@ -26,6 +25,8 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import config
+from nbcache.daemon import channel
+from nbcache.daemon.channel import BadMessageError
 from nbcache.daemon.job_services import Services
 from nbcache.daemon.pool import MODULES, ForkingPool, Limits
 from nbcache.daemon.publisher import Ticket
@@ -53,6 +54,14 @@ SLACK_SECONDS: Final = 120.0
 """How much longer than a job may take it is waited for [s]: its host counts the job's own time, and may begin late."""
 MAX_REFUSED: Final = 1000
 """How many lines one bridge may have logged about workers that don't fit."""
+MAX_SLOTS: Final = 10_000
+"""How many jobs a cluster may run at once."""
+_MAX_HOST: Final = 100
+ENVIRONMENT: Final = {
+    "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1",
+    # Threads that a library starts when it is loaded would be left out when the bridge confines itself.
+    "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
+}  # fmt: skip
 _BEGIN: Final = f"import sys; sys.path.append({MODULES!r}); from nbcache.dask.bridge import main; main()"
 
 
@@ -63,12 +72,17 @@ class Bridge(Interpreter):
     lost = FarmError
 
     def __init__(
-        self, start: Callable[[int, int, int], subprocess.Popen[bytes]], services: Services, changed: Callable[[], None]
+        self,
+        start: Callable[[int, int, int], subprocess.Popen[bytes]],
+        services: Services,
+        changed: Callable[[], None],
+        unconfined: Callable[[str], None],
     ) -> None:
-        """Start it; *changed* is called when `slots` is another number."""
+        """Start it; *changed* is called when `slots` is another number, *unconfined* with why it isn't confined."""
         self.slots = 0
         self._changed = changed
         self._refused = 0
+        self._unconfined = unconfined
         self._worked: dict[int, float] = {}
         super().__init__(start, services)
 
@@ -78,19 +92,23 @@ class Bridge(Interpreter):
 
     def _hear_else(self, said: dict[str, Any]) -> None:
         if "slots" in said:
-            self.slots = int(said["slots"])
+            self.slots = _slots(said["slots"])
             self._changed()
         elif "refused" in said and self._refused < MAX_REFUSED:
             self._refused += 1
             _log.warning("the farm does without %s", one_line(str(said["refused"])[:1000]))
         elif "problem" in said:
             self.problem = one_line(str(said["problem"])[:300])
+        elif "unconfined" in said:
+            self._unconfined(one_line(str(said["unconfined"])[:300]))
 
     def _understand(self, job: Running, said: dict[str, Any], fds: list[int]) -> None:
         if "host" in said:
-            job.call.ticket.host = one_line(str(said["host"])[:100])
-        elif isinstance(said.get("worked"), float):
-            self._worked[job.call.number] = said["worked"]
+            channel.close_all(fds)
+            job.call.ticket.host = _host(said["host"])
+        elif "worked" in said:
+            channel.close_all(fds)
+            self._worked[job.call.number] = _seconds(said["worked"])
         else:
             super()._understand(job, said, fds)
 
@@ -113,6 +131,24 @@ class Bridge(Interpreter):
             job.settle(JobError(str(said["error"])))
         else:
             job.settle(result=said["result"])
+
+
+def _slots(told: object) -> int:
+    if type(told) is not int or not 0 <= told <= MAX_SLOTS:
+        raise BadMessageError("it is no number of jobs")
+    return told
+
+
+def _seconds(told: object) -> float:
+    if not isinstance(told, float) or not 0 <= told < NEVER:
+        raise BadMessageError("it is no time")
+    return told
+
+
+def _host(told: object) -> str:
+    if not isinstance(told, str) or not 0 < len(told) <= _MAX_HOST or not told.isprintable():
+        raise BadMessageError("it is no name of a host")
+    return told
 
 
 class Farm(ForkingPool):
@@ -151,6 +187,7 @@ class Farm(ForkingPool):
         self._own_limits = limits
         self._changed = changed
         self._session = secrets.token_hex(8)
+        self._is_told = False
         self._again = 0.0
         self._pause = FIRST_PAUSE
 
@@ -197,15 +234,7 @@ class Farm(ForkingPool):
             try:
                 self._start()
             except OSError as error:
-                if self._uid is None:
-                    self._now(0, f"its bridge can't be started: {error.strerror or error}")
-                    return
-                # As for jobs: it lies in somebody's home, perhaps.
-                _log.warning(
-                    "uid %d can't execute %s (%s), so the bridge to the farm runs as root, and whoever can send tasks "
-                    "to the cluster may become root here", self._uid, self.interpreter, error.strerror,
-                )  # fmt: skip
-                self._uid, self._again = None, now
+                self._now(0, f"its bridge can't be started: {error.strerror or error}")
 
     def _next_event(self) -> float:
         return min(super()._next_event(), self._again if self._bridge() is None else NEVER)
@@ -215,24 +244,29 @@ class Farm(ForkingPool):
         return self._bridge()
 
     def _start(self) -> Interpreter:
-        uid = self._uid
         plain = {name: value for name, value in config.for_children().items() if not name.startswith(config.PREFIX)}
-        if uid is not None:
+        uid = "" if self._uid is None else str(self._uid)
+        if uid:
             # Dask has a directory of settings in everybody's home.
             plain["HOME"] = self._scratch
-            os.chown(self._scratch, uid, uid)
 
         def start(orders: int, _asking: int, errors: int) -> subprocess.Popen[bytes]:
             return subprocess.Popen(  # noqa: S603  this interpreter
-                [self.interpreter, "-c", _BEGIN, str(orders), self.address],
-                env={**plain, "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}, cwd="/",
+                [self.interpreter, "-c", _BEGIN, str(orders), self.address, uid],
+                env={**plain, **ENVIRONMENT}, cwd="/",
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, pass_fds=[orders],
-                user=uid, group=uid, extra_groups=None if uid is None else [],
             )  # fmt: skip
 
-        bridge = Bridge(start, Services(self._trust, self._publisher, -1, lambda _each: None), self._counted)
+        services = Services(self._trust, self._publisher, -1, lambda _each: None)
+        bridge = Bridge(start, services, self._counted, self._say_unconfined)
         self._interpreters.append(bridge)
         return bridge
+
+    def _say_unconfined(self, why: str) -> None:
+        # Each further bridge says it as well, and a cluster that is away has many.
+        if not self._is_told:
+            self._is_told = True
+            _log.warning("the bridge to the farm can't be confined as it should be: %s", why)
 
     def _counted(self) -> None:
         bridge = self._bridge()
@@ -277,8 +311,15 @@ def scheduler_problem(address: str) -> str | None:
     """Say why this is no address of a scheduler's; None if it may be one."""
     scheme, _, rest = address.partition("://")
     if scheme not in {"tcp", "tls", "ws", "wss", "ucx"} or not rest.partition(":")[0]:
-        return "an address such as tcp://HOST:8786 or tls://HOST:8786 is wanted"
+        return "an address such as tls://HOST:8786 or tcp://HOST:8786 is wanted"
     return None
+
+
+def exposure(address: str) -> str | None:
+    """Say what an operator should know about an address; None where only those with a certificate are heard."""
+    if address.startswith(("tls://", "wss://")):
+        return None
+    return f"the farm {address} is reached without TLS: whoever reaches it can have code run by all who use this store"
 
 
 def missing() -> str | None:

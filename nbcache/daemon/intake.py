@@ -6,8 +6,9 @@ the newest: these are offered at the end of the pass, because only those who ask
 long is made less often, so that a spool of a million requests takes a fifth of one processor and no more.
 
 Only directories of trusted users are looked into, and no stranger can put anything into one
-(:mod:`nbcache.protocol.spool`). ``requests/`` itself, where everybody may, is passed through in the same way, to find
-them.
+(:mod:`nbcache.protocol.spool`). Those that have their users' plain names are known beforehand, and each second it is
+seen to that their users can have them (:func:`nbcache.store.drops.keep`). Others are found as they are made, and among
+the first :data:`MAX_OUTSIDE` things in ``requests/`` itself, where everybody may put any number.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import time
 from collections import deque
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from nbcache.protocol import spool
@@ -46,6 +48,10 @@ MAX_NEWS: Final = 10_000
 """How many arrivals are remembered between two turns; a pass finds the others."""
 MAX_DROPS: Final = 10_000
 """How many directories are passed through."""
+MAX_OUTSIDE: Final = 10_000
+"""How much of what lies in ``requests/`` itself is looked at in one pass."""
+MAX_ODD: Final = 100
+"""How many odd things are told of in one pass."""
 STALE_SECONDS: Final = 3600.0
 """From this age, what was being written and still is won't be finished [s]."""
 
@@ -59,6 +65,7 @@ class Intake:
         self._news: deque[str] = deque(maxlen=MAX_NEWS)
         self._passes: dict[str, _Pass] = {}
         self._rest_until = 0.0
+        self._kept = -PASS_SECONDS
 
     def arrived(self, path: str) -> None:
         """Something of this name appeared in the spool."""
@@ -77,11 +84,19 @@ class Intake:
 
     def turn(self, root: str, trust: Trust, offer: Offer) -> None:
         """Tell *offer* of what arrived, and of some of what lies there."""
+        began = time.monotonic()
+        if began - self._kept >= PASS_SECONDS:
+            self._kept = began
+            for where in (layout.REQUESTS, layout.TRIALS):
+                drops.keep(root, where, trust.uids)
         while self._news:
-            waiting = _arrival(root, self._news.popleft())
+            path = self._news.popleft()
+            waiting = _arrival(root, path)
             if waiting is not None:
                 offer(waiting, True)
-        began = time.monotonic()
+            elif path.rpartition("/")[0] == f"{root}/{layout.REQUESTS}":
+                with suppress(OSError):
+                    self._know(root, path.rpartition("/")[2], os.lstat(path), trust)
         if began < self._rest_until:
             return
         for name in ("", *map(str, trust.uids)):
@@ -102,18 +117,27 @@ class Intake:
         for each in self._passes.values():
             each.end()
 
+    def _know(self, root: str, name: str, status: os.stat_result, trust: Trust) -> bool:
+        """Take note of what may be a trusted user's directory; return whether it is one."""
+        if drops.owner(name, status) not in trust.uids:
+            return False
+        if len(self._passes) < MAX_DROPS:
+            self._passes.setdefault(name, _Pass(root, name))
+        return True
+
     def _go_on_outside(self, outer: _Pass, trust: Trust) -> None:
         """Go on in ``requests/`` itself, where there are directories for requests and what else people put there."""
-        for item in outer.slice(lambda: Folder(outer.root, layout.REQUESTS)):
+        for item in outer.slice(lambda: Folder(outer.root, layout.REQUESTS), MAX_OUTSIDE):
             with suppress(OSError):
                 status = item.stat(follow_symlinks=False)
-                if drops.owner(item.name, status) in trust.uids:
-                    if len(self._passes) < MAX_DROPS:
-                        self._passes.setdefault(item.name, _Pass(outer.root, item.name))
-                elif not is_regular(item):
-                    # A directory of somebody who isn't trusted is no news.
-                    if drops.owner(item.name, status) is None:
-                        self._odd(item.name)
+                if self._know(outer.root, item.name, status, trust):
+                    continue
+                if not is_regular(item):
+                    # A directory of somebody who isn't trusted is no news, nor is what was moved away.
+                    if drops.named(item.name) is None and not item.name.startswith("."):
+                        outer.odd += 1
+                        if outer.odd <= MAX_ODD:
+                            self._odd(item.name)
                 elif not item.name.startswith(".") or time.time() - status.st_mtime > STALE_SECONDS:
                     # From the time when requests lay here, or a stranger's.
                     outer.remove(item.name)
@@ -130,13 +154,17 @@ class _Pass:
         self._newest: list[tuple[str, str]] = []
         self._took = 0.0
         self._next = 0.0
+        self.odd = 0
+        """How many odd things were found in this pass."""
 
     @property
     def under_way(self) -> bool:
         return self._folder is not None
 
-    def slice(self, opened: Callable[[], Folder | None]) -> Iterator[os.DirEntry[str]]:
-        """Yield some of what lies there; nothing if it isn't time yet, or nothing can be looked at."""
+    def slice(self, opened: Callable[[], Folder | None], most: int | None = None) -> Iterator[os.DirEntry[str]]:
+        """Yield some of what lies there, in all slices of a pass *most* at most; nothing if it isn't time yet, or
+        nothing can be looked at.
+        """
         began = time.monotonic()
         if self._folder is None:
             if began < self._next:
@@ -146,8 +174,8 @@ class _Pass:
             if self._folder is None:
                 self._next = began + PASS_SECONDS
                 return
-            self._took = 0.0
-            self._items = self._folder.items()
+            self._took, self.odd = 0.0, 0
+            self._items = islice(self._folder.items(), most)
         try:
             for number, item in enumerate(self._items, 1):
                 yield item

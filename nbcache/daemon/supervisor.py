@@ -204,7 +204,7 @@ class Interpreter:
                         self.cancel("its nbcache is of another version")
                         return
                 elif "ended" in said:
-                    self._ended(int(said["ended"]), int(said["status"]))
+                    self._ended(_whole(said["ended"]), _whole(said["status"]))
                 else:
                     self._hear_else(said)
         except BlockingIOError:
@@ -387,6 +387,12 @@ class Interpreter:
         if self.errors.fd >= 0:
             self.errors.read()
             self._drop(self.errors)
+
+
+def _whole(told: object) -> int:
+    if type(told) is not int or not 0 <= told < 1 << 31:
+        raise BadMessageError("it is no number that means anything")
+    return told
 
 
 def started_in_time(start: Callable[[], Interpreter]) -> Interpreter:

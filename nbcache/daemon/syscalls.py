@@ -45,8 +45,9 @@ _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _LANDLOCK_BENEATH: Final = 1
 _LANDLOCK_WRITING: Final = (0x1FF2, 0x3FF2, 0x7FF2)
 """Everything that changes files, as versions 1, 2 and 3 of Landlock know it: write, make, remove; move; cut."""
-_LANDLOCK_FILE: Final = 0x4002
-"""What of that can be allowed of a file: writing, cutting."""
+_LANDLOCK_EXECUTING, _LANDLOCK_READING = 0x1, 0xC
+_LANDLOCK_FILE: Final = 0x4006
+"""What of all that can be allowed of a file: writing, reading, cutting."""
 _LANDLOCK_TCP, _LANDLOCK_TCP_SINCE = 0x3, 4
 _LANDLOCK_SCOPED, _LANDLOCK_SCOPED_SINCE = 0x3, 6
 """Abstract sockets and signals: neither reaches those who are not restricted alike."""
@@ -137,31 +138,33 @@ def drop_capabilities() -> None:
     _call("capset", struct.pack("<Ii", _CAPABILITIES, 0), bytes(24))
 
 
-def restrict_writing(places: Iterable[str]) -> None:
-    """Let this process, and what it starts, change nothing but what is beneath these places: landlock(7), Linux 5.13.
+def restrict(writing: Iterable[str], reading: Iterable[str] | None = None, *, tcp: bool = False) -> None:
+    """Let this thread, and what it starts, change nothing but what is beneath these places: landlock(7), Linux 5.13.
 
-    Nor, where the kernel is new enough, cut a file short (6.2), speak TCP (6.7), or signal a process that isn't
-    restricted alike (6.12). It needs no rights but NO_NEW_PRIVILEGES, can't be undone, and can be done once more. What
-    it doesn't know of is for :func:`refuse_ways_out`.
+    Nor, where the kernel is new enough, cut a file short (6.2), speak TCP (6.7; with *tcp* it may), or signal a process
+    that isn't restricted alike (6.12). With *reading*, it opens nothing else than what is beneath these, and executes
+    nothing. It needs no rights but NO_NEW_PRIVILEGES, can't be undone, and can be done once more. What it doesn't know
+    of is for :func:`refuse_ways_out`.
     """
     version = _call("syscall", _LANDLOCK_CREATE, None, 0, 1)
-    writing = _LANDLOCK_WRITING[min(version, len(_LANDLOCK_WRITING)) - 1]
+    written = _LANDLOCK_WRITING[min(version, len(_LANDLOCK_WRITING)) - 1]
     rules = struct.pack(
         "<3Q",
-        writing,
-        _LANDLOCK_TCP if version >= _LANDLOCK_TCP_SINCE else 0,
+        written | (0 if reading is None else _LANDLOCK_READING | _LANDLOCK_EXECUTING),
+        _LANDLOCK_TCP if version >= _LANDLOCK_TCP_SINCE and not tcp else 0,
         _LANDLOCK_SCOPED if version >= _LANDLOCK_SCOPED_SINCE else 0,
     )
     # An older kernel takes more than it knows, where that is zero.
     ruleset = _call("syscall", _LANDLOCK_CREATE, rules, len(rules), 0)
     try:
-        for place in places:
-            fd = os.open(place, os.O_PATH | os.O_CLOEXEC)
-            try:
-                allowed = writing if os.path.isdir(place) else writing & _LANDLOCK_FILE
-                _call("syscall", _LANDLOCK_ADD, ruleset, _LANDLOCK_BENEATH, struct.pack("<Qi", allowed, fd), 0)
-            finally:
-                os.close(fd)
+        for rights, places in ((written, writing), (_LANDLOCK_READING, reading or ())):
+            for place in places:
+                fd = os.open(place, os.O_PATH | os.O_CLOEXEC)
+                try:
+                    allowed = rights if os.path.isdir(place) else rights & _LANDLOCK_FILE
+                    _call("syscall", _LANDLOCK_ADD, ruleset, _LANDLOCK_BENEATH, struct.pack("<Qi", allowed, fd), 0)
+                finally:
+                    os.close(fd)
         prctl(NO_NEW_PRIVILEGES, 1)
         _call("syscall", _LANDLOCK_RESTRICT, ruleset, 0)
     finally:

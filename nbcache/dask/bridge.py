@@ -3,6 +3,12 @@
 It carries orders there, as tasks for those workers that fit, and brings home what came of them. Nothing depends on it:
 when it ends, the cluster drops its tasks and the daemon has its jobs again.
 
+Anybody who reaches the scheduler can be one of its workers, so nothing of what comes from there is believed: results
+are bytes that are read by a grammar (:mod:`nbcache.dask.results`), no pickle is opened (:mod:`nbcache.dask.sealed`),
+numbers and names are checked here and by the daemon once more. Should code of theirs run here all the same, it finds
+a process that opens no file but those of Python and /etc, writes none, starts nothing, and signals nobody
+(:func:`confine`).
+
 A worker fits if its host and its toolchain are the daemon's: what is built there is found under the same keys, and its
 processor can do exactly what this one can. Whoever comes to the cluster is asked once.
 """
@@ -10,22 +16,28 @@ processor can do exactly what this one can. Whoever comes to the cluster is aske
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import math
 import os
+import resource
 import signal
 import sys
+import sysconfig
 import uuid
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any, Final
 
 import distributed
+from distributed.security import Security
 
-from nbcache.daemon import channel, syscalls
+from nbcache.daemon import channel, confinement, farm, syscalls
 from nbcache.daemon.channel import BadMessageError, Channel
 from nbcache.daemon.worker import Link
 from nbcache.daemon.zygote import MAX_ORDER, PROTOCOL_VERSION
-from nbcache.dask import node
+from nbcache.dask import node, results, sealed
+from nbcache.dask.results import BadResultError, Outcome
 
 CONNECT_SECONDS: Final = 10.0
 """How long a scheduler may take to answer [s]."""
@@ -37,6 +49,14 @@ AWAY_SECONDS: Final = 10.0
 """How long there may be no worker that fits before the daemon gets its jobs back [s]: a nanny starts another one."""
 FITNESS_SECONDS: Final = 300.0
 """How long a worker may take to say what it is: it may be busy, and has to import Numba [s]."""
+MAX_THREADS: Final = 4096
+"""How many threads one worker may say that it has."""
+MAX_WORKERS: Final = 10_000
+"""How many workers are looked at."""
+MEMORY: Final = 4 << 30
+"""How much more memory this process may have than it starts with [bytes]: what comes is of any size."""
+_READABLE: Final = ("/etc", "/usr", "/lib", "/lib64", "/proc", "/dev")
+_KILLED: Final = "KilledWorker"
 _MAX_SHOWN: Final = 80
 
 
@@ -47,12 +67,12 @@ class Lost(Exception):  # noqa: N818  it is none: the daemon has the job again
 class Bridge:
     """One connection to a scheduler, and the jobs that it carries."""
 
-    def __init__(self, orders: Channel, client: distributed.Client) -> None:
-        """Take *orders*, which doesn't block, for a connected *client*."""
+    def __init__(self, orders: Channel, client: distributed.Client, own: dict[str, str]) -> None:
+        """Take *orders*, which doesn't block, for a connected *client*; *own* is what workers have to be like."""
         self._orders = orders
         self._client = client
         self._topic = f"nbcache-farm-{uuid.uuid4().hex}"
-        self._own: dict[str, str] = {}
+        self._own = own
         self._asked: set[str] = set()
         """The workers that were asked what they are."""
         self._fit: dict[str, int] = {}
@@ -70,7 +90,6 @@ class Bridge:
     async def serve(self) -> None:
         """Run until the daemon is gone. Raises OSError when the scheduler is."""
         loop = asyncio.get_running_loop()
-        self._own = dict(await asyncio.to_thread(node.fitness))
         self._last = loop.time()
         self._client.subscribe_topic(self._topic, self._worked)
         loop.add_reader(self._orders.fileno(), self._take)
@@ -84,7 +103,7 @@ class Bridge:
     async def _look(self) -> None:
         """See which workers there are."""
         found = await asyncio.wait_for(self._client.scheduler.identity(), CONNECT_SECONDS)
-        self._there = {address: int(each["nthreads"]) for address, each in found["workers"].items()}
+        self._there = _workers(found)
         for address in self._there.keys() - self._asked:
             self._asked.add(address)
             self._in_background(self._judge(address))
@@ -95,16 +114,16 @@ class Bridge:
     async def _judge(self, address: str) -> None:
         """Ask a worker what it is, as a task, so that no loop of its waits for Numba."""
         task = self._client.submit(
-            node.fitness, key=f"nbcache-fitness-{uuid.uuid4().hex}", workers=[address], pure=False, priority=100
+            node.describe, key=f"nbcache-fitness-{uuid.uuid4().hex}", workers=[address], pure=False, priority=100
         )
         try:
-            theirs = dict(await asyncio.wait_for(task.result(), FITNESS_SECONDS))
+            theirs = results.description(await asyncio.wait_for(task.result(), FITNESS_SECONDS))
         except asyncio.TimeoutError:
             self._asked.discard(address)
             return
         except Exception as error:  # noqa: BLE001  whatever it has instead of our nbcache
             if address in self._there:
-                self._refuse(address, f"it has no nbcache like this one: {type(error).__name__}: {error}")
+                self._refuse(address, f"it has no nbcache like this one: {sealed.words(error)}")
             return
         problem = difference(self._own, theirs)
         if problem is not None:
@@ -118,7 +137,7 @@ class Bridge:
 
     def _tell(self) -> None:
         now = asyncio.get_running_loop().time()
-        slots = sum(self._fit.values())
+        slots = min(sum(self._fit.values()), farm.MAX_SLOTS)
         if slots:
             self._last = now
         if slots != self._told and (slots or now - self._last > AWAY_SECONDS):
@@ -157,29 +176,32 @@ class Bridge:
         link = Link(Channel.of(end))
         try:
             link.say({"started": True})
-            found = await self._outcome(order, link)
-            await asyncio.to_thread(_deliver, link, found)
+            await asyncio.to_thread(_deliver, link, await self._outcome(order, link))
         except OSError:
             return  # the daemon is done with it
         finally:
             link.close()
 
-    async def _outcome(self, order: bytes, link: Link) -> dict[str, Any]:
+    async def _outcome(self, order: bytes, link: Link) -> Outcome:
         while True:
             try:
                 return await self._attempt(order, link)
             except Lost:
                 now = asyncio.get_running_loop().time()
                 if now - self._last > AWAY_SECONDS:
-                    return {"said": {"crash": "no worker of the farm is left that fits", "to blame": "farm"}}
+                    return Outcome({"crash": "no worker of the farm is left that fits", "to blame": "farm"})
                 await asyncio.sleep(LOOK_SECONDS / 4)
-            except distributed.KilledWorker as error:
-                return {"said": {"crash": f"the workers that ran it died: {error}"}}
+            except BadResultError as error:
+                return Outcome({"crash": f"a worker of the farm sent something else than a result: {error}"})
             except Exception as error:  # noqa: BLE001  the cluster may raise what it likes
-                return {"said": {"crash": f"the farm failed: {type(error).__name__}: {error}"[:1000]}}
+                words = sealed.words(error)
+                died = _KILLED in words
+                return Outcome(
+                    {"crash": f"{'the workers that ran it died' if died else 'the farm failed'}: {words}"[:1000]}
+                )
 
-    async def _attempt(self, order: bytes, link: Link) -> dict[str, Any]:
-        """Have some worker carry it out. Raises Lost when none is there that may; what Dask raises."""
+    async def _attempt(self, order: bytes, link: Link) -> Outcome:
+        """Have some worker carry it out. Raises Lost when none is there that may; BadResultError; what Dask raises."""
         places = set(self._fit)
         if not places:
             raise Lost
@@ -194,7 +216,7 @@ class Bridge:
                 while not (await asyncio.wait({waiting}, timeout=LOOK_SECONDS))[0]:
                     if not places & self._fit.keys():
                         raise Lost
-                return dict(waiting.result())
+                return results.outcome(waiting.result())
             except CancelledError as error:
                 # By the scheduler, which lost what it knew.
                 raise Lost from error
@@ -204,13 +226,15 @@ class Bridge:
             del self._links[name]
             await _dropped(task)
 
-    def _worked(self, event: tuple[Any, Any]) -> None:
+    def _worked(self, event: object) -> None:
         """A job had so much processor time: whoever waits for it wants to know that it gets on."""
-        told = event[1]
-        link = self._links.get(str(told.get("task")))
-        if link is not None:
+        told = event[1] if isinstance(event, tuple) and len(event) == 2 else None
+        if not isinstance(told, dict):
+            return
+        link, worked = self._links.get(str(told.get("task"))), told.get("worked")
+        if link is not None and isinstance(worked, float) and math.isfinite(worked):
             with suppress(OSError):
-                link.say({"worked": float(told["worked"])})
+                link.say({"worked": worked})
 
     def _in_background(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
@@ -239,33 +263,86 @@ def difference(own: dict[str, str], theirs: dict[str, str]) -> str | None:
     return None
 
 
-def _deliver(link: Link, found: dict[str, Any]) -> None:
+def _workers(found: Any) -> dict[str, int]:
+    """Return the workers that a scheduler tells of, with their threads. Raises what is raised by what it says else."""
+    there: dict[str, int] = {}
+    for address, each in list(found["workers"].items())[:MAX_WORKERS]:
+        threads = each["nthreads"]
+        # One that says something else runs nothing, and is asked nothing.
+        if type(threads) is int and 0 < threads <= MAX_THREADS:
+            there[str(address)] = threads
+    return there
+
+
+def _deliver(link: Link, found: Outcome) -> None:
     """Hand the daemon what a job made, and what it said, in a thread that may wait. Raises OSError."""
-    if "host" in found:
-        link.say({"host": str(found["host"])})
-    for data in found.get("entries", ()):
+    if found.host:
+        link.say({"host": found.host})
+    for data in found.entries:
         fd = channel.sealed(data)
         try:
             link.ask({"entry": True}, fd)
         finally:
             os.close(fd)
-    for data in found.get("usage", ()):
+    for data in found.usage:
         fd = channel.sealed(data)
         try:
             link.say({"usage": True}, fd)
         finally:
             os.close(fd)
-    link.say(found["said"])
+    link.say(found.said)
     link.say({"done": True})
 
 
-async def _client(address: str) -> distributed.Client:
+class _Prepared(Security):  # type: ignore[misc]  # of Dask's
+    """Dask's settings for TLS, with the certificates read: later this process can't."""
+
+    def __init__(self) -> None:
+        """Read what Dask's configuration names. Raises what Dask raises."""
+        super().__init__()
+        self._arguments = super().get_connection_args("client")
+
+    def get_connection_args(self, role: str) -> dict[str, Any]:  # noqa: ARG002  Dask's signature
+        """See Security."""
+        return dict(self._arguments)
+
+
+def become(uid: int) -> str:
+    """Have this process, which is root, go on as another user; return why it can't, "" if it could."""
+    needed = os.__file__, distributed.__file__, __file__
+    os.seteuid(uid)
+    kept = [path for path in needed if not os.access(path, os.R_OK, effective_ids=True)]
+    os.seteuid(0)
+    if kept:
+        return f"uid {uid} can't read {kept[0]}, so it runs as root, without root's capabilities"
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    return ""
+
+
+def confine() -> None:
+    """Take from this process whatever it doesn't need any more. Raises OSError if the kernel can't."""
+    threads = os.listdir("/proc/self/task")
+    with open("/proc/self/statm", "rb") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    paths = {*_READABLE, *sys.path, *sysconfig.get_paths().values(), sys.prefix, sys.base_prefix}
+    confinement.settle_speaker(sorted(path for path in paths if path and os.path.exists(path)))
+    if len(threads) > 1:
+        # All that is about the thread that asks for it, and those that it starts.
+        raise OSError(errno.EBUSY, "it had more than one thread")
+
+
+async def _client(address: str, security: Security) -> distributed.Client:
     """Connect. Raises what Dask raises."""
     for attempt in range(CONNECT_ATTEMPTS):
         try:
             return await distributed.Client(
-                address, asynchronous=True, timeout=CONNECT_SECONDS, set_as_default=False, name="nbcache-farm"
-            )
+                address, security=security, asynchronous=True, timeout=CONNECT_SECONDS, set_as_default=False,
+                name="nbcache-farm",
+            )  # fmt: skip
         except AssertionError:
             # Of a busy scheduler's first messages, which Dask takes for one.
             if attempt == CONNECT_ATTEMPTS - 1:
@@ -273,14 +350,14 @@ async def _client(address: str) -> distributed.Client:
     raise AssertionError
 
 
-async def _connected(orders: Channel, address: str) -> None:
+async def _connected(orders: Channel, address: str, own: dict[str, str], security: Security) -> None:
     try:
-        client = await _client(address)
+        client = await _client(address, security)
     except Exception as error:  # noqa: BLE001  whatever it is, the daemon says it
         orders.send({"problem": f"no scheduler answers there: {str(error) or type(error).__name__}"[:300]})
         return
     try:
-        await Bridge(orders, client).serve()
+        await Bridge(orders, client, own).serve()
     except Exception as error:  # noqa: BLE001
         orders.send({"problem": f"the scheduler is gone: {str(error) or type(error).__name__}"[:300]})
     finally:
@@ -291,9 +368,7 @@ async def _connected(orders: Channel, address: str) -> None:
 
 def main() -> None:
     """Carry orders until the daemon is gone, or the scheduler."""
-    orders, address = sys.argv[1:]
-    with suppress(OSError):
-        syscalls.prctl(syscalls.PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    orders, address, uid = sys.argv[1:]
     # The one who ends it is the daemon, by closing the channel; a terminal's signals reach the whole group.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -302,6 +377,23 @@ def main() -> None:
     ours = Channel.of(int(orders))
     os.set_blocking(ours.fileno(), False)
     ours.send({"ready": PROTOCOL_VERSION})
-    asyncio.run(_connected(ours, address))
+    own = dict(node.fitness())
+    try:
+        security = _Prepared()
+    except Exception as error:  # noqa: BLE001  no such file, no certificate, not what Dask wants
+        ours.send({"problem": f"Dask's settings for TLS are of no use: {str(error) or type(error).__name__}"[:300]})
+        return
+    sealed.seal()
+    problem = become(int(uid)) if uid else ""
+    try:
+        confine()
+    except OSError as error:
+        problem = f"{problem}; {error.strerror or error}".removeprefix("; ")
+    if problem:
+        ours.send({"unconfined": problem})
+    with suppress(OSError):
+        # Now: becoming another user undoes it.
+        syscalls.prctl(syscalls.PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    asyncio.run(_connected(ours, address, own, security))
     # Threads of Dask's may wait for a cluster that is gone.
     os._exit(0)

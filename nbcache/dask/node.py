@@ -28,6 +28,8 @@ from nbcache.config import Settings
 from nbcache.daemon import interpreters
 from nbcache.daemon.pool import Confining, CrashError, ForkingPool, InterpreterError, JobError, Limits, Pools
 from nbcache.daemon.publisher import Publisher, Ticket
+from nbcache.dask import results
+from nbcache.dask.results import Outcome
 from nbcache.errors import NbcacheError
 from nbcache.store import entry, tree
 from nbcache.store.directory import Store
@@ -52,10 +54,13 @@ def fitness() -> list[tuple[str, str]]:
     return [("nbcache", nbcache.__version__), *conditions.host_components()]
 
 
-def carry_out(order: bytes, topic: str, task: str) -> dict[str, Any]:
-    """Carry out an order of :meth:`nbcache.daemon.farm.Farm.carry`; return what came of it::
+def describe() -> bytes:
+    """Return :func:`fitness` as what goes home (:mod:`nbcache.dask.results`)."""
+    return results.described(fitness())
 
-        {"said": what a job says at its end, "entries": [bytes], "usage": [bytes], "host": name}
+
+def carry_out(order: bytes, topic: str, task: str) -> bytes:
+    """Carry out an order of :meth:`nbcache.daemon.farm.Farm.carry`; return what came of it, as `results` has it.
 
     Meanwhile, tell under *topic*, as events of Dask's, how much processor time was spent on it::
 
@@ -67,7 +72,11 @@ def carry_out(order: bytes, topic: str, task: str) -> dict[str, Any]:
     def tell(worked: float) -> None:
         worker.log_event(topic, {"task": task, "worked": worked})
 
-    return _stores.of(asked["session"], asked["asked"], asked["uids"]).carry_out(asked, tell)
+    found = _stores.of(asked["session"], asked["asked"], asked["uids"]).carry_out(asked, tell)
+    try:
+        return results.encoded(found)
+    except (ValueError, TypeError) as error:
+        return results.encoded(Outcome({"error": f"what the job returned can't be told: {error}"}))
 
 
 @dataclass(slots=True)
@@ -118,7 +127,7 @@ class _UserStore:
         self._pools: dict[tuple[Any, ...], Pools] = {}
         self._lock = threading.Lock()
 
-    def carry_out(self, asked: Mapping[str, Any], tell: Callable[[float], None]) -> dict[str, Any]:
+    def carry_out(self, asked: Mapping[str, Any], tell: Callable[[float], None]) -> Outcome:
         ticket = _Gathered(asked["key"], asked=asked["asked"], what=asked["what"])
         try:
             said = self._said(asked, ticket, tell)
@@ -126,7 +135,7 @@ class _UserStore:
             said = {"crash": str(error), "to blame": "environment"}
         if asked["key"] and asked["key"] not in ticket.keys:
             ticket.entries += self._built_before(asked["key"])
-        return {"said": said, "entries": ticket.entries, "usage": ticket.usage, "host": os.uname().nodename}
+        return Outcome(said, os.uname().nodename[: results.MAX_HOST], ticket.entries, ticket.usage)
 
     def _said(self, asked: Mapping[str, Any], ticket: _Gathered, tell: Callable[[float], None]) -> dict[str, Any]:
         # The daemon's store is this one here.

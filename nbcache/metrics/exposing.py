@@ -1,8 +1,9 @@
 """Where metrics go: a port on loopback, a Unix socket, or a file for node_exporter.
 
 A daemon must not come to harm by being watched, whoever connects: requests are served by a few threads at most, each
-for a few seconds at most and for no more than a small request, and everything that goes wrong is said once. A port
-that is taken is no reason to stop serving; it is tried again.
+for a few seconds at most and for no more than a small request, and everything that goes wrong is said once. Nor must
+one who watches wait for another who is slow: where there is no thread left, whoever has been waited for the longest is
+cut off. A port that is taken is no reason to stop serving; it is tried again.
 
 Not ``prometheus_client.start_http_server``: it starts a thread for each connection and lets each of them wait as long
 as it likes, so any user of the machine could keep a daemon from opening files.
@@ -18,19 +19,21 @@ import socket
 import stat
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from nbcache.store import atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     Render = Callable[[str], tuple[bytes, str]]
     """Returns the metrics, and their content type, for what an Accept header says."""
 
-MAX_CONNECTIONS: Final = 4
+MAX_CONNECTIONS: Final = 16
+BACKLOG: Final = 128
+"""How many may wait in the kernel until a thread is theirs."""
 REQUEST_SECONDS: Final = 5.0
 """How long a request may take, and its answer [s]."""
 MAX_REQUEST: Final = 8192
@@ -107,6 +110,9 @@ class Exposer:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="nbcache metrics", daemon=True)
         self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._lock = threading.Lock()
+        self._awaited: dict[socket.socket, None] = {}
+        """Connections whose other end has to send or to read something, the longest first."""
         self._listener: socket.socket | None = None
         self._problem: str | None = None
 
@@ -171,20 +177,16 @@ class Exposer:
             # A daemon that is started again finds its port, also while the last one's connections fade.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((self._address.host, self._address.port))
-            listener.listen(MAX_CONNECTIONS)
+            listener.listen(BACKLOG)
         except OSError:
             listener.close()
             raise
         return listener
 
     def _accept(self, listener: socket.socket) -> None:
-        # A slot first: what isn't accepted waits in the kernel, and costs this process nothing.
-        if not self._slots.acquire(timeout=1.0):
-            return
         try:
             connection, _ = listener.accept()
         except OSError as error:
-            self._slots.release()
             if self._stopped.is_set():
                 return
             if error.errno in {errno.EBADF, errno.EINVAL}:
@@ -192,19 +194,47 @@ class Exposer:
             # Too many open files, say: somebody closes some.
             self._stopped.wait(0.5)
             return
+        if not self._slots.acquire(blocking=False):
+            self._cut_off()
+            # Where nobody was waited for, all are being answered, which doesn't take long.
+            if not self._slots.acquire(timeout=REQUEST_SECONDS):
+                connection.close()
+                return
         try:
             threading.Thread(target=self._answer, args=(connection,), name="nbcache metrics", daemon=True).start()
         except RuntimeError:  # no more threads
             connection.close()
             self._slots.release()
 
+    def _cut_off(self) -> None:
+        """End the connection that has been waited for the longest; whoever serves it gives back the slot."""
+        with self._lock, suppress(OSError):
+            slowest = next(iter(self._awaited), None)
+            if slowest is not None:
+                del self._awaited[slowest]
+                slowest.shutdown(socket.SHUT_RDWR)
+
+    @contextmanager
+    def _awaiting(self, connection: socket.socket) -> Iterator[None]:
+        with self._lock:
+            self._awaited[connection] = None
+        try:
+            yield
+        finally:
+            # Before it is closed, so that nobody cuts off another one that has its descriptor.
+            with self._lock:
+                self._awaited.pop(connection, None)
+
     def _answer(self, connection: socket.socket) -> None:
         try:
             with connection:
                 deadline = time.monotonic() + REQUEST_SECONDS
-                answer = self._reply(_read_request(connection, deadline))
+                with self._awaiting(connection):
+                    request = _read_request(connection, deadline)
+                answer = self._reply(request)
                 connection.settimeout(max(0.1, deadline - time.monotonic()))
-                connection.sendall(answer)
+                with self._awaiting(connection):
+                    connection.sendall(answer)
                 connection.shutdown(socket.SHUT_WR)
         except OSError:
             pass  # whoever asked went away, or was too slow
@@ -265,7 +295,7 @@ def _listen_at(path: str) -> socket.socket:
         listener.bind(temporary)
         try:
             os.chmod(temporary, SOCKET_MODE)
-            listener.listen(MAX_CONNECTIONS)
+            listener.listen(BACKLOG)
             os.rename(temporary, path)
         except OSError:
             os.unlink(temporary)

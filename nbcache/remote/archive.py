@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import keyring
 from nbcache.errors import RemoteError
+from nbcache.regular import open_to_read
 from nbcache.remote import admission, signing
 from nbcache.remote.admission import Admitted
 from nbcache.store import entry, layout, quarantine
@@ -162,7 +163,7 @@ def _members(path: str) -> Iterator[tuple[str, bytes]]:
     Not by :meth:`tarfile.TarFile.next`, which reads headers of any length into memory, and keeps all that it has read.
     """
     try:
-        with gzip.open(path) as file:
+        with os.fdopen(open_to_read(path), "rb") as packed, gzip.open(packed) as file:
             while (block := file.read(tarfile.BLOCKSIZE)).strip(tarfile.NUL):
                 member = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
                 if member.type != tarfile.REGTYPE or not 0 <= member.size <= admission.MAX_OBJECT:

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from nbcache.client import patience, progress
-from nbcache.client.patience import CROWDED, FLOOR_SECONDS, SHARE, Patience
+from nbcache.client.patience import CROWDED, FLOOR_SECONDS, PATIENT_SHARE, SHARE, Patience
 from nbcache.config import Settings
 from nbcache.counting import IN_VAIN, Counters
 
@@ -112,6 +112,20 @@ def test_what_came_is_charged_only_as_far_as_compiling_would_have_been_faster(cl
         wait.done(2.0)
     assert held.budget == before[1] - 1
     assert IN_VAIN not in counters.snapshot()["waits"]
+
+
+def test_who_would_rather_wait_and_says_not_how_long_waits_for_a_share(clock, counters):
+    held = account(counters, on_miss="wait")
+    assert not held.insists
+    waited = [wait_in_vain(held, clock, 1.0) for _ in range(40)]
+    assert sum(waited) == pytest.approx(FLOOR_SECONDS + PATIENT_SHARE * 10)
+
+
+@pytest.mark.parametrize("name", ["wait_seconds", "wait_budget"])
+def test_who_says_how_long_insists_also_on_what_is_the_default(counters, name):
+    assert account(counters, on_miss="wait", sources={name: "environment"}).insists
+    assert not account(counters, on_miss="wait", sources={name: "default"}).insists
+    assert not account(counters, sources={name: "environment"}).insists
 
 
 def test_who_insists_waits_for_as_long_as_is_said(clock, counters):

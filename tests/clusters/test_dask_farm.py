@@ -62,7 +62,8 @@ def test_without_a_cluster_a_daemon_builds_and_says_so_once(place):
         daemons.wait_for(lambda: "can't be used" in daemon.log)
         assert proc.run([main], store, daemons.WAITING).stdout == "3\n"
         daemon.says("INFO built lib:f0 (int64)")
-        (line,) = re.findall(f"WARNING (the farm {NOBODY} .*)", daemon.log)
+        without, line = re.findall(f"WARNING (the farm {NOBODY} .*)", daemon.log)
+        assert without.startswith(f"the farm {NOBODY} is reached without TLS: ")
         assert line.startswith(f"the farm {NOBODY} can't be used (no scheduler answers there: ")
         assert line.endswith("); building on this host meanwhile")
         assert daemon.stop() == 0
@@ -90,12 +91,12 @@ def test_who_would_rather_wait_for_the_cluster_does(place):
             f"the cluster {NOBODY} can't be used: no scheduler answers there: ",
             marks=pytest.mark.long,
         ),
-        (["prewarm", "--dask", "host:8786", "-"], 2, "--dask host:8786: an address such as tcp://HOST:8786"),
+        (["prewarm", "--dask", "host:8786", "-"], 2, "--dask host:8786: an address such as tls://HOST:8786"),
         (["prewarm", "--dask", NOBODY, "--daemon", "-"], 2, "--dask doesn't go with --daemon"),
         (
             ["serve", "--farm", "8786"],
             2,
-            "--farm 8786: an address such as tcp://HOST:8786 or tls://HOST:8786 is wanted",
+            "--farm 8786: an address such as tls://HOST:8786 or tcp://HOST:8786 is wanted",
         ),
     ],
 )

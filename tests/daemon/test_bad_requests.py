@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
+import queue
 import random
 import sys
 import threading
@@ -229,6 +230,20 @@ def test_names_and_texts_of_any_bytes(store):
     daemons.wait_for(lambda: not path.exists())
 
 
+def started(settings, tmp_path):
+    """A service, made by the thread that it runs in: that one closes its own connection to the state, and no other."""
+    made = queue.SimpleQueue()
+
+    def run():
+        running = service.Service(settings, commons.Options(state=str(tmp_path / "state")), lambda: settings)
+        made.put(running)
+        running.run(Notifier({}))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return made.get(), thread
+
+
 def test_a_fault_over_a_request_ends_that_request_alone(tmp_path, caplog, monkeypatch):
     """Whatever it is that nobody thought of: here, an executor that raises something odd."""
     store = tmp_path / "store"
@@ -242,10 +257,8 @@ def test_a_fault_over_a_request_ends_that_request_alone(tmp_path, caplog, monkey
 
     monkeypatch.setattr(building.Building, "_make_pool", make_pool)
     settings = config.Settings(dir=str(store))
-    running = service.Service(settings, commons.Options(state=str(tmp_path / "state")), lambda: settings)
-    thread = threading.Thread(target=running.run, args=(Notifier({}),))
     logs.configure(settings)
-    thread.start()
+    running, thread = started(settings, tmp_path)
     try:
         for number in range(3):
             path = put(store, request().line(), f"{KEY}.{number}.json")
@@ -267,10 +280,8 @@ def test_what_can_not_be_answered_is_answered_later(tmp_path, monkeypatch):
     answer = spool.answer
     monkeypatch.setattr(spool, "answer", lambda path: answer(path) if not broken.is_set() else False)
     settings = config.Settings(dir=str(store))
-    running = service.Service(settings, commons.Options(state=str(tmp_path / "state")), lambda: settings)
-    thread = threading.Thread(target=running.run, args=(Notifier({}),))
     broken.set()
-    thread.start()
+    running, thread = started(settings, tmp_path)
     try:
         path = put(store, b"no request")
         daemons.wait_for(lambda: daemons.failures(store))
@@ -304,27 +315,27 @@ def others(folder):
 
 @pytest.mark.parametrize("count", [1200, pytest.param(10_000, marks=pytest.mark.long)])
 @pytest.mark.timeout(3600)
-def test_fuzzed_requests(tmp_path, count):
+def test_fuzzed_requests(place, count):
     """The daemon still serves, and nothing outside of the spool and the store was touched."""
     rng = random.Random(11)
-    (tmp_path / "lib.py").write_text(LIB)
-    (tmp_path / "main.py").write_text("import lib\nprint(lib.f(1))\n")
-    store = tmp_path / "store"
+    (place / "lib.py").write_text(LIB)
+    (place / "main.py").write_text("import lib\nprint(lib.f(1))\n")
+    store = place / "store"
     lines = [request().line(), request(value=b"\x80\x04N.", source=None, function="<dynamic>:f").line()]
     with daemons.daemon(store, "--job-seconds", "60") as daemon:
-        before = others(tmp_path)
+        before = others(place)
         for number in range(count):
             put(
                 store, fuzzing.mutated(rng, lines), f"{KEY[:-5]}{number:05d}.0.json" if number % 3 else f"{number}.json"
             )
         daemons.wait_for(lambda: not daemons.spool(store), lambda: daemon.log[-2000:])
-        outcome = proc.run([tmp_path / "main.py"], store, daemons.WAITING)
+        outcome = proc.run([place / "main.py"], store, daemons.WAITING)
         assert outcome.stdout == "40\n"
         assert "not built" not in outcome.stderr
         daemon.says("built lib:f (int64)")
         assert "Traceback" not in daemon.log
         assert daemon.stop() == 0
-    assert others(tmp_path) == before
+    assert others(place) == before
     assert len(list((store / "v1/failed").glob("*.json"))) <= 1000
 
 

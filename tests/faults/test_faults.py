@@ -11,7 +11,7 @@ from nbtest import breakage
 FUNCTIONS = 6
 GETTING_ON = (
     "a healthy daemon", "a daemon that just began", "a queue of 10000 requests", "workers that crash",
-    "workers that leave something behind", "workers that stop",
+    "workers that leave something behind", "workers that stop", "a place for requests that a stranger has",
 )  # fmt: skip
 """Where a daemon finishes jobs, so that it is asked again: what bounds the waiting then is the account alone."""
 TWINS = ("leases of a process that does nothing", "workers that sleep", "workers in uninterruptible sleep")
@@ -41,3 +41,15 @@ def test_nobody_waits_twice_for_what_does_not_get_on(place, name, expected):
     if name not in GETTING_ON and "NBCACHE_LOG_FILE" not in environment:
         for said in GIVEN_UP:
             assert outcome.stderr.count(said) <= 1, outcome.stderr
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize("name", ["a stopped daemon", "workers that stop", "signs of life and no daemon"])
+def test_who_would_rather_wait_does_so_for_a_share_of_his_time(place, name, expected):
+    scene = breakage.Scene(place, FUNCTIONS)
+    with breakage.FAULTS[name](scene) as environment:
+        outcome = scene.run({"NBCACHE_ON_MISS": "wait", **environment})
+    assert outcome.said == expected.said, outcome.stderr
+    waited = breakage.waited_seconds(outcome)
+    # Jobs that were seen to work are waited for, as long as they would have taken here.
+    assert waited <= 0.6 * outcome.seconds

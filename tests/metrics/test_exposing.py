@@ -173,6 +173,29 @@ def test_a_place_that_cannot_be_is_said_once(tmp_path, caplog, monkeypatch, path
     assert caplog.text.count("can't be served") == 1
 
 
+@pytest.mark.parametrize("how", ["reads nothing", "says nothing"])
+def test_nobody_waits_behind_who_is_slow(address, how):
+    """However long a request may take: here that is for ever."""
+    family, where = (socket.AF_UNIX, str(address)) if "/" in str(address) else (socket.AF_INET, ("127.0.0.1", address))
+    # More than fits into the buffers of a socket.
+    with Running(address, lambda _accept: (b"x" * (32 << 20), "text/plain")):
+        wait_for(lambda: answers(address))
+        slow = []
+        for _ in range(3 * exposing.MAX_CONNECTIONS):
+            each = socket.socket(family)
+            slow.append(each)
+            each.settimeout(MUCH)
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            each.connect(where)
+            if how == "reads nothing":
+                each.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        for _ in range(2):
+            assert get(address)[0] == 200
+        for each in slow:
+            each.close()
+    gc.collect()
+
+
 def test_who_says_nothing_keeps_nobody_waiting_for_long(address, monkeypatch):
     monkeypatch.setattr(exposing, "REQUEST_SECONDS", 1.0)
     with Running(address):

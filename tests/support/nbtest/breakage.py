@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -77,6 +78,11 @@ class Scene:
 def waits(outcome: proc.Outcome) -> dict[str, int]:
     """How often a program of a scene waited, by what it said of itself."""
     return dict(json.loads(outcome.stderr.splitlines()[-1])["waits"])
+
+
+def waited_seconds(outcome: proc.Outcome) -> float:
+    """How long it waited; 0 without nbcache."""
+    return float(json.loads(outcome.stderr.splitlines()[-1])["waited_seconds"])
 
 
 FAULTS: dict[str, Callable[[Scene], AbstractContextManager[dict[str, str]]]] = {}
@@ -332,6 +338,40 @@ def usage_records_of_a_stranger(scene):
     yield {}
 
 
+def _by_a_stranger(path, inside, beside):
+    """A stranger makes a directory that is named after this user first, and many others in it and beside it."""
+    if os.getuid() != 0:
+        pytest.skip("needs root: becomes another user")
+    shutil.rmtree(path, ignore_errors=True)
+    code = (
+        "import os, sys\npath, inside, beside = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])\nos.mkdir(path)\n"
+        "for number in range(inside):\n    os.mkdir(f'{path}/{number}')\n"
+        "for number in range(beside):\n    os.mkdir(f'{path}-{number:08x}')\n"
+    )
+    python = proc.interpreter_for(STRANGER)
+    if python is None:
+        pytest.skip("no interpreter that an unprivileged user may execute")
+    command = [python, "-c", code, str(path), str(inside), str(beside)]
+    subprocess.run(command, user=STRANGER, group=STRANGER, extra_groups=[], check=True, cwd="/")
+
+
+@fault
+def a_place_for_requests_that_a_stranger_has(scene):
+    with serving(scene):
+        _by_a_stranger(scene.store / "v1/requests/0", 1000, 200_000)
+        yield {}
+
+
+@fault
+def a_place_for_trials_that_a_stranger_has(scene):
+    """All that is there is on trial."""
+    assert scene.run().status == 0
+    for path in (scene.store / "v1/objects").glob("??/*.nbo"):
+        path.chmod(0o644)
+    _by_a_stranger(scene.store / "v1/trials/0", 60_000, 60_000)
+    yield {}
+
+
 @fault
 def damaged_entries(scene):
     assert scene.run().status == 0
@@ -402,6 +442,24 @@ def a_fifo_as_log_file(scene):
 @fault
 def a_fifo_as_record(scene):
     yield from _fifo(scene, "NBCACHE_RECORD")
+
+
+@fault
+def a_fifo_as_tally(scene):
+    yield from _fifo(scene, "NBCACHE_COUNT")
+
+
+@fault
+def a_fifo_as_layer(scene):
+    yield from _fifo(scene, "NBCACHE_LAYERS")
+
+
+@fault
+def a_fifo_as_signing_key(scene):
+    tier = scene.folder / "tier"
+    tier.mkdir()
+    for environment in _fifo(scene, "NBCACHE_SIGNING_KEY"):
+        yield {"NBCACHE_REMOTE": f"file://{tier}", "NBCACHE_TRUSTED_KEYS": "unsigned", **environment}
 
 
 @fault

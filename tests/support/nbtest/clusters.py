@@ -13,7 +13,7 @@ import pytest
 from nbtest import proc, programs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 FUNCTIONS = (
@@ -92,12 +92,14 @@ def needed() -> None:
 class Cluster:
     """A scheduler with some workers, each with a nanny."""
 
-    def __init__(self, folder: Path, workers: int, failures: int = 3, port: int = 0) -> None:
+    def __init__(
+        self, folder: Path, workers: int, failures: int = 3, port: int = 0, extra: Mapping[str, str] | None = None
+    ) -> None:
         """Start it and wait until all workers are there. A task is given up after so many *failures* of workers."""
         program = folder / "cluster_of_test.py"
         program.write_text(_SCHEDULER)
         self._log = (folder / "cluster.log").open("a")
-        extra = {"DASK_TEMPORARY_DIRECTORY": str(folder / "scratch")}
+        extra = {"DASK_TEMPORARY_DIRECTORY": str(folder / "scratch"), **(extra or {})}
         # Whatever a function needs is on the path of whoever asks for it.
         self.process = subprocess.Popen(
             [sys.executable, str(program), str(workers), str(failures), str(port)],
@@ -133,7 +135,7 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder: Path, workers: int, **more: int) -> Iterator[Cluster]:
+def cluster(folder: Path, workers: int, **more: Any) -> Iterator[Cluster]:
     """A cluster that is ended at the end."""
     running = Cluster(folder, workers, **more)
     try:

@@ -1,0 +1,138 @@
+"""What a Dask worker says to the bridge: bytes with a grammar. Neither side pickles any of it.
+
+What a worker is, as :func:`described` writes it, is JSON: a list of pairs, a label and what that is there. What came of
+a job, as :func:`encoded` writes it, is::
+
+    nbcache farm 1
+    {"said": what the job said at its end, "host": name, "entries": [size, ...], "usage": [size, ...]}
+    the entries, one after the other, then the usage records
+
+The sizes are those of what follows [bytes], and add up to it. A job says ``{"result": JSON}``, ``{"error": text}`` or
+``{"crash": text, "to blame": "environment"}``, the second half of the last one only where it is so.
+
+Anybody may be at the other end, so reading takes what has this form, within the bounds below, and raises
+:class:`BadResultError` for all else. What an entry holds is for the daemon to judge.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+
+from nbcache.daemon import channel, publisher
+from nbcache.plain import one_line
+from nbcache.store.usage import MAX_RECORD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_BEGIN: Final = b"nbcache farm 1\n"
+MAX_HEAD: Final = 1 << 18
+"""The longest head of a result [bytes]."""
+MAX_SAID: Final = channel.MAX_MESSAGE - 1000
+"""The longest word of a job, as JSON: the daemon takes it as one message [bytes]."""
+MAX_HOST: Final = 100
+"""The longest name of a host [characters]."""
+MAX_DESCRIPTION: Final = 1 << 18
+"""The longest description of a worker [bytes]."""
+MAX_LABELS: Final = 1000
+"""How many labels one has."""
+MAX_USAGE: Final = 1
+"""How many usage records come of a job."""
+_WORDS: Final = ("result", "error", "crash")
+_ENVIRONMENT: Final = "environment"
+
+
+class BadResultError(Exception):
+    """What a worker said has not the form that it should have. The text says in which way."""
+
+
+class Outcome(NamedTuple):
+    """What came of a job."""
+
+    said: dict[str, Any]
+    host: str = ""
+    entries: Sequence[bytes | memoryview] = ()
+    usage: Sequence[bytes | memoryview] = ()
+
+
+def encoded(outcome: Outcome) -> bytes:
+    """Return an outcome as bytes. Raises ValueError, TypeError for what is no JSON."""
+    sizes = {"entries": [len(each) for each in outcome.entries], "usage": [len(each) for each in outcome.usage]}
+    head = json.dumps({"said": outcome.said, "host": outcome.host, **sizes}).encode("ascii")
+    return b"".join((_BEGIN, head, b"\n", *outcome.entries, *outcome.usage))
+
+
+def outcome(content: object) -> Outcome:
+    """Read an outcome. Raises BadResultError."""
+    if not isinstance(content, bytes) or not content.startswith(_BEGIN):
+        raise BadResultError("it is no result of nbcache's")
+    end = content.find(b"\n", len(_BEGIN), len(_BEGIN) + MAX_HEAD)
+    head = _json(content[len(_BEGIN) : end]) if end >= 0 else None
+    if not isinstance(head, dict) or head.keys() != {"said", "host", "entries", "usage"}:
+        raise BadResultError("its head is malformed")
+    entries = _sizes(head["entries"], publisher.MAX_ENTRIES, publisher.MAX_ENTRY)
+    usage = _sizes(head["usage"], MAX_USAGE, MAX_RECORD)
+    if sum(entries) > publisher.MAX_BYTES or sum(entries) + sum(usage) != len(content) - end - 1:
+        raise BadResultError("its parts haven't the sizes that its head tells")
+    parts, at = [], end + 1
+    whole = memoryview(content)
+    for size in (*entries, *usage):
+        parts.append(whole[at : at + size])
+        at += size
+    return Outcome(_said(head["said"]), _host(head["host"]), parts[: len(entries)], parts[len(entries) :])
+
+
+def described(components: Iterable[tuple[str, str]]) -> bytes:
+    """Return as bytes what a worker is."""
+    return json.dumps(list(components)).encode("ascii")
+
+
+def description(content: object) -> dict[str, str]:
+    """Read what a worker is. Raises BadResultError."""
+    found = _json(content) if isinstance(content, bytes) and len(content) <= MAX_DESCRIPTION else None
+    if not isinstance(found, list) or len(found) > MAX_LABELS:
+        raise BadResultError("it is no description of nbcache's")
+    for each in found:
+        if not isinstance(each, list) or len(each) != 2 or not all(isinstance(text, str) for text in each):
+            raise BadResultError("its description is malformed")
+    return dict(found)
+
+
+def _json(content: bytes) -> Any:
+    try:
+        return json.loads(content, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(text)
+
+
+def _sizes(found: object, count: int, most: int) -> list[int]:
+    if not isinstance(found, list) or len(found) > count:
+        raise BadResultError("it has too many parts")
+    for each in found:
+        if type(each) is not int or not 0 <= each <= most:
+            raise BadResultError("a part of it has no size that it may have")
+    return found
+
+
+def _host(found: object) -> str:
+    if not isinstance(found, str) or len(found) > MAX_HOST:
+        raise BadResultError("its host has no name that one may have")
+    return one_line(found)
+
+
+def _said(found: object) -> dict[str, Any]:
+    """What a job said, and nothing beside it."""
+    if not isinstance(found, dict) or len(json.dumps(found)) > MAX_SAID:
+        raise BadResultError("it says too much, or nothing")
+    word = next((word for word in _WORDS if word in found), "")
+    if not word or (word != "result" and not isinstance(found[word], str)):
+        raise BadResultError("it says nothing that a job says")
+    said = {word: found[word]}
+    if word == "crash" and found.get("to blame") == _ENVIRONMENT:
+        said["to blame"] = _ENVIRONMENT
+    return said
