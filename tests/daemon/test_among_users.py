@@ -1,0 +1,331 @@
+"""Users who may ask one daemon, and who want one another's programs to run their code: real uids, real processes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+from nbtest import daemons, proc, users
+from nbtest.spoiling import condemn
+from storekit import SECTIONS, header, key, open_store
+
+from nbcache.daemon import rebuilding
+from nbcache.daemon.audit import Audit
+from nbcache.protocol import requests, spool
+from nbcache.store import entry, first_calls, layout, quarantine, standing
+
+pytestmark = [
+    pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes other users"),
+    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
+]
+BOB, MALLORY, CAROL = 54321, 54322, 54323
+TRUSTED = frozenset({BOB, MALLORY, CAROL})
+WORKER = "import sys\nif not sys.argv[0].endswith('main.py'):\n"
+BODY = "from numba import njit\n@njit\ndef f(x):\n    return x * 3 + 1\n"
+FORGING = """
+from nbcache.daemon import worker
+from nbcache.store import entry
+with open({copy!r}, "rb") as file:
+    found = entry.parse(file.read())
+sections = {{name: found.section(name) for name in found.section_sizes}}
+forged = found.header._replace(build="forged")
+done = worker.HandingStore({store!r}, worker.rule([]), writable=True).publish(forged, sections)
+print("forgery:", done.ok, done.reason, file=sys.stderr)
+"""
+FILLING = """
+from nbcache.daemon import worker
+from nbcache.store.entry import Header
+import os
+for number in range(12):
+    header = Header(os.urandom(32).hex(), "dispatcher", "big:g", "", "", 0.0, 0.0, "b" * 16, "", {{}})
+    worker.HandingStore({store!r}, worker.rule([]), writable=True).publish(header, {{"object": os.urandom(1 << 20)}})
+"""
+
+
+def indented(text):
+    return "".join(f"    {line}\n" for line in text.strip().split("\n"))
+
+
+def as_user(uid, work):
+    return users.become(work, uid, uid)
+
+
+def crash_with(store, digest, of, uid, deaths=first_calls.PLACES):
+    """Have a user say that so many of his processes died in an entry."""
+    as_user(uid, lambda: condemn(store, digest, of, deaths))
+
+
+# -- marks, without a daemon's processes -----------------------------------------------------------
+
+
+@pytest.fixture
+def store(place):
+    found = open_store(place / "store", trusted_uids=TRUSTED)
+    standing.begin(found.path)
+    return found
+
+
+@pytest.fixture
+def published(store):
+    """An entry that a daemon built for Bob, on trial."""
+    path = store.publish(header(extra={"asked": BOB}), SECTIONS).path
+    (found,) = store.find(key())
+    assert found.path == path
+    return found
+
+
+def judged(store, place, again=None):
+    """What a daemon does about marks: whether it removed anything, and its audit log."""
+    before = {info.path for info in store.scan()}
+    rebuilding.have_rebuilt(store, Audit(str(place)), ([] if again is None else again).append)
+    log = place / "audit.jsonl"
+    lines = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    return before != {info.path for info in store.scan()}, lines
+
+
+def test_one_user_s_word_removes_nothing_of_another_s(store, published, place):
+    crash_with(store.path, published.digest, key(), MALLORY)
+    assert judged(store, place) == (False, [])
+    # She passes it over herself, and has another one built, for herself.
+    assert [store.holds(key(), uid) for uid in (BOB, MALLORY, CAROL)] == [True, False, True]
+
+
+@pytest.mark.parametrize("how", ["proven", "pinned"])
+def test_what_is_proven_or_published_by_name_stays_whatever_is_said(store, published, place, how):
+    if how == "proven":
+        quarantine.approve(published.path, published.digest)
+    else:
+        store.names.write("name", b"{}", [key()])
+    for uid in (BOB, MALLORY, CAROL):
+        crash_with(store.path, published.digest, key(), uid)
+    assert judged(store, place) == (False, [])
+
+
+def test_the_word_of_several_has_it_built_again_in_the_first_one_s_name(store, published, place):
+    request = requests.read(_line(key()))
+    os.unlink(published.path)
+    store.publish(header(extra={"asked": BOB}), {**SECTIONS, "request": request.line()})
+    (found,) = store.find(key())
+    for uid in (MALLORY, CAROL):
+        crash_with(store.path, found.digest, key(), uid, deaths=1)
+    again = []
+    removed, lines = judged(store, place, again)
+    assert removed
+    assert [line["event"] for line in lines] == ["quarantined", "removed", "rebuilding"]
+    assert {(line["asked"], *line["caused"]) for line in lines} == {(BOB, MALLORY, CAROL)}
+    assert [(each.key, each.uid) for each in again] == [(key(), BOB)]
+    assert standing.first(store.path, key(), store.trust) == BOB
+
+
+@pytest.mark.parametrize("uid", [0, BOB])
+def test_root_s_word_and_one_s_own_suffice(store, published, place, uid):
+    crash_with(store.path, published.digest, key(), uid)
+    removed, lines = judged(store, place)
+    assert removed
+    assert [line["event"] for line in lines] == ["quarantined", "removed"]
+
+
+def _line(of):
+    return requests.Request(
+        key=of, kind="dispatcher", function="m:f", signature="", types={}, source="0" * 32, value=None, modules=(),
+        path=(), interpreter="", settings={}, toolchain="", components=(), created=0.0, host="", pid=1,
+    ).line()  # fmt: skip
+
+
+def test_nobody_s_keys_push_out_another_s(store):
+    kept = [f"{number:08x}{'0' * 56}" for number in range(20)]
+    for each in kept:
+        standing.remember(store.path, each, BOB)
+    for number in range(2000):
+        standing.remember(store.path, f"{number % 20:08x}{number:056x}", MALLORY)
+    assert {standing.first(store.path, each, store.trust) for each in kept} == {BOB}
+    assert os.path.getsize(f"{store.path}/{layout.ASKERS}/{MALLORY}-1") <= 2_700_000
+    # Of her own, the oldest go first.
+    assert standing.first(store.path, f"{19:08x}{1999:056x}", store.trust) == MALLORY
+    assert standing.first(store.path, f"{19:08x}{19:056x}", store.trust) is None
+
+
+# -- a daemon's processes --------------------------------------------------------------------------
+
+
+class Town:
+    """A daemon that hears Bob and Mallory, and what they do."""
+
+    def __init__(self, place, python):
+        self.place, self.python, self.store = place, python, place / "store"
+        self.packages = proc.packages()
+        self.keys = {}
+        for name, uid in (("bob", BOB), ("mallory", MALLORY)):
+            (place / name).mkdir()
+            os.chown(place / name, uid, uid)
+
+    def daemon(self, *options, **extra):
+        trusted = {"NBCACHE_TRUSTED_UIDS": ",".join(map(str, sorted(TRUSTED)))}
+        extra = {**self.packages, **trusted, "NBTEST_TURN": "0.5", **extra}
+        return daemons.daemon(self.store, *options, python=self.python, extra=extra)
+
+    def write(self, owner, name, does=""):
+        """Write a module into somebody's directory, and a program that calls its function."""
+        folder = self.place / owner
+        (folder / f"{name}.py").write_text((WORKER + indented(does) if does else "import sys\n") + BODY)
+        (folder / f"{name}-main.py").write_text(f"import {name}\nprint({name}.f(1))\n")
+        return folder / f"{name}-main.py"
+
+    def run(self, uid, main, **more):
+        outcome = proc.run(
+            [main], self.store, {**daemons.WAITING, **self.packages, **more}, python=self.python, user=uid
+        )
+        assert (outcome.status, outcome.stdout) == (0, "4\n"), outcome.stderr
+        return outcome
+
+    def entry(self, function="good:f"):
+        """Return where the entry of a function is that is for all."""
+        found = [path for path in self.store.glob("v1/objects/*/*.nbo") if self.parsed(path).function == function]
+        (path,) = [path for path in found if "of" not in self.parsed(path).extra]
+        return path
+
+    @staticmethod
+    def parsed(path):
+        return entry.parse(path.read_bytes()).header
+
+    def recorded(self, main):
+        """Return what Bob's program asks for."""
+        warm = self.place / "list"
+        extra = {"NBCACHE_RECORD": str(warm), **self.packages}
+        assert proc.run([main], self.place / "elsewhere", extra, python=self.python).status == 0
+        return [requests.read(line) for line in warm.read_bytes().splitlines()]
+
+    def claim(self, asked, name="good"):
+        """Have Mallory ask for what Bob asked for, in a job of hers that forges it; return her requests."""
+        copy = self.place / "copy"
+        if not copy.exists():
+            copy.write_bytes(self.entry().read_bytes())
+        self.write("mallory", name, FORGING.format(copy=str(copy), store=str(self.store)))
+        hers = [dataclasses.replace(each, path=(str(self.place / "mallory"), *each.path)) for each in asked]
+        return as_user(MALLORY, lambda: [spool.submit(str(self.store), each) for each in hers])
+
+    def audited(self):
+        (log,) = (self.place / "store-one.state").glob("*/audit.jsonl")
+        return [json.loads(line) for line in log.read_text().splitlines()]
+
+    def keep_house(self):
+        """Wait until the daemon has kept house: it approves of entries right before it looks at marks."""
+        for _ in range(2):
+            path = open_store(self.store).publish(header(f"turn {time.time()}"), SECTIONS).path
+            found = entry.parse(Path(path).read_bytes())
+            quarantine.vouch(str(self.store), [(found.digest.hex(), found.header.key)])
+            daemons.wait_for(lambda path=path: os.stat(path).st_mode & quarantine.PROVEN)
+
+
+@pytest.fixture
+def town(place):
+    python = proc.interpreter_for(BOB)
+    if python is None:
+        pytest.skip("no interpreter that an unprivileged user may execute")
+    return Town(place, python)
+
+
+def answered(daemon, paths):
+    daemons.wait_for(lambda: not any(map(os.path.exists, paths)), lambda: daemon.log)
+
+
+def test_forged_crashes_and_a_request_that_waits(town):
+    """The first attack: Bob's entry is removed by what Mallory says, and hers takes its key."""
+    with town.daemon("--workers", "1") as daemon:
+        main = town.write("bob", "good")
+        town.run(BOB, main)
+        path = town.entry()
+        digest, of = entry.parse(path.read_bytes()).digest.hex(), town.parsed(path).key
+        before = path.read_bytes()
+        town.keep_house()
+        # The worst case: nobody is known to have used it well.
+        path.chmod(0o644)
+        asked = town.recorded(main)
+        crash_with(town.store, digest, of, MALLORY)
+        answered(daemon, town.claim(asked))
+        town.keep_house()
+        assert path.read_bytes() == before
+        # With somebody else's word it is removed, and built again for Bob; not by Mallory's job, which waits.
+        crash_with(town.store, digest, of, CAROL)
+        paths = town.claim(asked)
+        daemons.wait_for(lambda: path.exists() and path.read_bytes() != before, lambda: daemon.log)
+        answered(daemon, paths)
+        daemon.settle()
+        assert town.parsed(path).extra["asked"] == BOB
+        assert town.parsed(path).build != "forged"
+        town.run(BOB, main)
+        caused = [(line["event"], line["asked"], line["caused"]) for line in town.audited() if "caused" in line]
+        assert caused == [(event, BOB, [MALLORY, CAROL]) for event in ("quarantined", "removed", "rebuilding")]
+        assert daemon.stop() == 0
+
+
+def test_a_job_that_fills_the_store_costs_nobody_else_an_entry(town):
+    """The second attack: what Mallory's jobs hand in makes room for itself at Bob's expense, and takes his key."""
+    with town.daemon("--workers", "1", NBCACHE_MAX_SIZE="8MB") as daemon:
+        main = town.write("bob", "good")
+        town.run(BOB, main)
+        path = town.entry()
+        before = path.read_bytes()
+        town.run(MALLORY, town.write("mallory", "big", FILLING.format(store=str(town.store))))
+        daemons.wait_for(lambda: any(line["event"] == "evicted" for line in town.audited()), lambda: daemon.log)
+        assert {line["asked"] for line in town.audited() if line["event"] == "evicted"} == {MALLORY}
+        assert path.read_bytes() == before
+        # Whoever removes it, its key remembers Bob: nobody else gets Mallory's.
+        asked = town.recorded(main)
+        (town.place / "copy").write_bytes(before)
+        assert proc.run(["-m", "nbcache", "gc", "--max-size", "1"], town.store).status == 0
+        assert not path.exists()
+        paths = town.claim(asked)
+        answered(daemon, paths)
+        daemon.settle()
+        assert "forgery: True published" in daemon.log
+        assert not path.exists()
+        of = town.parsed(town.place / "copy").key
+        found = open_store(town.store, trusted_uids=TRUSTED)
+        assert [each.header.build for each in found.find(of, uid=MALLORY)] == ["forged"]
+        assert [*found.find(of, uid=BOB)] == []
+        town.run(BOB, main)
+        daemon.says("built good:f")
+        assert town.parsed(path).extra["asked"] == BOB
+        assert town.parsed(path).build != "forged"
+        again = town.run(BOB, main, NBCACHE_LOG="debug")
+        assert "hit: good:f" in again.stderr
+        assert daemon.stop() == 0
+
+
+def test_who_asks_for_another_s_evicted_key_finds_what_is_built_for_him(town):
+    with town.daemon("--workers", "1") as daemon:
+        main = town.write("bob", "good")
+        town.run(BOB, main)
+        daemon.settle()
+        path = town.entry()
+        os.unlink(path)
+        standing.remember(str(town.store), town.recorded(main)[0].key, BOB)
+        theirs = town.write("mallory", "good")
+        town.run(MALLORY, theirs)
+        daemon.says("built good:f")
+        daemon.settle()
+        again = town.run(MALLORY, theirs, NBCACHE_LOG="debug")
+        assert "hit: good:f" in again.stderr
+        assert not path.exists()
+        assert daemon.stop() == 0
+
+
+def test_a_job_hands_in_64_mebibytes_unless_more_is_allowed(town):
+    does = FILLING.replace("range(12)", "range(9)").replace("1 << 20", "8 << 20").format(store=str(town.store))
+    with town.daemon("--workers", "1") as daemon:
+        town.run(MALLORY, town.write("mallory", "big", does))
+        daemon.says("the job handed in too much")
+        daemon.settle()
+        assert sum(info.size for info in open_store(town.store).scan()) < 65 << 20
+        assert daemon.stop() == 0
+        refused = daemon.log.count("the job handed in too much")
+    with town.daemon("--workers", "1", "--job-result", "100MiB") as daemon:
+        town.run(MALLORY, town.write("mallory", "bigger", does))
+        daemon.settle()
+        assert daemon.log.count("the job handed in too much") == refused
+        assert daemon.stop() == 0
