@@ -4,7 +4,8 @@ What is promised of each entry that a job hands in:
 
 - **It is whole.** It is parsed, and every section compared with its digest, from a file in memory that nobody can
   change any more.
-- **It replaces nothing.** A variant that is there and valid stays; where all slots of a key are taken, it is refused.
+- **It replaces nothing.** A variant that is there and valid stays, unless it is one's own and one's programs crashed with
+  it; where all slots of a key are taken, it is refused.
 - **It is for all only under one's own keys**: those that nobody else asked for first, or waits for at the moment. Else
   it goes into the room of who asked (:mod:`nbcache.store.standing`), and so does what the job hands in after it, which
   may refer to it. So no job changes what somebody else uses, now or once that is evicted.
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from nbcache.daemon.audit import Audit
     from nbcache.store.directory import Store
     from nbcache.store.entry import Header
+    from nbcache.store.found import FoundEntry
 
 _log = logging.getLogger("nbcache")
 MAX_ENTRY: Final = 256 << 20
@@ -123,9 +125,10 @@ class Publisher:
             reason = self._objection(ticket, len(data))
             if reason is not None:
                 return self._refuse(ticket, header.key, reason)
-            there = self._is_there(ticket, header)
+            same = self._same(ticket, header)
+            there = next(quarantine.sound(same, self._store().path, self._store().trust, ticket.asked), None)
             if there is not None:
-                return there
+                return Published(ok=True, reason=ALREADY_THERE, path=there.path)
             apart = ticket.apart or not self._is_for_all(ticket, header.key)
             if apart and ticket.asked < 0:
                 return self._refuse(ticket, header.key, _OTHERS)
@@ -134,7 +137,8 @@ class Publisher:
             sections = {name: parsed.section(name) or b"" for name in names}
             if not _asks_for_itself(header.key, sections.get(requests.SECTION)):
                 del sections[requests.SECTION]
-            done = self._store().publish(marked, sections, recache=False, durable=False, keep=True)
+            # What is the same and of no use to who asked is his own, or lies where this one doesn't go.
+            done = self._store().publish(marked, sections, recache=bool(same), durable=False, keep=True)
         if done.ok and done.reason == PUBLISHED:
             if not apart:
                 self._published(marked.key)
@@ -156,12 +160,10 @@ class Publisher:
         if record is not None:
             self._store().write_usage(record)
 
-    def _is_there(self, ticket: Ticket, header: Header) -> Published | None:
-        """Return what is said of a variant that is there, whoever asked for it, if who asked now would use it."""
-        store, uid = self._store(), ticket.asked
-        whole = (each for each in store.find(header.key, uid=uid) if each.header.guard == header.guard and each.whole)
-        found = next(quarantine.sound(whole, store.path, store.trust, uid), None)
-        return None if found is None else Published(ok=True, reason=ALREADY_THERE, path=found.path)
+    def _same(self, ticket: Ticket, header: Header) -> list[FoundEntry]:
+        """Return the whole entries of this variant that who asked finds, whoever they were built for."""
+        found = self._store().find(header.key, uid=ticket.asked)
+        return [each for each in found if each.header.guard == header.guard and each.whole]
 
     def _is_for_all(self, ticket: Ticket, key: str) -> bool:
         """Whether a key is nobody's but whose job it is, so that everybody may have what that one makes of it."""

@@ -12,6 +12,7 @@ from storekit import SECTIONS, header, key, open_store
 
 from nbcache.daemon import rebuilding
 from nbcache.daemon.audit import Audit
+from nbcache.daemon.publisher import Publisher, Ticket
 from nbcache.protocol import requests
 from nbcache.store import entry, layout, quarantine, standing
 
@@ -89,6 +90,15 @@ def test_root_s_word_and_one_s_own_suffice(store, published, place, uid):
     removed, lines = judged(store, place)
     assert removed
     assert [line["event"] for line in lines] == ["quarantined", "removed"]
+
+
+@pytest.mark.parametrize("uid", [BOB, MALLORY])
+def test_what_one_s_own_programs_crashed_with_is_replaced_if_it_is_one_s_own(store, published, uid):
+    crash_with(store.path, published.digest, key(), uid)
+    data = entry.encode(header(build="again"), SECTIONS)
+    assert Publisher(lambda: store).take(Ticket(key(), asked=uid), lambda _most: data).reason == "published"
+    assert [found.header.build for found in store.find(key())] == ["again" if uid == BOB else "b" * 16]
+    assert store.holds(key(), uid)
 
 
 def _line(of):
