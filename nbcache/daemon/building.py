@@ -57,6 +57,8 @@ class Building:
             lambda: commons.store, commons.audit, self._waited_for, self._remote.offer, most=most
         )
         self._here = commons.workers
+        self._served: dict[int, float] = {}
+        """When a job of each uid was begun last, by the monotonic clock [s]."""
         self._farm = self._make_farm(commons.options.farm) if commons.options.farm else None
         self.failures_grew = False
         """Whether failures were written that nobody has swept since."""
@@ -79,7 +81,7 @@ class Building:
         if self._farm is not None:
             self._commons.workers = self._room(self._farm)
         free = self._commons.workers - self._commons.jobs.busy
-        for job in turns.ordered(self._commons.jobs.waiting) if free > 0 else ():
+        for job in turns.ordered(self._commons.jobs.values(), self._served) if free > 0 else ():
             if free <= 0:
                 return
             if job.future is None and not self._is_looked_for(job):
@@ -115,7 +117,7 @@ class Building:
             self._finish(job, None)
             return False
         job.attempts += 1
-        job.started = time.monotonic()
+        job.started = self._served[job.uid] = time.monotonic()
         try:
             line = job.request.line().decode("ascii")
             job.pool = self._executor(job)

@@ -4,8 +4,8 @@ What is promised of each entry that a job hands in:
 
 - **It is whole.** It is parsed, and every section compared with its digest, from a file in memory that nobody can
   change any more.
-- **It replaces nothing.** A variant that is there and valid stays, unless it is one's own and one's programs crashed with
-  it; where all slots of a key are taken, it is refused.
+- **It replaces nothing.** A variant that is there and valid stays, unless it is one's own, and one's own programs
+  crashed with it; where all slots of a key are taken, it is refused.
 - **It is for all only under one's own keys**: those that nobody else asked for first, or waits for at the moment. Else
   it goes into the room of who asked (:mod:`nbcache.store.standing`), and so does what the job hands in after it, which
   may refer to it. So no job changes what somebody else uses, now or once that is evicted.
