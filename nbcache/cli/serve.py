@@ -114,7 +114,7 @@ def add_job_options(parser: argparse.ArgumentParser) -> None:
         "--job-result",
         default="64MiB",
         metavar="SIZE",
-        help="how large what a job builds may be in all (default: 64MiB)",
+        help="how large what a job builds may be in all (default: 64MiB); 0 for no limit",
     )
 
 

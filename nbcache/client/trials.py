@@ -125,6 +125,8 @@ class Trials:
         digest = entry.digest
         if digest in self._begun:
             return True
+        if digest in layout.READER.aside:
+            return False
         with suppressed(OSError, ValueError):
             own = not entry.layer and os.stat(entry.path).st_uid == os.geteuid()
             if not own and self._is_good(digest):

@@ -4,7 +4,7 @@
 
     audit.jsonl      time [Unix s] · event · key · function · asked (uid: whom it is, or was, built for) · reason
       published, refused: signature · built (uid) · host · nbcache · wanted (the key that the job was for) · build ·
-        bytes
+        bytes · replaced (whether it took the place of one's own, which one's own programs crashed with)
       quarantined, removed, rebuilding: caused (the uids whose programs crashed with it)
       evicted: bytes
     audit.1.jsonl …  older ones

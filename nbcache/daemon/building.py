@@ -20,7 +20,7 @@ from nbcache.daemon.sparing import Sparing
 from nbcache.errors import NbcacheError
 from nbcache.metrics import meter
 from nbcache.protocol import spool
-from nbcache.store import reasons
+from nbcache.store import quarantine, reasons
 from nbcache.store.usage import SELF_TEST
 
 if TYPE_CHECKING:
@@ -122,7 +122,8 @@ class Building:
             line = job.request.line().decode("ascii")
             job.pool = self._executor(job)
             submit: Callable[..., Future[Any]] = job.pool.submit
-            ticket = Ticket(key, asked=job.request.uid, what=job.request.function)
+            aside = quarantine.condemned(store.path, store.trust, job.request.uid)
+            ticket = Ticket(key, asked=job.request.uid, what=job.request.function, aside=tuple(aside))
             tried = key in self._commons.suspects
             uids = sorted(store.trust.uids)
             job.future = submit(jobs.build, line, store.path, uids, True, tried, ticket=ticket)

@@ -59,7 +59,7 @@ class Limits:
     bytes: int = 4 << 30
     """More than the process has when it starts; 0 for no limit."""
     result: int = MAX_BYTES
-    """How much it may hand in."""
+    """How much it may hand in; 0 for no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,8 @@ class ForkingPool(Executor):
 
     def order(self, call: str, args: Sequence[Any], *, ticket: Ticket) -> Future[Any]:
         """Submit the function whose name is *call* (``module:function``)."""
-        return self._queue({"call": call, "args": args, "bytes": self._limits.bytes, "asked": ticket.asked}, ticket)
+        what = {"call": call, "args": args, "bytes": self._limits.bytes, "asked": ticket.asked, "aside": ticket.aside}
+        return self._queue(what, ticket)
 
     def _queue(self, order: Mapping[str, Any], ticket: Ticket) -> Future[Any]:
         future: Future[Any] = Future()

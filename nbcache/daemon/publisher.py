@@ -57,6 +57,7 @@ _HOUR: Final = 3600.0
 _NO_MORE: Final = "the job handed in too much"
 _NO_MORE_NOW: Final = "its user's jobs handed in too much within this hour"
 _OTHERS: Final = "another user asked for that key first"
+_NO_KEY: Final = "its key is none that a job may name"
 _NOT_WHOLE: Final = "it is no whole entry"
 
 
@@ -67,13 +68,15 @@ class Ticket:
     key: str = ""
     """What it is for; "" for whatever it makes."""
     asked: int = -1
-    """The uid of whoever asked; -1 for the daemon itself."""
+    """The uid of whoever asked; -1 if nobody did."""
     built: int = -1
     """The uid that the job runs as; -1 where that is another host's business."""
     host: str = ""
     """Where it ran; "" for this host."""
     what: str = ""
     """For people."""
+    aside: tuple[str, ...] = ()
+    """The digests of entries that who asked passes over."""
     count: int = 0
     size: int = 0
     apart: bool = False
@@ -97,7 +100,7 @@ class Publisher:
         """``waited_for`` tells whose request (a uid) waits for a key, if any does.
 
         ``published`` is told of each key under which there is another entry for all now; it may be called in any
-        thread. A job may hand in so much at ``most`` [bytes].
+        thread. A job may hand in so much at ``most`` [bytes]; 0 for no limit.
         """
         self._store = store
         self._audit = audit
@@ -120,8 +123,8 @@ class Publisher:
             if parsed is None or any(parsed.section(name) is None for name in names):
                 return self._refuse(ticket, "", _NOT_WHOLE)
             header = parsed.header
-            if not layout.is_key(header.key):
-                return self._refuse(ticket, "", _NOT_WHOLE)
+            if not layout.is_key(header.key) or layout.is_room(header.key):
+                return self._refuse(ticket, "", _NO_KEY)
             reason = self._objection(ticket, len(data))
             if reason is not None:
                 return self._refuse(ticket, header.key, reason)
@@ -137,14 +140,15 @@ class Publisher:
             sections = {name: parsed.section(name) or b"" for name in names}
             if not _asks_for_itself(header.key, sections.get(requests.SECTION)):
                 del sections[requests.SECTION]
-            # What is the same and of no use to who asked is his own, or lies where this one doesn't go.
-            done = self._store().publish(marked, sections, recache=bool(same), durable=False, keep=True)
+            # What is the same, and of no use to who asked, is his own where it lies under the same key.
+            again = any(each.header.key == marked.key for each in same)
+            done = self._store().publish(marked, sections, recache=again, durable=False, keep=True)
         if done.ok and done.reason == PUBLISHED:
             if not apart:
                 self._published(marked.key)
             self._record(
                 "published", ticket, key=marked.key, function=header.function, signature=header.signature,
-                build=header.build, bytes=len(data), nbcache=str(header.extra.get("nbcache", "")),
+                build=header.build, bytes=len(data), nbcache=str(header.extra.get("nbcache", "")), replaced=again,
             )  # fmt: skip
         return done
 
@@ -171,12 +175,13 @@ class Publisher:
         waits = None if key == ticket.key else self._waited_for(key)
         there: set[int | None] = {standing.asker(found.header) for found in store.find(key)}
         whose = {waits, *(there or {standing.first(store.path, key, store.trust)})}
-        return {_named(uid) for uid in whose} <= {None, _named(ticket.asked)}
+        # What an interpreter hands in is nobody's, so it takes no key that is somebody's.
+        return {_named(uid) for uid in whose} <= {None, *({_named(ticket.asked)} if ticket.asked >= 0 else ())}
 
     def _objection(self, ticket: Ticket, size: int) -> str | None:
         ticket.count += 1
         ticket.size += size
-        if ticket.count > MAX_ENTRIES or ticket.size > self._most:
+        if ticket.count > MAX_ENTRIES or ticket.size > self._most > 0:
             return _NO_MORE
         if time.monotonic() - self._hour > _HOUR:
             self._hour = time.monotonic()

@@ -7,7 +7,7 @@ Started by :mod:`nbcache.daemon.boot`, for :mod:`nbcache.daemon.supervisor`, wit
                {"kill": n}
     from it    {"ready": PROTOCOL_VERSION}
                {"ended": n, "status": wait status}
-    an order   {"call": "module:function", "args": [...], "bytes": b, "asked": uid}
+    an order   {"call": "module:function", "args": [...], "bytes": b, "asked": uid, "aside": [digests]}
 
 A child runs one function, confined (:mod:`nbcache.daemon.confinement`), with a limit on its address space, and says
 what it returned through its own channel. Whatever becomes of it costs this job alone: the zygote runs nothing of what a
@@ -164,7 +164,7 @@ class Zygote:
             asked = json.loads(channel.unsealed([order], MAX_ORDER))
             _limit(int(asked["bytes"]))
             # What it uses meanwhile is what who asked would use.
-            layout.READER.uid = int(asked["asked"])
+            layout.READER.uid, layout.READER.aside = int(asked["asked"]), frozenset(asked["aside"])
         except (OSError, BadMessageError) as error:
             return {"crash": f"it can't be confined: {error}"}
         return _outcome(asked)

@@ -81,12 +81,16 @@ class Reader:
     """On whose behalf this process looks into stores: a uid, in a daemon's job. None for one's own."""
 
     uid: int | None = None
+    aside: frozenset[str] = frozenset()
+    """The digests of entries that this user passes over, told to a job, which can't see whose a file is."""
 
 
 READER: Final = Reader()
 MAX_HOST: Final = 64
 KEY_SIZE: Final = 64
 _DIGITS: Final = "0123456789abcdef"
+_ROOM: Final = "0" * 8
+"""How the keys of rooms end; of other keys, one in 4,000 million does, and isn't taken from a job then."""
 
 
 def host() -> str:
@@ -127,7 +131,12 @@ def room(key: str, uid: int) -> str:
     """Return the key under which one user alone looks for what stands for this one (:mod:`nbcache.store.standing`)."""
     from hashlib import blake2b  # most look-ups find something under the key itself
 
-    return blake2b(f"{key} for {uid} alone".encode("ascii"), digest_size=32).hexdigest()
+    return blake2b(f"{key} for {uid} alone".encode("ascii"), digest_size=28).hexdigest() + _ROOM
+
+
+def is_room(key: str) -> bool:
+    """Whether a key is of a user's room: no job may hand in anything under one that it names."""
+    return key.endswith(_ROOM)
 
 
 def is_shard(name: str) -> bool:

@@ -200,21 +200,29 @@ def test_a_job_that_fills_the_store_costs_nobody_else_an_entry(town):
         assert daemon.stop() == 0
 
 
-def test_who_asks_for_another_s_evicted_key_finds_what_is_built_for_him(town):
+@pytest.mark.parametrize("how", [pytest.param("evicted", marks=pytest.mark.long), "set aside"])
+def test_who_asks_for_another_s_key_finds_what_is_built_for_him(town, how):
     with town.daemon("--workers", "1") as daemon:
         main = town.write("bob", "good")
         town.run(BOB, main)
         daemon.settle()
         path = town.entry()
-        os.unlink(path)
-        standing.remember(str(town.store), town.recorded(main)[0].key, BOB)
+        of = town.parsed(path).key
+        if how == "evicted":
+            assert proc.run(["-m", "nbcache", "gc", "--max-size", "1"], town.store).status == 0
+        else:
+            town.keep_house()
+            path.chmod(0o644)
+            crash_with(town.store, entry.parse(path.read_bytes()).digest.hex(), of, MALLORY)
         theirs = town.write("mallory", "good")
         town.run(MALLORY, theirs)
         daemon.says("built good:f")
         daemon.settle()
         again = town.run(MALLORY, theirs, NBCACHE_LOG="debug")
         assert "hit: good:f" in again.stderr
-        assert not path.exists()
+        found = open_store(town.store, trusted_uids=TRUSTED)
+        assert {each.header.extra["asked"] for each in found.find(layout.room(of, MALLORY))} == {MALLORY}
+        assert {each.header.extra["asked"] for each in found.find(of)} == (set() if how == "evicted" else {BOB})
         assert daemon.stop() == 0
 
 

@@ -189,6 +189,14 @@ def test_a_key_remembers_who_asked_first(publisher, store, log, how):
     assert [json.loads(line)["asked"] for line in log.read_text().splitlines()] == [5, 7, 5]
 
 
+def test_nothing_gets_into_another_user_s_room(publisher, store):
+    assert store.publish(header(key=KEY, extra={"asked": 9}), SECTIONS).ok
+    of = layout.room(KEY, 7)
+    assert take(publisher, encoded(of)).reason == "its key is none that a job may name"
+    assert take(publisher, encoded(KEY, guard="mine"), Ticket(KEY, asked=7)).ok
+    assert [found.header.guard for found in store.find(of)] == ["mine"]
+
+
 def test_an_operator_s_jobs_take_no_user_s_key(publisher, store):
     """What is prewarmed out of a store may be what a user's job said of it."""
     standing.begin(store.path)
@@ -216,7 +224,7 @@ def test_what_has_no_key_is_refused(publisher, store, key):
 def test_a_job_hands_in_so_much_and_no_more(publisher, monkeypatch):
     monkeypatch.setattr("nbcache.daemon.publisher.MAX_ENTRIES", 2)
     ticket = Ticket(KEY)
-    keys = [f"{number:064x}" for number in range(3)]
+    keys = [f"{number:064x}" for number in range(1, 4)]
     assert [take(publisher, encoded(key), ticket).ok for key in keys] == [True, True, False]
 
 
@@ -236,7 +244,7 @@ def test_a_user_s_jobs_hand_in_so_much_in_an_hour(publisher, monkeypatch, asked)
     monkeypatch.setattr("nbcache.daemon.publisher.time.monotonic", lambda: hours[0] * 3600)
 
     def one(number, uid=asked):
-        return take(publisher, encoded(f"{number:064x}"), Ticket(f"{number:064x}", asked=uid)).ok
+        return take(publisher, encoded(f"{number + 1:064x}"), Ticket(asked=uid)).ok
 
     assert [one(number) for number in range(3)] == [True, True, asked != 5]
     assert one(3, 7)
