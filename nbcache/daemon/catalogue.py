@@ -349,9 +349,7 @@ class Catalogue:
                     freed += file.size
                     struck.setdefault(key, []).append(slot)
                     if audit is not None and now is not None:
-                        # Who has more than his share loses of his own.
-                        why = "the store is full, and whom it was built for has more than a share of it"
-                        audit.record("evicted", key=key, asked=file.asked, bytes=file.size, reason=why)
+                        audit.record("evicted", key=key, asked=file.asked, bytes=file.size, reason=evict.REASON)
         self._strike(struck)
         return Evicted(removed, freed, spared, left)
 
@@ -407,10 +405,9 @@ def _look_at(info: EntryInfo, known: Entry | None) -> File:
         if (file.size, file.mtime) == (info.size, info.mtime):
             return file._replace(slot=info.slot)
     header = info.header
-    if header is None:
-        return File(info.slot, info.size, info.mtime, 0.0, 0.0)
-    created, seconds = rows.number(header.created), rows.number(header.compile_seconds)
-    return File(info.slot, info.size, info.mtime, created, seconds, standing.asker(header))
+    created, seconds = (0.0, 0.0) if header is None else (header.created, header.compile_seconds)
+    asked = standing.OWNER if header is None else standing.asker(header)
+    return File(info.slot, info.size, info.mtime, rows.number(created), rows.number(seconds), asked)
 
 
 def _slots(root: str, key: str) -> Iterator[EntryInfo]:

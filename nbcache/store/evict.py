@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 LOW_WATER: Final = 0.9
 """The share of the limit that is left after evicting."""
 
+REASON: Final = "the store is full, and whom it was built for has more than a share of it"
+"""Why an entry is evicted, for people."""
+
 
 class Sized(Protocol):
     """What is looked at of an entry; :class:`~nbcache.store.listing.EntryInfo` is one."""
