@@ -110,6 +110,12 @@ def add_job_options(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="how much memory a job may use (default: 4GiB); 0 for no limit",
     )
+    parser.add_argument(
+        "--job-result",
+        default="64MiB",
+        metavar="SIZE",
+        help="how large what a job builds may be in all (default: 64MiB); 0 for no limit",
+    )
 
 
 def limits_of(args: argparse.Namespace) -> Limits:
@@ -118,7 +124,7 @@ def limits_of(args: argparse.Namespace) -> Limits:
 
     if args.workers < 0 or args.job_seconds <= 0:
         raise UsageError("--workers and --job-seconds: a positive number")
-    return Limits(args.job_seconds, parse_size(args.job_memory))
+    return Limits(args.job_seconds, parse_size(args.job_memory), parse_size(args.job_result))
 
 
 def farm_of(address: str | None, option: str) -> str:

@@ -303,7 +303,8 @@ class Lookup:
             except (Unloadable, Unidentifiable) as exc:
                 self._withdraw(entry, begins)
                 rejected.append(str(exc))
-                found.is_usable = found.is_usable or (entry.header.key == unit.key and not entry.layer and entry.whole)
+                is_ours = _stands_for(entry) == unit.key and not entry.layer
+                found.is_usable = found.is_usable or (is_ours and entry.whole)
                 if isinstance(exc, InUse):
                     self.twins[unit.key] = self.twins.get(unit.key, 0) + 1
             except Exception as raised:  # noqa: BLE001  an entry that can't be loaded is a miss, whatever the reason
@@ -350,7 +351,7 @@ class Lookup:
             return
         entry.used = True
         header, source = entry.header, entry.layer
-        if header.key != unit.key:
+        if _stands_for(entry) != unit.key:
             source = f"{source}, {header.extra.get('cpu')}".removeprefix(", ")
         # What is in use is the entry, whatever it was asked for as: nobody else would keep it from being evicted.
         self._counters.hit(header.key, unit.name, header.compile_seconds, source)
@@ -381,3 +382,8 @@ class Lookup:
             effects.remember(unit.owner, unit.args, lambda: resolved(unit, uses))
             unit.forget()  # it lives as long as the code, and was asked again for what the uses refer to
         return caveats
+
+
+def _stands_for(entry: FoundEntry) -> Any:
+    """The key that an entry is found under, or that it stands for in a user's room."""
+    return entry.header.extra.get("of", entry.header.key)

@@ -125,6 +125,8 @@ class Trials:
         digest = entry.digest
         if digest in self._begun:
             return True
+        if digest in layout.READER.aside:
+            return False
         with suppressed(OSError, ValueError):
             own = not entry.layer and os.stat(entry.path).st_uid == os.geteuid()
             if not own and self._is_good(digest):
@@ -232,13 +234,13 @@ class Trials:
         return self._table
 
     def _elsewhere(self, digest: str) -> int:
-        """How many processes of other users died in an entry."""
+        """How many processes of other users died in an entry, as far as that counts here."""
         now = time.monotonic()
         if now - self._looked >= LOOK_SECONDS:
             self._looked = now
             self._others = quarantine.read(self._store.path, self._store.trust, but=os.geteuid())
         suspect = self._others.get(digest)
-        return 0 if suspect is None else suspect.crashes
+        return 0 if suspect is None else suspect.weight()
 
     def _enter(self, entry: FoundEntry, waits: bool) -> bool:
         """Take a place, if there is one; return False if there will be none. Raises OSError, ValueError."""

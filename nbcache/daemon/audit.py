@@ -1,9 +1,12 @@
-"""What was put into the store, for whom: one JSON object a line, in the daemon's own directory.
+"""What a daemon put into the store, and took out of it, for whom: one JSON object a line, in its own directory.
 
 ::
 
-    audit.jsonl      time [Unix s] · event ("published", "refused") · key · function · signature · asked (uid) · built
-                     (uid) · host · nbcache · wanted (the key that the job was for) · reason · build · bytes
+    audit.jsonl      time [Unix s] · event · key · function · asked (uid: whom it is, or was, built for) · reason
+      published, refused: signature · built (uid) · host · nbcache · wanted (the key that the job was for) · build ·
+        bytes · replaced (whether it took the place of one's own, which one's own programs crashed with)
+      quarantined, removed, rebuilding: caused (the uids whose programs crashed with it)
+      evicted: bytes
     audit.1.jsonl …  older ones
 
 A file is put aside at :data:`MAX_SIZE`, and :data:`KEPT` of those are kept. Text of others is cut off, and escaped as

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.daemon import blame, history, interpreters, jobs, rebuilding, turns
-from nbcache.daemon.audit import Audit
 from nbcache.daemon.confinement import Uids
 from nbcache.daemon.farm import Farm, exposure
 from nbcache.daemon.judging import Judging
@@ -21,7 +20,7 @@ from nbcache.daemon.sparing import Sparing
 from nbcache.errors import NbcacheError
 from nbcache.metrics import meter
 from nbcache.protocol import spool
-from nbcache.store import reasons
+from nbcache.store import quarantine, reasons
 from nbcache.store.usage import SELF_TEST
 
 if TYPE_CHECKING:
@@ -43,8 +42,8 @@ MAX_FAILURES_SAID: Final = 1000
 class Building:
     """Runs jobs in workers, and answers the requests for each when it is over."""
 
-    def __init__(self, commons: Commons, presence: Presence, wake: Callable[[], None], state: str) -> None:
-        """Start no worker yet; *wake* is called, in any thread, when a job ended; the audit log goes into *state*."""
+    def __init__(self, commons: Commons, presence: Presence, wake: Callable[[], None]) -> None:
+        """Start no worker yet; *wake* is called, in any thread, when a job ended."""
         self._commons = commons
         self._presence = presence
         self._wake = wake
@@ -53,8 +52,13 @@ class Building:
         self._uids = Uids(commons.options.uids)
         self._failures_said = Sparing(_log, MAX_FAILURES_SAID)
         self._remote = Remote(lambda: commons.settings)
-        self._publisher = Publisher(lambda: commons.store, Audit(state), self._waited_for, self._remote.offer)
+        most = commons.options.limits.result
+        self._publisher = Publisher(
+            lambda: commons.store, commons.audit, self._waited_for, self._remote.offer, most=most
+        )
         self._here = commons.workers
+        self._served: dict[int, float] = {}
+        """When a job of each uid was begun last, by the monotonic clock [s]."""
         self._farm = self._make_farm(commons.options.farm) if commons.options.farm else None
         self.failures_grew = False
         """Whether failures were written that nobody has swept since."""
@@ -77,7 +81,7 @@ class Building:
         if self._farm is not None:
             self._commons.workers = self._room(self._farm)
         free = self._commons.workers - self._commons.jobs.busy
-        for job in turns.ordered(self._commons.jobs.waiting) if free > 0 else ():
+        for job in turns.ordered(self._commons.jobs.values(), self._served) if free > 0 else ():
             if free <= 0:
                 return
             if job.future is None and not self._is_looked_for(job):
@@ -102,23 +106,24 @@ class Building:
 
     def _start_job(self, job: Job) -> bool:
         store, key = self._commons.store, job.request.key
-        if store.holds(key):
+        if store.holds(key, job.request.uid):
             self._finish(job, None)
             return False
         # Held until the request is answered: another daemon, or a client that builds for itself, waits or goes on.
         job.lease = store.lease(key)
         if job.lease is None:
             return False
-        if store.holds(key):
+        if store.holds(key, job.request.uid):
             self._finish(job, None)
             return False
         job.attempts += 1
-        job.started = time.monotonic()
+        job.started = self._served[job.uid] = time.monotonic()
         try:
             line = job.request.line().decode("ascii")
             job.pool = self._executor(job)
             submit: Callable[..., Future[Any]] = job.pool.submit
-            ticket = Ticket(key, asked=job.request.uid, what=job.request.function)
+            aside = quarantine.condemned(store.path, store.trust, job.request.uid)
+            ticket = Ticket(key, asked=job.request.uid, what=job.request.function, aside=tuple(aside))
             tried = key in self._commons.suspects
             uids = sorted(store.trust.uids)
             job.future = submit(jobs.build, line, store.path, uids, True, tried, ticket=ticket)
@@ -199,9 +204,10 @@ class Building:
             came_back = reason == jobs.TRIED
             # A job that may not even read the store can't tell, and one that lies is no source.
             if reason in {None, jobs.TRIED, jobs.UNPUBLISHED}:
-                held = self._commons.store.holds(request.key)
+                held = self._commons.store.holds(request.key, request.uid)
                 if came_back and held and request.key in self._commons.suspects:
-                    rebuilding.approve(self._commons.store, request.key, time.time() - time.monotonic() + job.started)
+                    since = time.time() - time.monotonic() + job.started
+                    rebuilding.approve(self._commons.store, request.key, request.uid, since)
                 to_blame, reason = blame.RESOURCES, None if held else jobs.UNPUBLISHED
         except FarmError as error:
             _log.warning("%s: %s; it waits for another worker", request.what, error)

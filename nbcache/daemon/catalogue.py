@@ -8,9 +8,9 @@ How it is kept
 One value for each directory of the store (a *shard*, the first two digits of a key), so that reconciling a directory
 with what is known of it is one read, one comparison and one write, however many entries there are. ::
 
-    STATE_VERSION = 2
+    STATE_VERSION = 3
 
-    shard/ab    {key: [last use, [[slot, size, mtime, created, compile seconds], ...]]}
+    shard/ab    {key: [last use, [[slot, size, mtime, created, compile seconds, asked], ...]]}
     sums        {"ab": [entries, bytes, compile seconds]}      of each shard, written along with it
     cursor      "ab"                                           the shard counted last
     counted     Unix time of the end of the last complete count
@@ -35,16 +35,17 @@ from nbcache.daemon import rows
 from nbcache.daemon.history import History
 from nbcache.daemon.rows import Entry, File, Shard
 from nbcache.daemon.state import State
-from nbcache.store import evict, folding, layout, listing, pins, usage
+from nbcache.store import evict, folding, layout, listing, pins, standing, usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from nbcache.daemon.audit import Audit
     from nbcache.daemon.history import Failure, Job
     from nbcache.store import Store
     from nbcache.store.listing import EntryInfo
 
-STATE_VERSION: Final = 2
+STATE_VERSION: Final = 3
 FOLDED_AT_ONCE: Final = 500
 """How many usage records are summed up in one go."""
 FOLDED_BYTES: Final = 8 << 20
@@ -90,6 +91,7 @@ class _Planned:
     slot: int
     size: int
     mtime: float
+    asked: int
 
 
 class Catalogue:
@@ -191,19 +193,20 @@ class Catalogue:
             self._folding = None
             return True
 
-    def evict(self, max_size: int, budget: float) -> Evicted:
+    def evict(self, max_size: int, budget: float, audit: Audit | None = None) -> Evicted:
         """Remove the least recently used entries when the catalogue is larger than ``max_size`` [bytes]; 0: no limit.
 
         Down to :data:`nbcache.store.evict.LOW_WATER` of it. Removing stops after ``budget`` [s]; planning, which
         is only done when something is to go, takes its own time (seconds for a million entries) and touches only
         local disk. Each file is looked at before it goes: one that isn't as it was counted stays, and is counted anew.
+        *audit* gets a line for each that goes.
         """
         deadline = time.monotonic() + budget
         with self._upkeep:
             if not self._store.writable or max_size <= 0 or self.totals().size <= max_size:
                 return Evicted(0, 0, 0, 0)
             with pins.held(self._store.lease, self._store.path, self._store.trust) as pinned:
-                return self._apply(self._plan(max_size, pinned), deadline)
+                return self._apply(self._plan(max_size, pinned), deadline, audit)
 
     def _count(self) -> Iterator[None]:
         """One round over all shards, beginning behind the one counted last; a step at each ``yield``."""
@@ -319,13 +322,15 @@ class Catalogue:
             last_use[key] = entry.last_use
             for file in entry.files:
                 path = stem + layout.SUFFIXES[file.slot]
-                files[path] = _Planned(path, key, file.slot, file.size, file.mtime)
+                files[path] = _Planned(path, key, file.slot, file.size, file.mtime, file.asked)
         plan: dict[str, dict[int, _Planned]] = {}
-        for path in evict.plan(files.values(), max_size, time.time(), last_use, pinned).remove:
+        for path in evict.plan(
+            files.values(), max_size, time.time(), last_use, pinned, asker=lambda planned: planned.asked
+        ).remove:
             plan.setdefault(files[path].key, {})[files[path].slot] = files[path]
         return plan
 
-    def _apply(self, plan: Mapping[str, Mapping[int, _Planned]], deadline: float) -> Evicted:
+    def _apply(self, plan: Mapping[str, Mapping[int, _Planned]], deadline: float, audit: Audit | None) -> Evicted:
         removed = freed = spared = left = 0
         struck: dict[str, list[int]] = {}
         for key, slots in plan.items():
@@ -343,6 +348,8 @@ class Catalogue:
                     removed += now is not None
                     freed += file.size
                     struck.setdefault(key, []).append(slot)
+                    if audit is not None and now is not None:
+                        audit.record("evicted", key=key, asked=file.asked, bytes=file.size, reason=evict.REASON)
         self._strike(struck)
         return Evicted(removed, freed, spared, left)
 
@@ -399,7 +406,8 @@ def _look_at(info: EntryInfo, known: Entry | None) -> File:
             return file._replace(slot=info.slot)
     header = info.header
     created, seconds = (0.0, 0.0) if header is None else (header.created, header.compile_seconds)
-    return File(info.slot, info.size, info.mtime, rows.number(created), rows.number(seconds))
+    asked = standing.OWNER if header is None else standing.asker(header)
+    return File(info.slot, info.size, info.mtime, rows.number(created), rows.number(seconds), asked)
 
 
 def _slots(root: str, key: str) -> Iterator[EntryInfo]:

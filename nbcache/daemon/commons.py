@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,12 +11,14 @@ from nbcache.daemon.pool import Limits
 if TYPE_CHECKING:
     from nbcache.config import Settings
     from nbcache.daemon.answering import Answers
+    from nbcache.daemon.audit import Audit
     from nbcache.daemon.catalogue import Catalogue
     from nbcache.daemon.problems import Problems
     from nbcache.daemon.selftests import SelfTests
     from nbcache.daemon.sparing import Sparing
     from nbcache.daemon.wanted import Jobs
     from nbcache.metrics.meter import Meter
+    from nbcache.protocol.requests import Request
     from nbcache.store.directory import Store
 
 
@@ -57,3 +60,6 @@ class Commons:
     tests: SelfTests
     meter: Meter
     catalogue: Catalogue
+    audit: Audit
+    again: deque[Request] = field(default_factory=deque)
+    """What is to be built again, in the name of whom it was built for. Any thread may add to it."""

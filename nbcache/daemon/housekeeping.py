@@ -64,12 +64,12 @@ class Housekeeping:
 
     def _turn(self) -> None:
         commons = self._commons
-        commons.tests.remove(commons.store)
+        commons.tests.remove(commons.store, commons.audit)
         commons.meter.prune(os.path.lexists)
         counted = commons.catalogue.recount(time.monotonic() + BUDGET)
         commons.catalogue.fold_usage(time.monotonic() + BUDGET)
         self._approval.go_on(commons.store, BUDGET)
-        rebuilding.have_rebuilt(commons.store, commons.suspects.add)
+        rebuilding.have_rebuilt(commons.store, commons.audit, commons.again.append)
         if counted:
             self._evict()
         if time.monotonic() - self._swept > SWEEP_SECONDS or not self._swept:
@@ -78,7 +78,7 @@ class Housekeeping:
 
     def _evict(self) -> None:
         commons = self._commons
-        evicted = commons.catalogue.evict(commons.settings.max_size, BUDGET)
+        evicted = commons.catalogue.evict(commons.settings.max_size, BUDGET, commons.audit)
         if evicted.removed:
             commons.store.tell_evicted(evicted.removed, evicted.freed)
             _log.info("evicted %d entries to stay below the size limit; freed %d bytes", evicted.removed, evicted.freed)

@@ -28,7 +28,7 @@ from nbcache.daemon import boot
 from nbcache.daemon.beside import Beside
 from nbcache.daemon.confinement import Confinement
 from nbcache.daemon.job_services import Services
-from nbcache.daemon.publisher import Ticket
+from nbcache.daemon.publisher import MAX_BYTES, Ticket
 from nbcache.daemon.running import NEVER, Call, CrashError, InterpreterError, JobError
 from nbcache.daemon.supervisor import Interpreter, started_in_time
 from nbcache.store import reasons
@@ -58,6 +58,8 @@ class Limits:
     seconds: float = 300.0
     bytes: int = 4 << 30
     """More than the process has when it starts; 0 for no limit."""
+    result: int = MAX_BYTES
+    """How much it may hand in; 0 for no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,8 @@ class ForkingPool(Executor):
 
     def order(self, call: str, args: Sequence[Any], *, ticket: Ticket) -> Future[Any]:
         """Submit the function whose name is *call* (``module:function``)."""
-        return self._queue({"call": call, "args": args, "bytes": self._limits.bytes}, ticket)
+        what = {"call": call, "args": args, "bytes": self._limits.bytes, "asked": ticket.asked, "aside": ticket.aside}
+        return self._queue(what, ticket)
 
     def _queue(self, order: Mapping[str, Any], ticket: Ticket) -> Future[Any]:
         future: Future[Any] = Future()

@@ -160,7 +160,7 @@ def grant(
     *path*: where modules are looked for besides where each request says. *confined*: as a daemon's jobs are, or not at
     all.
     """
-    root, publisher = store.path, Publisher(lambda: store)
+    root, publisher = store.path, Publisher(lambda: store, most=limits.result)
 
     def make(interpreter: str, numba_settings: Mapping[str, str], kernels: bool) -> ForkingPool:
         environment = interpreters.environment(store.trust, settings, numba_settings, kernels=kernels)
@@ -185,7 +185,8 @@ def farm(
     Raises FarmError where no worker there can be used within :data:`FARM_SECONDS`.
     """
     changed = threading.Event()
-    cluster = Farm(address, lambda: store, lambda: settings, limits, Publisher(lambda: store), changed=changed.set)
+    publisher = Publisher(lambda: store, most=limits.result)
+    cluster = Farm(address, lambda: store, lambda: settings, limits, publisher, changed=changed.set)
     try:
         cluster.start()
         deadline = time.monotonic() + FARM_SECONDS

@@ -4,15 +4,16 @@ What is promised of each entry that a job hands in:
 
 - **It is whole.** It is parsed, and every section compared with its digest, from a file in memory that nobody can
   change any more.
-- **It replaces nothing.** A variant that is there and valid stays; where all slots of a key are taken, it is refused.
-  Nor is a variant put beside those that another user asked for, to be found once these are evicted. So no job changes
-  what somebody else uses.
+- **It replaces nothing.** A variant that is there and valid stays, unless it is one's own, and one's own programs
+  crashed with it; where all slots of a key are taken, it is refused.
+- **It is for all only under one's own keys**: those that nobody else asked for first, or waits for at the moment. Else
+  it goes into the room of who asked (:mod:`nbcache.store.standing`), and so does what the job hands in after it, which
+  may refer to it. So no job changes what somebody else uses, now or once that is evicted.
+- **It is a share.** A job hands in so much, and a user's jobs so much in an hour.
 - **It says where it comes from.** Who asked, as whom the job ran, on which host and for which key, is written over
   whatever the job said of it.
 - **It asks for nothing but itself.** An entry says how it can be asked for again, which others do in their own name: by
   reference only, and under its own key.
-- **It isn't somebody else's answer.** A job may hand in the entry that it is for, and those of functions which that one
-  calls: there is no telling beforehand which. But not one that another user's request is waiting for.
 
 What can't be promised: that an entry holds what Numba would have made of the function. The job runs the code of whoever
 asked for it, so its first entry under a key that nobody has built is the word of whom the daemon trusts to ask.
@@ -24,14 +25,16 @@ import json
 import logging
 import os
 import threading
+import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from nbcache.plain import one_line
 from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError
-from nbcache.store import entry, layout, usage
-from nbcache.store.publish import PUBLISHED, Published
+from nbcache.store import entry, layout, quarantine, standing, usage
+from nbcache.store.publish import ALREADY_THERE, PUBLISHED, Published
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,17 +42,22 @@ if TYPE_CHECKING:
     from nbcache.daemon.audit import Audit
     from nbcache.store.directory import Store
     from nbcache.store.entry import Header
+    from nbcache.store.found import FoundEntry
 
 _log = logging.getLogger("nbcache")
 MAX_ENTRY: Final = 256 << 20
 """The largest entry that is taken from a job [bytes]."""
 MAX_ENTRIES: Final = 10_000
 """How many one job may hand in."""
-MAX_BYTES: Final = 1 << 30
-"""How large they may be together [bytes]."""
+MAX_BYTES: Final = 64 << 20
+"""How large they may be together [bytes], unless something else is said."""
+MAX_AN_HOUR: Final = 1 << 30
+"""How much the jobs of one user may hand in within an hour [bytes]; those of the store's owner may more."""
+_HOUR: Final = 3600.0
 _NO_MORE: Final = "the job handed in too much"
-_OTHERS: Final = "another user's request waits for that key"
-_BESIDE: Final = "what is under that key was built for another user"
+_NO_MORE_NOW: Final = "its user's jobs handed in too much within this hour"
+_OTHERS: Final = "another user asked for that key first"
+_NO_KEY: Final = "its key is none that a job may name"
 _NOT_WHOLE: Final = "it is no whole entry"
 
 
@@ -60,15 +68,19 @@ class Ticket:
     key: str = ""
     """What it is for; "" for whatever it makes."""
     asked: int = -1
-    """The uid of whoever asked; -1 for the daemon itself."""
+    """The uid of whoever asked; -1 if nobody did."""
     built: int = -1
     """The uid that the job runs as; -1 where that is another host's business."""
     host: str = ""
     """Where it ran; "" for this host."""
     what: str = ""
     """For people."""
+    aside: tuple[str, ...] = ()
+    """The digests of entries that who asked passes over."""
     count: int = 0
     size: int = 0
+    apart: bool = False
+    """Whether what comes from now on is for who asked alone."""
     told: bool = False
     """Whether it told what it used: a job does that once."""
 
@@ -82,15 +94,23 @@ class Publisher:
         audit: Audit | None = None,
         waited_for: Callable[[str], int | None] = lambda _key: None,
         published: Callable[[str], None] = lambda _key: None,
+        *,
+        most: int = MAX_BYTES,
     ) -> None:
         """``waited_for`` tells whose request (a uid) waits for a key, if any does.
 
-        ``published`` is told of each key under which there is another entry now; it may be called in any thread.
+        ``published`` is told of each key under which there is another entry for all now; it may be called in any
+        thread. A job may hand in so much at ``most`` [bytes]; 0 for no limit.
         """
         self._store = store
         self._audit = audit
         self._waited_for = waited_for
         self._published = published
+        self._most = most
+        self._hour = 0.0
+        """When the hour began that is counted, by the monotonic clock [s]."""
+        self._handed_in = Counter[int]()
+        """How much the jobs of each user handed in since [bytes]."""
         # One at a time: an entry is held in memory three times over.
         self._lock = threading.Lock()
 
@@ -99,35 +119,36 @@ class Publisher:
         with self._lock:
             data = read(MAX_ENTRY)
             parsed = entry.parse(data)
-            if parsed is None or any(parsed.section(name) is None for name in parsed.section_sizes):
+            names = () if parsed is None else tuple(parsed.section_sizes)
+            if parsed is None or any(parsed.section(name) is None for name in names):
                 return self._refuse(ticket, "", _NOT_WHOLE)
             header = parsed.header
-            if not layout.is_key(header.key):
-                return self._refuse(ticket, "", _NOT_WHOLE)
-            reason = self._objection(ticket, header.key, len(data))
+            if not layout.is_key(header.key) or layout.is_room(header.key):
+                return self._refuse(ticket, "", _NO_KEY)
+            reason = self._objection(ticket, len(data))
             if reason is not None:
                 return self._refuse(ticket, header.key, reason)
-            if self._is_beside(ticket, header):
-                return Published(ok=False, reason=_BESIDE, path=None)
-            origin = {
-                "asked": ticket.asked,
-                "built": ticket.built,
-                "host": ticket.host or layout.host(),
-                "for": ticket.key,
-            }
-            # Nor is it signed by anybody: it was built here.
-            marked = header._replace(extra={**header.extra, **origin}, signed=None)
-            sections = {name: parsed.section(name) or b"" for name in parsed.section_sizes}
+            same = self._same(ticket, header)
+            there = next(quarantine.sound(same, self._store().path, self._store().trust, ticket.asked), None)
+            if there is not None:
+                return Published(ok=True, reason=ALREADY_THERE, path=there.path)
+            apart = ticket.apart or not self._is_for_all(ticket, header.key)
+            if apart and ticket.asked < 0:
+                return self._refuse(ticket, header.key, _OTHERS)
+            ticket.apart = apart
+            marked = _marked(ticket, header)
+            sections = {name: parsed.section(name) or b"" for name in names}
             if not _asks_for_itself(header.key, sections.get(requests.SECTION)):
                 del sections[requests.SECTION]
-            done = self._store().publish(marked, sections, recache=False, durable=False, keep=True)
+            # What is the same, and of no use to who asked, is his own where it lies under the same key.
+            again = any(each.header.key == marked.key for each in same)
+            done = self._store().publish(marked, sections, recache=again, durable=False, keep=True)
         if done.ok and done.reason == PUBLISHED:
-            self._published(header.key)
-        if done.ok and done.path is not None and self._audit is not None and done.reason == PUBLISHED:
-            self._audit.record(
-                "published", key=header.key, function=header.function, signature=header.signature, wanted=ticket.key,
-                asked=ticket.asked, built=ticket.built, host=origin["host"], build=header.build, bytes=len(data),
-                nbcache=str(header.extra.get("nbcache", "")),
+            if not apart:
+                self._published(marked.key)
+            self._record(
+                "published", ticket, key=marked.key, function=header.function, signature=header.signature,
+                build=header.build, bytes=len(data), nbcache=str(header.extra.get("nbcache", "")), replaced=again,
             )  # fmt: skip
         return done
 
@@ -143,32 +164,63 @@ class Publisher:
         if record is not None:
             self._store().write_usage(record)
 
-    def _is_beside(self, ticket: Ticket, header: Header) -> bool:
-        """Whether it would be another variant of something that was built for somebody else."""
-        there = [found.header for found in self._store().find(header.key)]
-        if any(each.guard == header.guard for each in there):
-            return False
-        return any(each.extra.get("asked") != ticket.asked for each in there)
+    def _same(self, ticket: Ticket, header: Header) -> list[FoundEntry]:
+        """Return the whole entries of this variant that who asked finds, whoever they were built for."""
+        found = self._store().find(header.key, uid=ticket.asked)
+        return [each for each in found if each.header.guard == header.guard and each.whole]
 
-    def _objection(self, ticket: Ticket, key: str, size: int) -> str | None:
+    def _is_for_all(self, ticket: Ticket, key: str) -> bool:
+        """Whether a key is nobody's but whose job it is, so that everybody may have what that one makes of it."""
+        store = self._store()
+        waits = None if key == ticket.key else self._waited_for(key)
+        there: set[int | None] = {standing.asker(found.header) for found in store.find(key)}
+        whose = {waits, *(there or {standing.first(store.path, key, store.trust)})}
+        # What an interpreter hands in is nobody's, so it takes no key that is somebody's.
+        return {_named(uid) for uid in whose} <= {None, *({_named(ticket.asked)} if ticket.asked >= 0 else ())}
+
+    def _objection(self, ticket: Ticket, size: int) -> str | None:
         ticket.count += 1
         ticket.size += size
-        if ticket.count > MAX_ENTRIES or ticket.size > MAX_BYTES:
+        if ticket.count > MAX_ENTRIES or ticket.size > self._most > 0:
             return _NO_MORE
-        if key != ticket.key and self._waited_for(key) not in {None, ticket.asked}:
-            return _OTHERS
-        return None
+        if time.monotonic() - self._hour > _HOUR:
+            self._hour = time.monotonic()
+            self._handed_in.clear()
+        self._handed_in[ticket.asked] += size
+        owners = _named(ticket.asked) == standing.OWNER
+        return None if owners or self._handed_in[ticket.asked] <= MAX_AN_HOUR else _NO_MORE_NOW
 
     def _refuse(self, ticket: Ticket, key: str, reason: str) -> Published:
         _log.warning(
             "refused an entry that a job for %s handed in: %s", ticket.key[:16] or "its user", one_line(reason)
         )
-        if self._audit is not None:
-            self._audit.record(
-                "refused", key=key, wanted=ticket.key, asked=ticket.asked, built=ticket.built,
-                host=ticket.host or os.uname().nodename, reason=reason,
-            )  # fmt: skip
+        self._record("refused", ticket, key=key, reason=reason)
         return Published(ok=False, reason=reason, path=None)
+
+    def _record(self, event: str, ticket: Ticket, **fields: object) -> None:
+        if self._audit is not None:
+            whose = {"wanted": ticket.key, "asked": ticket.asked, "built": ticket.built, "host": _host(ticket)}
+            self._audit.record(event, **whose, **fields)
+
+
+def _marked(ticket: Ticket, header: Header) -> Header:
+    """Write into an entry where it comes from, and that it isn't signed by anybody: it was built here."""
+    extra = {name: value for name, value in header.extra.items() if name != standing.ROOM_OF}
+    extra |= {standing.ASKED: ticket.asked, "built": ticket.built, "host": _host(ticket), "for": ticket.key}
+    if not ticket.apart:
+        return header._replace(extra=extra, signed=None)
+    # It is of no use on other hosts, where a uid is somebody else's.
+    extra |= {standing.ROOM_OF: header.key, "here": True}
+    return header._replace(key=layout.room(header.key, ticket.asked), extra=extra, signed=None)
+
+
+def _host(ticket: Ticket) -> str:
+    return ticket.host or layout.host()
+
+
+def _named(uid: int | None) -> int | None:
+    """Return the one name of a user: a daemon's own uid is the store's owner's."""
+    return standing.OWNER if uid == os.geteuid() else uid
 
 
 def _asks_for_itself(key: str, line: bytes | None) -> bool:

@@ -6,20 +6,25 @@ say so in a file of his own, and the owner's daemon does the rest.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+import os
 import time
 from typing import TYPE_CHECKING
 
 from nbcache.plain import one_line
-from nbcache.protocol import requests, spool
+from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError
-from nbcache.store import layout, quarantine
+from nbcache.store import layout, pins, quarantine, standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from nbcache.daemon.audit import Audit
+    from nbcache.protocol.requests import Request
     from nbcache.store.directory import Store
     from nbcache.store.found import FoundEntry
+    from nbcache.store.quarantine import Suspect
 
 _log = logging.getLogger("nbcache")
 
@@ -46,37 +51,54 @@ class Approval:
                         quarantine.approve(found.path, digest)
 
 
-def approve(store: Store, key: str, since: float) -> None:
-    """Approve what was built for a key since then [Unix s], and called by the one who built it."""
-    for found in store.find(key):
+def approve(store: Store, key: str, uid: int, since: float) -> None:
+    """Approve what was built for a user's key since then [Unix s], and called by the one who built it."""
+    for found in store.find(key, uid=uid):
         if found.header.created >= since:
             quarantine.approve(found.path, found.digest)
 
 
-def have_rebuilt(store: Store, suspected: Callable[[str], None]) -> None:
-    """Remove what is quarantined, and ask for it again where it says how to: workers do the rest.
+def have_rebuilt(store: Store, audit: Audit, asked: Callable[[Request], None]) -> None:
+    """Remove what is quarantined for all, and have it built again where it says how to.
 
-    Each key is told first, so that what is built for it is tried before anybody gets it.
+    Only what nobody is known to have used well, and no published name refers to. What is asked for is asked for in the
+    name of whom it was built for: whatever others have waiting for that key takes no part in it.
     """
     quarantine.settle(store.path, store.trust)
     for suspect in quarantine.read(store.path, store.trust).values():
-        if not suspect.condemned:
-            continue
-        for found in list(store.find(suspect.key)):
-            if found.digest == suspect.digest:
-                suspected(suspect.key)
-                asked = _ask(store, found)
-                if store.remove(found.path):
-                    what = "a daemon builds it again" if asked else "the next program that needs it builds it"
-                    name = one_line(found.header.function)
-                    _log.warning(
-                        "removed the entry of %s because %d programs crashed with it; %s", name, suspect.crashes, what
-                    )
+        for found in list(store.find(suspect.key)) if suspect.crashes >= quarantine.CRASHES else ():
+            whose = standing.asker(found.header)
+            condemned = suspect.is_condemned(os.geteuid(), whose)
+            if condemned and found.digest == suspect.digest and not found.proven:
+                with pins.held(store.lease, store.path, store.trust) as pinned:
+                    if pinned.problem is None and suspect.key not in pinned.entries:
+                        _have_rebuilt(store, found, suspect, audit, asked)
 
 
-def _ask(store: Store, found: FoundEntry) -> bool:
-    line = found.section(requests.SECTION)
+def _have_rebuilt(
+    store: Store, found: FoundEntry, suspect: Suspect, audit: Audit, asked: Callable[[Request], None]
+) -> None:
+    header = found.header
+    about = {"key": header.key, "function": header.function, "asked": standing.asker(header)}
+    caused = {"caused": sorted(suspect.users), "reason": "programs crashed with it"}
+    audit.record("quarantined", **about, **caused)
+    request = _request(found)
+    if not store.remove(found.path):
+        return
+    audit.record("removed", **about, **caused)
+    if request is not None:
+        audit.record("rebuilding", **about, **caused)
+        asked(request)
+    what = "the next program that needs it builds it" if request is None else "a daemon builds it again"
+    name = one_line(header.function)
+    _log.warning("removed the entry of %s because %d programs crashed with it; %s", name, suspect.crashes, what)
+
+
+def _request(found: FoundEntry) -> Request | None:
+    """Return what an entry can be asked for with, in the name of whom it was built for."""
+    line, whose = found.section(requests.SECTION), standing.asker(found.header)
     try:
-        return line is not None and spool.submit(store.path, requests.read(line)) is not None
+        request = None if line is None else requests.read(line)
     except BadRequestError:
-        return False
+        return None
+    return request and dataclasses.replace(request, uid=os.geteuid() if whose == standing.OWNER else whose)

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from nbcache.store import layout
+from nbcache.store import layout, standing
 
 _MOST: Final = float(1 << 53)
-_FILE: Final = (int, int, float, float, float)
+_FILE: Final = (int, int, float, float, float, int)
 _ENTRY: Final = (float, list)
 
 
@@ -25,6 +25,8 @@ class File(NamedTuple):
     """Unix time [s]; 0 when the header can't be read."""
     compile_seconds: float
     """[s]; 0 when the header can't be read."""
+    asked: int = standing.OWNER
+    """Whom it was built for (:func:`nbcache.store.standing.asker`)."""
 
 
 @dataclass(slots=True)

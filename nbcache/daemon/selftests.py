@@ -8,9 +8,11 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from nbcache.protocol import spool
+from nbcache.store import standing
 from nbcache.store.usage import SELF_TEST
 
 if TYPE_CHECKING:
+    from nbcache.daemon.audit import Audit
     from nbcache.store.directory import Store
 
 KEPT_SECONDS: Final = 20.0
@@ -30,7 +32,7 @@ class SelfTests:
         with self._guard:
             self._done.append((time.monotonic(), key))
 
-    def remove(self, store: Store, age: float = KEPT_SECONDS) -> None:
+    def remove(self, store: Store, audit: Audit, age: float = KEPT_SECONDS) -> None:
         """Remove the entries, and the failures, of those that were built so long ago [s]."""
         while True:
             with self._guard:
@@ -40,5 +42,6 @@ class SelfTests:
             spool.forget_failure(store.path, key)
             for entry in store.find(key):
                 # The name is what who asked says. Whatever else lies under the key isn't ours to remove.
-                if entry.header.function == SELF_TEST:
-                    store.remove(entry.path)
+                if entry.header.function == SELF_TEST and store.remove(entry.path):
+                    whose = standing.asker(entry.header)
+                    audit.record("removed", key=key, function=SELF_TEST, asked=whose, reason="a self-test is over")

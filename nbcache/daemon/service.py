@@ -24,6 +24,7 @@ import nbcache.protocol
 import nbcache.store
 from nbcache.daemon import turns
 from nbcache.daemon.answering import Answers
+from nbcache.daemon.audit import Audit
 from nbcache.daemon.building import Building
 from nbcache.daemon.catalogue import Catalogue
 from nbcache.daemon.commons import Commons, Options
@@ -38,7 +39,7 @@ from nbcache.daemon.watching import Watch
 from nbcache.errors import StoreRefusedError
 from nbcache.metrics.meter import Meter
 from nbcache.protocol import spool
-from nbcache.store import tree
+from nbcache.store import standing, tree
 from nbcache.store.directory import Refusal, Store
 
 if TYPE_CHECKING:
@@ -73,11 +74,11 @@ class Service:
         self._load_settings = load_settings
         self._commons = Commons(
             settings, options, store, options.workers or os.cpu_count() or 1, Jobs(), set(),
-            Answers(meter), Problems(), Sparing(_log), SelfTests(), meter, Catalogue(state, store),
+            Answers(meter), Problems(), Sparing(_log), SelfTests(), meter, Catalogue(state, store), Audit(state),
         )  # fmt: skip
         self._wake = threading.Event()
         self._presence = Presence(self._commons)
-        self._building = Building(self._commons, self._presence, self._wake.set, state)
+        self._building = Building(self._commons, self._presence, self._wake.set)
         self._intake = Intake(self._say_odd)
         self._room = turns.Room(self._commons.jobs)
         self._stopping = False
@@ -124,7 +125,7 @@ class Service:
             self._intake.close()
             self._building.close()
             house.join()
-            commons.tests.remove(commons.store, age=0)
+            commons.tests.remove(commons.store, commons.audit, age=0)
             commons.catalogue.close()
             self._presence.withdraw()
 
@@ -135,6 +136,7 @@ class Service:
         if not self._mend(watch):
             return
         self._scan(watch)
+        self._build_again()
         building.start()
         if building.failures_grew:
             building.failures_grew = False
@@ -243,6 +245,19 @@ class Service:
         watch.follow(self._intake.drops)
         self._commons.answers.answer_again()
 
+    def _build_again(self) -> None:
+        """Take in what was removed: in the place of what others have waiting for these keys, and after what runs."""
+        again, jobs = self._commons.again, self._commons.jobs
+        for _ in range(len(again)):
+            request = again.popleft()
+            job = jobs.get(request.key)
+            if job is not None and job.future is not None:
+                again.append(request)
+                continue
+            # The requests of a job that is dropped lie in the spool still, and are taken in again after this one.
+            jobs[request.key] = Job(request, set(), request.uid, time.monotonic())
+            self._commons.suspects.add(request.key)
+
     def _say_odd(self, name: str) -> None:
         self._commons.sparing.warning(
             "odd", "ignoring %s in the requests directory: it is not a user's directory", name
@@ -285,7 +300,7 @@ class Service:
 
     def _is_settled(self, request: Request) -> bool:
         root, key = self._commons.store.path, request.key
-        return self._commons.store.holds(key) or spool.failure(root, key, request.scope) is not None
+        return self._commons.store.holds(key, request.uid) or spool.failure(root, key, request.scope) is not None
 
     def _age(self, waiting: Waiting) -> float:
         """How old a request is [s], by our clock or by the one that dated it: either may be wrong, or jump."""
@@ -315,6 +330,9 @@ def _open(settings: Settings) -> Store:
         raise StoreRefusedError(settings.dir or "", opened.reason)
     if not opened.writable:
         raise StoreRefusedError(opened.path, f"{opened.path} can't be written: a daemon has to publish")
+    if opened.trust.uids - {0, os.geteuid()}:
+        with suppress(OSError):
+            standing.begin(opened.path)
     return opened
 
 

@@ -97,6 +97,9 @@ class Interpreter:
 
     def run(self, call: Call, seconds: float) -> bool:
         """Have a job begun; return False if the interpreter doesn't take it."""
+        if self._ticket.asked < 0:
+            # It runs what its packages say, and what it hands in itself is the word of who had it started.
+            self._ticket.asked = call.ticket.asked
         job = Running(call, seconds)
         job.channel, theirs = Channel.pair()
         job.channel.discard = lambda fds: self._services.discard(job, fds)

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 FRESH_SECONDS: Final = 60.0
 """Up to this age, somebody may still wait for a request [s]; an older one is built when nothing else is to be done."""
@@ -34,14 +34,22 @@ def is_fresh(job: Asked) -> bool:
     return time.monotonic() - job.asked < FRESH_SECONDS
 
 
-def ordered(jobs: Iterable[J]) -> list[J]:
-    """Return them in their order: one of each uid, then another one of each."""
+def ordered(jobs: Iterable[J], served: Mapping[int, float]) -> list[J]:
+    """Return those that wait in their order: one of each uid, then another one of each.
+
+    First comes the uid of which the fewest are running, then whose turn is the longest ago: *served* has when that was.
+    """
     lines: defaultdict[int, list[J]] = defaultdict(list)
+    running = Counter[int]()
     for job in jobs:
-        lines[job.uid].append(job)
+        if job.future is None:
+            lines[job.uid].append(job)
+        else:
+            running[job.uid] += 1
     for line in lines.values():
         line.sort(key=lambda job: (not is_fresh(job), job.asked))
-    return [job for turn in zip_longest(*lines.values()) for job in turn if job is not None]
+    in_turn = sorted(lines, key=lambda uid: (running[uid], served.get(uid, 0.0)))
+    return [job for turn in zip_longest(*(lines[uid] for uid in in_turn)) for job in turn if job is not None]
 
 
 def queues(jobs: Iterable[Asked]) -> dict[int, int]:

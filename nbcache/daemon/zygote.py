@@ -7,7 +7,7 @@ Started by :mod:`nbcache.daemon.boot`, for :mod:`nbcache.daemon.supervisor`, wit
                {"kill": n}
     from it    {"ready": PROTOCOL_VERSION}
                {"ended": n, "status": wait status}
-    an order   {"call": "module:function", "args": [...], "bytes": b}
+    an order   {"call": "module:function", "args": [...], "bytes": b, "asked": uid, "aside": [digests]}
 
 A child runs one function, confined (:mod:`nbcache.daemon.confinement`), with a limit on its address space, and says
 what it returned through its own channel. Whatever becomes of it costs this job alone: the zygote runs nothing of what a
@@ -35,6 +35,7 @@ from nbcache import config, importing
 from nbcache.daemon import channel, confinement, worker
 from nbcache.daemon.channel import BadMessageError, Channel
 from nbcache.passing import let_pass
+from nbcache.store import layout
 
 if TYPE_CHECKING:
     from nbcache.glue.keys.key_maker import KeyMaker
@@ -162,6 +163,8 @@ class Zygote:
                 confinement.settle_alone()
             asked = json.loads(channel.unsealed([order], MAX_ORDER))
             _limit(int(asked["bytes"]))
+            # What it uses meanwhile is what who asked would use.
+            layout.READER.uid, layout.READER.aside = int(asked["asked"]), frozenset(asked["aside"])
         except (OSError, BadMessageError) as error:
             return {"crash": f"it can't be confined: {error}"}
         return _outcome(asked)

@@ -119,14 +119,24 @@ class Store:
             keyring=_keyring(settings.trusted_keys),
         )
 
-    def find(self, key: str, reject: Callable[[str], None] = lambda _reason: None) -> Iterator[FoundEntry]:
-        """Yield each variant of a key that may be used, base slot first.
+    def find(
+        self, key: str, reject: Callable[[str], None] = lambda _reason: None, *, uid: int | None = None
+    ) -> Iterator[FoundEntry]:
+        """Yield each variant of a key that may be used, base slot first; then what lies in a user's room for it.
 
+        The user is *uid*, or who this process looks for, who has none where he may write the store himself.
         ``reject`` is called with one of :data:`~nbcache.store.reasons.REJECTIONS` for each file that is passed over. A
         key that isn't there, or isn't a key, yields nothing. Never raises.
         """
         if not layout.is_key(key):
-            return iter(())
+            return
+        yield from self._variants(key, reject)
+        if uid is None:
+            uid = layout.READER.uid if self.writable else layout.reader()
+        if uid is not None and not self.layer:
+            yield from self._variants(layout.room(key, uid), reject)
+
+    def _variants(self, key: str, reject: Callable[[str], None]) -> Iterator[FoundEntry]:
         # Imported here: a process may need published names and no entry.
         from nbcache.store.found import variants
 
@@ -161,15 +171,15 @@ class Store:
             return False
         return True
 
-    def holds(self, key: str) -> bool:
-        """Whether something under a key can be used: all of it is read and checked. Never raises.
+    def holds(self, key: str, uid: int | None = None) -> bool:
+        """Whether something can be used that *uid* finds under a key: all of it is read and checked. Never raises.
 
         What nobody uses is no reason not to build it: damaged entries, and those that programs crashed with.
         """
         from nbcache.store import quarantine
 
-        whole = (found for found in self.find(key) if found.whole)
-        return next(quarantine.sound(whole, self.path, self.trust), None) is not None
+        whole = (found for found in self.find(key, uid=uid) if found.whole)
+        return next(quarantine.sound(whole, self.path, self.trust, uid), None) is not None
 
     @property
     def names(self) -> Names:

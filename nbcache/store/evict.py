@@ -1,28 +1,35 @@
 """Which entries go when the store is too large. :func:`plan` is pure and decides, :func:`apply` acts.
 
-The least recently used go first, down to :data:`LOW_WATER` of the limit, so that the next publication doesn't have to
-evict again. An entry's last use is the later of its modification time and the newest usage record that hit it: hits
-don't touch the file, so that they cost no write and clients that can't write count as well. A record from the future (a
-wrong clock, or somebody who wants to keep an entry for ever) counts as now. What published names refer to never goes
+Each user for whom entries were built has an equal share of the store. What one doesn't need, the others may have; and
+whoever has more than his share loses of his own, the least recently used first. All together go down to
+:data:`LOW_WATER` of the limit, so that the next publication doesn't have to evict again.
+
+An entry's last use is the later of its modification time and the newest usage record that hit it: hits don't touch the
+file, so that they cost no write and clients that can't write count as well. A record from the future (a wrong clock, or
+somebody who wants to keep an entry for ever) counts as now. What published names refer to never goes
 (:mod:`nbcache.store.pins`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from nbcache.passing import let_pass
-from nbcache.store import layout
+from nbcache.store import layout, standing
 from nbcache.store.folders import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from nbcache.store.pins import Pins
 
 LOW_WATER: Final = 0.9
 """The share of the limit that is left after evicting."""
+
+REASON: Final = "the store is full, and whom it was built for has more than a share of it"
+"""Why an entry is evicted, for people."""
 
 
 class Sized(Protocol):
@@ -69,11 +76,18 @@ class Plan:
 
 
 def plan(
-    entries: Iterable[Sized], max_size: int, now: float, last_use: Mapping[str, float], pinned: Pins | None = None
+    entries: Iterable[_Item],
+    max_size: int,
+    now: float,
+    last_use: Mapping[str, float],
+    pinned: Pins | None = None,
+    *,
+    asker: Callable[[_Item], int] = lambda _item: 0,
 ) -> Plan:
     """Decide what to remove so that at most ``max_size`` [bytes] are left; 0 means no limit.
 
-    ``last_use`` maps keys to when they were last hit, Unix time [s]. What is ``pinned`` stays, and counts.
+    ``last_use`` maps keys to when they were last hit, Unix time [s]. What is ``pinned`` stays, and counts. ``asker``
+    tells whose share an entry counts against.
     """
     found = list(entries)
     total = sum(item.size for item in found)
@@ -83,15 +97,29 @@ def plan(
         return Plan((), 0, total, len(found), pinned=kept)
     if pinned is not None and pinned.problem is not None:
         return Plan((), 0, total, len(found), pinned=kept, problem=pinned.problem)
-    target = int(max_size * LOW_WATER)
-    remove, sizes, left = [], [], total
-    for item in ordered((item for item in found if item.key not in keys), now, last_use):
-        if left <= target:
-            break
-        remove.append(item.path)
-        sizes.append(item.size)
-        left -= item.size
+    free = [(item, asker(item)) for item in found if item.key not in keys]
+    whose, left = {item.path: uid for item, uid in free}, Counter[int]()
+    for item, uid in free:
+        left[uid] += item.size
+    share = _share(left.values(), int(max_size * LOW_WATER) - total + left.total())
+    remove, sizes = [], []
+    for item in ordered((item for item, _ in free), now, last_use):
+        if left[whose[item.path]] > share:
+            remove.append(item.path)
+            sizes.append(item.size)
+            left[whose[item.path]] -= item.size
     return Plan(tuple(remove), sum(sizes), total, len(found), tuple(sizes), kept)
+
+
+def _share(sizes: Iterable[int], target: int) -> float:
+    """Return how much each may have [bytes], so that all who want more have equally much, and all together *target*."""
+    left, rest = max(0, target), sorted(sizes)
+    for number, size in enumerate(rest):
+        share = left / (len(rest) - number)
+        if size > share:
+            return share
+        left -= size
+    return float("inf")
 
 
 def ordered(entries: Iterable[_Item], now: float, last_use: Mapping[str, float]) -> list[_Item]:
@@ -122,6 +150,7 @@ def remove_slot(path: str) -> bool:
     """
     directory, _, name = path.rpartition("/")
     base, slot = split_slot(name)
+    standing.removing(path)
     try:
         with Folder(directory) as folder:
             last = slot

@@ -8,7 +8,7 @@
     $NBCACHE_DIR/v1/objects/ab/.<name>.tmp      being written; swept when older than an hour
     $NBCACHE_DIR/v1/names/<name>.json           what is published under a name; with ~<n>, the n-th version of it
     $NBCACHE_DIR/v1/files/ab/<62 hex>           a file of a publication, by its digest
-    $NBCACHE_DIR/v1/requests  v1/answers  v1/failed  v1/leases  v1/usage  v1/trials  v1/daemon
+    $NBCACHE_DIR/v1/requests  v1/answers  v1/failed  v1/leases  v1/usage  v1/trials  v1/daemon  v1/askers
 
 Slots of one key are filled without gaps (removing one moves the last into its place), so that a reader may stop at the
 first one that is missing.
@@ -31,6 +31,7 @@ ANSWERS: Final = f"{LAYOUT}/answers"
 FAILED: Final = f"{LAYOUT}/failed"
 LEASES: Final = f"{LAYOUT}/leases"
 TRIALS: Final = f"{LAYOUT}/trials"
+ASKERS: Final = f"{LAYOUT}/askers"
 USAGE: Final = f"{LAYOUT}/usage"
 DAEMON: Final = f"{LAYOUT}/daemon"
 NAMES: Final = f"{LAYOUT}/names"
@@ -75,9 +76,21 @@ class Umask:
 UMASK: Final = Umask()
 """NBCACHE_UMASK, as the store that was opened last has it."""
 
+
+class Reader:
+    """On whose behalf this process looks into stores: a uid, in a daemon's job. None for one's own."""
+
+    uid: int | None = None
+    aside: frozenset[str] = frozenset()
+    """The digests of entries that this user passes over, told to a job, which can't see whose a file is."""
+
+
+READER: Final = Reader()
 MAX_HOST: Final = 64
 KEY_SIZE: Final = 64
 _DIGITS: Final = "0123456789abcdef"
+_ROOM: Final = "0" * 8
+"""How the keys of rooms end; of other keys, one in 4,000 million does, and isn't taken from a job then."""
 
 
 def host() -> str:
@@ -107,6 +120,23 @@ def check_key(name: str) -> str:
     if not is_key(name):
         raise errors.BadKeyError(name)
     return name
+
+
+def reader() -> int:
+    """Return on whose behalf this process looks into stores."""
+    return os.geteuid() if READER.uid is None else READER.uid
+
+
+def room(key: str, uid: int) -> str:
+    """Return the key under which one user alone looks for what stands for this one (:mod:`nbcache.store.standing`)."""
+    from hashlib import blake2b  # most look-ups find something under the key itself
+
+    return blake2b(f"{key} for {uid} alone".encode("ascii"), digest_size=28).hexdigest() + _ROOM
+
+
+def is_room(key: str) -> bool:
+    """Whether a key is of a user's room: no job may hand in anything under one that it names."""
+    return key.endswith(_ROOM)
 
 
 def is_shard(name: str) -> bool:

@@ -5,8 +5,10 @@ owner's execute permission says so, or, where one can't change its mode (another
 changed), the file ``good-1`` in one's own directory ``v1/trials/<uid>/``: a digest and a key each line.
 
 In the table beside it (:mod:`nbcache.store.first_calls`) is who died in the first call of an entry. What
-:data:`CRASHES` processes died in is passed over, by everybody who trusts those who say so. An entry is known by its
-digest, so one that was built again begins anew.
+:data:`CRASHES` processes of a user died in, that user's processes pass over. To others, all that one user says counts
+as one crash, so that it takes the word of several to have an entry passed over by everybody; that it was used is
+nothing that anybody could prove. Root's word counts in full, and so does an asker's about what was built for him. An
+entry is known by its digest, so one that was built again begins anew.
 """
 
 from __future__ import annotations
@@ -56,11 +58,21 @@ class Suspect(Record):
     crashes: int
     latest: float
     """When that happened last [Unix s]."""
+    users: dict[int, int]
+    """How many of them are each user's."""
 
     @property
     def condemned(self) -> bool:
-        """Whether it is passed over."""
-        return self.crashes >= CRASHES
+        """Whether whom this process looks for passes it over."""
+        return self.is_condemned(layout.reader())
+
+    def is_condemned(self, *uids: int) -> bool:
+        """Whether somebody passes it over who takes these users at their word."""
+        return self.weight(*uids) >= CRASHES
+
+    def weight(self, *uids: int) -> int:
+        """How many crashes it is to somebody who takes these users at their word."""
+        return sum(count if uid in {0, *uids} else 1 for uid, count in self.users.items())
 
 
 def read(root: str, trust: Trust, *, but: int | None = None) -> dict[str, Suspect]:
@@ -68,13 +80,14 @@ def read(root: str, trust: Trust, *, but: int | None = None) -> dict[str, Suspec
     found: dict[str, Suspect] = {}
     for folder in drops.folders(root, layout.TRIALS, trust):
         with suppressed(OSError):
-            if folder.status.st_uid != but:
-                for call in _deaths(folder, trust):
-                    before = found.get(call.digest)
-                    crashes, latest = (before.crashes, before.latest) if before is not None else (0, 0.0)
-                    found[call.digest] = Suspect(
-                        call.digest, call.key, call.function, crashes + 1, max(latest, call.began)
-                    )
+            uid = folder.status.st_uid
+            for call in _deaths(folder, trust) if uid != but else ():
+                before = found.get(call.digest) or Suspect(call.digest, call.key, call.function, 0, 0.0, {})
+                found[call.digest] = before._replace(
+                    crashes=before.crashes + 1,
+                    latest=max(before.latest, call.began),
+                    users={**before.users, uid: before.users.get(uid, 0) + 1},
+                )
     return found
 
 
@@ -92,9 +105,12 @@ def settle(root: str, trust: Trust) -> int:
     return count
 
 
-def condemned(root: str, trust: Trust) -> frozenset[str]:
-    """Return the digests of what is passed over. Never raises."""
-    return frozenset(digest for digest, suspect in read(root, trust).items() if suspect.condemned)
+def condemned(root: str, trust: Trust, uid: int | None = None) -> frozenset[str]:
+    """Return the digests of what *uid* passes over, or whom this process looks for. Never raises."""
+    if uid is None and layout.READER.uid is not None:
+        return layout.READER.aside
+    uid = layout.reader() if uid is None else uid
+    return frozenset(digest for digest, suspect in read(root, trust).items() if suspect.is_condemned(uid))
 
 
 def for_others(entries: Iterable[FoundEntry], root: str, trust: Trust) -> Iterator[FoundEntry]:
@@ -102,12 +118,12 @@ def for_others(entries: Iterable[FoundEntry], root: str, trust: Trust) -> Iterat
     return sound((entry for entry in entries if not entry.header.extra.get("here")), root, trust)
 
 
-def sound(entries: Iterable[FoundEntry], root: str, trust: Trust) -> Iterator[FoundEntry]:
-    """Yield those that programs didn't crash with. Never raises."""
+def sound(entries: Iterable[FoundEntry], root: str, trust: Trust, uid: int | None = None) -> Iterator[FoundEntry]:
+    """Yield those that programs didn't crash with, as *uid* sees it. Never raises."""
     bad: frozenset[str] | None = None
     for entry in entries:
         if not entry.proven:
-            bad = condemned(root, trust) if bad is None else bad
+            bad = condemned(root, trust, uid) if bad is None else bad
             if entry.digest in bad:
                 continue
         yield entry

@@ -9,10 +9,10 @@ import random
 from typing import TYPE_CHECKING, Protocol
 
 from nbcache.process import time
-from nbcache.store import evict, folders, folding, layout, listing, pins, usage
+from nbcache.store import evict, folders, folding, layout, listing, pins, standing, usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from nbcache.store.listing import EntryInfo
     from nbcache.store.locks import Lease
@@ -46,12 +46,25 @@ def gc(store: Store, limit: int, *, dry_run: bool) -> evict.Plan:
         # First: what was summed up needn't be read record by record.
         folding.fold_all(store.path, known.__contains__)
     used = usage.last_use(usage.read(store.path), known.__contains__)
+    asker = _asker(store.path)
     if dry_run:
-        return evict.plan(entries, limit, time.time(), used, pins.read(store.path, store.trust))
+        return evict.plan(entries, limit, time.time(), used, pins.read(store.path, store.trust), asker=asker)
     with pins.held(store.lease, store.path, store.trust, patience=pins.PATIENCE_SECONDS) as pinned:
-        decided = evict.plan(entries, limit, time.time(), used, pinned)
+        decided = evict.plan(entries, limit, time.time(), used, pinned, asker=asker)
         store.tell_evicted(*evict.apply(decided))
     return decided
+
+
+def _asker(root: str) -> Callable[[EntryInfo], int]:
+    """Return what tells whose share an entry counts against, in a store that several users' requests fill."""
+    if not standing.has_begun(root):
+        return lambda _info: standing.OWNER
+
+    def asker(info: EntryInfo) -> int:
+        header = info.header
+        return standing.OWNER if header is None else standing.asker(header)
+
+    return asker
 
 
 def sweep(store: Store, deadline: float = float("inf")) -> int:
@@ -72,8 +85,10 @@ def clear(store: Store) -> tuple[int, int]:
         if pinned.problem is not None:
             return 0, 0
         for info in store.scan():
-            if info.key not in pinned.entries and folders.remove(info.path):
-                count, size = count + 1, size + info.size
+            if info.key not in pinned.entries:
+                standing.removing(info.path)
+                if folders.remove(info.path):
+                    count, size = count + 1, size + info.size
     listing.sweep(store.path, now=float("inf"), leases=False)
     return count, size
 
@@ -100,7 +115,7 @@ def tidy(store: Store, max_size: int, seconds: float) -> bool:
         # Where not all of it could be read, what was used just now isn't known: others will, once more is summed up.
         if not budget.over:
             with pins.held(store.lease, store.path, store.trust, deadline=begun + seconds) as pinned:
-                decided = evict.plan(entries, limit, time.time(), used, pinned)
+                decided = evict.plan(entries, limit, time.time(), used, pinned, asker=_asker(store.path))
                 store.tell_evicted(*evict.apply(decided))
     sweep(store, begun + seconds)
     # A key is looked for while there is time, and else kept.

@@ -136,8 +136,17 @@ def test_users_take_turns_and_those_who_wait_come_first():
     now = time.monotonic()
     old = now - 2 * turns.FRESH_SECONDS
     jobs = [Job(1, old), Job(1, now - 3), Job(1, now - 5), Job(2, old), Job(2, now - 1)]
-    assert turns.ordered(jobs) == [jobs[2], jobs[4], jobs[1], jobs[3], jobs[0]]
+    assert turns.ordered(jobs, {}) == [jobs[2], jobs[4], jobs[1], jobs[3], jobs[0]]
     assert turns.queues(jobs) == {1: 2, 2: 1}
+
+
+def test_it_is_the_turn_of_whoever_has_the_fewest_running_or_waits_the_longest():
+    """Where one worker is free at a time, the first place is all there is."""
+    now = time.monotonic()
+    jobs = [*(Job(1, now - number) for number in range(9)), Job(2, now)]
+    assert turns.ordered(jobs, {1: 5.0})[0].uid == 2
+    assert turns.ordered(jobs, {1: 5.0, 2: 6.0})[0].uid == 1
+    assert turns.ordered([*jobs, Job(1, now, future=1)], {1: 5.0, 2: 6.0})[0].uid == 2
 
 
 def test_a_user_has_a_quota_of_which_the_old_ones_make_room(monkeypatch):

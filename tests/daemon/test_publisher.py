@@ -10,16 +10,17 @@ from storekit import SECTIONS, header, open_store
 from nbcache.daemon import audit, channel
 from nbcache.daemon.audit import Audit
 from nbcache.daemon.channel import BadMessageError
-from nbcache.daemon.publisher import Publisher, Ticket
+from nbcache.daemon.pool import Limits
+from nbcache.daemon.publisher import MAX_BYTES, Publisher, Ticket
 from nbcache.protocol.requests import Request
-from nbcache.store import entry, layout
+from nbcache.store import entry, layout, quarantine, standing
 
 KEY, OTHER = "ab" * 32, "cd" * 32
 
 
 @pytest.fixture
 def store(tmp_path):
-    return open_store(tmp_path / "store")
+    return open_store(tmp_path / "store", trusted_uids=frozenset({5, 7}))
 
 
 @pytest.fixture
@@ -127,27 +128,90 @@ def test_no_variant_makes_room_for_another(publisher, store):
 @pytest.mark.parametrize("asked", [5, 7, None])
 def test_another_variant_is_only_put_beside_one_s_own(publisher, store, asked):
     assert store.publish(header(key=KEY, extra={} if asked is None else {"asked": asked}), SECTIONS).ok
-    done = take(publisher, encoded(guard="another"))
-    if asked == 5:
-        assert done.ok
-    else:
-        assert (done.ok, done.reason) == (False, "what is under that key was built for another user")
-        assert only(store).header.guard == ""
+    assert take(publisher, encoded(guard="another")).ok
+    assert [found.header.guard for found in store.find(KEY)] == (["", "another"] if asked == 5 else [""])
+    # Who asked finds it all the same.
+    assert {found.header.guard for found in store.find(KEY, uid=5)} == {"", "another"}
+    assert [found.header.guard for found in store.find(KEY, uid=6)] == (["", "another"] if asked == 5 else [""])
 
 
-def test_what_is_damaged_in_the_store_is_replaced(publisher, store):
-    path = store.publish(header(key=KEY), SECTIONS).path
+@pytest.mark.parametrize("asked", [5, 7, None])
+def test_what_is_damaged_in_the_store_is_replaced_for_whom_it_was_built(publisher, store, asked):
+    path = store.publish(header(key=KEY, extra={} if asked is None else {"asked": asked}), SECTIONS).path
     with open(path, "r+b") as file:
         file.seek(-1, os.SEEK_END)
         file.write(b"?")
     assert take(publisher, encoded(build="new")).ok
-    assert only(store).header.build == "new"
+    assert {found.header.build for found in store.find(KEY, uid=5) if found.whole} == {"new"}
+    assert store.holds(KEY) is (asked == 5)
 
 
 def test_what_another_user_waits_for_is_built_for_that_user(publisher, store):
-    assert take(publisher, encoded(OTHER)).reason == "another user's request waits for that key"
+    assert take(publisher, encoded(OTHER)).ok
     assert not store.exists(OTHER)
     assert take(publisher, encoded(OTHER), Ticket(KEY, asked=7)).ok
+    assert store.exists(OTHER)
+
+
+def test_what_refers_to_what_is_one_user_s_alone_is_that_user_s_alone(publisher, store):
+    """Callees are handed in before their callers."""
+    ticket = Ticket(KEY, asked=5)
+    assert take(publisher, encoded(OTHER), ticket).ok
+    assert take(publisher, encoded(KEY), ticket).ok
+    assert not store.exists(KEY)
+    assert store.holds(KEY, 5)
+    assert take(publisher, encoded(KEY), Ticket(KEY, asked=7)).ok
+    assert only(store).header.extra["asked"] == 7
+
+
+@pytest.mark.parametrize("how", ["evicted", "removed", "cleared"])
+def test_a_key_remembers_who_asked_first(publisher, store, log, how):
+    standing.begin(store.path)
+    assert take(publisher, encoded(build="first")).ok
+    if how == "evicted":
+        assert store.gc(1).remove
+    elif how == "removed":
+        assert store.remove(only(store).path)
+    else:
+        assert store.clear()[0] == 1
+    assert not store.exists(KEY)
+    theirs = Ticket(KEY, asked=7)
+    assert take(publisher, encoded(build="forged", extra={"of": OTHER}), theirs).ok
+    assert (store.holds(KEY), store.holds(KEY, 5), store.holds(KEY, 7)) == (False, False, True)
+    # What a user alone finds says so, goes to no other host, and isn't remembered when it goes.
+    (found,) = store.find(KEY, uid=7)
+    assert (found.header.key, found.header.extra["of"]) == (layout.room(KEY, 7), KEY)
+    assert list(quarantine.for_others([found], store.path, store.trust)) == []
+    assert store.remove(found.path)
+    assert standing.first(store.path, found.header.key, store.trust) is None
+    assert take(publisher, encoded(build="again")).ok
+    assert only(store).header.build == "again"
+    assert [json.loads(line)["asked"] for line in log.read_text().splitlines()] == [5, 7, 5]
+
+
+def test_nothing_gets_into_another_user_s_room(publisher, store):
+    assert store.publish(header(key=KEY, extra={"asked": 9}), SECTIONS).ok
+    of = layout.room(KEY, 7)
+    assert take(publisher, encoded(of)).reason == "its key is none that a job may name"
+    assert take(publisher, encoded(KEY, guard="mine"), Ticket(KEY, asked=7)).ok
+    assert [found.header.guard for found in store.find(of)] == ["mine"]
+
+
+def test_an_operator_s_jobs_take_no_user_s_key(publisher, store):
+    """What is prewarmed out of a store may be what a user's job said of it."""
+    standing.begin(store.path)
+    assert take(publisher, encoded()).ok
+    assert store.remove(only(store).path)
+    assert take(publisher, encoded(), Ticket(KEY)).reason == "another user asked for that key first"
+    assert take(publisher, encoded(OTHER[::-1]), Ticket(OTHER[::-1])).ok
+
+
+def test_what_came_signed_from_elsewhere_is_nobody_s_here():
+    """A uid of another host is somebody else's."""
+    assert standing.asker(header(key=KEY, extra={"asked": 5})) == 5
+    assert standing.asker(header(key=KEY, extra={"asked": 5}, signed={"by": "x"})) == standing.OWNER
+    assert standing.asker(header(key=KEY, extra={"asked": True})) == standing.OWNER
+    assert standing.asker(header(key=KEY, extra={"asked": -3})) == standing.OWNER
 
 
 @pytest.mark.parametrize("key", ["", "..", "../" * 20 + "etc/passwd", "AB" * 32, "ab" * 31])
@@ -160,10 +224,32 @@ def test_what_has_no_key_is_refused(publisher, store, key):
 def test_a_job_hands_in_so_much_and_no_more(publisher, monkeypatch):
     monkeypatch.setattr("nbcache.daemon.publisher.MAX_ENTRIES", 2)
     ticket = Ticket(KEY)
-    keys = [f"{number:064x}" for number in range(3)]
+    keys = [f"{number:064x}" for number in range(1, 4)]
     assert [take(publisher, encoded(key), ticket).ok for key in keys] == [True, True, False]
-    monkeypatch.setattr("nbcache.daemon.publisher.MAX_BYTES", 10)
-    assert not take(publisher, encoded()).ok
+
+
+def test_a_job_hands_in_so_many_bytes(store, log):
+    size = len(encoded())
+    publisher = Publisher(lambda: store, Audit(str(log.parent)), most=2 * size)
+    ticket = Ticket(KEY, asked=5)
+    assert [take(publisher, encoded(), ticket).ok for _ in range(3)] == [True, True, False]
+    assert Limits().result == MAX_BYTES == 64 << 20
+
+
+@pytest.mark.parametrize("asked", [5, os.geteuid(), -1])
+def test_a_user_s_jobs_hand_in_so_much_in_an_hour(publisher, monkeypatch, asked):
+    size = len(encoded())
+    monkeypatch.setattr("nbcache.daemon.publisher.MAX_AN_HOUR", 2 * size)
+    hours = [100.0]
+    monkeypatch.setattr("nbcache.daemon.publisher.time.monotonic", lambda: hours[0] * 3600)
+
+    def one(number, uid=asked):
+        return take(publisher, encoded(f"{number + 1:064x}"), Ticket(asked=uid)).ok
+
+    assert [one(number) for number in range(3)] == [True, True, asked != 5]
+    assert one(3, 7)
+    hours[0] += 1.1
+    assert one(4)
 
 
 def test_what_may_still_change_is_not_looked_at():

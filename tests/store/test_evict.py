@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from storekit import SECTIONS, find, header, key, open_store
 
-from nbcache.store import evict, layout
+from nbcache.store import evict, layout, pins
 
 
 @dataclass(frozen=True)
@@ -173,3 +173,33 @@ def test_sweep_takes_only_old_leftovers(store):
     os.utime(path, (1, 1))
     assert store.sweep() == 1
     assert sorted(os.listdir(directory)) == [".new.tmp", os.path.basename(path)]
+
+
+def test_whoever_has_more_than_a_share_loses_of_his_own():
+    """Whatever the others use, and whenever: nobody makes room at another one's expense."""
+    small = [item(f"bob{number}", 10, 1.0) for number in range(3)]
+    large = [item(f"mallory{number}", 10, 50.0 + number) for number in range(10)]
+    uses = {one.key: 99.0 for one in large}
+    plan = evict.plan([*small, *large], 100, 100.0, uses, asker=lambda one: one.key[0])
+    assert plan.remove == tuple(one.path for one in large[:4])
+
+
+def test_what_nobody_needs_of_a_share_the_others_have():
+    def plan(*sizes):
+        items = [item(f"{who}{number}", 10, number) for who, size in enumerate(sizes) for number in range(size)]
+        gone = evict.plan(items, 100, 100.0, {}, asker=lambda one: one.key[0]).remove
+        return [size - sum(path[1] == str(who) for path in gone) for who, size in enumerate(sizes)]
+
+    assert plan(11) == [9]
+    assert plan(1, 12) == [1, 8]
+    assert plan(20, 20) == [4, 4]
+    assert plan(1, 20, 20) == [1, 4, 4]
+    assert plan(5, 5) == [5, 5]
+
+
+def test_what_is_published_by_name_counts_and_stays_and_the_rest_is_shared():
+    items = [item(f"{who}{number}", 10, number) for who in "ab" for number in range(8)]
+    pinned = pins.Pins(frozenset(f"a{number}" for number in range(7)))
+    gone = evict.plan(items, 100, 100.0, {}, pinned, asker=lambda one: one.key[0])
+    assert {path[1] for path in gone.remove} == {"b"}
+    assert gone.total - gone.freed <= 90

@@ -7,6 +7,7 @@ NBTEST_EVENTS=FILE    one JSON line at exit: the functions whose Dispatcher star
 NBTEST_STATS=FILE     one JSON line at exit: nbcache.stats().
 NBTEST_PATIENT=1      nobody is given up who is only slow: a daemon, its interpreters, servers and helpers of remote caches;
                       and who tidies up at his end does all of it.
+NBTEST_TURN=SECONDS   how often a daemon keeps house.
 """
 
 import os
@@ -58,6 +59,15 @@ def _dump_stats(path):
     atexit.register(lambda: _append(path, nbcache.stats()))
 
 
+def _keep_house_often(seconds):
+    import sys
+
+    if "serve" in sys.orig_argv:
+        from nbcache.daemon import housekeeping
+
+        housekeeping.TURN_SECONDS = seconds
+
+
 def _be_patient():
     import sys
 
@@ -104,3 +114,5 @@ if os.environ.get("NBTEST_PATIENT"):
     _be_patient()
 if os.environ.get("NBTEST_EVENTS"):
     _watch_compilations(os.environ["NBTEST_EVENTS"])
+if os.environ.get("NBTEST_TURN"):
+    _keep_house_often(float(os.environ["NBTEST_TURN"]))

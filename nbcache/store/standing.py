@@ -1,0 +1,126 @@
+"""Whose a key is, among users who share one daemon: who asked for it first, also once its entry is gone.
+
+A job runs the code of whoever asked for it, so an entry is that user's word, which everybody takes who asks for the
+same key. What is there stays. What was evicted, or removed because programs crashed with it, would be anybody's word
+next. So a key has a *first asker*:
+
+- While an entry lies under it, that is who the entry was built for.
+- When an entry is removed, the first asker is written down, in ``v1/askers/``.
+
+What anybody else has built of such a key goes into **that user's room**, another key that is made of the first one and
+the uid (:func:`nbcache.store.layout.room`). Nobody but that user looks there, and only after the key itself. So nobody
+gets code of another user than before without having asked for it, and everybody gets what was asked for.
+
+``askers/<uid>-1`` has the keys of one user: rows of :data:`WAYS` records of 40 bytes, ``<key, 32> <when, Unix s, 8>``,
+a key's row by its first digits. A full row loses its oldest record, so one user's keys push out nobody else's, and a
+file is never larger than 2.6 MB. -1 stands for the store's owner. The directory is made by a daemon that hears other
+users (:func:`begin`); where there is none, one user alone fills the store, and nothing is written down.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import struct
+from typing import TYPE_CHECKING, Final
+
+from nbcache import regular
+from nbcache.passing import suppressed
+from nbcache.process import os, time
+from nbcache.store import atomic, entry, layout
+from nbcache.store.usage import SELF_TEST
+from nbcache.trust import OPEN_FLAGS
+
+if TYPE_CHECKING:
+    from nbcache.store.entry import Header
+    from nbcache.trust import Trust
+
+OWNER: Final = -1
+"""Stands for whoever owns the store, in the place of a uid."""
+ASKED: Final = "asked"
+"""The field of a header that says for whom a daemon built it."""
+ROOM_OF: Final = "of"
+"""The field of a header that says which key an entry in a user's room stands for."""
+WAYS: Final = 16
+_ROWS: Final = 4096
+_RECORD: Final = struct.Struct("<32sd")
+_ROW: Final = WAYS * _RECORD.size
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+def asker(header: Header) -> int:
+    """Return for whom an entry was built: a uid, or :data:`OWNER`."""
+    uid = header.extra.get(ASKED)
+    # What was signed came from elsewhere, where a uid is somebody else's.
+    return uid if type(uid) is int and uid >= 0 and header.signed is None else OWNER
+
+
+def begin(root: str) -> None:
+    """From now on, have it written down whose keys are removed. Raises OSError."""
+    atomic.make_directory(f"{root}/{layout.ASKERS}")
+
+
+def has_begun(root: str) -> bool:
+    """Whether it is written down whose keys are removed."""
+    return os.path.isdir(f"{root}/{layout.ASKERS}")
+
+
+def removing(path: str) -> None:
+    """An entry is about to be removed: write down whose key it is. Never raises."""
+    root, objects, _name = path.rpartition(f"/{layout.OBJECTS}/")
+    if not objects or not has_begun(root):
+        return
+    with suppressed(OSError, ValueError):
+        fd = os.open(path, OPEN_FLAGS)
+        try:
+            found = entry.examine_open(fd, os.fstat(fd).st_size)
+        finally:
+            os.close(fd)
+        # Nobody but its user looks into a room, and for what `nbcache health` had built nobody else asks.
+        if not isinstance(found, str) and not layout.is_room(found.header.key) and found.header.function != SELF_TEST:
+            remember(root, found.header.key, asker(found.header))
+
+
+def remember(root: str, key: str, uid: int) -> None:
+    """Write down that a key is this user's. Raises OSError."""
+    fd = os.open(_path(root, uid), _FLAGS, layout.FILE_MODE)
+    try:
+        at, owner = _row(key), os.stat(f"{root}/{layout.ASKERS}").st_uid
+        if os.geteuid() != owner:  # root, who removes in another user's store
+            os.fchown(fd, owner, -1)
+        with suppressed(OSError):  # no locks there: at worst, one of two records is lost
+            fcntl.lockf(fd, fcntl.LOCK_EX, _ROW, at)
+        records = _records(fd, at)
+        name = bytes.fromhex(key)
+        if all(known != name for known, _ in records):
+            way = min(range(WAYS), key=lambda number: records[number][1])
+            regular.write(fd, _RECORD.pack(name, time.time()), at=at + way * _RECORD.size)
+    finally:
+        os.close(fd)
+
+
+def first(root: str, key: str, trust: Trust) -> int | None:
+    """Return whose a key is of which no entry is left: a trusted user, or the owner; None if nobody's. Never raises."""
+    found: list[tuple[float, int]] = []
+    if has_begun(root):
+        for uid in (OWNER, *trust.uids):
+            with suppressed(OSError):
+                fd = os.open(_path(root, uid), OPEN_FLAGS)
+                try:
+                    if trust.allows(os.fstat(fd), fd):
+                        found += [(when, uid) for name, when in _records(fd, _row(key)) if name == bytes.fromhex(key)]
+                finally:
+                    os.close(fd)
+    return min(found)[1] if found else None
+
+
+def _path(root: str, uid: int) -> str:
+    """Return where the keys of a user are written down. The name has the version of the format."""
+    return f"{root}/{layout.ASKERS}/{uid}-1"
+
+
+def _row(key: str) -> int:
+    return int(key[:8], 16) % _ROWS * _ROW
+
+
+def _records(fd: int, at: int) -> list[tuple[bytes, float]]:
+    return list(_RECORD.iter_unpack(os.pread(fd, _ROW, at).ljust(_ROW, b"\0")))
