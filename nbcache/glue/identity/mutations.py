@@ -1,10 +1,10 @@
 """Which of many dictionaries were changed since somebody asked last; to ask costs next to nothing.
 
-CPython tells whoever wants to know that one was (`PyDict_Watch`, public since 3.12), and then all are compared with what
-they held. What it calls for each change is made of functions in C alone, a counter behind `next`: code in Python could
-let another thread run in the middle of the change. Until 3.11 each dictionary has a number that every change makes
-higher than all numbers before (PEP 509), and all of them are read in one pass. Where neither works, all are compared
-whenever somebody asks.
+CPython tells whoever wants to know that one was (`PyDict_Watch`, public since 3.12), and then all are compared with
+what they held. What it calls for each change is made of functions in C alone, a counter behind `next`: code in Python
+could let another thread run in the middle of the change. Until 3.11 each dictionary has a number that every change
+makes higher than all numbers before (PEP 509), and all of them are read in one pass. Where neither works, all are
+compared whenever somebody asks.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class _Members:
         if self._counter is not None and not self._counter.watch(tables):
             self._counter = None
         self._tables += tables
-        sizes, values = self._first.sizes + [*map(len, tables)], self._first.values + _values(tables)
+        sizes, values = [*self._first.sizes, *map(len, tables)], self._first.values + _values(tables)
         # What changed before in others isn't forgotten. This is the last step: another thread may ask meanwhile.
         self._first = _Held(self._first.changes if self._first.sizes else self._changes(), sizes, values)
 

@@ -86,7 +86,9 @@ class Noted:
         self.mutations = Mutations()
         """Those of `tables`, by the same numbers, since they were copied."""
 
-    def add(self, owners: Sequence[Owner] = (), containers: Sequence[Container] = (), parts: Sequence[Part] = ()) -> None:
+    def add(
+        self, owners: Sequence[Owner] = (), containers: Sequence[Container] = (), parts: Sequence[Part] = ()
+    ) -> None:
         """Add what was copied just now."""
         tables = [each for each in containers if isinstance(each.content, dict)]
         lists = [each for each in containers if not isinstance(each.content, dict)]
@@ -206,7 +208,8 @@ def note_loops_of_ufuncs() -> None:
         module._fill_ufunc_db(filled)
         label = f"{_UFUNCS}:_ufunc_db"
         loops = [
-            Container(f"{label}[{ufunc.__name__}]", table.get(ufunc, {}), of_it, False) for ufunc, of_it in filled.items()
+            Container(f"{label}[{ufunc.__name__}]", table.get(ufunc, {}), of_one, False)
+            for ufunc, of_one in filled.items()
         ]
         noted.add(containers=[Container(label, table, {ufunc: table.get(ufunc) for ufunc in filled}, False), *loops])
 
