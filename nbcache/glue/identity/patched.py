@@ -5,7 +5,8 @@ Numba's definitions count by their names, and so does all that they call. So wha
 hits, so only those dictionaries are looked at that were changed since they were copied or looked at (`mutations.py`),
 and lists and sets where one of them holds something else.
 
-Numba's own functions put things into its modules and classes as well, as Python and nbcache do. Beside modules and
+Numba's own functions put things into its modules and classes as well, as Python and nbcache do. Its table of ufuncs,
+which it fills when it is first asked for, is compared with what it fills another one with. Beside modules and
 classes, what Numba's contexts and their parts (rules of conversion, data models, code generator) hold themselves is
 looked at: a function that is set on one of these hides the method.
 
