@@ -8,14 +8,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "nbcache"
 PAGE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-LONGEST = 25_000  # [bytes]
+LONGEST = 25 * 1024  # [bytes]
 
 
 def section(title):
     return PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
-ROOMS = dict(re.findall(r"^\*\*`([\w/]+)/`\*\*(.*(?:\n.+)*?)(?=\n\n|\n\*\*`|\Z)", section("Rooms"), re.MULTILINE))
+ROOMS = dict(re.findall(r"^\*\*`([\w/]+)/`\*\*(.*(?:\n.+)*?)(?=\n\n|\n\*\*`|\n*\Z)", section("Rooms"), re.MULTILINE))
 FOLDERS = sorted({str(path.parent.relative_to(ROOT)) for path in PACKAGE.rglob("*.py")})
 
 

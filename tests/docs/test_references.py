@@ -10,7 +10,7 @@ from nbcache import config
 from nbcache.cli.main import build_parser
 
 ROOT = Path(__file__).resolve().parents[2]
-GUIDES = sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").glob("*.md")) + [ROOT / "deploy" / "README.md"]
+GUIDES = sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md")) + [ROOT / "deploy" / "README.md"]
 guides = pytest.mark.parametrize("guide", GUIDES, ids=lambda path: str(path.relative_to(ROOT)))
 
 
