@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from nbcache.glue.capture.compilations import FrameStack
     from nbcache.glue.cuda.policy import Unpack
     from nbcache.glue.cuda.units import CudaUnit
-    from nbcache.glue.entries.meta import LiteralsMeta, Meta
+    from nbcache.glue.entries.meta import LiteralsMeta, Meta, Packed
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.glue.keys.units import Unit
@@ -63,7 +63,7 @@ _ONLY_FOR_MISSES = (
 class Found:
     """What a look-up gave."""
 
-    __slots__ = ("caveats", "is_usable", "reason", "result")
+    __slots__ = ("caveats", "is_checked", "is_usable", "reason", "result")
 
     def __init__(
         self, result: Any | None = None, *, reason: str = reasons.NEW, caveats: Sequence[tuple[Any, ...]] = ()
@@ -76,6 +76,8 @@ class Found:
         """Whether there is something all the same that others could use."""
         self.caveats = caveats
         """What the compilation of what was found warned of."""
+        self.is_checked = False
+        """Whether there is something that is compiled all the same, and compared (:mod:`nbcache.client.checking`)."""
 
 
 class Lookup:
@@ -230,6 +232,13 @@ class Lookup:
         self._trials.loaded()
         return entry_point
 
+    def settles(self, _unit: Any, _packed: Packed) -> bool:
+        """Whether what was compiled needn't be stored: in a plain look-up, whatever is compiled was missing."""
+        return False
+
+    def stays_open(self, unit: Any) -> None:
+        """Nothing is known of what was compiled for *unit*: no matter, in a plain look-up."""
+
     def load_rest(self) -> None:
         """Load what hits put off: nobody will see to it any more."""
         deferring.load()
@@ -327,16 +336,20 @@ class Lookup:
 
     def _is_condemned(self, entry: FoundEntry, *, waits: bool = False) -> bool:
         """Whether an entry that nobody is known to have used well is to be passed over; else it is put on trial."""
-        if self._trials is None:
-            from nbcache.client.trials import Trials
-
-            self._trials = Trials(self._store)
-        if not self._trials.begin(entry, waits=waits):
+        if not self._on_trial().begin(entry, waits=waits):
             self.condemned.add(entry.header.key)
             function = entry.header.function
             logs.once(_log, logging.WARNING, "skipped an entry of %s because programs crashed with it", function)
             return True
         return False
+
+    def _on_trial(self) -> Trials:
+        """The entries on trial in this process."""
+        if self._trials is None:
+            from nbcache.client.trials import Trials
+
+            self._trials = Trials(self._store)
+        return self._trials
 
     def _withdraw(self, entry: FoundEntry, begins: bool) -> None:
         """An entry that this process *begins* with could not be loaded, so nobody got through with it."""

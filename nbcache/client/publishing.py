@@ -181,6 +181,7 @@ class Publishing:
             reason, linkable = f"{CHANGED} ({exc})", False
         if library is not None and not linkable:
             taint(library, reason)
+        self._lookup.stays_open(unit)
         self._counters.uncacheable(reason, unit.name)
         # Of all reasons this one is found nowhere in the source of the function.
         say = _log.info if reason.startswith(CHANGED) else _log.debug
@@ -196,7 +197,7 @@ class Publishing:
             packed.sections["request"] = request.line()
 
     def _publish(self, unit: Unit | RuntimeUnit | WrapperUnit, build: str, seconds: float, packed: Packed) -> None:
-        if not self._store.writable:
+        if self._lookup.settles(unit, packed) or not self._store.writable:
             return
         from nbcache.glue.capture.witness import looking_away
         from nbcache.glue.keys import targets

@@ -1,0 +1,148 @@
+"""Digests of what Numba's front end makes of a function: the same in every process that makes the same of it.
+
+They cover the modules that are added to a library, as they are before LLVM sees to them for the first time, and the
+digests of the libraries that are linked in. So they are the same whether a callee was compiled or came out of an entry,
+and whether two callees have a subroutine in common or a copy each.
+
+What belongs to one process, or one build, is renamed in order of first appearance: counters and addresses inside names
+of symbols, and tokens (:mod:`nbcache.glue.capture.placeholders`). Nothing else is, so constants that differ are a
+difference.
+
+There are two digests. The first is of the text. Numba goes through sets of names in places, so the order of some
+instructions depends on the seed of Python's hashes: where a generator's variables are saved, or object mode drops
+references. The second one is of the lines in no order, without the names of local variables.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from nbcache.glue import marks
+from nbcache.glue.entries.library import StoredLibrary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SECTION: Final = "ir"
+"""The section of an entry that has the digests, behind the version of what they are of."""
+_VERSION: Final = b"\x01"
+"""It rises with whatever changes a digest of one and the same code."""
+_SIZE: Final = 16
+_EXACT, _LOOSE, _OF_CODE = (slice(at, at + _SIZE) for at in range(1, 3 * _SIZE, _SIZE))
+"""Where the digests are in the section: of the text, of its lines, and of the object that was made of it."""
+
+_TOKEN = r"nbcache![0-9a-z]{24}\.\d+!"  # noqa: S105  not a secret
+_BUILD = r"v[12]\d{29,}"
+"""A number that belongs to a build (compilations.py)."""
+_UUID = r"(?<=\\04uuid\\94\\8C\$)[0-9a-f-]{36}"
+"""In the pickle of a dispatcher: what Numba knows it by."""
+_NAMED = r'@"[^"]*"|@[\w.$-]+'
+"""Names of symbols."""
+_QUOTED = r'\[\d+ x i8\] c"(?:missing Environment: [^"]*|__numba_parfor_gufunc_0x[0-9a-f]+\\00)"'
+"""Constants that Numba makes of such names."""
+_DERIVED = r'(?<=\.sha1 = internal constant )\[20 x i8\] c"[^"]*"'
+"""Checksums of pickles. The pickles themselves are in the module too, and may have tokens in them."""
+_POINTED_TO = r"(?<= = linkonce global ptr inttoptr \(i64 )\d+"
+"""What a global variable of Numba's for the address of something in this process begins with."""
+_TYPE = r"%deferred\.[\w.]+|#[0-9a-f]{9,}"
+"""A deferred type, and the number of a class in the name of its type, as exceptions spell it."""
+_OF_A_PROCESS = re.compile(f"({_NAMED}|{_TOKEN}|{_BUILD}|{_UUID}|{_QUOTED}|{_DERIVED}|{_POINTED_TO}|{_TYPE})")
+_CHANGING = re.compile(rf"%.*|{_BUILD}|{_TOKEN}|0x[0-9a-f]+|-?[0-9a-f]{{9,}}|.*-.*-.*-.*-.*")
+"""Inside a name: the number of a build, an address, a hash or a counter; or a token, a UUID, a type."""
+_ADDRESS = re.compile(r"0x[0-9a-f]{6}|_23[0-9a-f]{6}")
+"""As Numba spells addresses in names: also in mangled ones, behind an escaped ``#``."""
+_LENGTH = re.compile(r"\d+(?=[A-Za-z_. ])")
+"""How long a part of a mangled name is, which depends on how many digits an address has."""
+_UNNAMED = re.compile(r"(?m)^(?:; ModuleID|source_filename) .*$")
+_LOCAL = re.compile(r'%(?:"[^"]*"|[\w.$-]+)|(?m:^(?:"[^"]*"|[\w.$-]+):.*$)')
+"""Local variables, and labels."""
+
+
+def note(library: Any, module: Any) -> None:
+    """Note the digests of a module that is about to be added to a library, and to be optimised."""
+    text = canonical(str(module))
+    exact, loose = getattr(library, marks.OWN_IR, (b"", b""))
+    lines = "\n".join(sorted(_LOCAL.sub("%", text).split("\n")))
+    setattr(library, marks.OWN_IR, (exact + _digest([_encoded(text)]), loose + _digest([_encoded(lines)])))
+
+
+def section_of(library: Any, code: bytes) -> bytes | None:
+    """What an entry says of a finished library, whose object is *code*; None where not all of it is known."""
+    digests = _digests_of(library)
+    return None if digests is None else digests + _digest([code])
+
+
+def section_of_request(positions: Iterable[int]) -> bytes:
+    """The same for a compilation that came to nothing but a request for literals."""
+    return _VERSION + 2 * _digest([b"literals", *(b"%d" % each for each in positions)]) + _digest([b""])
+
+
+def belongs_to(section: bytes, code: bytes | None) -> bool:
+    """Whether an entry's *section* was written for the *code* that the entry has."""
+    return code is not None and section[_OF_CODE] == _digest([code])
+
+
+def are_the_same(stored: bytes, made: bytes) -> bool:
+    """Whether two sections say that the front end made the same."""
+    return stored[_EXACT] == made[_EXACT]
+
+
+def are_the_same_in_another_order(stored: bytes, made: bytes) -> bool:
+    """Whether the lines of both are the same."""
+    return stored[_LOOSE] == made[_LOOSE]
+
+
+def can_be_compared(*sections: bytes | None) -> bool:
+    """Whether all are there, and of the version that is made here."""
+    return all(each is not None and each.startswith(_VERSION) for each in sections)
+
+
+def canonical(module: str) -> str:
+    """The text of a module with everything renamed that belongs to one process."""
+    names: dict[str, str] = {}
+    parts = _OF_A_PROCESS.split(_UNNAMED.sub("", module, count=2))
+    spelt = {each: _renamed(each, names) for each in dict.fromkeys(parts[1::2])}
+    parts[1::2] = map(spelt.__getitem__, parts[1::2])
+    return "".join(parts)
+
+
+def _renamed(text: str, names: dict[str, str]) -> str:
+    """A name, or a constant made of one, with what belongs to a process as its number of appearance."""
+    if text.startswith("[20"):
+        return ""
+    has_address = _ADDRESS.search(text) is not None
+    text = _CHANGING.sub(lambda found: names.setdefault(found[0], f"<{len(names)}>"), text)
+    return _LENGTH.sub("", text) if has_address else text
+
+
+def _digests_of(library: Any) -> bytes | None:
+    """The version and both digests of a library with all that is linked into it."""
+    found: bytes | None = marks.once(library, marks.IR, lambda: _combined(library))
+    return found
+
+
+def _combined(library: Any) -> bytes | None:
+    if isinstance(library, StoredLibrary):
+        section = library._read(SECTION)
+        return section[: _OF_CODE.start] if section is not None and can_be_compared(section) else None
+    own = getattr(library, marks.OWN_IR, None)
+    linked = {_digests_of(each) for each in library._linking_libraries}
+    if own is None or None in linked:
+        return None
+    parts = [[own[0]], [own[1]]]
+    for part, place in zip(parts, (_EXACT, _LOOSE), strict=True):
+        part += sorted({each[place] for each in linked if each is not None})
+    return _VERSION + b"".join(map(_digest, parts))
+
+
+def _digest(parts: Iterable[bytes]) -> bytes:
+    hasher = hashlib.blake2b(digest_size=_SIZE)
+    for part in parts:
+        hasher.update(len(part).to_bytes(8, "little") + part)
+    return hasher.digest()
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
