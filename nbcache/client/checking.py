@@ -60,6 +60,8 @@ class CheckedLookup(Lookup):
     def __init__(self, *args: Any, settings: Settings, **rest: Any) -> None:
         """``settings.check``: how much of it, 0 to 1."""
         super().__init__(*args, settings=settings, **rest)
+        self._examining = False
+        """Whether an entry is being looked at. What is loaded for that, accessors of a jitclass say, is loaded."""
         self._most = round(settings.check * _DRAWS)
         self._expected: dict[AnyUnit, Expected] = {}
         """The entries of what is being compiled."""
@@ -68,11 +70,9 @@ class CheckedLookup(Lookup):
 
     def overload(self, unit: Unit, target_context: Any, *, waited: bool = False) -> Found:
         """As in a plain look-up; or nothing, and what would have been found is compiled and compared."""
-        if unit.of_the_past:
+        if unit.of_the_past or self._examining:
             found = super().overload(unit, target_context, waited=waited)
-            if found.result is not None:
-                self._counters.checked(reasons.PROMISED)
-            return found
+            return self._uncompared(found, reasons.PROMISED if unit.of_the_past else reasons.ALONGSIDE)
         if not self._is_due():
             return super().overload(unit, target_context, waited=waited)
 
@@ -83,12 +83,14 @@ class CheckedLookup(Lookup):
                 return self._expect(entry, None)
             return self._expect(entry, (cres.fndesc.mangled_name, cres.fndesc.env_name))
 
-        return self._to_be_compiled(unit, self._first(unit, take, waited=waited))
+        return self._to_be_compiled(unit, take, waited=waited)
 
     def library(self, unit: RuntimeUnit | WrapperUnit, rebuild: Callable[[], Any]) -> Found:
         """The same for a library."""
         kernel = marks.unit_of(unit.cres.library) if isinstance(unit, WrapperUnit) else None
         symbols = None if kernel is None else self._confirmed.get(kernel)
+        if self._examining:
+            return self._uncompared(super().library(unit, rebuild), reasons.ALONGSIDE)
         if symbols is None and not self._is_due():
             return super().library(unit, rebuild)
         if symbols is not None and isinstance(unit, WrapperUnit):
@@ -99,17 +101,14 @@ class CheckedLookup(Lookup):
             load.unpack_library(unit, self._reader(entry), rebuild)
             return self._expect(entry, None)
 
-        found = self._to_be_compiled(unit, self._first(unit, take))
+        found = self._to_be_compiled(unit, take)
         if not found.is_checked:
             self._counters.miss(found.reason)
         return found
 
     def kernel(self, unit: CudaUnit, unpack: Unpack, *, waited: bool = False) -> Found:
         """As in a plain look-up: no digest is taken of code for GPUs."""
-        found = super().kernel(unit, unpack, waited=waited)
-        if found.result is not None:
-            self._counters.checked(reasons.FOR_A_GPU)
-        return found
+        return self._uncompared(super().kernel(unit, unpack, waited=waited), reasons.FOR_A_GPU)
 
     def settles(self, unit: AnyUnit, packed: Packed) -> bool:
         """Compare what was compiled with what was found; return whether it needn't be stored."""
@@ -154,10 +153,23 @@ class CheckedLookup(Lookup):
             self._trials.withdraw(entry.digest)
         return Expected(entry, entry.section(front_end.SECTION), symbols)
 
-    def _to_be_compiled(self, unit: AnyUnit, found: Found) -> Found:
+    def _to_be_compiled(
+        self, unit: Unit | RuntimeUnit | WrapperUnit, take: Callable[[FoundEntry], Expected], *, waited: bool = False
+    ) -> Found:
+        """Look an entry up, and have its unit compiled all the same."""
+        self._examining = True
+        try:
+            found = self._first(unit, take, waited=waited)
+        finally:
+            self._examining = False
         if found.result is not None:
             self._expected[unit] = found.result
             found.result, found.is_checked = None, True
+        return found
+
+    def _uncompared(self, found: Found, reason: str) -> Found:
+        if found.result is not None:
+            self._counters.checked(reason)
         return found
 
     def _count_as_used(self, unit: AnyUnit, expected: Expected, result: str) -> None:

@@ -40,22 +40,25 @@ _UUID = r"(?<=\\04uuid\\94\\8C\$)[0-9a-f-]{36}"
 """In the pickle of a dispatcher: what Numba knows it by."""
 _NAMED = r'@"[^"]*"|@[\w.$-]+'
 """Names of symbols."""
-_QUOTED = r'\[\d+ x i8\] c"(?:missing Environment: [^"]*|__numba_parfor_gufunc_0x[0-9a-f]+\\00)"'
-"""Constants that Numba makes of such names."""
+_QUOTED = r'\[\d+ x i8\] c"(?:missing Environment: [^"]*|__numba_[a-z_]+_0x[^"]*)"| at 0x[0-9a-f]+'
+"""Constants that Numba makes of such names, and of objects that Python shows with their address."""
 _DERIVED = r'(?<=\.sha1 = internal constant )\[20 x i8\] c"[^"]*"'
 """Checksums of pickles. The pickles themselves are in the module too, and may have tokens in them."""
 _POINTED_TO = r"(?<= = linkonce global ptr inttoptr \(i64 )\d+"
 """What a global variable of Numba's for the address of something in this process begins with."""
-_TYPE = r"%deferred\.[\w.]+|#[0-9a-f]{9,}"
-"""A deferred type, and the number of a class in the name of its type, as exceptions spell it."""
+_BYTE = r"(?:\\..|[^\\])"
+_TYPE = rf"%deferred\.[\w.]+|#[0-9a-f]{{9,}}|(?<=\\05_code\\94)(?:K{_BYTE}|M{_BYTE}{{2}}|J{_BYTE}{{4}})"
+"""A deferred type; the number of a class in the name of its type, as exceptions spell it; a type's in its pickle."""
 _OF_A_PROCESS = re.compile(f"({_NAMED}|{_TOKEN}|{_BUILD}|{_UUID}|{_QUOTED}|{_DERIVED}|{_POINTED_TO}|{_TYPE})")
-_CHANGING = re.compile(rf"%.*|{_BUILD}|{_TOKEN}|0x[0-9a-f]+|-?[0-9a-f]{{9,}}|.*-.*-.*-.*-.*")
+_CHANGING = re.compile(rf"%.*|{_BUILD}|{_TOKEN}|0x[0-9a-f]+|-?[0-9a-f]{{9,}}|[0-9a-f]{{8}}-[0-9a-f-]{{27}}|(?<=RecordILi)\d+")
 """Inside a name: the number of a build, an address, a hash or a counter; or a token, a UUID, a type."""
 _ADDRESS = re.compile(r"0x[0-9a-f]{6}|_23[0-9a-f]{6}")
 """As Numba spells addresses in names: also in mangled ones, behind an escaped ``#``."""
 _LENGTH = re.compile(r"\d+(?=[A-Za-z_. ])")
 """How long a part of a mangled name is, which depends on how many digits an address has."""
 _UNNAMED = re.compile(r"(?m)^(?:; ModuleID|source_filename) .*$")
+_PICKLED_IR = re.compile(r'c"[^"]*numba\.core\.ir[^"]*"')
+"""A block of Python inside compiled code, which is an entry of its own and has sets in it."""
 _LOCAL = re.compile(r'%(?:"[^"]*"|[\w.$-]+)|(?m:^(?:"[^"]*"|[\w.$-]+):.*$)')
 """Local variables, and labels."""
 
@@ -64,7 +67,7 @@ def note(library: Any, module: Any) -> None:
     """Note the digests of a module that is about to be added to a library, and to be optimised."""
     text = canonical(str(module))
     exact, loose = getattr(library, marks.OWN_IR, (b"", b""))
-    lines = "\n".join(sorted(_LOCAL.sub("%", text).split("\n")))
+    lines = "\n".join(sorted(_LOCAL.sub("%", _PICKLED_IR.sub("", text)).split("\n")))
     setattr(library, marks.OWN_IR, (exact + _digest([_encoded(text)]), loose + _digest([_encoded(lines)])))
 
 
@@ -110,7 +113,7 @@ def canonical(module: str) -> str:
 
 def _renamed(text: str, names: dict[str, str]) -> str:
     """A name, or a constant made of one, with what belongs to a process as its number of appearance."""
-    if text.startswith("[20"):
+    if text[0] in "KMJ" or text.startswith("[20 x i8"):
         return ""
     has_address = _ADDRESS.search(text) is not None
     text = _CHANGING.sub(lambda found: names.setdefault(found[0], f"<{len(names)}>"), text)
