@@ -76,10 +76,8 @@ def _flag(value: object) -> bool:
 
 
 def _fraction(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ValueError(value)
-    text = str(value).strip().lower()
-    found = {"all": 1.0, "none": 0.0}.get(text)
+    text = str(value) if type(value) in {int, float} else _text(value)
+    found = {"all": 1.0, "none": 0.0}.get(text.lower())
     found = _number(text, {"": 1.0}) if found is None else found
     if not 0 <= found <= 1:
         raise ValueError(value)

@@ -63,8 +63,9 @@ def verdict(checks: Mapping[str, int]) -> list[str]:
     different = checks.get(reasons.DIFFERENT, 0)
     if not checks:
         return ["no hit to check: nothing that the command compiled was in the store; run it once more"]
-    others = [(f"  {reason}", count) for reason, count in checks.items() if reason not in (reasons.SAME, reasons.DIFFERENT)]
-    lines = list(table([("hits compared", compared), ("  different", different), *others], right=" >"))
+    rest = sorted(checks.keys() - {reasons.SAME, reasons.DIFFERENT})
+    rows = [("hits compared", compared), ("  different", different), *((f"  {name}", checks[name]) for name in rest)]
+    lines = list(table(rows, right=" >"))
     if different:
         lines.append("DIFFERENT: the log names the entries, which are set aside; please report them")
     else:

@@ -24,10 +24,10 @@ from nbcache.glue.entries.wrappers import WrapperUnit
 from nbcache.passing import suppressed
 from nbcache.process import os
 from nbcache.records import Record
-from nbcache.store import quarantine, reasons
+from nbcache.store import reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from nbcache.config import Settings
     from nbcache.glue.cuda.policy import Unpack
@@ -182,13 +182,13 @@ class CheckedLookup(Lookup):
     def _set_aside(self, unit: AnyUnit, entry: FoundEntry) -> None:
         """Say that an entry is wrong, and see to it that nobody uses it any more."""
         self.condemned.add(unit.key)
-        done = "it can't be set aside by this process"
+        done = "it can't be set aside by this process, so others go on using it"
         with suppressed(OSError, ValueError):
             if self._on_trial().condemn(entry) or (not entry.layer and self._store.remove(entry.path)):
-                done = "it is set aside"
+                done = "it is set aside (nbcache quarantine lists it)"
         _log.warning(
             "NBCACHE_CHECK: Numba compiles %s %s to other code than the entry %s has, built by nbcache %s; what was "
-            "compiled is used, and %s (see `nbcache quarantine`). Please report it",
+            "compiled is used, and %s. Please report it",
             unit.name, unit.signature_text, entry.header.key[:12], entry.header.extra.get("nbcache", "?"), done,
         )  # fmt: skip
 

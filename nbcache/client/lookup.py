@@ -79,6 +79,10 @@ class Found:
         self.is_checked = False
         """Whether there is something that is compiled all the same, and compared (:mod:`nbcache.client.checking`)."""
 
+    def there(self) -> Found | None:
+        """This, if anything was found."""
+        return self if self.result is not None or self.is_checked else None
+
 
 class Lookup:
     """Look-ups of one process in one store."""
@@ -394,3 +398,12 @@ class Lookup:
             effects.remember(unit.owner, unit.args, lambda: resolved(unit, uses))
             unit.forget()  # it lives as long as the code, and was asked again for what the uses refer to
         return caveats
+
+
+def kind_of_lookup(settings: Settings) -> type[Lookup]:
+    """What looks entries up under these settings."""
+    if not settings.check:
+        return Lookup
+    from nbcache.client.checking import CheckedLookup  # which nobody else needs
+
+    return CheckedLookup

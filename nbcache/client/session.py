@@ -39,10 +39,7 @@ class ClientSession:
 
     def __init__(self, settings: Settings, store: Store) -> None:
         # Whoever asks for a session needs these, which need internals of Numba's.
-        if settings.check:
-            from nbcache.client.checking import CheckedLookup as Lookup
-        else:
-            from nbcache.client.lookup import Lookup
+        from nbcache.client.lookup import kind_of_lookup
         from nbcache.glue import marks
         from nbcache.glue.identity.node import Unidentifiable
         from nbcache.glue.keys.key_maker import KeyMaker, frame_stack
@@ -58,7 +55,7 @@ class ClientSession:
         self._journal = Journal(store.path) if store.journals else None
         self.counters = Counters() if self._journal is None else Counters(self._journal.note)
         self.enabled = True
-        self.lookup = Lookup(
+        self.lookup = kind_of_lookup(settings)(
             store,
             self.maker,
             self.history,
@@ -160,11 +157,8 @@ class ClientSession:
 
             self._others = Others(self.settings, self.store, self.counters)
 
-        def load() -> Found | None:
-            found = look_up()
-            return None if found.result is None and not found.is_checked else found
-
-        return self._others.find(unit, load, self.frames.on_close, is_there=missed.is_usable) or missed
+        found = self._others.find(unit, lambda: look_up().there(), self.frames.on_close, is_there=missed.is_usable)
+        return found or missed
 
     def open_frame(self, unit: Unit | None, *, reason: str = "", taint: bool = False) -> None:
         """Open a frame for the compilation that follows; of what has no identity, *reason* says why.

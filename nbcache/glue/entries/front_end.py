@@ -47,28 +47,35 @@ _DERIVED = r'(?<=\.sha1 = internal constant )\[20 x i8\] c"[^"]*"'
 _POINTED_TO = r"(?<= = linkonce global ptr inttoptr \(i64 )\d+"
 """What a global variable of Numba's for the address of something in this process begins with."""
 _BYTE = r"(?:\\..|[^\\])"
-_TYPE = rf"%deferred\.[\w.]+|#[0-9a-f]{{9,}}|(?<=\\05_code\\94)(?:K{_BYTE}|M{_BYTE}{{2}}|J{_BYTE}{{4}})"
-"""A deferred type; the number of a class in the name of its type, as exceptions spell it; a type's in its pickle."""
-_OF_A_PROCESS = re.compile(f"({_NAMED}|{_TOKEN}|{_BUILD}|{_UUID}|{_QUOTED}|{_DERIVED}|{_POINTED_TO}|{_TYPE})")
-_CHANGING = re.compile(rf"%.*|{_BUILD}|{_TOKEN}|0x[0-9a-f]+|-?[0-9a-f]{{9,}}|[0-9a-f]{{8}}-[0-9a-f-]{{27}}|(?<=RecordILi)\d+")
-"""Inside a name: the number of a build, an address, a hash or a counter; or a token, a UUID, a type."""
+_NUMBER = rf"(?:K{_BYTE}|M{_BYTE}{{2}}|J{_BYTE}{{4}})"
+_TYPE = rf"#[0-9a-f]{{9,}}|(?<=\\05_code\\94){_NUMBER}|{_NUMBER}(?=u\\87\\94R\\94)"
+"""The number of a class in the name of its type, as exceptions spell it; a type's own in its pickle, the last thing."""
+_IN_CODE = re.compile(f"({_NAMED})")
+_IN_CONSTANTS = re.compile(f"({_NAMED}|{_TOKEN}|{_BUILD}|{_UUID}|{_QUOTED}|{_DERIVED}|{_POINTED_TO}|{_TYPE})")
+_CHANGING = re.compile(
+    rf"{_BUILD}|{_TOKEN}|0x[0-9a-f]+|-?[0-9a-f]{{9,}}|[0-9a-f]{{8}}-[0-9a-f-]{{27}}|(?<=RecordILi)\d+"
+)
+"""What changes in these: the number of a build or a type, an address, a hash or a counter; a token, a UUID."""
 _ADDRESS = re.compile(r"0x[0-9a-f]{6}|_23[0-9a-f]{6}")
 """As Numba spells addresses in names: also in mangled ones, behind an escaped ``#``."""
 _LENGTH = re.compile(r"\d+(?=[A-Za-z_. ])")
 """How long a part of a mangled name is, which depends on how many digits an address has."""
-_UNNAMED = re.compile(r"(?m)^(?:; ModuleID|source_filename) .*$")
+_DEFERRED = re.compile(r"%deferred\.[\w.]+")
+"""Deferred types, by their addresses, and numbers that LLVM gives them."""
 _PICKLED_IR = re.compile(r'c"[^"]*numba\.core\.ir[^"]*"')
 """A block of Python inside compiled code, which is an entry of its own and has sets in it."""
-_LOCAL = re.compile(r'%(?:"[^"]*"|[\w.$-]+)|(?m:^(?:"[^"]*"|[\w.$-]+):.*$)')
-"""Local variables, and labels."""
+_LOCAL = re.compile(r'%(?:"[^"]*"|[\w.$-]+)')
+_LINES = ("  ", "@", "define ", "declare ")
+"""How lines begin that are no labels of blocks."""
 
 
 def note(library: Any, module: Any) -> None:
     """Note the digests of a module that is about to be added to a library, and to be optimised."""
     text = canonical(str(module))
+    lines = _LOCAL.sub("%", _PICKLED_IR.sub("", text)).split("\n")
+    unordered = "\n".join(sorted(line for line in lines if line.startswith(_LINES)))
     exact, loose = getattr(library, marks.OWN_IR, (b"", b""))
-    lines = "\n".join(sorted(_LOCAL.sub("%", _PICKLED_IR.sub("", text)).split("\n")))
-    setattr(library, marks.OWN_IR, (exact + _digest([_encoded(text)]), loose + _digest([_encoded(lines)])))
+    setattr(library, marks.OWN_IR, (exact + _digest([_encoded(text)]), loose + _digest([_encoded(unordered)])))
 
 
 def section_of(library: Any, code: bytes) -> bytes | None:
@@ -103,9 +110,18 @@ def can_be_compared(*sections: bytes | None) -> bool:
 
 
 def canonical(module: str) -> str:
-    """The text of a module with everything renamed that belongs to one process."""
+    """The text of a module, without its name, and with everything renamed that belongs to one process."""
     names: dict[str, str] = {}
-    parts = _OF_A_PROCESS.split(_UNNAMED.sub("", module, count=2))
+    if "%deferred." in module:
+        module = _DEFERRED.sub(lambda found: names.setdefault(found[0], f"<{len(names)}>"), module)
+    begin = max(0, module.find("target "))
+    functions = [place for each in ("\ndefine ", "\ndeclare ") if (place := module.find(each)) >= 0]
+    end = min(functions, default=len(module))
+    return _spelt(module[begin:end], _IN_CONSTANTS, names) + _spelt(module[end:], _IN_CODE, names)
+
+
+def _spelt(text: str, pattern: re.Pattern[str], names: dict[str, str]) -> str:
+    parts = pattern.split(text)
     spelt = {each: _renamed(each, names) for each in dict.fromkeys(parts[1::2])}
     parts[1::2] = map(spelt.__getitem__, parts[1::2])
     return "".join(parts)
@@ -134,9 +150,8 @@ def _combined(library: Any) -> bytes | None:
     linked = {_digests_of(each) for each in library._linking_libraries}
     if own is None or None in linked:
         return None
-    parts = [[own[0]], [own[1]]]
-    for part, place in zip(parts, (_EXACT, _LOOSE), strict=True):
-        part += sorted({each[place] for each in linked if each is not None})
+    both = zip(own, (_EXACT, _LOOSE), strict=True)
+    parts = ([mine, *sorted({each[place] for each in linked if each is not None})] for mine, place in both)
     return _VERSION + b"".join(map(_digest, parts))
 
 
