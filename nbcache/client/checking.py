@@ -50,6 +50,8 @@ class Expected(Record):
     entry: FoundEntry
     front_end: bytes | None
     """What it says of what the front end made."""
+    fits: bool
+    """Whether that was said of the object that the entry has."""
     symbols: tuple[str, str] | None
     """The names of its function and its environment, by which wrappers know a kernel."""
 
@@ -113,11 +115,13 @@ class CheckedLookup(Lookup):
     def settles(self, unit: AnyUnit, packed: Packed) -> bool:
         """Compare what was compiled with what was found; return whether it needn't be stored."""
         expected = self._expected.pop(unit, None)
+        if unit in self._confirmed and isinstance(unit, WrapperUnit):
+            unit.stand_in(unit.cres.fndesc.mangled_name, unit.cres.fndesc.env_name)
         if expected is None:
             # The wrapper of a kernel that is in the store under another name: nobody would look for it. Nor would the
             # half of a recursion be of use whose other half is in the store as another build.
             return unit in self._confirmed or self._needs_what_is_checked(packed)
-        result = _compared(expected.entry, expected.front_end, packed.sections.get(front_end.SECTION))
+        result = _compared(expected, packed.sections.get(front_end.SECTION))
         if result == reasons.DIFFERENT:
             self._counters.checked(result)
             self._set_aside(unit, expected.entry)
@@ -134,7 +138,11 @@ class CheckedLookup(Lookup):
     def finish(self) -> None:
         """The process ends well."""
         for unit, expected in self._expected.items():
-            self._count_as_used(unit, expected, reasons.NOT_COMPILED)
+            self._counters.checked(reasons.NOT_COMPILED)
+            _log.warning(
+                "NBCACHE_CHECK: compiling %s %s came to nothing, and there is the entry %s of it",
+                unit.name, unit.signature_text, expected.entry.header.key[:12],
+            )  # fmt: skip
         self._expected.clear()
         super().finish()
 
@@ -151,7 +159,9 @@ class CheckedLookup(Lookup):
     def _expect(self, entry: FoundEntry, symbols: tuple[str, str] | None) -> Expected:
         if self._trials is not None:  # nothing of it is called, so nothing good is known of it
             self._trials.withdraw(entry.digest)
-        return Expected(entry, entry.section(front_end.SECTION), symbols)
+        said, code = entry.section(front_end.SECTION), entry.section("object")
+        fits = said is None or code is None or front_end.belongs_to(said, code)
+        return Expected(entry, said, fits, symbols)
 
     def _to_be_compiled(
         self, unit: Unit | RuntimeUnit | WrapperUnit, take: Callable[[FoundEntry], Expected], *, waited: bool = False
@@ -193,11 +203,11 @@ class CheckedLookup(Lookup):
         )  # fmt: skip
 
 
-def _compared(entry: FoundEntry, stored: bytes | None, made: bytes | None) -> str:
+def _compared(expected: Expected, made: bytes | None) -> str:
+    stored = expected.front_end
     if stored is None or made is None or not front_end.can_be_compared(stored, made):
         return reasons.NO_DIGEST
-    if not front_end.belongs_to(stored, entry.section("object")):
-        return reasons.DIFFERENT
-    if front_end.are_the_same(stored, made):
+    if expected.fits and front_end.are_the_same(stored, made):
         return reasons.SAME
-    return reasons.REORDERED if front_end.are_the_same_in_another_order(stored, made) else reasons.DIFFERENT
+    reordered = expected.fits and front_end.are_the_same_in_another_order(stored, made)
+    return reasons.REORDERED if reordered else reasons.DIFFERENT

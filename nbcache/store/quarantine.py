@@ -131,13 +131,14 @@ def approve(path: str, digest: str) -> bool:
 def disapprove(root: str, entry: FoundEntry) -> bool:
     """Take back that an entry was used well; return whether nobody says so now, as far as is known. Raises OSError."""
     drop = drops.own(root, layout.TRIALS)
-    with suppressed(FileNotFoundError):
-        path = f"{drop}/{GOOD}"
-        with open(path, "rb", opener=lambda name, _: os.open(name, OPEN_FLAGS)) as file:
-            lines = file.read(MAX_GOOD).splitlines(keepends=True)
-        left = [line for line in lines if not line.startswith(entry.digest.encode())]
-        if len(left) < len(lines):
-            atomic.write_file(path, b"".join(left), durable=False)
+    if drop is not None:
+        with suppressed(FileNotFoundError):
+            path = f"{drop}/{GOOD}"
+            with open(path, "rb", opener=lambda name, _: os.open(name, OPEN_FLAGS)) as file:
+                lines = file.read(MAX_GOOD).splitlines(keepends=True)
+            left = [line for line in lines if not line.startswith(entry.digest.encode())]
+            if len(left) < len(lines):
+                atomic.write_file(path, b"".join(left), durable=False)
     if entry.layer:
         return True
     status = os.stat(entry.path)

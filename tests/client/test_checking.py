@@ -222,9 +222,35 @@ def test_kinds_of_functions(ran, text):
     assert not stats["published"]
 
 
+PUBLISHED = """
+import json, sys, nbcache
+if sys.argv[0] == "node.py":
+    print(json.dumps([nbcache.load("f")(2.0), nbcache.load("u")(1.0, 2.0)]))
+else:
+    import lib
+    said = [lib.f(2.0), lib.u(1.0, 2.0)]
+    nbcache.publish("f", lib.f)
+    nbcache.publish("u", lib.u)
+    print(json.dumps([said, nbcache.stats()["checks"]]))
+"""
+
+
+def test_what_was_compiled_to_check_a_hit_can_be_published(ran, tmp_path):
+    (tmp_path / "lib.py").write_text(
+        "from numba import njit, vectorize\n@njit\ndef half(n):\n    return n / 2\n@njit\ndef f(x):\n    return half(x) + 1\n"
+        "@vectorize\ndef u(a, b):\n    return a + b * 2\n"
+    )
+    ran("import lib\nlib.f(2.0), lib.u(1.0, 2.0)\nprint(0)", MAKE)
+    said, checks = ran(PUBLISHED, CHECK)
+    assert set(checks) == {reasons.SAME}
+    (tmp_path / "node.py").write_text(PUBLISHED)
+    node = proc.run(["node.py"], tmp_path / "store", cwd=tmp_path)
+    assert json.loads(node.stdout) == said, node.stderr
+
+
 def test_the_verdict_has_what_was_not_compared():
     assert verdict({}) == ["no hit to check: nothing that the command compiled was in the store; run it once more"]
     lines = verdict({reasons.SAME: 7, reasons.REORDERED: 1, reasons.NO_DIGEST: 2})
-    assert [line.split()[-1] for line in lines] == ["8", "0", "1", "2", "difference"]
+    assert [line.split()[-1] for line in lines] == ["8", "0", "2", "1", "difference"]
     assert verdict({reasons.NO_DIGEST: 2})[-1] == "nothing could be compared"
     assert verdict({reasons.SAME: 7, reasons.DIFFERENT: 1})[-1].startswith("DIFFERENT")

@@ -89,9 +89,9 @@ def section_of_request(positions: Iterable[int]) -> bytes:
     return _VERSION + 2 * _digest([b"literals", *(b"%d" % each for each in positions)]) + _digest([b""])
 
 
-def belongs_to(section: bytes, code: bytes | None) -> bool:
+def belongs_to(section: bytes, code: bytes) -> bool:
     """Whether an entry's *section* was written for the *code* that the entry has."""
-    return code is not None and section[_OF_CODE] == _digest([code])
+    return section[_OF_CODE] == _digest([code])
 
 
 def are_the_same(stored: bytes, made: bytes) -> bool:
