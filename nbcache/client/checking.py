@@ -77,6 +77,10 @@ class CheckedLookup(Lookup):
             return self._uncompared(found, reasons.PROMISED if unit.of_the_past else reasons.ALONGSIDE)
         if not self._is_due():
             return super().overload(unit, target_context, waited=waited)
+        # What was compiled here is shared, as it was when its callers were stored: their code tells one build from two.
+        library = self.libraries.get(unit.key)
+        if library is not None and (shared := self._shared(unit, target_context, library)) is not None:
+            return shared
 
         def take(entry: FoundEntry) -> Expected:
             build = entry.header.build

@@ -147,10 +147,8 @@ class Lookup:
     def overload(self, unit: Unit, target_context: Any, *, waited: bool = False) -> Found:
         """A CompileResult or LiteralsRequested for a unit; *waited*: others are known to have built it just now."""
         library = self.libraries.get(unit.key)
-        if library is not None:
-            shared = load.share(unit, target_context, self._history, library)
-            if shared is not None:
-                return Found(shared[0], caveats=self._accept(unit, shared[1], bound=marks.meta_of(library)[1]))
+        if library is not None and (shared := self._shared(unit, target_context, library)) is not None:
+            return shared
         caveats: list[tuple[Any, ...]] = []
 
         def take(entry: FoundEntry) -> Any:
@@ -167,6 +165,13 @@ class Lookup:
         found = self._first(unit, take, waited=waited)
         found.caveats = caveats
         return found
+
+    def _shared(self, unit: Unit, target_context: Any, library: Any) -> Found | None:
+        """What a unit is given that has the key of code that this process has; None if it must not be shared."""
+        shared = load.share(unit, target_context, self._history, library)
+        if shared is None:
+            return None
+        return Found(shared[0], caveats=self._accept(unit, shared[1], bound=marks.meta_of(library)[1]))
 
     def library(self, unit: RuntimeUnit | WrapperUnit, rebuild: Callable[[], Any]) -> Found:
         """The library of a unit, and the name of the function in it that is wanted; *rebuild* makes it anew."""

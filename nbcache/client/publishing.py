@@ -200,7 +200,7 @@ class Publishing:
             packed.sections["request"] = request.line()
 
     def store_checked(self, key: str) -> None:
-        """Store what was compiled to check a hit, in the place of what it is the same as: somebody refers to this one."""
+        """Store what was compiled to check a hit, in the place of the entry: somebody refers to this build."""
         unstored = self._unstored.pop(key, None)
         if unstored is not None:
             unstored()
