@@ -19,6 +19,7 @@ setting, the value and what is accepted. An empty variable counts as unset.
 Values
 ------
 - flags: ``1 true yes on`` and ``0 false no off``
+- fractions: ``all``, ``none``, or a number from 0 to 1
 - sizes [bytes]: a number and a unit; ``k M G T`` are powers of 1000, ``Ki Mi Gi Ti`` of 1024, a ``B`` may follow; 0 is
   "no limit"
 - times [s]: a number and ``ms s m h``; without a unit, seconds
@@ -65,6 +66,8 @@ class Settings(Record):
     """Never publish an entry."""
     recache: bool = False
     """Treat every look-up as a miss and replace what is there."""
+    check: float = 0.0
+    """What fraction of hits is compiled all the same, and compared (:mod:`nbcache.client.checking`)."""
     unverified: bool = False
     """Try with a Python or a Numba that nbcache was never verified with."""
     on_miss: OnMiss = "auto"

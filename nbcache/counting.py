@@ -58,6 +58,10 @@ class Counters:
         """Count a look-up that found nothing to use."""
         self._count({"misses": {reason[: reasons.MAX_TEXT]: 1}})
 
+    def checked(self, result: str) -> None:
+        """Count a hit that was checked, by what came of it: one of :data:`nbcache.store.reasons.CHECKS`."""
+        self._count({"checks": {result: 1}})
+
     def uncacheable(self, reason: str, function: str) -> None:
         """Count a function that can't be cached; the first few are kept by name."""
         seen = {"count": 1, "functions": [function[: reasons.MAX_TEXT]]}

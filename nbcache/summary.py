@@ -26,6 +26,8 @@ class Summary:
     uncacheable: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By reason: ``count``, and ``functions`` as examples."""
     errors: dict[str, int] = field(default_factory=dict)
+    checks: dict[str, int] = field(default_factory=dict)
+    """Hits that were checked, by what came of it."""
     published: int = 0
     evicted: int = 0
     evicted_bytes: int = 0
@@ -67,6 +69,7 @@ def aggregate(records: Iterable[Mapping[str, Any]]) -> Summary:
         misses=_by_frequency(total["misses"]),
         uncacheable=dict(reasons),
         errors=_by_frequency(total["errors"]),
+        checks=_by_frequency(total["checks"]),
         published=total["published"],
         evicted=total["evicted"],
         evicted_bytes=total["evicted_bytes"],

@@ -80,6 +80,15 @@ def _flag(value: object) -> bool:
     raise ValueError(value)
 
 
+def _fraction(value: object) -> float:
+    text = str(value) if type(value) in {int, float} else _text(value)
+    found = {"all": 1.0, "none": 0.0}.get(text.lower())
+    found = _number(text, {"": 1.0}) if found is None else found
+    if not 0 <= found <= 1:
+        raise ValueError(value)
+    return found
+
+
 def _on_miss(value: object) -> str:
     text = _text(value).lower()
     if text not in {"auto", "wait", "compile"}:
@@ -226,6 +235,7 @@ READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
     "readonly": (_flag, _A_FLAG),
     "recache": (_flag, _A_FLAG),
     "unverified": (_flag, _A_FLAG),
+    "check": (_fraction, "all, none or a fraction from 0 to 1, such as 0.01,"),
     "on_miss": (_on_miss, "auto, wait or compile"),
     "wait_seconds": (_duration, "a time up to one day, such as 30, 500ms or 2m,"),
     "wait_budget": (_duration, "a time up to one day, such as 30, 500ms or 2m,"),

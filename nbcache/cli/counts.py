@@ -73,6 +73,7 @@ def _rows(summary: Summary) -> list[tuple[str, str, str]]:
         ("evicted", str(summary.evicted), size(summary.evicted_bytes) if summary.evicted else ""),
         *_group("uncacheable", uncacheable, summary.uncacheable),
         *_group("errors", summary.errors),
+        *(_group("hits checked", summary.checks) if summary.checks else ()),
     ]
 
 

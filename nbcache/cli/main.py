@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 GROUPS = (
-    "run", "serve", "prewarm", "bundle", "counts", "report", "entries", "why", "upkeep", "names", "remote", "archives",
-    "signing", "quarantine", "doctor", "health", "metrics", "settings",
+    "run", "check", "serve", "prewarm", "bundle", "counts", "report", "entries", "why", "upkeep", "names", "remote",
+    "archives", "signing", "quarantine", "doctor", "health", "metrics", "settings",
 )  # fmt: skip
 """The modules with the commands, in the order in which help lists these."""
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from nbcache.glue.capture.compilations import FrameStack
     from nbcache.glue.cuda.policy import Unpack
     from nbcache.glue.cuda.units import CudaUnit
-    from nbcache.glue.entries.meta import LiteralsMeta, Meta
+    from nbcache.glue.entries.meta import LiteralsMeta, Meta, Packed
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.glue.keys.units import Unit
@@ -63,7 +63,7 @@ _ONLY_FOR_MISSES = (
 class Found:
     """What a look-up gave."""
 
-    __slots__ = ("caveats", "is_usable", "reason", "result")
+    __slots__ = ("caveats", "is_checked", "is_usable", "reason", "result")
 
     def __init__(
         self, result: Any | None = None, *, reason: str = reasons.NEW, caveats: Sequence[tuple[Any, ...]] = ()
@@ -76,6 +76,12 @@ class Found:
         """Whether there is something all the same that others could use."""
         self.caveats = caveats
         """What the compilation of what was found warned of."""
+        self.is_checked = False
+        """Whether there is something that is compiled all the same, and compared (:mod:`nbcache.client.checking`)."""
+
+    def there(self) -> Found | None:
+        """This, if anything was found."""
+        return self if self.result is not None or self.is_checked else None
 
 
 class Lookup:
@@ -141,10 +147,8 @@ class Lookup:
     def overload(self, unit: Unit, target_context: Any, *, waited: bool = False) -> Found:
         """A CompileResult or LiteralsRequested for a unit; *waited*: others are known to have built it just now."""
         library = self.libraries.get(unit.key)
-        if library is not None:
-            shared = load.share(unit, target_context, self._history, library)
-            if shared is not None:
-                return Found(shared[0], caveats=self._accept(unit, shared[1], bound=marks.meta_of(library)[1]))
+        if library is not None and (shared := self._shared(unit, target_context, library)) is not None:
+            return shared
         caveats: list[tuple[Any, ...]] = []
 
         def take(entry: FoundEntry) -> Any:
@@ -161,6 +165,13 @@ class Lookup:
         found = self._first(unit, take, waited=waited)
         found.caveats = caveats
         return found
+
+    def _shared(self, unit: Unit, target_context: Any, library: Any) -> Found | None:
+        """What a unit is given that has the key of code that this process has; None if it must not be shared."""
+        shared = load.share(unit, target_context, self._history, library)
+        if shared is None:
+            return None
+        return Found(shared[0], caveats=self._accept(unit, shared[1], bound=marks.meta_of(library)[1]))
 
     def library(self, unit: RuntimeUnit | WrapperUnit, rebuild: Callable[[], Any]) -> Found:
         """The library of a unit, and the name of the function in it that is wanted; *rebuild* makes it anew."""
@@ -229,6 +240,13 @@ class Lookup:
             return self._trials.call(entry_point)
         self._trials.loaded()
         return entry_point
+
+    def settles(self, _unit: Any, _packed: Packed) -> bool:
+        """Whether what was compiled needn't be stored: in a plain look-up, whatever is compiled was missing."""
+        return False
+
+    def stays_open(self, unit: Any) -> None:
+        """Nothing is known of what was compiled for *unit*: no matter, in a plain look-up."""
 
     def load_rest(self) -> None:
         """Load what hits put off: nobody will see to it any more."""
@@ -328,16 +346,20 @@ class Lookup:
 
     def _is_condemned(self, entry: FoundEntry, *, waits: bool = False) -> bool:
         """Whether an entry that nobody is known to have used well is to be passed over; else it is put on trial."""
-        if self._trials is None:
-            from nbcache.client.trials import Trials
-
-            self._trials = Trials(self._store)
-        if not self._trials.begin(entry, waits=waits):
+        if not self._on_trial().begin(entry, waits=waits):
             self.condemned.add(entry.header.key)
             function = entry.header.function
             logs.once(_log, logging.WARNING, "skipped an entry of %s because programs crashed with it", function)
             return True
         return False
+
+    def _on_trial(self) -> Trials:
+        """The entries on trial in this process."""
+        if self._trials is None:
+            from nbcache.client.trials import Trials
+
+            self._trials = Trials(self._store)
+        return self._trials
 
     def _withdraw(self, entry: FoundEntry, begins: bool) -> None:
         """An entry that this process *begins* with could not be loaded, so nobody got through with it."""
@@ -387,3 +409,12 @@ class Lookup:
 def _stands_for(entry: FoundEntry) -> Any:
     """The key that an entry is found under, or that it stands for in a user's room."""
     return entry.header.extra.get("of", entry.header.key)
+
+
+def kind_of_lookup(settings: Settings) -> type[Lookup]:
+    """What looks entries up under these settings."""
+    if not settings.check:
+        return Lookup
+    from nbcache.client.checking import CheckedLookup  # which nobody else needs
+
+    return CheckedLookup

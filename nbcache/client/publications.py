@@ -102,6 +102,7 @@ class _Entries:
 
     def find(self, key: str) -> Iterator[FoundEntry]:
         """Yield each entry of a key. Raises PublicationError if one can't be put into the store."""
+        self._session.publishing.store_checked(key)
         for entry in self._session.entries(key):
             if entry.layer:
                 fetching.put(self._session.store, self._name, entry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,8 @@ class Publishing:
         self._frames = frames
         self._counters = counters
         self._lookup = lookup
+        self._unstored: dict[str, Callable[[], None]] = {}
+        """By key, what stores what was compiled to check a hit."""
 
     def result(self, frame: Frame, unit: Unit, cres: Any) -> bool:
         """The compilation of *frame*, the innermost one, succeeded; return whether that can be an entry."""
@@ -181,6 +184,7 @@ class Publishing:
             reason, linkable = f"{CHANGED} ({exc})", False
         if library is not None and not linkable:
             taint(library, reason)
+        self._lookup.stays_open(unit)
         self._counters.uncacheable(reason, unit.name)
         # Of all reasons this one is found nowhere in the source of the function.
         say = _log.info if reason.startswith(CHANGED) else _log.debug
@@ -195,7 +199,28 @@ class Publishing:
         if request is not None:
             packed.sections["request"] = request.line()
 
+    def store_checked(self, key: str) -> None:
+        """Store what was compiled to check a hit, in the place of the entry: somebody refers to this build."""
+        unstored = self._unstored.pop(key, None)
+        if unstored is not None:
+            unstored()
+
     def _publish(self, unit: Unit | RuntimeUnit | WrapperUnit, build: str, seconds: float, packed: Packed) -> None:
+        if self._lookup.settles(unit, packed):
+            self._unstored[unit.key] = functools.partial(self._put, unit, build, seconds, packed, again=True)
+        else:
+            self._put(unit, build, seconds, packed, again=True if unit.key in self._lookup.condemned else None)
+
+    def _put(
+        self,
+        unit: Unit | RuntimeUnit | WrapperUnit,
+        build: str,
+        seconds: float,
+        packed: Packed,
+        *,
+        again: bool | None,
+    ) -> None:
+        """Store an entry; *again*, also where there is one, None if the settings say that."""
         if not self._store.writable:
             return
         from nbcache.glue.capture.witness import looking_away
@@ -219,7 +244,6 @@ class Publishing:
             extra={**self._origin(), **made_for},
         )
         # Not waiting for the disk: what a power failure tears fails its checksums and is a miss.
-        again = True if unit.key in self._lookup.condemned else None
         # Nobody else's code takes part, and looking who does takes as long as the system calls.
         with looking_away():
             published = self._store.publish(header, packed.sections, recache=again, durable=False)

@@ -39,7 +39,7 @@ class ClientSession:
 
     def __init__(self, settings: Settings, store: Store) -> None:
         # Whoever asks for a session needs these, which need internals of Numba's.
-        from nbcache.client.lookup import Lookup
+        from nbcache.client.lookup import kind_of_lookup
         from nbcache.glue import marks
         from nbcache.glue.identity.node import Unidentifiable
         from nbcache.glue.keys.key_maker import KeyMaker, frame_stack
@@ -55,7 +55,7 @@ class ClientSession:
         self._journal = Journal(store.path) if store.journals else None
         self.counters = Counters() if self._journal is None else Counters(self._journal.note)
         self.enabled = True
-        self.lookup = Lookup(
+        self.lookup = kind_of_lookup(settings)(
             store,
             self.maker,
             self.history,
@@ -128,7 +128,7 @@ class ClientSession:
                 # Callers can't be stored either: they would pass for what was built upon the one that is lost.
                 self.open_frame(None, reason="what it was made from changed", taint=True)
                 return None
-            if found.result is None:
+            if found.result is None and not found.is_checked:
                 look_up = functools.partial(self.lookup.overload, unit, target_context, waited=True)
                 found = self.from_others(unit, look_up, found)
             if found.result is None:
@@ -157,11 +157,8 @@ class ClientSession:
 
             self._others = Others(self.settings, self.store, self.counters)
 
-        def load() -> Found | None:
-            found = look_up()
-            return None if found.result is None else found
-
-        return self._others.find(unit, load, self.frames.on_close, is_there=missed.is_usable) or missed
+        found = self._others.find(unit, lambda: look_up().there(), self.frames.on_close, is_there=missed.is_usable)
+        return found or missed
 
     def open_frame(self, unit: Unit | None, *, reason: str = "", taint: bool = False) -> None:
         """Open a frame for the compilation that follows; of what has no identity, *reason* says why.
@@ -244,7 +241,8 @@ class ClientSession:
                 return None
             found = self.lookup.overload(unit, target_context)
             if found.result is None:
-                self.counters.miss(found.reason)
+                if not found.is_checked:
+                    self.counters.miss(found.reason)
                 self.frames.push(Frame(unit, new_build(unit.key)))
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)

@@ -182,6 +182,18 @@ class Trials:
             first_calls.write(fd, at)
         first_calls.unlock(fd, at)
 
+    def condemn(self, entry: FoundEntry) -> bool:
+        """Have an entry passed over, as if programs had crashed with it; return whether it will be. Raises OSError."""
+        self.withdraw(entry.digest)
+        is_doubtful = quarantine.disapprove(self._store.path, entry)
+        fd = self._opened().fd()
+        died = first_calls.Call(
+            entry.digest, entry.header.key, first_calls.DIED, lifeline.place(), -1, time.time(), entry.header.function
+        )
+        for at in first_calls.places(entry.digest):
+            first_calls.write(fd, at, first_calls.encode(died))
+        return is_doubtful
+
     def finish(self) -> None:
         """The process ends well: nothing that it used is to blame for anything. Never raises."""
         if self._pid != os.getpid():

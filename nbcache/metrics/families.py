@@ -94,6 +94,10 @@ def _of_programs(make: _Maker, sums: Sums) -> Iterator[Metric]:
     yield make.counters("nbcache_misses", "Look-ups that found nothing to use, by reason.", "reason", misses)
     errors = {word: sums.errors.get(word, 0) for word in reasons.ERRORS}
     yield make.counters("nbcache_errors", "Faults that were turned into misses, by kind.", "kind", errors)
+    checks = {word: sums.checks.get(word, 0) for word in (*reasons.CHECKS, reasons.OTHER)}
+    yield make.counters(
+        "nbcache_checks", "Hits that were checked (NBCACHE_CHECK), by what came of it.", "result", checks
+    )
     counts = tuple(accumulate(sums.waits.get(word, 0) for word in reasons.WAITS))
     waits = Distribution(tuple(map(float, reasons.WAITS[:-1])), counts, sums.waited_seconds)
     yield make.distribution("nbcache_wait_seconds", "How long programs waited for what others build.", waits)

@@ -18,6 +18,8 @@ from nbcache.store import layout, reasons, usage
 from nbcache.store.folders import Folder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nbcache.store.usage import Record
 
 READ_BYTES: Final = 64 << 20
@@ -48,6 +50,8 @@ class Sums:
     """By each of :data:`nbcache.store.reasons.MISSES` that occurred."""
     errors: dict[str, int] = field(default_factory=dict)
     """By each of :data:`nbcache.store.reasons.ERRORS` that occurred."""
+    checks: dict[str, int] = field(default_factory=dict)
+    """By each of :data:`nbcache.store.reasons.CHECKS` that occurred."""
     complete: bool = True
     """Whether all records were read."""
 
@@ -55,8 +59,8 @@ class Sums:
         """Add another one's."""
         for name in _NUMBERS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        pairs = (self.misses, other.misses), (self.errors, other.errors), (self.waits, other.waits)
-        for mine, more in pairs:
+        for name in ("misses", "errors", "waits", "checks"):
+            mine, more = getattr(self, name), getattr(other, name)
             for word, count in more.items():
                 mine[word] = mine.get(word, 0) + count
 
@@ -69,10 +73,6 @@ _NUMBERS: Final = (
 
 def sums_of(record: Record) -> Sums:
     """Return what one record, or the sum of many, tells."""
-    errors: dict[str, int] = {}
-    for what, count in record["errors"].items():
-        word = reasons.error(what)
-        errors[word] = errors.get(word, 0) + count
     return Sums(
         processes=record["processes"],
         hits=record["hit_count"],
@@ -86,8 +86,17 @@ def sums_of(record: Record) -> Sums:
         waited_seconds=record["waited_seconds"],
         waits={word: record["waits"].get(word, 0) for word in (*reasons.WAITS, reasons.IN_VAIN)},
         misses=reasons.misses(record["misses"]),
-        errors=errors,
+        errors=_by_word(record["errors"], reasons.error),
+        checks=_by_word(record["checks"], reasons.check),
     )
+
+
+def _by_word(counts: dict[str, int], word_of: Callable[[str], str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for what, count in counts.items():
+        word = word_of(what)
+        found[word] = found.get(word, 0) + count
+    return found
 
 
 class Ledger:

@@ -21,7 +21,7 @@ from nbcache import regular
 from nbcache.passing import suppressed
 from nbcache.process import os, time
 from nbcache.records import Record
-from nbcache.store import drops, first_calls, layout
+from nbcache.store import atomic, drops, first_calls, layout
 from nbcache.store.content import read_up_to
 from nbcache.store.entry import DIGEST_OFFSET, DIGEST_SIZE
 from nbcache.trust import OPEN_FLAGS
@@ -142,6 +142,25 @@ def approve(path: str, digest: str) -> bool:
         finally:
             os.close(fd)
     return False
+
+
+def disapprove(root: str, entry: FoundEntry) -> bool:
+    """Take back that an entry was used well; return whether nobody says so now, as far as is known. Raises OSError."""
+    drop = drops.own(root, layout.TRIALS)
+    if drop is not None:
+        with suppressed(FileNotFoundError):
+            path = f"{drop}/{GOOD}"
+            with open(path, "rb", opener=lambda name, _: os.open(name, OPEN_FLAGS)) as file:
+                lines = file.read(MAX_GOOD).splitlines(keepends=True)
+            left = [line for line in lines if not line.startswith(entry.digest.encode())]
+            if len(left) < len(lines):
+                atomic.write_file(path, b"".join(left), durable=False)
+    if entry.layer:
+        return True
+    status = os.stat(entry.path)
+    if status.st_uid == os.geteuid() and status.st_mode & PROVEN:
+        os.chmod(entry.path, stat.S_IMODE(status.st_mode) & ~PROVEN)
+    return not os.stat(entry.path).st_mode & PROVEN
 
 
 def good(root: str, trust: Trust) -> dict[str, str]:

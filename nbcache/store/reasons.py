@@ -44,11 +44,23 @@ WAITS: Final = ("0.1", "1", "10", "inf")
 """By which words waiting is counted: upper bounds [s]."""
 IN_VAIN: Final = "in vain"
 """Beside them: how often what was waited for didn't come."""
+SAME: Final = "same"
+REORDERED: Final = "same in another order"
+DIFFERENT: Final = "different"
+NO_DIGEST: Final = "no digest to compare"
+NOT_STORABLE: Final = "what was compiled can't be stored"
+NOT_COMPILED: Final = "compiling it raised an exception"
+PROMISED: Final = "an overload that a loaded function relies on"
+ALONGSIDE: Final = "loaded to look at another entry"
+FOR_A_GPU: Final = "code for a GPU"
+COMPARED: Final = (SAME, REORDERED, DIFFERENT)
+CHECKS: Final = (*COMPARED, NO_DIGEST, NOT_STORABLE, NOT_COMPILED, PROMISED, ALONGSIDE, FOR_A_GPU)
+"""What came of checking a hit (`nbcache.client.checking`): all but the first three say why nothing was compared."""
 INTERNAL: Final = "internal error of nbcache"
 """What went wrong is nbcache's own doing; more may follow."""
 _INTERNAL: Final = (INTERNAL, "a fault of nbcache")
 # The second is how versions before 0.2 said it, in usage records that are still there.
-KNOWN: Final = frozenset({*MISSES, *ERRORS, *WAITS, IN_VAIN, *_INTERNAL})
+KNOWN: Final = frozenset({*MISSES, *ERRORS, *CHECKS, *WAITS, IN_VAIN, *_INTERNAL})
 """What nbcache itself says, word by word."""
 _FAULT_WHILE: Final = "fault while "
 MAX_KEYS: Final = 8_000
@@ -75,6 +87,11 @@ def error(what: str) -> str:
     return FAULT if what.startswith(_FAULT_WHILE) else OTHER
 
 
+def check(result: str) -> str:
+    """Return which of :data:`CHECKS`, or :data:`OTHER`, a result of a check is."""
+    return result if result in CHECKS else OTHER
+
+
 def misses(counts: Mapping[str, int]) -> dict[str, int]:
     """Return how often each of :data:`MISSES` occurred, those that did."""
     found: dict[str, int] = {}
@@ -90,6 +107,7 @@ def none_counted() -> dict[str, Any]:
         "hits": {}, "hit_count": 0, "saved_seconds": 0.0, "sources": {},
         "builds": [], "builds_count": 0, "built_seconds": 0.0, "published": 0,
         "misses": {}, "uncacheable": {}, "errors": {}, "waits": {}, "waited_seconds": 0.0,
+        "checks": {},
     }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ the middle of it, is left out. In a file that ends in ``.json``, which was writt
     builds [{key, function, seconds}] · builds_count · built_seconds [s]
     misses {reason: count} · uncacheable {reason: {count, functions}} · errors {what: count}
     waits {upper bound [s], "inf" or "in vain": count} · waited_seconds [s]
-    published count · evicted count · evicted_bytes [bytes]
+    checks {result: count} · published count · evicted count · evicted_bytes [bytes]
 
 They are for people (``nbcache stats``) and for eviction, which learns from them when an entry was last used.
 
@@ -318,7 +318,7 @@ def add(total: Record, record: Record, keep: Callable[[str], bool]) -> None:
     """Add a record to a sum; ``keep(key)`` says of which keys the last use is wanted."""
     for name in _SUMS:
         total[name] += record[name]
-    for name in ("sources", "misses", "errors", "waits"):
+    for name in ("sources", "misses", "errors", "waits", "checks"):
         _add_counts(total[name], record[name])
     _add_uncacheable(total["uncacheable"], record["uncacheable"])
     total["start"] = min(filter(None, (total["start"], record["start"])), default=0.0)
@@ -424,7 +424,7 @@ _COUNTED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "hits": lambda value: _counts(value, MAX_KEYS, layout.is_key),
     "builds": _builds,
     "uncacheable": _uncacheable,
-    **dict.fromkeys(("sources", "misses", "errors", "waits"), _counts),
+    **dict.fromkeys(("sources", "misses", "errors", "waits", "checks"), _counts),
     **dict.fromkeys(("saved_seconds", "built_seconds", "waited_seconds"), seconds_of),
     **dict.fromkeys(("hit_count", "builds_count", "published", "evicted", "evicted_bytes"), count_of),
 }

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from nbtest import proc
+from nbtest import hitcheck, proc
 
 from nbcache import tally
 
@@ -135,6 +135,7 @@ class Result:
     plain: Ran | None
     first: Ran
     second: Ran
+    store: Path
 
     @property
     def problems(self) -> list[str]:
@@ -151,7 +152,9 @@ class Result:
                     f"the {other} process says:\n{ran.outcome.stdout}{ran.outcome.stderr}\n"
                     f"and the {label} one:\n{expected.outcome.stdout}"
                 )
-        if self.second.counts != (0, 0, 0):
+        if hitcheck.WANTED:
+            found += hitcheck.problems(self.store, self.program.name)
+        elif self.second.counts != (0, 0, 0):
             found.append("the second process compiles:\n  " + "\n  ".join(self.second.compiled))
         return found
 
@@ -183,4 +186,4 @@ def measure(program: Program, folder: Path, log: str = "warning", *, plain: bool
         return Ran(outcome, tally.read(str(counts)))
 
     without = run("plain", cached=False) if plain else None
-    return Result(program, without, run("first", cached=True), run("second", cached=True))
+    return Result(program, without, run("first", cached=True), run("second", cached=True), store)

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from nbtest import hitcheck
+
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 INJECT = HERE / "inject"
@@ -222,6 +224,7 @@ class Run:
         }
         if self.mode == "nbcache":
             environment["NBCACHE_DIR"] = str(self.cache)
+            environment |= hitcheck.settings()
         elif self.mode == "numba":
             environment["NUMBA_CACHE_DIR"] = str(self.cache)
             environment["NBTEST_NUMBA_CACHE"] = "1"

@@ -316,5 +316,8 @@ def _foot(report: Report) -> Html:
     ]
     if errors:
         notes.append(_card("Faults that were turned into misses", None, *errors))
+    checks = [tag("p", f"{what}: {charts.short(count)}") for what, count in report.summary.checks.items()][:REASONS]
+    if checks:
+        notes.append(_card("Hits that were compiled all the same, and compared", None, *checks))
     own = "Numbers are what programs left word of when they ended; whoever may use the store may have made some up."
     return tag("footer", notes, tag("p", f"nbcache {nbcache.__version__}. {own}", class_="quiet small"))

@@ -23,6 +23,7 @@ from nbcache.glue import marks
 from nbcache.glue.capture import diagnostics, placeholders
 from nbcache.glue.capture.addresses import has_bare, has_state
 from nbcache.glue.capture.compilations import Effect, build_in
+from nbcache.glue.entries import front_end
 from nbcache.glue.entries.callees import callees_of, packed, symbols_in
 from nbcache.glue.entries.externals import addresses
 from nbcache.glue.entries.meta import (
@@ -125,7 +126,9 @@ def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: Use
         raise Unstorable(msg) from exc
     definitions = definitions_in(b"", data + asked.asks, unit)
     guard = _guard(definitions, past, frame.consulted)
-    return Packed(encoded(unit, b"", data, definitions, asked), guard, strict=True)
+    sections = encoded(unit, b"", data, definitions, asked)
+    sections[front_end.SECTION] = front_end.section_of_request(request.positions)
+    return Packed(sections, guard, strict=True)
 
 
 def pack_library(unit: LibraryUnit, library: Any, name: str) -> Packed:
@@ -160,6 +163,9 @@ def _sections(
     sections = encoded(unit, code, data, definitions, asked)
     if callees:
         sections[CALLEES] = callees
+    front = front_end.section_of(library, code)
+    if front is not None:
+        sections[front_end.SECTION] = front
     # Not of _get_module_for_linking(): that makes a copy, which few functions ever need.
     sections["bitcode"] = library._final_module.as_bitcode()
     marks.keep_meta(library, meta, definitions)

@@ -44,6 +44,11 @@ class WrapperUnit:
         self._maker = maker
         self.key = self._key(maker.conditions.digest())
 
+    def stand_in(self, function: str, environment: str) -> None:
+        """Have the key of the wrapper around another build of the kernel, whose symbols these are."""
+        self._parts[:2] = [("kernel", function), ("environment", environment)]
+        self.key = self._key(self._maker.conditions.digest())
+
     def key_under(self, cpu: str) -> str:
         """The key that it has in a process that compiles for the processor *cpu*."""
         return self._key(self._maker.conditions.under(cpu))

@@ -49,6 +49,22 @@ def kept_objects(original: Any, session: Session) -> Any:
     return create_library
 
 
+def noted_modules(original: Any, _session: Session) -> Any:
+    """Note what the front end made, before it is optimised (front_end.py)."""
+
+    @functools.wraps(original)
+    def add_llvm_module(self: Any, ll_module: Any) -> None:
+        try:
+            from nbcache.glue.entries import front_end
+
+            front_end.note(self, ll_module)
+        except Exception as raised:  # noqa: BLE001  its entry has no digest then
+            let_pass(raised)
+        original(self, ll_module)
+
+    return add_llvm_module
+
+
 def unique_ids(_original: Any, session: Session) -> Any:
     """Take the counter in symbol names from the compilation that is open."""
     return UniqueIds(session.frames)

@@ -25,7 +25,7 @@ from numba.core import (
     typing,
 )
 from numba.core.base import BaseContext
-from numba.core.codegen import Codegen
+from numba.core.codegen import Codegen, CPUCodeLibrary
 from numba.core.cpu import CPUContext
 from numba.core.datamodel import models
 from numba.core.datamodel.manager import DataModelManager
@@ -187,6 +187,10 @@ def table() -> list[Seam]:
         Seam(
             Codegen, "create_library", "callees' own objects are kept: to what isn't exact, callers are bound",
             emission.kept_objects, ("self", "name", "kwargs"),
+        ),
+        Seam(
+            CPUCodeLibrary, "add_llvm_module", "digests of what the front end made are in every entry, to be compared",
+            emission.noted_modules, ("self", "ll_module"),
         ),
         Seam(
             bytecode.FunctionIdentity, "_unique_ids",

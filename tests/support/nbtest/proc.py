@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nbtest import hitcheck
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -48,6 +50,7 @@ def environment(store: Path | str | None = None, extra: Mapping[str, str] | None
     env["NUMBA_NUM_THREADS"] = "2"
     if store is not None:
         env["NBCACHE_DIR"] = str(store)
+        env.update(hitcheck.settings())
     env.update(extra or {})
     return env
 

@@ -1,0 +1,86 @@
+"""``nbcache check -- COMMAND``: run a command with every hit compiled all the same, and say whether that was the same.
+
+It sets ``NBCACHE_CHECK=all`` for the command and its children, and adds up what their usage records say of it. Other
+processes that use the store meanwhile are in these sums, if they check hits as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+from nbcache.cli.place import DEFAULT, settings_of
+from nbcache.cli.text import CommandError, UsageError, table
+from nbcache.store import reasons, usage
+from nbcache.trust import Trust
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def register(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the command to the command line."""
+    parser = add(
+        "check",
+        help="run a command and compare each hit with what Numba compiles",
+        description="Run a command with NBCACHE_CHECK=all: whatever it finds in the store is compiled all the same, "
+        "and compared. Exit status: 0 if nothing was different, 1 if something was or the command failed.",
+        usage="nbcache check [--dir DIR] -- COMMAND [ARGUMENT ...]",
+    )
+    parser.add_argument(
+        "argv", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command to run, with its arguments"
+    )
+    parser.set_defaults(command=check)
+
+
+def check(args: argparse.Namespace) -> int:
+    """Run the command, and print what came of checking its hits."""
+    argv = args.argv[1:] if args.argv[:1] == ["--"] else args.argv
+    if not argv:
+        raise UsageError("check: no command given: nbcache check -- python program.py")
+    settings = settings_of(args)
+    directory = settings.dir or os.path.expanduser(DEFAULT)
+    trust = Trust(settings.trusted_uids)
+    os.makedirs(os.path.dirname(directory), exist_ok=True)
+    before = _counted(directory, trust)
+    status = _run(argv, {**os.environ, "NBCACHE_DIR": directory, "NBCACHE_CHECK": "all"})
+    after = _counted(directory, trust)
+    if after["processes"] == before["processes"]:
+        raise CommandError("check: the command didn't use nbcache: is it installed in the Python that it runs in?")
+    checks = {name: count - before["checks"].get(name, 0) for name, count in after["checks"].items()}
+    for line in verdict({name: count for name, count in checks.items() if count > 0}):
+        print(line)
+    if status:
+        print(f"the command ended with status {status}")
+    return int(status != 0 or checks.get(reasons.DIFFERENT, 0) > 0)
+
+
+def verdict(checks: Mapping[str, int]) -> list[str]:
+    """Return what came of checks, in lines for people."""
+    compared = sum(checks.get(result, 0) for result in reasons.COMPARED)
+    different = checks.get(reasons.DIFFERENT, 0)
+    if not checks:
+        return ["no hit to check: nothing that the command compiled was in the store; run it once more"]
+    rest = sorted(checks.keys() - {reasons.SAME, reasons.DIFFERENT})
+    rows = [("hits compared", compared), ("  different", different), *((f"  {name}", checks[name]) for name in rest)]
+    lines = list(table(rows, right=" >"))
+    if different:
+        lines.append("DIFFERENT: the log names the entries, which are set aside; please report them")
+    else:
+        lines.append("no difference" if compared else "nothing could be compared")
+    return lines
+
+
+def _counted(root: str, trust: Trust) -> usage.Record:
+    return usage.merge(usage.read(root, trust=trust))
+
+
+def _run(argv: list[str], environment: Mapping[str, str]) -> int:
+    try:
+        return subprocess.run(argv, env=environment, check=False).returncode  # noqa: S603  running it is its purpose
+    except FileNotFoundError:
+        raise CommandError(f"check: no such command: {argv[0]}") from None
+    except OSError as error:
+        raise CommandError(f"check: can't run {argv[0]}: {error.strerror}") from None

@@ -1,0 +1,166 @@
+"""Digests of what Numba's front end makes of a function: the same in every process that makes the same of it.
+
+They cover the modules that are added to a library, as they are before LLVM sees to them for the first time, and the
+digests of the libraries that are linked in. So they are the same whether a callee was compiled or came out of an entry,
+and whether two callees have a subroutine in common or a copy each.
+
+What belongs to one process, or one build, is renamed in order of first appearance: counters and addresses inside names
+of symbols, and tokens (:mod:`nbcache.glue.capture.placeholders`). Nothing else is, so constants that differ are a
+difference.
+
+There are two digests. The first is of the text. Numba goes through sets of names in places, so the order of some
+instructions depends on the seed of Python's hashes: where a generator's variables are saved, or object mode drops
+references. The second one is of the lines in no order, without the names of local variables.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from nbcache.glue import marks
+from nbcache.glue.entries.library import StoredLibrary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SECTION: Final = "ir"
+"""The section of an entry that has the digests, behind the version of what they are of."""
+_VERSION: Final = b"\x01"
+"""It rises with whatever changes a digest of one and the same code."""
+_SIZE: Final = 16
+_EXACT, _LOOSE, _OF_CODE = (slice(at, at + _SIZE) for at in range(1, 3 * _SIZE, _SIZE))
+"""Where the digests are in the section: of the text, of its lines, and of the object that was made of it."""
+
+_TOKEN = r"nbcache![0-9a-z]{24}\.\d+!"  # noqa: S105  not a secret
+_BUILD = r"v[12]\d{29,}"
+"""A number that belongs to a build (compilations.py)."""
+_UUID = r"(?<=\\04uuid\\94\\8C\$)[0-9a-f-]{36}"
+"""In the pickle of a dispatcher: what Numba knows it by."""
+_NAMED = r'@"[^"]*"|@[\w.$-]+'
+"""Names of symbols."""
+_QUOTED = r'\[\d+ x i8\] c"(?:missing Environment: [^"]*|__numba_[a-z_]+_0x[^"]*)"| at 0x[0-9a-f]+'
+"""Constants that Numba makes of such names, and of objects that Python shows with their address."""
+_DERIVED = r'(?<=\.sha1 = internal constant )\[20 x i8\] c"[^"]*"'
+"""Checksums of pickles. The pickles themselves are in the module too, and may have tokens in them."""
+_POINTED_TO = r"(?<= = linkonce global ptr inttoptr \(i64 )\d+"
+"""What a global variable of Numba's for the address of something in this process begins with."""
+_BYTE = r"(?:\\..|[^\\])"
+_NUMBER = rf"(?:K{_BYTE}|M{_BYTE}{{2}}|J{_BYTE}{{4}})"
+_TYPE = rf"#[0-9a-f]{{9,}}|(?<=\\05_code\\94){_NUMBER}|{_NUMBER}(?=u\\87\\94R\\94)"
+"""The number of a class in the name of its type, as exceptions spell it; a type's own in its pickle, the last thing."""
+_IN_CODE = re.compile(f"({_NAMED})")
+_IN_CONSTANTS = re.compile(f"({_NAMED}|{_TOKEN}|{_BUILD}|{_UUID}|{_QUOTED}|{_DERIVED}|{_POINTED_TO}|{_TYPE})")
+_CHANGING = re.compile(
+    rf"{_BUILD}|{_TOKEN}|0x[0-9a-f]+|-?[0-9a-f]{{9,}}|[0-9a-f]{{8}}-[0-9a-f-]{{27}}|(?<=RecordILi)\d+"
+)
+"""What changes in these: the number of a build or a type, an address, a hash or a counter; a token, a UUID."""
+_ADDRESS = re.compile(r"0x[0-9a-f]{6}|_23[0-9a-f]{6}")
+"""As Numba spells addresses in names: also in mangled ones, behind an escaped ``#``."""
+_LENGTH = re.compile(r"\d+(?=[A-Za-z_. ])")
+"""How long a part of a mangled name is, which depends on how many digits an address has."""
+_DEFERRED = re.compile(r"%deferred\.[\w.]+")
+"""Deferred types, by their addresses, and numbers that LLVM gives them."""
+_PICKLED_IR = re.compile(r'c"[^"]*numba\.core\.ir[^"]*"')
+"""A block of Python inside compiled code, which is an entry of its own and has sets in it."""
+_LOCAL = re.compile(r'%(?:"[^"]*"|[\w.$-]+)')
+_LINES = ("  ", "@", "define ", "declare ")
+"""How lines begin that are no labels of blocks."""
+
+
+def note(library: Any, module: Any) -> None:
+    """Note the digests of a module that is about to be added to a library, and to be optimised."""
+    text = canonical(str(module))
+    lines = _LOCAL.sub("%", _PICKLED_IR.sub("", text)).split("\n")
+    unordered = "\n".join(sorted(line for line in lines if line.startswith(_LINES)))
+    exact, loose = getattr(library, marks.OWN_IR, (b"", b""))
+    setattr(library, marks.OWN_IR, (exact + _digest([_encoded(text)]), loose + _digest([_encoded(unordered)])))
+
+
+def section_of(library: Any, code: bytes) -> bytes | None:
+    """What an entry says of a finished library, whose object is *code*; None where not all of it is known."""
+    digests = _digests_of(library)
+    return None if digests is None else digests + _digest([code])
+
+
+def section_of_request(positions: Iterable[int]) -> bytes:
+    """The same for a compilation that came to nothing but a request for literals."""
+    return _VERSION + 2 * _digest([b"literals", *(b"%d" % each for each in positions)]) + _digest([b""])
+
+
+def belongs_to(section: bytes, code: bytes) -> bool:
+    """Whether an entry's *section* was written for the *code* that the entry has."""
+    return section[_OF_CODE] == _digest([code])
+
+
+def are_the_same(stored: bytes, made: bytes) -> bool:
+    """Whether two sections say that the front end made the same."""
+    return stored[_EXACT] == made[_EXACT]
+
+
+def are_the_same_in_another_order(stored: bytes, made: bytes) -> bool:
+    """Whether the lines of both are the same."""
+    return stored[_LOOSE] == made[_LOOSE]
+
+
+def can_be_compared(*sections: bytes | None) -> bool:
+    """Whether all are there, and of the version that is made here."""
+    return all(each is not None and each.startswith(_VERSION) for each in sections)
+
+
+def canonical(module: str) -> str:
+    """The text of a module, without its name, and with everything renamed that belongs to one process."""
+    names: dict[str, str] = {}
+    if "%deferred." in module:
+        module = _DEFERRED.sub(lambda found: names.setdefault(found[0], f"<{len(names)}>"), module)
+    begin = max(0, module.find("target "))
+    functions = [place for each in ("\ndefine ", "\ndeclare ") if (place := module.find(each)) >= 0]
+    end = min(functions, default=len(module))
+    return _spelt(module[begin:end], _IN_CONSTANTS, names) + _spelt(module[end:], _IN_CODE, names)
+
+
+def _spelt(text: str, pattern: re.Pattern[str], names: dict[str, str]) -> str:
+    parts = pattern.split(text)
+    spelt = {each: _renamed(each, names) for each in dict.fromkeys(parts[1::2])}
+    parts[1::2] = map(spelt.__getitem__, parts[1::2])
+    return "".join(parts)
+
+
+def _renamed(text: str, names: dict[str, str]) -> str:
+    """A name, or a constant made of one, with what belongs to a process as its number of appearance."""
+    if text[0] in "KMJ" or text.startswith("[20 x i8"):
+        return ""
+    has_address = _ADDRESS.search(text) is not None
+    text = _CHANGING.sub(lambda found: names.setdefault(found[0], f"<{len(names)}>"), text)
+    return _LENGTH.sub("", text) if has_address else text
+
+
+def _digests_of(library: Any) -> bytes | None:
+    """The version and both digests of a library with all that is linked into it."""
+    found: bytes | None = marks.once(library, marks.IR, lambda: _combined(library))
+    return found
+
+
+def _combined(library: Any) -> bytes | None:
+    if isinstance(library, StoredLibrary):
+        section = library._read(SECTION)
+        return section[: _OF_CODE.start] if section is not None and can_be_compared(section) else None
+    own = getattr(library, marks.OWN_IR, None)
+    linked = {_digests_of(each) for each in library._linking_libraries}
+    if own is None or None in linked:
+        return None
+    both = zip(own, (_EXACT, _LOOSE), strict=True)
+    parts = ([mine, *sorted({each[place] for each in linked if each is not None})] for mine, place in both)
+    return _VERSION + b"".join(map(_digest, parts))
+
+
+def _digest(parts: Iterable[bytes]) -> bytes:
+    hasher = hashlib.blake2b(digest_size=_SIZE)
+    for part in parts:
+        hasher.update(len(part).to_bytes(8, "little") + part)
+    return hasher.digest()
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,116 @@
+"""Digests of what the front end made: what they leave out is names, and nothing else."""
+
+import pytest
+
+from nbcache.glue.entries import front_end
+
+MODULE = """; ModuleID = 'f'
+source_filename = "<string>"
+target triple = "x86_64-unknown-linux-gnu"
+
+@{env} = common global ptr null
+@".const.missing Environment: {env}" = internal constant [9 x i8] c"missing Environment: {env}\\00"
+@.const.pickledata.{sha} = internal constant [60 x i8] c"\\80\\04\\95nbcache!{token}.0!\\94\\8C\\05_code\\94{code}u\\87\\94R\\94."
+@.const.pickledata.{sha}.sha1 = internal constant [20 x i8] c"{digest}"
+@.bytes.{hash} = internal constant [4 x i8] c"{text}\\00"
+
+define i32 @_ZN3libB37v1{build}B1cE({type} %x) {{
+entry:
+  %.2 = add i64 %x, {number}
+  call void @{callee}(ptr @{env}, double {real})
+  ret i32 0
+}}
+"""
+FIRST = {
+    "env": "_ZN08NumbaEnv3lib1fB37v1" + "1" * 35, "sha": "a1" * 20, "token": "a" * 24, "code": "M\\0F\\08",
+    "digest": "\\01\\02abc", "hash": "-1234567890123", "text": "abc", "build": "1" * 35, "type": "i64", "number": "7",
+    "callee": "sin", "real": "0x4000000000000000",
+}  # fmt: skip
+OTHER = {
+    "env": "_ZN08NumbaEnv3lib1fB37v1" + "2" * 35, "sha": "b2" * 20, "token": "b" * 24, "code": "M\\11\\09",
+    "digest": "\\03", "hash": "987654321012", "build": "2" * 35,
+}  # fmt: skip
+
+
+def canonical(**fields):
+    return front_end.canonical(MODULE.format(**{**FIRST, **fields}))
+
+
+def test_builds_tokens_hashes_and_numbers_of_types_are_names():
+    assert canonical(**OTHER) == canonical()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"number": "8"}, {"text": "abd"}, {"callee": "cos"}, {"type": "i32"}, {"real": "0x4000000000000001"}],
+    ids=str,
+)
+def test_nothing_else_is(changed):
+    assert canonical(**changed) != canonical()
+
+
+def test_two_things_do_not_become_one():
+    """The build of the environment's name isn't that of the function's."""
+    mixed = canonical(env=OTHER["env"])
+    assert mixed != canonical()
+    assert mixed == canonical(**{**OTHER, "env": FIRST["env"]})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("_ZN8instance8jitclass33P_237fbdd614de10_3ca_3eE", "_ZN8instance8jitclass28P_2301d3a4f0_3ca_3eE"),
+        (
+            "_ZN13_3cdynamic_3e36__numba_parfor_gufunc_0x7fbdd5eb9910E",
+            "_ZN13_3cdynamic_3e36__numba_parfor_gufunc_0x55d0ffE",
+        ),
+        ("_ZN4func20at_200x7fbdddd5a5c0_3eE", "_ZN4func20at_200x7f0b643e65c0_3eE"),
+        (".kernel.140453311755712_f", ".kernel.139686767323904_f"),
+        ("_ZN1f6RecordILi2067EE", "_ZN1f6RecordILi2069EE"),
+    ],
+)
+def test_addresses_and_counters_in_names(one, other):
+    assert canonical(callee=one) == canonical(callee=other)
+    assert canonical(callee=one) != canonical(callee=one.replace("_", "_x", 1))
+
+
+class Library:
+    def __init__(self, *linked):
+        self._linking_libraries = list(linked)
+
+
+def library(*linked, **fields):
+    made = Library(*linked)
+    front_end.note(made, MODULE.format(**{**FIRST, **fields}))
+    return made
+
+
+def test_what_is_linked_in_counts_once():
+    callee, same, other = library(number="1"), library(number="1", **OTHER), library(number="2")
+    section = front_end.section_of(library(callee), b"code")
+    assert front_end.section_of(library(same, callee), b"code") == section
+    assert not front_end.are_the_same(front_end.section_of(library(other), b"code"), section)
+    assert front_end.section_of(library(Library()), b"code") is None
+
+
+def test_the_order_of_lines_and_names_of_variables():
+    section = front_end.section_of(library(), b"code")
+    text = MODULE.format(**FIRST).replace("%x", "%y").replace("entry:", "B0:")
+    lines = text.split("\n")
+    lines[-4], lines[-5] = lines[-5], lines[-4]
+    moved = Library()
+    front_end.note(moved, "\n".join(lines))
+    found = front_end.section_of(moved, b"code")
+    assert not front_end.are_the_same(found, section)
+    assert front_end.are_the_same_in_another_order(found, section)
+    assert not front_end.are_the_same_in_another_order(front_end.section_of(library(number="8"), b""), section)
+
+
+def test_a_section_belongs_to_one_object_and_one_version():
+    section = front_end.section_of(library(), b"code")
+    assert front_end.belongs_to(section, b"code")
+    assert not front_end.belongs_to(section, b"other")
+    assert front_end.can_be_compared(section, section)
+    assert not front_end.can_be_compared(section, b"\x7f" + section[1:])
+    assert not front_end.can_be_compared(section, None)
+    assert front_end.section_of_request((0, 2)) != front_end.section_of_request((0, 1))
