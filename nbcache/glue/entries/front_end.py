@@ -4,9 +4,9 @@ They cover the modules that are added to a library, as they are before LLVM sees
 digests of the libraries that are linked in. So they are the same whether a callee was compiled or came out of an entry,
 and whether two callees have a subroutine in common or a copy each.
 
-What belongs to one process, or one build, is renamed in order of first appearance: counters and addresses inside names
-of symbols, and tokens (:mod:`nbcache.glue.capture.placeholders`). Nothing else is, so constants that differ are a
-difference.
+What belongs to one process, or one build, is renamed in order of first appearance: counters inside names of symbols,
+and tokens (:mod:`nbcache.glue.capture.placeholders`). Addresses there are left out: of one type, a callee that was
+loaded has another than one that was compiled. Nothing else is renamed, so constants that differ are a difference.
 
 There are two digests. The first is of the text. Numba goes through sets of names in places, so the order of some
 instructions depends on the seed of Python's hashes: where a generator's variables are saved, or object mode drops
@@ -53,9 +53,11 @@ _TYPE = rf"#[0-9a-f]{{9,}}|(?<=\\05_code\\94){_NUMBER}|{_NUMBER}(?=u\\87\\94R\\9
 _IN_CODE = re.compile(f"({_NAMED})")
 _IN_CONSTANTS = re.compile(f"({_NAMED}|{_TOKEN}|{_BUILD}|{_UUID}|{_QUOTED}|{_DERIVED}|{_POINTED_TO}|{_TYPE})")
 _CHANGING = re.compile(
-    rf"{_BUILD}|{_TOKEN}|0x[0-9a-f]+|-?[0-9a-f]{{9,}}|[0-9a-f]{{8}}-[0-9a-f-]{{27}}|(?<=RecordILi)\d+"
+    r"(0x[0-9a-f]+|(?<=_)23[0-9a-f]{6,}|#[0-9a-f]{9,}|(?<=RecordILi)\d+)"
+    rf"|{_BUILD}|{_TOKEN}|-?[0-9a-f]{{9,}}|[0-9a-f]{{8}}-[0-9a-f-]{{27}}"
 )
-"""What changes in these: the number of a build or a type, an address, a hash or a counter; a token, a UUID."""
+"""What changes in these: addresses and numbers of types, which a loaded callee has from the process that made it; and
+what tells one name from another: numbers of builds, tokens, hashes, counters."""
 _ADDRESS = re.compile(r"0x[0-9a-f]{6}|_23[0-9a-f]{6}")
 """As Numba spells addresses in names: also in mangled ones, behind an escaped ``#``."""
 _LENGTH = re.compile(r"\d+(?=[A-Za-z_. ])")
@@ -132,7 +134,7 @@ def _renamed(text: str, names: dict[str, str]) -> str:
     if text[0] in "KMJ" or text.startswith("[20 x i8"):
         return ""
     has_address = _ADDRESS.search(text) is not None
-    text = _CHANGING.sub(lambda found: names.setdefault(found[0], f"<{len(names)}>"), text)
+    text = _CHANGING.sub(lambda found: "<>" if found[1] else names.setdefault(found[0], f"<{len(names)}>"), text)
     return _LENGTH.sub("", text) if has_address else text
 
 
