@@ -11,13 +11,14 @@ import pytest
 from nbtest import proc
 
 from nbcache.remote import signing
+from nbcache.secret import Secret
 
 
 @pytest.fixture
 def key(place):
     path = place / "key"
     signing.save(signing.generate("one"), str(path))
-    return {"NBCACHE_SIGNING_KEY": str(path), "NBCACHE_TRUSTED_KEYS": str(signing.read(str(path)).public)}
+    return {"NBCACHE_SIGNING_KEY": str(path), "NBCACHE_TRUSTED_KEYS": str(signing.read(Secret(str(path))).public)}
 
 
 @pytest.mark.every(4)

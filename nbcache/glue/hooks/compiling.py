@@ -1,8 +1,8 @@
 """Hooks where Numba compiles: the session is asked first.
 
-From the look-up to the loaded function the thread has Numba's compiler lock, which Numba itself takes later for ufuncs.
-Whoever has another lock of Numba's may not wait for that one. So the target's context, which is made under a lock of its
-own, is there before the compiler's lock is taken.
+From the look-up to the loaded function the thread has Numba's compiler lock, which Numba itself takes later for
+ufuncs. Whoever has another lock of Numba's may not wait for that one. So the target's context, which is made under a
+lock of its own, is there before the compiler's lock is taken.
 """
 
 from __future__ import annotations

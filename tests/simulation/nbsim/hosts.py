@@ -379,7 +379,7 @@ NOTHING_CRASHES = SimpleNamespace(for_others=lambda entries, *_: entries, condem
 
 def fill(fleet: Fleet) -> None:
     """Have the server hold everything that the program needs."""
-    secret = signing.read(fleet.key)
+    secret = signing.read(Secret(fleet.key))
     for outer in fleet.program:
         for function in (outer, *outer.callees):
             header = Header(
