@@ -403,12 +403,3 @@ class Lookup:
             effects.remember(unit.owner, unit.args, lambda: resolved(unit, uses))
             unit.forget()  # it lives as long as the code, and was asked again for what the uses refer to
         return caveats
-
-
-def kind_of_lookup(settings: Settings) -> type[Lookup]:
-    """What looks entries up under these settings."""
-    if not settings.check:
-        return Lookup
-    from nbcache.client.checking import CheckedLookup  # which nobody else needs
-
-    return CheckedLookup
