@@ -409,12 +409,3 @@ class Lookup:
 def _stands_for(entry: FoundEntry) -> Any:
     """The key that an entry is found under, or that it stands for in a user's room."""
     return entry.header.extra.get("of", entry.header.key)
-
-
-def kind_of_lookup(settings: Settings) -> type[Lookup]:
-    """What looks entries up under these settings."""
-    if not settings.check:
-        return Lookup
-    from nbcache.client.checking import CheckedLookup  # which nobody else needs
-
-    return CheckedLookup

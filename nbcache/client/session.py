@@ -39,7 +39,7 @@ class ClientSession:
 
     def __init__(self, settings: Settings, store: Store) -> None:
         # Whoever asks for a session needs these, which need internals of Numba's.
-        from nbcache.client.lookup import kind_of_lookup
+        from nbcache.client.lookup import Lookup
         from nbcache.glue import marks
         from nbcache.glue.identity.node import Unidentifiable
         from nbcache.glue.keys.key_maker import KeyMaker, frame_stack
@@ -55,7 +55,10 @@ class ClientSession:
         self._journal = Journal(store.path) if store.journals else None
         self.counters = Counters() if self._journal is None else Counters(self._journal.note)
         self.enabled = True
-        self.lookup = kind_of_lookup(settings)(
+        kind = Lookup
+        if settings.check:
+            from nbcache.client.checking import CheckedLookup as kind  # noqa: N813
+        self.lookup = kind(
             store,
             self.maker,
             self.history,
@@ -73,8 +76,7 @@ class ClientSession:
             *found, here=True, what="installed files"
         )
         self._others: Others | None = None
-        self._told = 0
-        self._recorded: set[str] = set()
+        self._told, self._recorded = 0, set[str]()
 
     @functools.cached_property
     def publishing(self) -> Publishing:

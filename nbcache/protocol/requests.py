@@ -55,7 +55,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import capabilities
 from nbcache.errors import NbcacheError
-from nbcache.store import layout
+from nbcache.store import entry, layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,7 +65,7 @@ REQUEST_VERSION: Final = 2
 _WITHOUT_CUDA: Final = 1
 MAX_REQUEST: Final = 16 << 20
 """The longest request [bytes]. A pickled function holds the arrays it reads."""
-SECTION: Final = "request"
+SECTION: Final = entry.ASKED_BY
 """The section of an entry that says how to ask for it."""
 MAX_TEXT: Final = 4096
 MAX_ITEMS: Final = 1000

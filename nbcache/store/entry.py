@@ -62,6 +62,8 @@ MAX_ENTRY: Final = 1 << 30
 """The largest entry [bytes]: a bound on what a reader may be asked to hold, far above any object code."""
 FIRST_READ: Final = 1 << 16
 """What a reader asks for in its first ``read`` [bytes]."""
+ASKED_BY: Final = "request"
+"""The section that says how to ask for an entry again."""
 SECTION_ORDER: Final = ("meta", "object", "components", "ir", "bitcode")
 """Sections in the order on disk: what every hit needs first, what only a new caller links last; unknown ones after."""
 EAGER: Final = frozenset({"meta", "object"})

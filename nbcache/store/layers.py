@@ -30,7 +30,7 @@ from nbcache.process import os
 from nbcache.store import atomic, bounded, layout, listing, tree
 from nbcache.store.content import read_up_to
 from nbcache.store.directory import Refusal, Store
-from nbcache.store.entry import BESIDE, MAX_ENTRY, SECTION_ORDER
+from nbcache.store.entry import ASKED_BY, BESIDE, MAX_ENTRY
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def fill(root: str, source: Store, wanted: Callable[[Header], bool]) -> int:
         for found in source.find(key):
             if not wanted(found.header):
                 continue
-            sections = {name: found.section(name) for name in found.section_sizes if name in SECTION_ORDER}
+            sections = {name: found.section(name) for name in found.section_sizes if name != ASKED_BY}
             extra = {name: found.header.extra[name] for name in KEPT if name in found.header.extra}
             whole = {name: content for name, content in sections.items() if content is not None}
             done = layer.publish(found.header._replace(extra=extra), whole, recache=True)

@@ -22,7 +22,7 @@ from nbcache import process
 from nbcache.config import Settings
 from nbcache.errors import BadKeyError, EntryError, NbcacheError, StoreRefusedError
 from nbcache.protocol import spool
-from nbcache.store import Refusal, Store, directory, entry, layout, locks
+from nbcache.store import Refusal, Store, directory, entry, layers, layout, locks
 from nbcache.store.publish import ALREADY_THERE, PUBLISHED
 
 NOBODY = 54321
@@ -741,3 +741,12 @@ class StoreMachine(RuleBasedStateMachine):
 
 TestStoreMachine = StoreMachine.TestCase
 TestStoreMachine.settings = hypothesis_settings(max_examples=40, stateful_step_count=25, deadline=None)
+
+
+def test_all_of_an_entry_goes_into_a_layer_but_how_to_ask_for_it(store, tmp_path):
+    """What is left out would be missed by whoever loads it, such as the callees of a function with fastmath."""
+    sections = {name: name.encode() for name in ("meta", "object", "components", "callees", "ir", "bitcode", "another")}
+    assert store.publish(header(), {**sections, "request": b"asked"}).ok
+    layers.fill(str(tmp_path / "layer"), store, lambda _header: True)
+    (found,) = open_store(tmp_path / "layer").find(header().key)
+    assert {name: found.section(name) for name in found.section_sizes} == sections

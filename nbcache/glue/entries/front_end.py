@@ -58,6 +58,8 @@ _CHANGING = re.compile(
 )
 """What changes in these: addresses and numbers of types, which a loaded callee has from the process that made it; and
 what tells one name from another: numbers of builds, tokens, hashes, counters."""
+_FLAGS = re.compile(r"B(\d+)(?=c8)")
+"""Numba's flags in a name, compressed, and how long they are: sets in them are in the order of hashes."""
 _ADDRESS = re.compile(r"0x[0-9a-f]{6}|_23[0-9a-f]{6}")
 """As Numba spells addresses in names: also in mangled ones, behind an escaped ``#``."""
 _LENGTH = re.compile(r"\d+(?=[A-Za-z_. ])")
@@ -133,6 +135,8 @@ def _renamed(text: str, names: dict[str, str]) -> str:
     """A name, or a constant made of one, with what belongs to a process as its number of appearance."""
     if text[0] in "KMJ" or text.startswith("[20 x i8"):
         return ""
+    while (flags := _FLAGS.search(text)) is not None:
+        text = f"{text[: flags.start()]}B{text[flags.end() + int(flags[1]) :]}"
     has_address = _ADDRESS.search(text) is not None
     text = _CHANGING.sub(lambda found: "<>" if found[1] else names.setdefault(found[0], f"<{len(names)}>"), text)
     return _LENGTH.sub("", text) if has_address else text
