@@ -48,10 +48,10 @@ class Daemons:
         delay = self._delay()
         return delay is not None and (self._patience.insists or delay <= self._patience.allowance)
 
-    def spent(self, key: str) -> float | None:
-        """How much processor time a daemon's job for a key has had [s]; None if there is none."""
+    def spent(self, key: str, scope: str = "") -> float | None:
+        """How much processor time a daemon's job for a key (and scope) has had [s]; None if there is none."""
         self._look(progress.LOOK_SECONDS)
-        return max((spent for each in self._alive if (spent := each.spent(key)) is not None), default=None)
+        return max((spent for each in self._alive if (spent := each.spent(key, scope)) is not None), default=None)
 
     def build(self, unit: Unit, wait: Wait) -> bool:
         """Have a unit built; return whether there may be an entry now.
@@ -101,7 +101,7 @@ class Daemons:
 
         pause, longest = _POLL_SECONDS
         before, quiet = self._store.stamp(unit.key), time.monotonic()
-        watch = progress.Watch(lambda: self.spent(unit.key))
+        watch = progress.Watch(lambda: self.spent(unit.key, scope))
         while spool.waits(path):
             if self._store.stamp(unit.key) == before:
                 quiet = time.monotonic()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nbcache import __version__
 from nbcache.client import logs
 from nbcache.process import os, time
-from nbcache.store import reasons
+from nbcache.store import reasons, standing
 from nbcache.store.entry import BESIDE, Header
 
 if TYPE_CHECKING:
@@ -110,6 +110,9 @@ class Publishing:
     def remembered_here(self, key: str) -> Iterator[bytes]:
         """What `remember` kept under a key in this store."""
         for entry in self._store.find(key):
+            # Another user who shares the daemon may have written down what he liked: all keys follow from it.
+            if not standing.is_ones_own(entry.header, self._store.path):
+                continue
             content = self._lookup.noted(entry).section("meta")
             if content is not None:
                 yield content

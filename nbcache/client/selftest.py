@@ -155,7 +155,7 @@ def _judge(store: Store, attempt: _Attempt, waited: float) -> Problem | None:
         return Problem(f"no request could be written within {waited:.1f} s", advice)
     if attempt.result is None:
         return Problem(f"nothing was asked for within {waited:.1f} s", _BUSY)
-    failures = [spool.failure(store.path, build["key"]) for build in stats.get("builds", ())]
+    failures = [each for each in spool.failures(store.path) if each.key in {build["key"] for build in stats.get("builds", ())}]
     refused = next((failure.reason for failure in failures if failure is not None), None)
     if refused is not None:
         return Problem(f"the daemon could not build: {refused}", "its log says more; see `nbcache status`")

@@ -266,8 +266,9 @@ class Building:
         # Probes come every few seconds: neither history nor log is about them, and nothing of theirs is kept.
         _log.debug("self-test: %s", reason)
         if reason is not None:
-            spool.failed(self._commons.store.path, job.request, reason, job.attempts)
-        self._commons.tests.add(job.request.key)
+            # Whose name is what who asked says: to others it is no word.
+            spool.failed(self._commons.store.path, job.request, reason, job.attempts, scope=job.request.scope)
+        self._commons.tests.add(job.request.key, job.request.scope)
         self._give_up(job)
 
     def _give_up(self, job: Job) -> None:

@@ -36,8 +36,10 @@ if TYPE_CHECKING:
 
 SLICE_SECONDS: Final = 0.05
 """How long a pass goes on in one turn [s]."""
-LOOKED: Final = 200
-"""How many names are looked at before the clock is."""
+MAX_NEWS_SECONDS: Final = 0.5
+"""How long arrivals are gone through in one turn [s]."""
+LOOKED: Final = 1
+"""How many names are looked at before the clock is: whoever is told of one may read 16 MiB."""
 SHARE: Final = 0.2
 """Which part of the time may be spent on passes."""
 PASS_SECONDS: Final = 1.0
@@ -79,6 +81,8 @@ class Intake:
     @property
     def pause(self) -> float:
         """How long nothing is to be done, but for what arrives [s]."""
+        if self._news:
+            return 0.0
         under_way = any(each.under_way for each in self._passes.values())
         return max(0.0, self._rest_until - time.monotonic()) if under_way else PASS_SECONDS
 
@@ -89,7 +93,7 @@ class Intake:
             self._kept = began
             for where in (layout.REQUESTS, layout.TRIALS):
                 drops.keep(root, where, trust.uids)
-        while self._news:
+        while self._news and time.monotonic() - began < MAX_NEWS_SECONDS:
             path = self._news.popleft()
             waiting = _arrival(root, path)
             if waiting is not None:

@@ -51,6 +51,8 @@ MAX_ENTRIES: Final = 10_000
 """How many one job may hand in."""
 MAX_BYTES: Final = 64 << 20
 """How large they may be together [bytes], unless something else is said."""
+MAX_REFUSED: Final = 20
+"""How many refusals of one job are logged."""
 MAX_AN_HOUR: Final = 1 << 30
 """How much the jobs of one user may hand in within an hour [bytes]; those of the store's owner may more."""
 _HOUR: Final = 3600.0
@@ -81,6 +83,8 @@ class Ticket:
     size: int = 0
     apart: bool = False
     """Whether what comes from now on is for who asked alone."""
+    refused: int = 0
+    """How much of what it handed in was refused."""
     told: bool = False
     """Whether it told what it used: a job does that once."""
 
@@ -191,6 +195,9 @@ class Publisher:
         return None if owners or self._handed_in[ticket.asked] <= MAX_AN_HOUR else _NO_MORE_NOW
 
     def _refuse(self, ticket: Ticket, key: str, reason: str) -> Published:
+        ticket.refused += 1
+        if ticket.refused > MAX_REFUSED:
+            return Published(ok=False, reason=reason, path=None)
         _log.warning(
             "refused an entry that a job for %s handed in: %s", ticket.key[:16] or "its user", one_line(reason)
         )

@@ -65,11 +65,14 @@ def have_rebuilt(store: Store, audit: Audit, asked: Callable[[Request], None]) -
     name of whom it was built for: whatever others have waiting for that key takes no part in it.
     """
     quarantine.settle(store.path, store.trust)
-    for suspect in quarantine.read(store.path, store.trust).values():
-        for found in list(store.find(suspect.key)) if suspect.crashes >= quarantine.CRASHES else ():
-            whose = standing.asker(found.header)
-            condemned = suspect.is_condemned(os.geteuid(), whose)
-            if condemned and found.digest == suspect.digest and not found.proven:
+    suspects = quarantine.read(store.path, store.trust)
+    # Each key once, whatever is said of how many entries under it.
+    for key in {each.key for each in suspects.values() if each.crashes >= quarantine.CRASHES}:
+        for found in list(store.find(key)):
+            suspect, whose = suspects.get(found.digest), standing.asker(found.header)
+            if suspect is None or suspect.key != key or found.proven:
+                continue
+            if suspect.is_condemned(os.geteuid(), whose):
                 with pins.held(store.lease, store.path, store.trust) as pinned:
                     if pinned.problem is None and suspect.key not in pinned.entries:
                         _have_rebuilt(store, found, suspect, audit, asked)

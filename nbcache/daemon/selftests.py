@@ -25,12 +25,12 @@ class SelfTests:
     def __init__(self) -> None:
         """Know of none."""
         self._guard = threading.Lock()
-        self._done: deque[tuple[float, str]] = deque()
+        self._done: deque[tuple[float, str, str]] = deque()
 
-    def add(self, key: str) -> None:
-        """One was built, or could not be."""
+    def add(self, key: str, scope: str) -> None:
+        """One was built, or could not be, for who asked from this environment."""
         with self._guard:
-            self._done.append((time.monotonic(), key))
+            self._done.append((time.monotonic(), key, scope))
 
     def remove(self, store: Store, audit: Audit, age: float = KEPT_SECONDS) -> None:
         """Remove the entries, and the failures, of those that were built so long ago [s]."""
@@ -38,8 +38,8 @@ class SelfTests:
             with self._guard:
                 if not self._done or time.monotonic() - self._done[0][0] < age:
                     return
-                _, key = self._done.popleft()
-            spool.forget_failure(store.path, key)
+                _, key, scope = self._done.popleft()
+            spool.forget_own_failure(store.path, key, scope)
             for entry in store.find(key):
                 # The name is what who asked says. Whatever else lies under the key isn't ours to remove.
                 if entry.header.function == SELF_TEST and store.remove(entry.path):

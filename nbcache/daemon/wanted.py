@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nbcache.protocol import heartbeats
+
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
@@ -67,5 +69,5 @@ class Jobs(dict[str, Job]):
     @property
     def working(self) -> dict[str, float]:
         """How much processor time each running one has had [s], by its key."""
-        running = ((key, job.worked) for key, job in self.items())
-        return {key: worked for key, worked in running if worked is not None}
+        running = ((heartbeats.work_name(key, job.request.scope), job.worked) for key, job in self.items())
+        return {name: worked for name, worked in running if worked is not None}

@@ -66,6 +66,8 @@ MAX_UIDS: Final = 100
 """How many uids each of ``trusts`` and ``queues`` names."""
 SHOWN_DIGITS: Final = 16
 """How many digits of a key tell a running job."""
+SHOWN_SCOPE: Final = 8
+"""How many digits tell what is done for a key (the scope of a request)."""
 MAX_DAEMONS: Final = 100
 """How many heartbeats are looked at."""
 FORGOTTEN_SECONDS: Final = 3600.0
@@ -133,9 +135,19 @@ class Heartbeat:
         ahead = self.busy + queue + 1 - self.workers
         return max(0, ahead) * self.seconds / max(1, self.workers)
 
-    def spent(self, key: str) -> float | None:
-        """How much processor time a running job has had [s]; None if none is running for this key."""
-        return self.working.get(key[:SHOWN_DIGITS])
+    def spent(self, key: str, scope: str = "") -> float | None:
+        """How much processor time a running job has had [s]; None if none is running for this key.
+
+        With a *scope*, only if it does what a request of that one asks for: others may have anything done for a key.
+        """
+        shown = key[:SHOWN_DIGITS]
+        names = [work_name(key, scope), shown] if scope else [each for each in self.working if each.startswith(shown)]
+        return next((self.working[each] for each in names if each in self.working), None)
+
+
+def work_name(key: str, scope: str) -> str:
+    """Return by what a running job is told: the first digits of its key, then of what is done for it."""
+    return key[:SHOWN_DIGITS] + scope[:SHOWN_SCOPE]
 
 
 def birth(pid: int) -> int:
@@ -181,7 +193,7 @@ def encode(heartbeat: Heartbeat) -> bytes:
     trusts, queues = heartbeat.trusts, heartbeat.queues
     said["trusts"] = None if trusts is None or len(trusts) > MAX_UIDS else trusts
     said["queues"] = {} if len(queues) > MAX_UIDS else queues
-    said["working"] = [[key[:SHOWN_DIGITS], cpu] for key, cpu in islice(heartbeat.working.items(), MAX_WORKING)]
+    said["working"] = [[name[: SHOWN_DIGITS + SHOWN_SCOPE], cpu] for name, cpu in islice(heartbeat.working.items(), MAX_WORKING)]
     jobs = [
         (one_line(what[:MAX_SHOWN])[:MAX_SHOWN], when, seconds, one_line(how[:MAX_SHOWN])[:MAX_SHOWN])
         for what, when, seconds, how in heartbeat.jobs[:MAX_JOBS]

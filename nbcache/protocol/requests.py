@@ -67,6 +67,8 @@ MAX_REQUEST: Final = 16 << 20
 """The longest request [bytes]. A pickled function holds the arrays it reads."""
 SECTION: Final = entry.ASKED_BY
 """The section of an entry that says how to ask for it."""
+MAX_PARTS: Final = 1 << 16
+"""How many brackets, braces and commas it may have: 16 MiB of nothing else take a reader several seconds."""
 MAX_TEXT: Final = 4096
 MAX_ITEMS: Final = 1000
 KINDS: Final = ("dispatcher", "ufunc", "cfunc")
@@ -137,9 +139,13 @@ class Request:
 
     @property
     def scope(self) -> str:
-        """What tells the environment that it was asked from (interpreter, path, settings, source): 16 hex digits."""
+        """What tells what was asked for, and from which environment (interpreter, path, settings, source): 16 hex digits.
+
+        Of requests for one key with one scope the same comes, also where one of them names a key that isn't its own.
+        """
         of: tuple[object, ...] = (
             self.interpreter, self.path, sorted(self.settings.items()), self.modules, self.source, self.value,
+            self.kind, self.function, json.dumps(self.types, sort_keys=True),
         )  # fmt: skip
         # What kernels need is in their keys.
         of += (self.cc,) if self.cc else ()
@@ -178,6 +184,9 @@ def read(line: bytes) -> Request:
     """Return the request that a line is. Raises BadRequestError, and nothing else."""
     if len(line) > MAX_REQUEST:
         msg = f"it is longer than {MAX_REQUEST} bytes"
+        raise BadRequestError(msg)
+    if sum(map(line.count, (b"[", b"{", b","))) > MAX_PARTS:
+        msg = f"it has more than {MAX_PARTS} parts"
         raise BadRequestError(msg)
     try:
         said = json.loads(line, parse_constant=_finite, parse_float=_finite)

@@ -303,6 +303,11 @@ def forget_failure(root: str, key: str, scope: str = "") -> None:
         folders.remove(f"{root}/{layout.FAILED}/{name}{SUFFIX}")
 
 
+def forget_own_failure(root: str, key: str, scope: str) -> None:
+    """What was said to those who ask from one environment isn't said any more."""
+    folders.remove(f"{root}/{layout.FAILED}/{key}.{scope}{SUFFIX}")
+
+
 def _failure_paths(root: str) -> list[str]:
     with suppressed(OSError), Folder(root, layout.FAILED) as folder:
         return [f"{root}/{layout.FAILED}/{item.name}" for item in folder.json_files()]

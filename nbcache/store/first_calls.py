@@ -49,6 +49,8 @@ _FORMAT: Final = struct.Struct("<16s32sc8sid187s")
 SIZE: Final = _FORMAT.size
 MAX_SIZE: Final = _ROWS * PLACES * SIZE
 """How large the table may be [bytes]."""
+_FLOCK: Final = struct.Struct("@hhqqi4x")
+"""``struct flock`` of fcntl(2), where a file's size has 64 bits."""
 _EARLY: Final = 1.5
 """How much sooner than it began the kernel, which notes whole seconds, may say that somebody ended [s]."""
 
@@ -105,8 +107,17 @@ def lock(fd: int, at: int = 0, size: int = SIZE) -> bool:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, size, at)
     except (BlockingIOError, PermissionError) as raised:
         let_pass(raised)
-        return False
+        return _is_shared(fd, at, size)
     return True
+
+
+def _is_shared(fd: int, at: int, size: int) -> bool:
+    """Whether what keeps others from locking a record is a lock for reading, which anybody may have who may read.
+
+    None of ours is one, and nobody has one of ours beside it. Raises OSError.
+    """
+    found = fcntl.fcntl(fd, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, at, size, 0))
+    return size > 0 and _FLOCK.unpack(found)[0] == fcntl.F_RDLCK
 
 
 def unlock(fd: int, at: int) -> None:

@@ -14,6 +14,7 @@ entry is known by its digest, so one that was built again begins anew.
 from __future__ import annotations
 
 import stat
+from collections import defaultdict
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -49,6 +50,24 @@ MAX_GOOD: Final = 1 << 20
 """How much of what is good is read [bytes]."""
 
 
+class _Shares:
+    """How much of what each user says is read: he may have any number of directories, and costs others time."""
+
+    def __init__(self, most: int) -> None:
+        """Of each so much [bytes]."""
+        self._left = defaultdict[int, int](lambda: most)
+
+    def allows(self, fd: int) -> bool:
+        """Whether an open file of somebody's is to be read as well. Raises OSError."""
+        status = os.fstat(fd)
+        # Tables have holes.
+        size = min(status.st_size, 512 * status.st_blocks or status.st_size)
+        if size > self._left[status.st_uid]:
+            return False
+        self._left[status.st_uid] -= size
+        return True
+
+
 class Suspect(Record):
     """An entry that processes crashed with."""
 
@@ -78,10 +97,11 @@ class Suspect(Record):
 def read(root: str, trust: Trust, *, but: int | None = None) -> dict[str, Suspect]:
     """Return what is suspected by trusted users, *but* this uid, by digest. Never raises."""
     found: dict[str, Suspect] = {}
+    shares = _Shares(2 * first_calls.MAX_SIZE)
     for folder in drops.folders(root, layout.TRIALS, trust):
         with suppressed(OSError):
             uid = folder.status.st_uid
-            for call in _deaths(folder, trust) if uid != but else ():
+            for call in _deaths(folder, trust, shares) if uid != but else ():
                 before = found.get(call.digest) or Suspect(call.digest, call.key, call.function, 0, 0.0, {})
                 found[call.digest] = before._replace(
                     crashes=before.crashes + 1,
@@ -166,11 +186,12 @@ def disapprove(root: str, entry: FoundEntry) -> bool:
 def good(root: str, trust: Trust) -> dict[str, str]:
     """Return the digests, and by these the keys, of what trusted users' programs used well. Never raises."""
     found: dict[str, str] = {}
+    shares = _Shares(MAX_GOOD)
     for folder in drops.folders(root, layout.TRIALS, trust):
         with suppressed(OSError, ValueError):
             fd = folder.open(GOOD, OPEN_FLAGS)
             try:
-                if trust.allows(os.fstat(fd), fd):
+                if trust.allows(os.fstat(fd), fd) and shares.allows(fd):
                     lines = read_up_to(fd, MAX_GOOD).decode("ascii").splitlines()
                     found.update(line.partition(" ")[::2] for line in lines)
             finally:
@@ -242,11 +263,11 @@ def _tables(root: str, trust: Trust) -> Iterator[tuple[Folder, int]]:
                     os.close(fd)
 
 
-def _deaths(folder: Folder, trust: Trust) -> Iterator[first_calls.Call]:
+def _deaths(folder: Folder, trust: Trust, shares: _Shares | None = None) -> Iterator[first_calls.Call]:
     """Yield the calls that processes died in. Raises OSError."""
     fd = folder.open(first_calls.FILE, OPEN_FLAGS)
     try:
-        if trust.allows(os.fstat(fd), fd):
+        if trust.allows(os.fstat(fd), fd) and (shares is None or shares.allows(fd)):
             yield from (call for _, call in first_calls.read(fd) if call.state == first_calls.DIED)
     finally:
         os.close(fd)

@@ -24,7 +24,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from nbcache import regular
-from nbcache.passing import suppressed
+from nbcache.passing import let_pass, suppressed
 from nbcache.process import os, time
 from nbcache.store import atomic, entry, layout
 from nbcache.store.usage import SELF_TEST
@@ -44,6 +44,9 @@ WAYS: Final = 16
 _ROWS: Final = 4096
 _RECORD: Final = struct.Struct("<32sd")
 _ROW: Final = WAYS * _RECORD.size
+_ATTEMPTS: Final = 20
+_PAUSE_SECONDS: Final = 0.001
+"""How often, and after how long [s], a row is tried to be locked. Others have it for microseconds."""
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -52,6 +55,16 @@ def asker(header: Header) -> int:
     uid = header.extra.get(ASKED)
     # What was signed came from elsewhere, where a uid is somebody else's.
     return uid if type(uid) is int and uid >= 0 and header.signed is None else OWNER
+
+
+def is_ones_own(header: Header, root: str) -> bool:
+    """Whether an entry is the word of who this process looks for, or of whoever owns the store. Never raises."""
+    uid = asker(header)
+    if uid in {OWNER, layout.reader()}:
+        return True
+    with suppressed(OSError):
+        return uid == os.stat(root).st_uid
+    return False
 
 
 def begin(root: str) -> None:
@@ -82,13 +95,15 @@ def removing(path: str) -> None:
 
 def remember(root: str, key: str, uid: int) -> None:
     """Write down that a key is this user's. Raises OSError."""
-    fd = os.open(_path(root, uid), _FLAGS, layout.FILE_MODE)
+    # Whoever can open it can lock it: nobody else should, and nobody waits for who does.
+    fd = os.open(_path(root, uid), _FLAGS, 0o600)
     try:
-        at, owner = _row(key), os.stat(f"{root}/{layout.ASKERS}").st_uid
+        at, status, owner = _row(key), os.fstat(fd), os.stat(f"{root}/{layout.ASKERS}").st_uid
+        if status.st_mode & 0o077:
+            os.fchmod(fd, 0o600)
         if os.geteuid() != owner:  # root, who removes in another user's store
             os.fchown(fd, owner, -1)
-        with suppressed(OSError):  # no locks there: at worst, one of two records is lost
-            fcntl.lockf(fd, fcntl.LOCK_EX, _ROW, at)
+        _lock(fd, at)
         records = _records(fd, at)
         name = bytes.fromhex(key)
         if all(known != name for known, _ in records):
@@ -96,6 +111,21 @@ def remember(root: str, key: str, uid: int) -> None:
             regular.write(fd, _RECORD.pack(name, time.time()), at=at + way * _RECORD.size)
     finally:
         os.close(fd)
+
+
+def _lock(fd: int, at: int) -> None:
+    """Lock a row, if that can be had soon: without, at worst one of two records is lost."""
+    for _ in range(_ATTEMPTS):
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, _ROW, at)
+        except (BlockingIOError, PermissionError) as raised:
+            let_pass(raised)
+            time.sleep(_PAUSE_SECONDS)
+        except OSError as raised:  # no locks there
+            let_pass(raised)
+            return
+        else:
+            return
 
 
 def first(root: str, key: str, trust: Trust) -> int | None:

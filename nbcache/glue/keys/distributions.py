@@ -98,7 +98,7 @@ class Distributions:
             with suppressed(ValueError, TypeError, KeyError):
                 found = json.loads(kept)
                 if found["version"] == VERSION and found["stamps"] == stamps:
-                    contents: dict[str, str] = found["contents"]
+                    contents = {path: str(found["contents"][path]) for path in stamps}
                     return contents
         began = time.perf_counter()
         contents = {path: _content(path) for path in stamps}

@@ -1,0 +1,134 @@
+"""What one user who shares a daemon, or a stranger, did to another: each was done for real before it was mended."""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import os
+import time
+
+import pytest
+from nbtest import users
+from nbtest.town import BOB, MALLORY, TRUSTED
+from storekit import SECTIONS, header, key, open_store
+
+from nbcache.protocol import heartbeats, requests
+from nbcache.store import first_calls, layout, quarantine, standing
+
+pytestmark = [
+    pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes other users"),
+    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
+]
+STRANGER = 4321
+
+
+@pytest.fixture
+def store(place):
+    found = open_store(place / "store", trusted_uids=TRUSTED)
+    standing.begin(found.path)
+    return found
+
+
+def request(**more):
+    fields = {
+        "key": key(), "kind": "dispatcher", "function": "m:f", "signature": "", "types": {}, "source": "0" * 32,
+        "value": None, "modules": (), "path": (), "interpreter": "", "settings": {}, "toolchain": "",
+        "components": (), "created": 0.0, "host": "", "pid": 1,
+    }  # fmt: skip
+    return requests.Request(**{**fields, **more})
+
+
+def test_nobody_can_lock_who_asked_first(store):
+    """A read lock of a stranger's had `gc` and a daemon's housekeeping wait for ever."""
+    standing.remember(store.path, key("a"), BOB)
+    path = f"{store.path}/{layout.ASKERS}/{BOB}-1"
+    with pytest.raises(AssertionError, match="PermissionError"):
+        users.become(lambda: os.open(path, os.O_RDONLY), STRANGER, STRANGER)
+    # One that has it open from the time when all could read it.
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        fcntl.lockf(os.open(path, os.O_RDONLY), fcntl.LOCK_SH)
+        os.write(writing, b"x")
+        time.sleep(60)
+        os._exit(0)
+    try:
+        os.read(reading, 1)
+        began = time.monotonic()
+        standing.remember(store.path, key("b"), BOB)
+        assert time.monotonic() - began < 5
+    finally:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+    assert standing.first(store.path, key("b"), store.trust) == BOB
+
+
+@pytest.mark.parametrize("other", [{"function": "m:g"}, {"kind": "cfunc"}, {"types": {"args": []}}])
+def test_another_request_for_a_key_has_another_scope(other):
+    """Mallory had something else fail under Bob's key, and Bob didn't ask for an hour."""
+    assert request().scope == dataclasses.replace(request(), host="elsewhere").scope != request(**other).scope
+
+
+def test_only_one_s_own_and_the_owner_s_notes_count(store):
+    """A note of Mallory's said what Bob's Numba consists of, and so which keys were his."""
+    word = {uid: header(extra={"asked": uid}) for uid in (0, -1, BOB, MALLORY)}
+    own = {uid: users.become(lambda each=each: standing.is_ones_own(each, store.path), BOB, BOB)
+           for uid, each in word.items()}  # fmt: skip
+    assert own == {0: True, -1: True, BOB: True, MALLORY: False}
+
+
+def test_a_request_of_nothing_but_brackets_is_refused_at_once():
+    line = b'{"nbcache": "request", "x": [' + b",".join([b"[]"] * 5_000_000) + b"]}"
+    began = time.process_time()
+    with pytest.raises(requests.BadRequestError, match="parts"):
+        requests.read(line)
+    assert time.process_time() - began < 0.5
+
+
+def test_many_places_of_one_user_are_read_as_far_as_one(store):
+    """A hundred full tables took everybody who met an entry on trial ten seconds."""
+    def fill():
+        for number in range(8):
+            folder = f"{store.path}/{layout.TRIALS}/{MALLORY}" + (f"-{number:08x}" if number else "")
+            os.mkdir(folder)
+            with open(f"{folder}/{first_calls.FILE}", "wb") as file:
+                for row in range(1024):
+                    call = first_calls.Call(f"{row:08x}{number:024x}", key(), b"D", b"", 1, time.time(), "f")
+                    file.write(first_calls.encode(call) * 2)
+            with open(f"{folder}/{quarantine.GOOD}", "w") as file:
+                file.writelines(f"{row:016x}{number:016x} {key()}\n" for row in range(9000))
+
+    users.become(fill, MALLORY, MALLORY)
+    assert len(quarantine.read(store.path, store.trust)) <= 2 * 1024
+    assert len(quarantine.good(store.path, store.trust)) <= 11_000
+
+
+def test_a_stranger_s_lock_keeps_no_crash_from_being_noted(place):
+    """Whoever may read a table may lock it for reading; then no place was to be had, and no death was known."""
+    path = place / first_calls.FILE
+    path.write_bytes(b"")
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        fcntl.lockf(os.open(path, os.O_RDONLY), fcntl.LOCK_SH)
+        os.write(writing, b"x")
+        time.sleep(60)
+        os._exit(0)
+    try:
+        os.read(reading, 1)
+        fd = os.open(path, os.O_RDWR)
+        assert first_calls.lock(fd)
+        os.close(fd)
+    finally:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+
+
+def test_work_on_something_else_for_a_key_is_no_progress():
+    """Bob waited thirty seconds for a job of Mallory's that span under his key."""
+    mine, hers = request().scope, request(path=("/mallory",)).scope
+    beat = heartbeats.Heartbeat(
+        "one", "h", 1, 0.0, 0.0, 1, 1, 0, 0.0, False, working={heartbeats.work_name(key(), hers): 3.0}
+    )
+    assert beat.spent(key()) == beat.spent(key(), hers) == 3.0
+    assert beat.spent(key(), mine) is None
