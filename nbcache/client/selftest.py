@@ -155,8 +155,8 @@ def _judge(store: Store, attempt: _Attempt, waited: float) -> Problem | None:
         return Problem(f"no request could be written within {waited:.1f} s", advice)
     if attempt.result is None:
         return Problem(f"nothing was asked for within {waited:.1f} s", _BUSY)
-    failures = [each for each in spool.failures(store.path) if each.key in {build["key"] for build in stats.get("builds", ())}]
-    refused = next((failure.reason for failure in failures if failure is not None), None)
+    built = {build["key"] for build in stats.get("builds", ())}
+    refused = next((failure.reason for failure in spool.failures(store.path) if failure.key in built), None)
     if refused is not None:
         return Problem(f"the daemon could not build: {refused}", "its log says more; see `nbcache status`")
     unused = [reason for reason in stats.get("misses", {}) if reason != "new"]

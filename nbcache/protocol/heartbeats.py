@@ -193,7 +193,9 @@ def encode(heartbeat: Heartbeat) -> bytes:
     trusts, queues = heartbeat.trusts, heartbeat.queues
     said["trusts"] = None if trusts is None or len(trusts) > MAX_UIDS else trusts
     said["queues"] = {} if len(queues) > MAX_UIDS else queues
-    said["working"] = [[name[: SHOWN_DIGITS + SHOWN_SCOPE], cpu] for name, cpu in islice(heartbeat.working.items(), MAX_WORKING)]
+    said["working"] = [
+        [name[: SHOWN_DIGITS + SHOWN_SCOPE], cpu] for name, cpu in islice(heartbeat.working.items(), MAX_WORKING)
+    ]
     jobs = [
         (one_line(what[:MAX_SHOWN])[:MAX_SHOWN], when, seconds, one_line(how[:MAX_SHOWN])[:MAX_SHOWN])
         for what, when, seconds, how in heartbeat.jobs[:MAX_JOBS]

@@ -139,7 +139,7 @@ class Request:
 
     @property
     def scope(self) -> str:
-        """What tells what was asked for, and from which environment (interpreter, path, settings, source): 16 hex digits.
+        """What was asked for, and from which environment (interpreter, path, settings, source): 16 hex digits.
 
         Of requests for one key with one scope the same comes, also where one of them names a key that isn't its own.
         """

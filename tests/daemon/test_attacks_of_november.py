@@ -10,7 +10,7 @@ import time
 import pytest
 from nbtest import users
 from nbtest.town import BOB, MALLORY, TRUSTED
-from storekit import SECTIONS, header, key, open_store
+from storekit import header, key, open_store
 
 from nbcache.protocol import heartbeats, requests
 from nbcache.store import first_calls, layout, quarantine, standing
@@ -87,6 +87,7 @@ def test_a_request_of_nothing_but_brackets_is_refused_at_once():
 
 def test_many_places_of_one_user_are_read_as_far_as_one(store):
     """A hundred full tables took everybody who met an entry on trial ten seconds."""
+
     def fill():
         for number in range(8):
             folder = f"{store.path}/{layout.TRIALS}/{MALLORY}" + (f"-{number:08x}" if number else "")

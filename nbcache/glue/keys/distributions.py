@@ -98,8 +98,7 @@ class Distributions:
             with suppressed(ValueError, TypeError, KeyError):
                 found = json.loads(kept)
                 if found["version"] == VERSION and found["stamps"] == stamps:
-                    contents = {path: str(found["contents"][path]) for path in stamps}
-                    return contents
+                    return {path: str(found["contents"][path]) for path in stamps}
         began = time.perf_counter()
         contents = {path: _content(path) for path in stamps}
         kept = json.dumps({"version": VERSION, "stamps": stamps, "contents": contents}).encode()
