@@ -160,7 +160,7 @@ class Building:
         """Where a job is to run. Raises what making a pool raises."""
         if self._farm is not None and self._goes_to_farm(job):
             return self._farm.executor(*_environment(job))
-        return self._pools.get(*_environment(job))
+        return self._pools.get(*_environment(job), uid=job.request.uid)
 
     def _goes_to_farm(self, job: Job) -> bool:
         return self._farm is not None and self._farm.slots > 0 and not job.stays

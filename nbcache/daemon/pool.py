@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -374,7 +374,8 @@ class ForkingPool(Executor):
 class Pools:
     """A pool for each interpreter and set of Numba's settings, the few that were used last.
 
-    Those for kernels are others: what makes an interpreter ready for these is nothing to functions for the CPU.
+    Those for kernels are others: what makes an interpreter ready for these is nothing to functions for the CPU. Where
+    there are too many, one of the user goes who used most of them last: nobody's settings cost others their pools.
     """
 
     def __init__(self, make: Callable[[str, Mapping[str, str], bool], ForkingPool], most: int = 8) -> None:
@@ -382,32 +383,40 @@ class Pools:
         self._make = make
         self._most = most
         self._pools: dict[tuple[str, tuple[tuple[str, str], ...], bool], ForkingPool] = {}
+        self._users: dict[object, int] = {}
+        """By the same, the uid of who used it last."""
 
     def has(self, interpreter: str, settings: Mapping[str, str], kernels: bool = False) -> bool:
         """Whether there is a pool for these already."""
         pool = self._pools.get(_key(interpreter, settings, kernels))
         return pool is not None and not pool.closed
 
-    def get(self, interpreter: str, settings: Mapping[str, str], kernels: bool = False) -> ForkingPool:
-        """The pool for these. Raises what making one raises."""
+    def get(
+        self, interpreter: str, settings: Mapping[str, str], kernels: bool = False, *, uid: int = -1
+    ) -> ForkingPool:
+        """The pool for these, for a job of *uid*. Raises what making one raises."""
         key = _key(interpreter, settings, kernels)
         pool = self._pools.pop(key, None)
+        self._users.pop(key, None)
         if pool is None or pool.closed:
             pool = self._make(interpreter, settings, kernels)
-        self._pools[key] = pool
+        self._pools[key], self._users[key] = pool, uid
         while len(self._pools) > self._most:
-            self._retire(self._pools.pop(next(iter(self._pools))))
+            used = Counter(self._users.values())
+            goes = next(each for each in self._pools if used[self._users[each]] == max(used.values()))
+            del self._users[goes]
+            self._retire(self._pools.pop(goes))
         return pool
 
     def retire(self) -> None:
         """Keep none: what runs goes on, what comes gets new ones."""
-        pools, self._pools = self._pools, {}
+        pools, self._pools, self._users = self._pools, {}, {}
         for pool in pools.values():
             self._retire(pool)
 
     def kill(self) -> None:
         """End everything now."""
-        pools, self._pools = self._pools, {}
+        pools, self._pools, self._users = self._pools, {}, {}
         for pool in pools.values():
             pool.shutdown(wait=False)
 

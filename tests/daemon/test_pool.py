@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from concurrent.futures import CancelledError
+from types import SimpleNamespace
 
 import pytest
 from nbtest.daemons import MUCH
@@ -125,6 +126,20 @@ def test_an_interpreter_that_never_gets_ready_ends_its_calls(pool, place, monkey
     for future in futures:
         with pytest.raises(InterpreterError, match="doesn't begin its jobs"):
             future.result()
+
+
+def test_nobody_s_settings_cost_another_user_his_interpreter():
+    retired = []
+
+    def make(*wanted):
+        return SimpleNamespace(closed=False, shutdown=lambda: retired.append(wanted))
+
+    pools = Pools(make, most=4)
+    his = pools.get("python", {}, uid=1)
+    for number in range(20):
+        pools.get("python", {"X": str(number)}, uid=2)
+    assert pools.get("python", {}, uid=1) is his
+    assert pools.has("python", {"X": "19"}) and not pools.has("python", {"X": "0"})
 
 
 @pytest.mark.long
