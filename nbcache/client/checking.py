@@ -80,7 +80,7 @@ class CheckedLookup(Lookup):
         # What was compiled here is shared, as it was when its callers were stored: their code tells one build from two.
         library = self.libraries.get(unit.key)
         if library is not None and (shared := self._shared(unit, target_context, library)) is not None:
-            return shared
+            return self._uncompared(shared, reasons.SHARED)
 
         def take(entry: FoundEntry) -> Expected:
             build = entry.header.build
