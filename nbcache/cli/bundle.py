@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from nbcache import processors, values
-from nbcache.cli import archives
+from nbcache.cli import archives, command
 from nbcache.cli.exercise import Exercise, opened, run
 from nbcache.cli.place import away_from_strangers, settings_of
 from nbcache.cli.prewarm import processors_of
@@ -58,7 +58,7 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
         help="only functions of this package, and of Numba's inside them; can be given several times",
     )
     add_job_options(parser)
-    parser.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND", help="what the usage says")
+    command.add_argument(parser, "what the usage says")
     parser.set_defaults(command=bundle)
 
 
@@ -66,7 +66,7 @@ def bundle(args: argparse.Namespace) -> int:
     """Write a file, or make or extend a layer; the status is 1 when something couldn't be built."""
     if args.layer is None:
         return archives.write(args)
-    argv = args.argv[1:] if args.argv[:1] == ["--"] else args.argv
+    argv = command.given(args)
     if not argv:
         raise UsageError("bundle: no program given: nbcache bundle --layer DIR -- python exercise.py")
     cpus = processors_of(args.cpu or processors.common())

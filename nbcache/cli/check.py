@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 from typing import TYPE_CHECKING
 
+from nbcache.cli import command
 from nbcache.cli.place import DEFAULT, settings_of
 from nbcache.cli.text import CommandError, UsageError, table
 from nbcache.store import reasons, usage
@@ -29,15 +29,13 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
         "and compared. Exit status: 0 if nothing was different, 1 if something was or the command failed.",
         usage="nbcache check [--dir DIR] -- COMMAND [ARGUMENT ...]",
     )
-    parser.add_argument(
-        "argv", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command to run, with its arguments"
-    )
+    command.add_argument(parser)
     parser.set_defaults(command=check)
 
 
 def check(args: argparse.Namespace) -> int:
     """Run the command, and print what came of checking its hits."""
-    argv = args.argv[1:] if args.argv[:1] == ["--"] else args.argv
+    argv = command.given(args)
     if not argv:
         raise UsageError("check: no command given: nbcache check -- python program.py")
     settings = settings_of(args)
@@ -45,7 +43,7 @@ def check(args: argparse.Namespace) -> int:
     trust = Trust(settings.trusted_uids)
     os.makedirs(os.path.dirname(directory), exist_ok=True)
     before = _counted(directory, trust)
-    status = _run(argv, {**os.environ, "NBCACHE_DIR": directory, "NBCACHE_CHECK": "all"})
+    status = command.run(argv, {**os.environ, "NBCACHE_DIR": directory, "NBCACHE_CHECK": "all"}, "check")
     after = _counted(directory, trust)
     if after["processes"] == before["processes"]:
         raise CommandError("check: the command didn't use nbcache: is it installed in the Python that it runs in?")
@@ -75,12 +73,3 @@ def verdict(checks: Mapping[str, int]) -> list[str]:
 
 def _counted(root: str, trust: Trust) -> usage.Record:
     return usage.merge(usage.read(root, trust=trust))
-
-
-def _run(argv: list[str], environment: Mapping[str, str]) -> int:
-    try:
-        return subprocess.run(argv, env=environment, check=False).returncode  # noqa: S603  running it is its purpose
-    except FileNotFoundError:
-        raise CommandError(f"check: no such command: {argv[0]}") from None
-    except OSError as error:
-        raise CommandError(f"check: can't run {argv[0]}: {error.strerror}") from None

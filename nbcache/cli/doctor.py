@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import nbcache
 from nbcache import capabilities, config, processors, pythons, values
-from nbcache.cli import quarantine, remote
+from nbcache.cli import command, quarantine, remote
 from nbcache.cli.place import away_from_strangers, layer_places, settings_of
 from nbcache.cli.text import print_json, printable, size
 from nbcache.errors import PublicationError
@@ -69,16 +69,14 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
         usage="nbcache doctor [--dir DIR] [--json] [-- COMMAND [ARGUMENT ...]]",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "argv", nargs=argparse.REMAINDER, metavar="COMMAND", help="run this command and count the compilations in it"
-    )
+    command.add_argument(parser, "run this command and count the compilations in it")
     parser.set_defaults(command=examine)
 
 
 def examine(args: argparse.Namespace) -> int:
     """Print the findings; the status is 1 when something is wrong. With a command, see `watch`."""
     settings = settings_of(args)
-    argv = args.argv[1:] if args.argv[:1] == ["--"] else args.argv
+    argv = command.given(args)
     if argv:
         from nbcache.cli import watch
 

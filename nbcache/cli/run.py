@@ -10,8 +10,9 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
+from nbcache.cli import command
 from nbcache.cli.place import DEFAULT, settings_of
-from nbcache.cli.text import CommandError, UsageError
+from nbcache.cli.text import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,23 +26,17 @@ def register(add: Callable[..., argparse.ArgumentParser]) -> None:
         description=f"Run a command with NBCACHE_DIR set (default: the settings, else {DEFAULT}).",
         usage="nbcache run [--dir DIR] -- COMMAND [ARGUMENT ...]",
     )
-    parser.add_argument(
-        "argv", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command to run, with its arguments"
-    )
+    command.add_argument(parser)
     parser.set_defaults(command=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Become the command. Returns only by raising: there is nothing left to return to."""
-    argv = args.argv[1:] if args.argv[:1] == ["--"] else args.argv
+    argv = command.given(args)
     if not argv:
         raise UsageError("run: no command given: nbcache run -- python program.py")
     directory = settings_of(args).dir or os.path.expanduser(DEFAULT)
     os.makedirs(os.path.dirname(directory), exist_ok=True)
     os.environ["NBCACHE_DIR"] = directory
-    try:
+    with command.starting(argv, "run"):
         os.execvp(argv[0], argv)  # noqa: S606 - running what it was given is its purpose
-    except FileNotFoundError:
-        raise CommandError(f"run: no such command: {argv[0]}") from None
-    except OSError as error:
-        raise CommandError(f"run: can't run {argv[0]}: {error.strerror}") from None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 import tempfile
 from typing import TYPE_CHECKING, Any
 
 from nbcache import tally
-from nbcache.cli.text import CommandError, print_json, printable, table
+from nbcache.cli import command
+from nbcache.cli.text import print_json, printable, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,31 +27,13 @@ def watch(argv: Sequence[str], environ: Mapping[str, str], *, as_json: bool) -> 
     A command that a signal ended has 128 and the signal's number, as in a shell. Its standard streams are ours.
     """
     with tempfile.TemporaryDirectory(prefix="nbcache-doctor-") as directory:
-        status = _run(argv, {**environ, "NBCACHE_COUNT": directory})
+        status = command.run(argv, {**environ, "NBCACHE_COUNT": directory}, "doctor")
         processes = tally.read(directory)
     if as_json:
         print_json(_report(processes, status))
     else:
         _print(processes)
     return status
-
-
-def _run(argv: Sequence[str], environ: Mapping[str, str]) -> int:
-    sys.stdout.flush()
-    try:
-        child = subprocess.Popen(argv, env=environ)  # noqa: S603 - running what it was given is its purpose
-    except FileNotFoundError:
-        raise CommandError(f"doctor: no such command: {argv[0]}") from None
-    except OSError as error:
-        raise CommandError(f"doctor: can't run {argv[0]}: {error.strerror}") from None
-    # The terminal interrupts the command itself; what it did until then is still to be reported.
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN), signal.signal(signal.SIGTERM, lambda *_: child.terminate())
-    try:
-        status = child.wait()
-    finally:
-        signal.signal(signal.SIGINT, before[0])
-        signal.signal(signal.SIGTERM, before[1])
-    return status if status >= 0 else 128 - status
 
 
 def _report(processes: list[Process], status: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fcntl
 import os
@@ -38,13 +39,9 @@ def request(**more):
     return requests.Request(**{**fields, **more})
 
 
-def test_nobody_can_lock_who_asked_first(store):
-    """A read lock of a stranger's had `gc` and a daemon's housekeeping wait for ever."""
-    standing.remember(store.path, key("a"), BOB)
-    path = f"{store.path}/{layout.ASKERS}/{BOB}-1"
-    with pytest.raises(AssertionError, match="PermissionError"):
-        users.become(lambda: os.open(path, os.O_RDONLY), STRANGER, STRANGER)
-    # One that has it open from the time when all could read it.
+@contextlib.contextmanager
+def read_locked(path):
+    """Another process has a lock for reading on all of a file."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -54,12 +51,23 @@ def test_nobody_can_lock_who_asked_first(store):
         os._exit(0)
     try:
         os.read(reading, 1)
-        began = time.monotonic()
-        standing.remember(store.path, key("b"), BOB)
-        assert time.monotonic() - began < 5
+        yield
     finally:
         os.kill(pid, 9)
         os.waitpid(pid, 0)
+
+
+def test_nobody_can_lock_who_asked_first(store):
+    """A read lock of a stranger's had `gc` and a daemon's housekeeping wait for ever."""
+    standing.remember(store.path, key("a"), BOB)
+    path = f"{store.path}/{layout.ASKERS}/{BOB}-1"
+    with pytest.raises(AssertionError, match="PermissionError"):
+        users.become(lambda: os.open(path, os.O_RDONLY), STRANGER, STRANGER)
+    # One that has it open from the time when all could read it.
+    with read_locked(path):
+        began = time.monotonic()
+        standing.remember(store.path, key("b"), BOB)
+        assert time.monotonic() - began < 5
     assert standing.first(store.path, key("b"), store.trust) == BOB
 
 
@@ -108,21 +116,10 @@ def test_a_stranger_s_lock_keeps_no_crash_from_being_noted(place):
     """Whoever may read a table may lock it for reading; then no place was to be had, and no death was known."""
     path = place / first_calls.FILE
     path.write_bytes(b"")
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        fcntl.lockf(os.open(path, os.O_RDONLY), fcntl.LOCK_SH)
-        os.write(writing, b"x")
-        time.sleep(60)
-        os._exit(0)
-    try:
-        os.read(reading, 1)
+    with read_locked(path):
         fd = os.open(path, os.O_RDWR)
         assert first_calls.lock(fd)
         os.close(fd)
-    finally:
-        os.kill(pid, 9)
-        os.waitpid(pid, 0)
 
 
 def test_work_on_something_else_for_a_key_is_no_progress():

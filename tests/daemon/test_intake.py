@@ -37,7 +37,6 @@ def eager(monkeypatch):
     monkeypatch.setattr(intake, "SHARE", 1.0)
     monkeypatch.setattr(intake, "SLICE_SECONDS", 0.0)
     monkeypatch.setattr(intake, "PASS_SECONDS", 0.0)
-    monkeypatch.setattr(intake, "LOOKED", 10)
 
 
 def fill(root, count, when=0):
