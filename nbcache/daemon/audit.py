@@ -7,9 +7,11 @@
         bytes · replaced (whether it took the place of one's own, which one's own programs crashed with)
       quarantined, removed, rebuilding: caused (the uids whose programs crashed with it)
       evicted: bytes
-    audit.1.jsonl …  older ones
+    audit-UID.jsonl  the same about what is another user's than the owner's
+    audit.1.jsonl, audit-UID.1.jsonl …  older ones
 
-A file is put aside at :data:`MAX_SIZE`, and :data:`KEPT` of those are kept. Text of others is cut off, and escaped as
+A file is put aside at :data:`MAX_SIZE`, and :data:`KEPT` of those are kept. Each user has files of his own, so that
+nobody's thousand entries push out the lines about what became of somebody else's. Text of others is cut off, and escaped as
 JSON is: no line can be made to look like two. Nothing is written into a directory that others could have made, or may
 write. Nothing here raises; what can't be written is said once.
 """
@@ -25,7 +27,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from nbcache.store import tree
+from nbcache.store import standing, tree
 from nbcache.trust import Trust
 
 _log = logging.getLogger("nbcache")
@@ -53,13 +55,13 @@ class Audit:
         line = json.dumps({"time": round(time.time(), 3), "event": event, **cut}).encode("ascii") + b"\n"
         with self._lock:
             try:
-                self._write(line)
+                self._write(_name(fields.get("asked")), line)
             except OSError as error:
                 if not self._told:
                     self._told = True
                     _log.warning("the audit log in %s can't be written: %s", self._directory, error.strerror or error)
 
-    def _write(self, line: bytes) -> None:
+    def _write(self, name: str, line: bytes) -> None:
         # Each time, and by the path that was judged: in a directory of somebody else's, such a file may be any of ours.
         trust = Trust()
         os.stat(self._directory)
@@ -70,7 +72,7 @@ class Audit:
             problem = str(error)
         if problem is not None:
             raise PermissionError(errno.EACCES, f"it {problem}")
-        newest = f"{directory}/audit.jsonl"
+        newest = f"{directory}/{name}.jsonl"
         fd = os.open(newest, _FLAGS, 0o600)
         try:
             # One write: a reader sees whole lines.
@@ -79,7 +81,13 @@ class Audit:
         finally:
             os.close(fd)
         if full:
-            names = [newest, *(f"{directory}/audit.{number}.jsonl" for number in range(1, KEPT + 1))]
+            names = [newest, *(f"{directory}/{name}.{number}.jsonl" for number in range(1, KEPT + 1))]
             for older, newer in zip(reversed(names), reversed(names[:-1]), strict=False):
                 with suppress(FileNotFoundError):
                     os.replace(newer, older)
+
+
+def _name(asked: object) -> str:
+    """Return the name of the files about what is built for a uid."""
+    owners = not isinstance(asked, int) or asked < 0 or standing.named(asked) == standing.OWNER
+    return "audit" if owners else f"audit-{asked}"

@@ -273,7 +273,7 @@ class Building:
 
     def _give_up(self, job: Job) -> None:
         """Be done with a job: whoever asked sees it by the request, which is gone."""
-        self._commons.jobs.pop(job.request.key, None)
+        self._commons.jobs.over(job.request.key)
         self._commons.suspects.discard(job.request.key)
         for path in job.paths:
             self._commons.answers.answer(path)

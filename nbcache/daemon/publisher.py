@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import threading
 import time
 from collections import Counter
@@ -55,6 +54,8 @@ MAX_REFUSED: Final = 20
 """How many refusals of one job are logged."""
 MAX_AN_HOUR: Final = 1 << 30
 """How much the jobs of one user may hand in within an hour [bytes]; those of the store's owner may more."""
+_LEAST: Final = 4096
+"""What the smallest entry counts as [bytes]: a block of the filesystem, and a place in a folder."""
 _HOUR: Final = 3600.0
 _NO_MORE: Final = "the job handed in too much"
 _NO_MORE_NOW: Final = "its user's jobs handed in too much within this hour"
@@ -180,7 +181,7 @@ class Publisher:
         there: set[int | None] = {standing.asker(found.header) for found in store.find(key)}
         whose = {waits, *(there or {standing.first(store.path, key, store.trust)})}
         # What an interpreter hands in is nobody's, so it takes no key that is somebody's.
-        return {_named(uid) for uid in whose} <= {None, *({_named(ticket.asked)} if ticket.asked >= 0 else ())}
+        return {standing.named(uid) for uid in whose} <= {None, *({standing.named(ticket.asked)} if ticket.asked >= 0 else ())}
 
     def _objection(self, ticket: Ticket, size: int) -> str | None:
         ticket.count += 1
@@ -190,8 +191,8 @@ class Publisher:
         if time.monotonic() - self._hour > _HOUR:
             self._hour = time.monotonic()
             self._handed_in.clear()
-        self._handed_in[ticket.asked] += size
-        owners = _named(ticket.asked) == standing.OWNER
+        self._handed_in[ticket.asked] += max(size, _LEAST)
+        owners = standing.named(ticket.asked) == standing.OWNER
         return None if owners or self._handed_in[ticket.asked] <= MAX_AN_HOUR else _NO_MORE_NOW
 
     def _refuse(self, ticket: Ticket, key: str, reason: str) -> Published:
@@ -223,11 +224,6 @@ def _marked(ticket: Ticket, header: Header) -> Header:
 
 def _host(ticket: Ticket) -> str:
     return ticket.host or layout.host()
-
-
-def _named(uid: int | None) -> int | None:
-    """Return the one name of a user: a daemon's own uid is the store's owner's."""
-    return standing.OWNER if uid == os.geteuid() else uid
 
 
 def _asks_for_itself(key: str, line: bytes | None) -> bool:

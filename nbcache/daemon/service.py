@@ -241,6 +241,9 @@ class Service:
 
     def _scan(self, watch: Watch) -> None:
         self._room = turns.Room(self._commons.jobs)
+        behind = self._commons.jobs.next
+        for _ in range(len(behind)):
+            self._offer(behind.popleft(), insists=True)
         self._intake.turn(self._commons.store.path, self._commons.store.trust, self._offer)
         watch.follow(self._intake.drops)
         self._commons.answers.answer_again()
@@ -288,6 +291,8 @@ class Service:
             # Otherwise it waits: it is settled when that one is, or tried then.
             if request.uid == job.request.uid or request.scope == job.request.scope:
                 job.paths.add(waiting.path)
+            else:
+                job.behind.setdefault(request.uid, waiting)
         elif age > spool.MAX_AGE:
             self._reject(waiting, "it is older than a day")
         elif self._is_settled(request):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nbcache.protocol import heartbeats
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
     from nbcache.protocol.requests import Request
+    from nbcache.protocol.spool import Waiting
     from nbcache.store.locks import Lease
 
 
@@ -25,6 +27,8 @@ class Job:
     """Who asked first."""
     asked: float
     """When that was, by the monotonic clock [s]."""
+    behind: dict[int, Waiting] = field(default_factory=dict)
+    """For each other uid, the first request for the same key that what comes of this one doesn't answer."""
     attempts: int = 0
     lease: Lease | None = None
     future: Future[Any] | None = None
@@ -55,6 +59,18 @@ class Job:
 
 class Jobs(dict[str, Job]):
     """All that one daemon was asked for and hasn't answered, by key."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        super().__init__()
+        self.next: deque[Waiting] = deque()
+        """What was behind jobs that are over, and is to be taken in before anything else for these keys."""
+
+    def over(self, key: str) -> None:
+        """Forget a job; those of other users that waited behind it are next, in the order in which they came."""
+        job = self.pop(key, None)
+        if job is not None:
+            self.next.extend(job.behind.values())
 
     @property
     def busy(self) -> int:

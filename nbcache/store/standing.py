@@ -57,6 +57,11 @@ def asker(header: Header) -> int:
     return uid if type(uid) is int and uid >= 0 and header.signed is None else OWNER
 
 
+def named(uid: int | None) -> int | None:
+    """Return the one name of a user: a daemon's own uid is the store's owner's."""
+    return OWNER if uid == os.geteuid() else uid
+
+
 def is_ones_own(header: Header, root: str) -> bool:
     """Whether an entry is the word of who this process looks for, or of whoever owns the store. Never raises."""
     uid = asker(header)

@@ -179,7 +179,7 @@ def test_a_daemon_builds_on_the_farm_and_at_home_while_that_is_gone(place):
         assert proc.finish(running).stdout == "33\n"
         assert daemon.log.count("INFO built lib:f") == 6
         audit = [
-            json.loads(line) for path in place.glob("*.state/*/audit.jsonl") for line in path.read_text().splitlines()
+            json.loads(line) for path in place.glob("*.state/*/audit*.jsonl") for line in path.read_text().splitlines()
         ]
         assert {each["event"] for each in audit} == {"published"}
         assert {each["built"] for each in audit} == {-1}

@@ -45,8 +45,7 @@ def judged(store, place, again=None):
     """What a daemon does about marks: whether it removed anything, and its audit log."""
     before = {info.path for info in store.scan()}
     rebuilding.have_rebuilt(store, Audit(str(place)), ([] if again is None else again).append)
-    log = place / "audit.jsonl"
-    lines = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    lines = [json.loads(line) for log in place.glob("audit*.jsonl") for line in log.read_text().splitlines()]
     return before != {info.path for info in store.scan()}, lines
 
 

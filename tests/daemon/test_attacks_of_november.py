@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import json
 import os
 import time
 
 import pytest
-from nbtest import users
-from nbtest.town import BOB, MALLORY, TRUSTED
+from nbtest import daemons, proc, users
+from nbtest.town import BOB, MALLORY, TRUSTED, Town, as_user
 from storekit import header, key, open_store
 
-from nbcache.protocol import heartbeats, requests
+from nbcache.daemon import service
+from nbcache.protocol import heartbeats, requests, spool
 from nbcache.store import first_calls, layout, quarantine, standing
+from nbcache.trust import Trust
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes other users"),
@@ -130,3 +133,31 @@ def test_work_on_something_else_for_a_key_is_no_progress():
     )
     assert beat.spent(key()) == beat.spent(key(), hers) == 3.0
     assert beat.spent(key(), mine) is None
+
+
+def test_no_stream_of_requests_for_a_key_keeps_another_s_waiting(place):
+    """Mallory and a friend asked in turn for something else under Bob's key, and his request was never the next."""
+    python = proc.interpreter_for(BOB)
+    if python is None:
+        pytest.skip("no interpreter that another user may run")
+    town = Town(place, python)
+    # Who is looked at last in the spool asks first.
+    friend, bob = (uid for uid in TRUSTED if uid != MALLORY)
+    blocks = "import os, time\nwhile not os.path.exists('{0}/go'):\n    time.sleep(0.02)\n"
+    town.write("mallory", "slow", blocks.format(place / "bob"))
+
+    def ask(uid, function, where):
+        asked = request(function=function, path=(str(place / where),), interpreter=town.python)
+        return as_user(uid, lambda: spool.submit(str(town.store), asked))
+
+    with town.daemon("--workers", "1") as daemon:
+        ask(MALLORY, "slow:f", "mallory")
+        daemons.wait_for(lambda: any(each.busy for each in heartbeats.read(str(town.store), Trust())))
+        for uid, function in ((bob, "bobs:f"), (friend, "another:f")):
+            ask(uid, function, "bob")
+            time.sleep(2 * service.SCAN_SECONDS)
+        (place / "bob/go").touch()
+        daemons.wait_for(lambda: len(daemons.failures(town.store)) == 3, lambda: daemon.log)
+        failed = sorted((town.store / "v1/failed").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        said = [json.loads(path.read_text())["function"] for path in failed]
+        assert said == ["slow:f", "bobs:f", "another:f"]

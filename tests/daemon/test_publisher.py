@@ -26,7 +26,7 @@ def store(tmp_path):
 @pytest.fixture
 def log(tmp_path):
     (tmp_path / "state").mkdir()
-    return tmp_path / "state/audit.jsonl"
+    return tmp_path / "state/audit-5.jsonl"
 
 
 @pytest.fixture
@@ -186,7 +186,8 @@ def test_a_key_remembers_who_asked_first(publisher, store, log, how):
     assert standing.first(store.path, found.header.key, store.trust) is None
     assert take(publisher, encoded(build="again")).ok
     assert only(store).header.build == "again"
-    assert [json.loads(line)["asked"] for line in log.read_text().splitlines()] == [5, 7, 5]
+    logs = [log.parent / f"audit-{uid}.jsonl" for uid in (5, 7)]
+    assert [json.loads(line)["asked"] for each in logs for line in each.read_text().splitlines()] == [5, 5, 7]
 
 
 def test_nothing_gets_into_another_user_s_room(publisher, store):
@@ -238,8 +239,8 @@ def test_a_job_hands_in_so_many_bytes(store, log):
 
 @pytest.mark.parametrize("asked", [5, os.geteuid(), -1])
 def test_a_user_s_jobs_hand_in_so_much_in_an_hour(publisher, monkeypatch, asked):
-    size = len(encoded())
-    monkeypatch.setattr("nbcache.daemon.publisher.MAX_AN_HOUR", 2 * size)
+    assert len(encoded()) < 4096, "the smallest counts as a block"
+    monkeypatch.setattr("nbcache.daemon.publisher.MAX_AN_HOUR", 2 * 4096)
     hours = [100.0]
     monkeypatch.setattr("nbcache.daemon.publisher.time.monotonic", lambda: hours[0] * 3600)
 
@@ -275,6 +276,18 @@ def test_the_audit_log_is_bounded(tmp_path, monkeypatch):
     lines = [json.loads(line) for path in tmp_path.iterdir() for line in path.read_text().splitlines()]
     assert max(line["number"] for line in lines) == 199
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+
+
+def test_nobody_pushes_lines_about_another_out_of_the_audit_log(tmp_path, monkeypatch):
+    """Ten thousand small entries of Mallory's turned the log over, and with it what she had had removed."""
+    monkeypatch.setattr(audit, "MAX_SIZE", 2000)
+    kept = Audit(str(tmp_path))
+    for asked in (1234, -1):
+        kept.record("removed", key=KEY, asked=asked, caused=[4321])
+    for _ in range(200):
+        kept.record("published", key=KEY, asked=4321)
+    for name in ("audit.jsonl", "audit-1234.jsonl"):
+        assert "removed" in (tmp_path / name).read_text()
 
 
 def test_an_audit_log_that_can_t_be_written_is_said_once(tmp_path, caplog):

@@ -236,7 +236,7 @@ def test_a_user_s_backlog_keeps_nobody_waiting(place):
             return dataclasses.replace(each, path=(f"{place}/{USERS[uid]}",))
 
         def built():
-            lines = town.audited() if [*place.glob("store-one.state/*/audit.jsonl")] else []
+            lines = town.audited() if [*place.glob("store-one.state/*/audit*.jsonl")] else []
             return [line["asked"] for line in lines if line["function"].startswith("many:f")]
 
         paths = as_user(MALLORY, lambda: [spool.submit(store, of(MALLORY, each)) for each in hers])

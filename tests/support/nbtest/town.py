@@ -114,8 +114,10 @@ class Town:
         return as_user(MALLORY, lambda: [spool.submit(str(self.store), each) for each in hers])
 
     def audited(self):
-        (log,) = (self.place / "store-one.state").glob("*/audit.jsonl")
-        return [json.loads(line) for line in log.read_text().splitlines()]
+        """Return the lines of the audit logs, of all users, in the order of time."""
+        logs = (self.place / "store-one.state").glob("*/audit*.jsonl")
+        lines = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
+        return sorted(lines, key=lambda line: line["time"])
 
     def keep_house(self):
         """Wait until the daemon has kept house: it approves of entries right before it looks at marks."""
