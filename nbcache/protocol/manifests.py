@@ -149,7 +149,7 @@ class Function(Record):
 
     what: str
     name: str
-    module: str
+    module: str | None
     doc: str | None
     parameters: tuple[str, ...]
     defaults: tuple[Constant, ...]
@@ -438,7 +438,7 @@ _SIGNATURE: Final = _record(
     Signature, code=_natural, symbol=_text, args=_several(_type), returns=_text, types=_several(_constant)
 )
 _FUNCTION: Final = _record(
-    Function, what=_choice(*WHAT), name=_text, module=_text, doc=_maybe(_text),
+    Function, what=_choice(*WHAT), name=_text, module=_maybe(_text), doc=_maybe(_text),
     parameters=_several(_text), defaults=_several(_constant), star=_flag, signatures=_several(_SIGNATURE),
     check=_maybe(_text), ufunc=_maybe(_UFUNC), source=_maybe(_text), reason=_maybe(_text),
 )  # fmt: skip

@@ -418,3 +418,40 @@ def test_a_number_of_threads_that_is_none_is_said(store, folder, threads):
     """
     said = f"total: it can't be loaded: NUMBA_NUM_THREADS={threads} is no number of threads: it must be 1 or more\n"
     assert node(store, program, folder, NUMBA_NUM_THREADS=threads).stdout == said
+
+
+def test_functions_that_have_no_module(store, folder):
+    """They come from `exec`, `eval` and notebooks: that is how queries are fused."""
+    accumulator(
+        store,
+        """
+        import numpy as np
+        from numba import cfunc, guvectorize, njit, vectorize
+        scope = {"np": np}
+        exec("def fused(x, y):\\n    'Fuses.'\\n    return np.sqrt(x * x + y)\\ndef row(x, y, out):\\n    out[0] = x.sum() + y[0]", scope)
+        assert scope["fused"].__module__ is None
+        kinds = {
+            "called": njit("float64(float64, float64)")(scope["fused"]),
+            "ufunc": vectorize(["float64(float64, float64)"])(scope["fused"]),
+            "gufunc": guvectorize(["float64[:], float64[:], float64[:]"], "(n),(m)->()")(scope["row"]),
+            "pointer": cfunc("float64(float64, float64)")(scope["fused"]),
+            "shown": njit("float64(float64)")(eval("lambda x: x + 1.5", {})),
+        }
+        for name, each in kinds.items():
+            nbcache.publish(name, each)
+        """,
+        folder,
+    )
+    outcome = node(
+        store,
+        """
+        called = nbcache.load("called")
+        assert (called(3.0, 4.0), called.__name__, called.__module__) == (13.0 ** 0.5, "fused", None)
+        assert nbcache.load("ufunc")([3.0], [4.0]) == [13.0 ** 0.5]
+        assert nbcache.load("gufunc")([3.0, 1.0], [4.0, 5.0]) == 8.0
+        assert nbcache.load("pointer").ctypes(3.0, 4.0) == 13.0 ** 0.5
+        assert nbcache.load("shown")(1.0) == 2.5
+        """,
+        folder,
+    )
+    assert outcome.status == 0, outcome.stderr
