@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-import queue
 import random
 import sys
 import threading
@@ -16,8 +15,7 @@ from nbtest.kinds import LIB
 
 from nbcache import config
 from nbcache.client import logs
-from nbcache.daemon import building, commons, service, sparing
-from nbcache.daemon.notify import Notifier
+from nbcache.daemon import building, sparing
 from nbcache.protocol import spool
 from nbcache.protocol.requests import Request
 
@@ -230,20 +228,6 @@ def test_names_and_texts_of_any_bytes(store):
     daemons.wait_for(lambda: not path.exists())
 
 
-def started(settings, tmp_path):
-    """A service, made by the thread that it runs in: that one closes its own connection to the state, and no other."""
-    made = queue.SimpleQueue()
-
-    def run():
-        running = service.Service(settings, commons.Options(state=str(tmp_path / "state")), lambda: settings)
-        made.put(running)
-        running.run(Notifier({}))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return made.get(), thread
-
-
 def test_a_fault_over_a_request_ends_that_request_alone(tmp_path, caplog, monkeypatch):
     """Whatever it is that nobody thought of: here, an executor that raises something odd."""
     store = tmp_path / "store"
@@ -258,7 +242,7 @@ def test_a_fault_over_a_request_ends_that_request_alone(tmp_path, caplog, monkey
     monkeypatch.setattr(building.Building, "_make_pool", make_pool)
     settings = config.Settings(dir=str(store))
     logs.configure(settings)
-    running, thread = started(settings, tmp_path)
+    running, thread = daemons.in_thread(settings, tmp_path / "state")
     try:
         for number in range(3):
             path = put(store, request().line(), f"{KEY}.{number}.json")
@@ -281,7 +265,7 @@ def test_what_can_not_be_answered_is_answered_later(tmp_path, monkeypatch):
     monkeypatch.setattr(spool, "answer", lambda path: answer(path) if not broken.is_set() else False)
     settings = config.Settings(dir=str(store))
     broken.set()
-    running, thread = started(settings, tmp_path)
+    running, thread = daemons.in_thread(settings, tmp_path / "state")
     try:
         path = put(store, b"no request")
         daemons.wait_for(lambda: daemons.failures(store))

@@ -6,7 +6,6 @@ import errno
 import shutil
 import sys
 import tempfile
-import threading
 from concurrent.futures import Executor, Future
 from pathlib import Path
 
@@ -14,8 +13,7 @@ import pytest
 from nbtest import daemons, proc
 
 from nbcache import config
-from nbcache.daemon import blame, building, commons, pool, service
-from nbcache.daemon.notify import Notifier
+from nbcache.daemon import blame, building, pool
 from nbcache.protocol import spool
 from nbcache.protocol.requests import Request
 
@@ -120,10 +118,8 @@ def test_what_is_left_of_an_error_are_its_last_words(tmp_path, error, monkeypatc
 
     monkeypatch.setattr(building.Building, "_make_pool", lambda *_args: Workers())
     settings = config.Settings(dir=str(tmp_path / "store"))
-    running = service.Service(settings, commons.Options(state=str(tmp_path / "state")), lambda: settings)
+    running, thread = daemons.in_thread(settings, tmp_path / "state")
     path = Path(spool.submit(running.settings.dir, REQUEST))
-    thread = threading.Thread(target=running.run, args=(Notifier({}),))
-    thread.start()
     try:
         daemons.wait_for(lambda: not path.exists())
         assert daemons.failures(tmp_path / "store") == []
@@ -136,7 +132,9 @@ def test_where_temporary_files_go_is_known_before_descriptors_are_scarce(tmp_pat
     """Python finds that out by making a file, and says of any failure that there is no such directory."""
     monkeypatch.setattr("tempfile.tempdir", None)
     settings = config.Settings(dir=str(tmp_path / "store"))
-    service.Service(settings, commons.Options(state=str(tmp_path / "state")), lambda: settings)
+    running, thread = daemons.in_thread(settings, tmp_path / "state")
+    running.stop()
+    thread.join()
     assert tempfile.tempdir is not None
 
 

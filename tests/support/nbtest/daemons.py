@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +19,9 @@ from nbtest.processes import meanwhile, stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from nbcache.config import Settings
+    from nbcache.daemon.service import Service
 
 MUCH = 600.0
 """How long anything is waited for that may take a while on a busy machine [s]: what doesn't happen takes for ever."""
@@ -141,3 +146,20 @@ def spool(store: Path) -> list[Path]:
 def failures(store: Path) -> list[dict[str, object]]:
     """What the daemons could not build, or would not."""
     return [json.loads(path.read_text()) for path in sorted((store / "v1/failed").glob("*.json"))]
+
+
+def in_thread(settings: Settings, state: Path) -> tuple[Service, threading.Thread]:
+    """Run a service in a thread of this process, which closes the connection to the state that it alone can close."""
+    from nbcache.daemon import commons, service
+    from nbcache.daemon.notify import Notifier
+
+    made: queue.SimpleQueue[Service] = queue.SimpleQueue()
+
+    def run() -> None:
+        running = service.Service(settings, commons.Options(state=str(state)), lambda: settings)
+        made.put(running)
+        running.run(Notifier({}))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return made.get(), thread
