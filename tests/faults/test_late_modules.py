@@ -103,7 +103,7 @@ def look_at(place, program, kind, one, step):
 
 @pytest.mark.parametrize("kind", STORES)
 def test_a_program_goes_on_where_no_further_module_can_be_opened(place, program, kind):
-    look_at(place, program, kind, one=False, step=23)
+    look_at(place, program, kind, one=False, step=37)
 
 
 @pytest.mark.long
@@ -113,12 +113,13 @@ def test_a_program_goes_on_wherever_modules_can_no_longer_be_opened(place, progr
     look_at(place, program, kind, one, step=1)
 
 
-def test_what_can_be_said_is_said_in_one_line(place, program):
+@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.long)])
+def test_what_can_be_said_is_said_in_one_line(place, program, step):
     """The log itself needs modules: what makes a line printable, what opens the file."""
     store = prepared(place, program, "refused")
     _status, _said, lines, asked = run(program, store, FURTHER)
     assert len(lines) == 1
-    for last in range(0, int(asked), 3):
+    for last in range(0, int(asked), step):
         log = place / f"{last}.log"
         status, said, lines, _asked = run(program, store, last, NBCACHE_LOG_FILE=str(log))
         assert (status, said) == (0, SAID), lines
