@@ -11,9 +11,9 @@
     audit.1.jsonl, audit-UID.1.jsonl …  older ones
 
 A file is put aside at :data:`MAX_SIZE`, and :data:`KEPT` of those are kept. Each user has files of his own, so that
-nobody's thousand entries push out the lines about what became of somebody else's. Text of others is cut off, and escaped as
-JSON is: no line can be made to look like two. Nothing is written into a directory that others could have made, or may
-write. Nothing here raises; what can't be written is said once.
+nobody's thousand entries push out the lines about what became of somebody else's. Text of others is cut off, and
+escaped as JSON is: no line can be made to look like two. Nothing is written into a directory that others could have
+made, or may write. Nothing here raises; what can't be written is said once.
 """
 
 from __future__ import annotations

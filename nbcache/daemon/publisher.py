@@ -181,7 +181,10 @@ class Publisher:
         there: set[int | None] = {standing.asker(found.header) for found in store.find(key)}
         whose = {waits, *(there or {standing.first(store.path, key, store.trust)})}
         # What an interpreter hands in is nobody's, so it takes no key that is somebody's.
-        return {standing.named(uid) for uid in whose} <= {None, *({standing.named(ticket.asked)} if ticket.asked >= 0 else ())}
+        return {standing.named(uid) for uid in whose} <= {
+            None,
+            *({standing.named(ticket.asked)} if ticket.asked >= 0 else ()),
+        }
 
     def _objection(self, ticket: Ticket, size: int) -> str | None:
         ticket.count += 1

@@ -22,6 +22,8 @@
         client       = {"host", "pid"}
         cuda         = {"cc": text, "toolkit": {label: text...}}         ; in version 2 alone
 
+A type of `args` is null for an argument that is left out and whose default can't be written. `types` is
+``{"version", "pickled": true}`` where the pickle of `by` has them beside the function.
 `by` says where the function comes from: by reference, found as `function` in a module whose source file has that
 digest (blake2b, 16 bytes); or by value. `cc` is the compute capability of the client's device (`9.0a`): a function for
 the CPU has one where its module may compile kernels when it is imported. `toolkit` is what identifies the libraries

@@ -36,7 +36,7 @@ class Callback:
     def __init__(self, function: Function, address: int) -> None:
         """Take the function of a manifest, and where its code lies."""
         self.__name__ = function.name
-        self.__module__ = function.module
+        self.__module__ = function.module  # type: ignore[assignment]  # Python says None of what exec made
         self.__doc__ = function.doc
         self.address = address
         """What C calls: it is valid for the life of the process."""

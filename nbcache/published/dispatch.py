@@ -42,7 +42,7 @@ class Dispatcher:
         types.
         """
         self.name = self.__name__ = self.__qualname__ = function.name
-        self.__module__ = function.module
+        self.__module__ = function.module  # type: ignore[assignment]  # Python says None of what exec made
         self.__doc__ = function.doc
         self._parameters = function.parameters
         self._star = function.star

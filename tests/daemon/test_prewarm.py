@@ -57,6 +57,74 @@ def test_record_empty_store_prewarm(main, place):
     assert_warm(main, place / "second")
 
 
+OWN_TYPES = {
+    "a dispatcher": ("@njit\ndef cost(x):\n    return x + 1\n", "lib.applied(cost, 1.0)"),
+    "closures": (
+        "def made(k):\n    @njit\n    def inner(x):\n        return x * k\n    return inner\n",
+        "lib.applied(made(3), 1.0), lib.applied(made(4), 1.0)",
+    ),
+    "omitted arrays": ("", "lib.defaults(1.0)"),
+    "a named tuple": ("Point = collections.namedtuple('Point', 'x y')\n", "lib.first(Point(1, 2.0))"),
+    "an enumeration": ("class Colour(enum.Enum):\n    RED = 1\n", "lib.value_of(Colour.RED)"),
+    "a jitclass": (
+        "@njit\ndef cost(x):\n    return x.value + 1\n",
+        "lib.applied(cost, lib.Box(2.0))",
+    ),
+    "typed containers": ("", "lib.size(Dict.empty(types.unicode_type, types.float64)), lib.size(List([1, 2]))"),
+    "records": ("", "lib.of_record(np.array([(1, 2.0)], dtype=[('a', 'i4'), ('b', 'f8')])[0])"),
+    "its own function": (
+        "@njit\ndef cost(x):\n    return x + 1\n@njit\ndef own(f, x):\n    return f(x)\n",
+        "own(cost, 1.0)",
+    ),
+}
+OWN_LIB = """
+import collections
+import numpy as np
+from numba import njit, types
+from numba.experimental import jitclass
+Pair = collections.namedtuple("Pair", "a b")
+TABLE = np.arange(3.0)
+@jitclass([("value", types.float64)])
+class Box:
+    def __init__(self, value):
+        self.value = value
+@njit
+def applied(f, x):
+    return f(x)
+@njit
+def defaults(x, t=TABLE, n=Pair(1, 2.0), k=(1, 2)):
+    return x + t[1] + n.a + k[1]
+@njit
+def first(p):
+    return p[0]
+@njit
+def value_of(x):
+    return x.value
+@njit
+def size(x):
+    return len(x)
+@njit
+def of_record(r):
+    return r.a + r.b
+"""
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize("what", OWN_TYPES)
+def test_types_that_only_the_program_has(place, what):
+    """What has no name that another process finds goes by value, and the daemon's key is the program's."""
+    defined, called = OWN_TYPES[what]
+    imports = "import collections, enum\nimport numpy as np\nfrom numba import njit, types\n"
+    imports += "from numba.typed import Dict, List\nimport lib\n"
+    main, warm = place / "main.py", place / "warm.jsonl"
+    main.write_text(f"{imports}{defined}print({called})\n")
+    (place / "lib.py").write_text(OWN_LIB)
+    assert proc.run([main], place / "first", {"NBCACHE_RECORD": str(warm)}).status == 0
+    done = prewarm(place / "second", warm, cwd=place)
+    assert done.status == 0, done.stderr
+    assert_warm(main, place / "second")
+
+
 @pytest.mark.long
 def test_what_runs_without_assertions_is_asked_of_nobody_who_has_them(small, place):
     warm = place / "warm.jsonl"

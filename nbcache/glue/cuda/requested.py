@@ -139,13 +139,13 @@ def carry_out(request: Request, trust: Trust, is_built: Callable[[str], bool], *
     if insist:
         _insist_on_toolkit(request)
     requested.become(request.path, trust)
-    public = requested.fetch(request, insist=insist)
+    public, types = requested.fetch(request, insist=insist)
     if insist and is_built(request.key):
         return request.key
     if not isinstance(public, CUDADispatcher):
         msg = f"{type(public).__name__} is nothing that can be compiled for a GPU"
         raise RefusedError(msg)
-    args, return_type = requested.signature(request)
+    args, return_type = types or requested.signature(request, public)
     if args in public.overloads:
         # Compiled where it is defined: under a key of that moment.
         return request.key if insist else None

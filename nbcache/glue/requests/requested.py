@@ -1,8 +1,9 @@
 """Functions as requests: how a client writes one down, and how a worker finds it, judges it and compiles it.
 
 By reference, if the function is found under its own name in a module that any process can import; else
-by value, pickled. Either way the worker computes the key anew, from what it found, and compiles only if
-that is the key that was asked for.
+by value, pickled. A type that only a value tells (that of a closure passed as an argument, of a default that is an
+array, of a class of ``__main__``) goes with the function into one pickle. Either way the worker computes the key
+anew, from what it found, and compiles only if that is the key that was asked for.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from numba.core.ccallback import CFunc
 from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import NumbaPickler
 from numba.core.targetconfig import ConfigStack
+from numba.core.types import ClassInstanceType, Omitted
 from numba.experimental.jitclass.base import JitClassType
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
@@ -52,6 +54,10 @@ if TYPE_CHECKING:
     from nbcache.trust import Trust
 
 _MAX_SHOWN = 200
+_BY_VALUE = "pickled"
+"""In the place of types: that these are in the request's pickle, beside the function."""
+Signature = tuple[tuple[Any, ...], Any]
+"""The types of arguments, and the declared one of the result."""
 
 
 class UnaskableError(NbcacheError):
@@ -91,15 +97,19 @@ def request_for(
     if source is None and not by_value:
         msg = "other processes can't import it"
         raise UnaskableError(msg)
-    value = _by_value(public, dump or _dump) if source is None else None
+    types: dict[str, Any] = {"version": typecodec.TYPES_VERSION}
+    wanted: Any = public
     try:
-        types = {
-            "version": typecodec.TYPES_VERSION,
-            "args": [typecodec.encode(typ) for typ in unit.args],
+        types |= {
+            "args": [_written(typ, at, public) for at, typ in enumerate(unit.args)],
             "returns": None if unit.return_type is None else typecodec.encode(unit.return_type),
         }
     except fields.Unencodable as exc:
-        raise UnaskableError(str(exc)) from exc
+        if not by_value:
+            raise UnaskableError(str(exc)) from exc
+        # In one pickle: what the function and its arguments have in common stays one object.
+        types[_BY_VALUE], wanted, source = True, (_picklable(public), tuple(unit.args), unit.return_type), None
+    value = _by_value(wanted, dump or _dump) if source is None else None
     return Request(
         key=unit.key,
         kind=unit.kind,
@@ -118,6 +128,23 @@ def request_for(
         host=os.uname().nodename,
         pid=os.getpid(),
     )
+
+
+def _written(typ: Any, at: int, public: Any) -> Any:
+    """A type as JSON; None for that of an argument that is left out, and whose default can't be written down."""
+    try:
+        return typecodec.encode(typ)
+    except fields.Unencodable:
+        if isinstance(typ, Omitted) and typ.value is _default(public, at):
+            return None
+        raise
+
+
+def _default(public: Any, at: int) -> Any:
+    """The default of a function's parameter; None if it has none, or that is not known."""
+    defaults = getattr(getattr(public, "py_func", None), "__defaults__", None) or ()
+    place = at - public.py_func.__code__.co_argcount + len(defaults) if defaults else -1
+    return defaults[place] if 0 <= place < len(defaults) else None
 
 
 def _absolute(path: str) -> str:
@@ -140,13 +167,17 @@ def is_found(public: Any, module: str, qualname: str) -> bool:
     return named is public or (named is None and getattr(getattr(home, "__spec__", None), "_initializing", False))
 
 
-def _by_value(public: Any, dump: Callable[[Any, io.BytesIO], None]) -> bytes:
-    if isinstance(public, CFunc):
-        made, sig = public._compiler, (public._sig.args, public._sig.return_type)
-        public = _Again(CFunc, (public._pyfunc, sig, made.locals, made.targetoptions, made.pipeline_class))
+def _picklable(public: Any) -> Any:
+    if not isinstance(public, CFunc):
+        return public
+    made, sig = public._compiler, (public._sig.args, public._sig.return_type)
+    return _Again(CFunc, (public._pyfunc, sig, made.locals, made.targetoptions, made.pipeline_class))
+
+
+def _by_value(wanted: Any, dump: Callable[[Any, io.BytesIO], None]) -> bytes:
     try:
         with io.BytesIO() as file:
-            dump(public, file)
+            dump(_picklable(wanted), file)
             return file.getvalue()
     except Exception as exc:
         msg = f"it can't be pickled ({type(exc).__name__}: {exc})"
@@ -161,8 +192,15 @@ class _Pickler(NumbaPickler):
     """Numba's pickler, naming what other processes can import: Numba can't pickle all of it."""
 
     def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, ClassInstanceType):
+            jitclass = typecodec.jitclass_of(obj)
+            return _instance_type, (jitclass,)
         found = by_name(obj) if isinstance(obj, NAMED) else None
         return super().reducer_override(obj) if found is None else found
+
+
+def _instance_type(jitclass: Any) -> Any:
+    return jitclass.class_type.instance_type
 
 
 def by_name(obj: Any) -> Any | None:
@@ -231,13 +269,13 @@ def carry_out(
     *maker* is the one of this process, if it has one: what is registered with Numba need not be read twice.
     """
     become(request.path, trust)
-    public = fetch(request, insist=insist)
+    public, types = fetch(request, insist=insist)
     # Importing a module compiles everything in it that has a signature of its own.
     if insist and is_built(request.key):
         return request.key
     if not insist and isinstance(public, np.ufunc):
         return None
-    args, return_type = signature(request)
+    args, return_type = types or signature(request, public)
     key = "" if insist else _made(public, args)
     if not key:
         key = _key(request, maker or KeyMaker(), public, args, return_type, insist=insist)
@@ -248,7 +286,8 @@ def carry_out(
 
 def compiled_for(request: Request) -> tuple[Any, tuple[Any, ...]]:
     """What :func:`carry_out` compiled, and for which types of arguments.  Raises RefusedError."""
-    return fetch(request, insist=True), signature(request)[0]
+    public, types = fetch(request, insist=True)
+    return public, (types or signature(request, public))[0]
 
 
 def _key(
@@ -305,23 +344,27 @@ def become(places: Iterable[str], trust: Trust) -> None:
     importlib.invalidate_caches()
 
 
-def fetch(request: Request, *, insist: bool) -> Any:
-    """The object that is to be compiled.  Raises RefusedError."""
+def fetch(request: Request, *, insist: bool) -> tuple[Any, Signature | None]:
+    """The object that is to be compiled, and for which types if these come with it.  Raises RefusedError."""
     for name in request.modules:
         _import(name)
     if request.value is not None:
         import pickle
 
         try:
-            return pickle.loads(request.value)  # noqa: S301  the spool took it from a trusted owner only
+            value: Any = pickle.loads(request.value)  # noqa: S301  the spool took it from a trusted owner only
+            if not request.types.get(_BY_VALUE):
+                return value, None
+            public, args, return_type = value
         except Exception as exc:
             msg = f"it can't be unpickled: {type(exc).__name__}: {exc}"
             raise EnvironmentRefusedError(msg) from exc
+        return public, (args, return_type)
     module = _import(request.module)
     if insist and _source_digest(module) != request.source:
         msg = f"the source of {request.module} is not the client's"
         raise EnvironmentRefusedError(msg)
-    return resolve(request.module, request.qualname)
+    return resolve(request.module, request.qualname), None
 
 
 def _import(name: str) -> ModuleType:
@@ -357,8 +400,8 @@ def resolve(module: str, qualname: str) -> object:
     return found
 
 
-def signature(request: Request) -> tuple[tuple[Any, ...], Any]:
-    """The types of its arguments, and the return type if it was declared.  Raises RefusedError."""
+def signature(request: Request, public: Any) -> Signature:
+    """The types of *public*'s arguments, and the return type if it was declared.  Raises RefusedError."""
     said = request.types
     if said.get("version") != typecodec.TYPES_VERSION:
         msg = f"its types are written in version {said.get('version')!r:.40}; {typecodec.TYPES_VERSION} is understood"
@@ -368,7 +411,10 @@ def signature(request: Request) -> tuple[tuple[Any, ...], Any]:
         msg = "its signature has no list of types"
         raise RefusedError(msg)
     try:
-        decoded = tuple(typecodec.decode(each, resolve) for each in args)
+        decoded = tuple(
+            Omitted(_default(public, at)) if each is None else typecodec.decode(each, resolve)
+            for at, each in enumerate(args)
+        )
         return decoded, None if returns is None else typecodec.decode(returns, resolve)
     except fields.Undecodable as exc:
         raise RefusedError(str(exc)) from exc

@@ -246,7 +246,7 @@ def _function_type(returns: Any, args: Iterable[Any]) -> Any:
     return types.FunctionType(typing.signature(returns, *args))
 
 
-def _jitclass_of(instance: Any) -> Any:
+def jitclass_of(instance: Any) -> Any:
     """The class behind an instance's type, which doesn't lead there: its methods were defined in the class."""
     for method in instance.class_type.jit_methods.values():
         function = method.py_func
@@ -280,7 +280,7 @@ _DISPATCHER = _Field(
 _JITCLASS = _Field(
     "class_type",
     Reference("a jitclass", lambda obj: type(obj.class_type) is types.ClassType, attrgetter("__base__")),
-    _jitclass_of,
+    jitclass_of,
 )
 
 _FORMS: Final = (
