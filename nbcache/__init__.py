@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from nbcache.config import Settings
 
-__all__ = ["__version__", "disable", "enable", "load", "names", "prewarm", "publish", "stats", "unpublish"]
+__all__ = ["__version__", "disable", "enable", "exists", "load", "names", "prewarm", "publish", "stats", "unpublish"]
 
 __version__ = "0.2.0"
 
@@ -86,7 +86,8 @@ def load(
 
     That is the newest version, or an older one that is still kept (`version`). With `follow`, what is returned always
     calls the newest version: within seconds of its publication, without a restart, and each call runs one version from
-    its beginning to its end. A version that can't be used here is logged, and the one before stays.
+    its beginning to its end. A version that can't be used here is logged, and the one before stays. A name that is loaded
+    again is the same object, until another version is published.
 
     Called with arguments of other types than it was published for, a function raises TypeError; what Numba's dispatcher
     would convert is converted. With ``numba="allow"``, a function that needs Numba, or whose code was built for another
@@ -101,6 +102,14 @@ def load(
         from nbcache.published import load as loading
 
         return loading.load(name, _settings(), numba=numba, version=version, follow=follow)
+
+
+def exists(name: str) -> bool:
+    """Whether something is published under a name; what it costs doesn't depend on how many names there are."""
+    from nbcache.published import load as loading
+
+    found: bool = loading.exists(name, _settings())
+    return found
 
 
 def names() -> list[str]:

@@ -47,6 +47,8 @@ class _Process:
         self._code: dict[tuple[str, str], MachineCode] = {}
         self.stores: dict[str, Store] = {}
         self.layers: dict[tuple[str, tuple[str, ...]], list[Store]] = {}
+        self.loaded: dict[tuple[object, ...], tuple[tuple[object, ...], Any]] = {}
+        """What was loaded under a name, and what told that it is the newest."""
 
     def code(self, manifest: Manifest) -> MachineCode:
         """What has the code of Numba's version, and build, that a manifest is of: runtimes of two can't be mixed."""
@@ -69,7 +71,7 @@ def load(
 ) -> Any:
     """Return what is published under a name: a function, or a namespace of functions.
 
-    That is the newest version, or the given one. With ``follow``, what is returned calls the newest version from then
+    That is the newest version, or the given one, and the same object until another version is published. With ``follow``, what is returned calls the newest version from then
     on (:mod:`nbcache.published.following`).
 
     With ``numba="allow"``, Numba is imported where the published code is of no use: for a function that can't go
@@ -78,8 +80,14 @@ def load(
     stands in the way, :class:`~nbcache.errors.StoreRefusedError` where there is no store.
     """
     stores = searched(settings)
+    paths = (*(store.path for store in stores),)
     if not follow:
-        return _load(stores, name, version, numba)[1]
+        stamps = tuple(store.names.stamp(name) for store in stores)
+        asked = (paths, name, version, numba)
+        known = _process.loaded.get(asked)
+        if known is None or known[0] != stamps:
+            known = _process.loaded[asked] = stamps, _load(stores, name, version, numba)[1]
+        return known[1]
     if version is not None:
         raise ValueError(f"{name}: version {version} stays what it is: there is nothing to follow")
     from nbcache.published import following
@@ -89,7 +97,12 @@ def load(
         return stamps if any(stamps) else None
 
     newest = functools.partial(_load, stores, name, None, numba)
-    return following.follow((*(store.path for store in stores), name, numba), stamp, name, newest)
+    return following.follow((*paths, name, numba), stamp, name, newest)
+
+
+def exists(name: str, settings: Settings) -> bool:
+    """Whether something is published under a name. Raises BadNameError and StoreRefusedError."""
+    return any(store.names.stamp(name) is not None for store in searched(settings))
 
 
 def known(settings: Settings) -> list[str]:

@@ -24,6 +24,7 @@ What is guaranteed
 from __future__ import annotations
 
 import errno
+import itertools
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -49,6 +50,8 @@ KEPT: Final = 3
 SUFFIX: Final = ".json"
 NEAR: Final = 3
 """How many names that look like the one that isn't there are told."""
+_LOOKED_AT: Final = 200
+"""Among how many names such are looked for: with more, finding out that one isn't there would take ever longer."""
 _FILE: Final = r"([a-z0-9_.!-]+?)(?:~([1-9][0-9]{0,8}))?\.json"
 _GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
 _AGAIN: Final = {
@@ -141,14 +144,17 @@ class Names:
         there.
         """
         found = self._read(check_name(name), file_name(name))
-        older = {version for listed, version in self._listed() if listed == name and version is not None}
+        older = {version for version in self._older(name, found) if os.path.lexists(self._file(name, version))}
         return sorted(older | ({found.version} if found is not None else set()))
 
     def near(self, name: str) -> tuple[str, ...]:
-        """Return the names that look like this one, the nearest first."""
+        """Return the names that look like this one, the nearest first; none where there are hundreds."""
+        listed = self._listed(_LOOKED_AT + 1)
+        if len(listed) > _LOOKED_AT:
+            return ()
         import difflib  # most processes ask for names that are there
 
-        there = {known.lower(): known for known in self.known()}
+        there = {known.lower(): known for known, version in listed if version is None}
         return tuple(there[close] for close in difflib.get_close_matches(name.lower(), there, NEAR))
 
     def missing(self, found: Publication) -> errors.PublicationError | None:
@@ -189,7 +195,7 @@ class Names:
         Returns what is published. Raises as :meth:`write`; what it refers to has to be here by now.
         """
         present = self._present(check_name(found.name))
-        if present is not None and present.digest == found.digest:
+        if present is not None and present.is_same(found):
             return present
         return self._write(found)
 
@@ -203,18 +209,18 @@ class Names:
             if missing is not None:
                 raise missing
             before = self._present(name)
-            highest = max((before.version if before is not None else 0, *self._numbers(name)))
-            data = publication.encode(wanted._replace(version=max(wanted.version, highest + 1)))
+            older = self._older(name, before) + ([] if before is None else [before.version])
+            left = self._drop(name, older[:-KEPT]) + older[-KEPT:]
+            version = max(wanted.version, max(older, default=0) + 1)
+            data = publication.encode(wanted._replace(version=version, older=tuple(left)))
             written = publication.decode(data)
             assert not isinstance(written, str)
             if len(data) > publication.MAX_SIZE:
                 raise errors.PublicationError(name, f"is too large to be published ({len(data)} bytes)")
             try:
                 if before is not None:
-                    kept = f"{self._path}/{file_name(name, before.version)}"
-                    atomic.write_file(kept, publication.encode(before))
-                atomic.write_file(f"{self._path}/{file_name(name)}", data)
-                self._drop(name)
+                    atomic.write_file(self._file(name, before.version), publication.encode(before))
+                atomic.write_file(self._file(name), data)
             except OSError as error:
                 let_pass(error)
                 raise errors.PublicationError(name, f"can't be published: {tree.strerror(error)}") from error
@@ -232,8 +238,9 @@ class Names:
         with self._alone(name):
             try:
                 with Folder(self.root, layout.NAMES) as folder:
-                    # The newest first: nobody is to find an older version without it.
-                    wanted = [file_name(name), *(file_name(name, version) for version in self._numbers(name))]
+                    # The newest last: it says which others there are, and nobody is to find these without it.
+                    older = self._older(name, self._present(name))
+                    wanted = [*(file_name(name, version) for version in older), file_name(name)]
                     gone = sum(folder.remove(each) for each in wanted)
                     left = [each for each in wanted if folder.owner(each) is not None]
             except OSError as raised:
@@ -308,22 +315,33 @@ class Names:
                 raise
             return None
 
-    def _drop(self, name: str) -> None:
-        """Remove the versions before those that are kept."""
+    def _file(self, name: str, version: int | None = None) -> str:
+        return f"{self._path}/{file_name(name, version)}"
+
+    def _older(self, name: str, newest: Publication | None) -> list[int]:
+        """Return which versions of a name may lie beside the newest one, sorted."""
+        if newest is not None and newest.older is not None:
+            return sorted(newest.older)
+        # All names are listed only where the newest version is damaged, or as nbcache 0.2 wrote it.
+        if newest is None and not os.path.lexists(self._file(name)):
+            return []
+        return sorted(version for listed, version in self._listed() if listed == name and version is not None)
+
+    def _drop(self, name: str, versions: list[int]) -> list[int]:
+        """Remove versions of a name; return those that are there still."""
         from nbcache.store.folders import Folder
 
         with suppressed(OSError), Folder(self.root, layout.NAMES) as folder:
-            for version in sorted(self._numbers(name))[:-KEPT]:
+            for version in versions:
                 folder.remove(file_name(name, version))
+        return [version for version in versions if os.path.lexists(self._file(name, version))]
 
-    def _numbers(self, name: str) -> list[int]:
-        return [version for listed, version in self._listed() if listed == name and version is not None]
-
-    def _listed(self) -> list[tuple[str, int | None]]:
+    def _listed(self, most: int | None = None) -> list[tuple[str, int | None]]:
         from nbcache.store.folders import Folder
 
         with suppressed(OSError), Folder(self.root, layout.NAMES) as folder:
-            return list(filter(None, (read_file_name(item.name) for item in folder.json_files())))
+            items = itertools.islice(folder.json_files(), most)
+            return list(filter(None, (read_file_name(item.name) for item in items)))
         return []
 
 

@@ -9,7 +9,8 @@
                   '"manifest":' manifest '}' LF                                       ; third line
     digest      = 32 hex digits             ; blake2b-128 over everything after the first line
     about       = members of an object      ; "name", "version", "created" [Unix s],
-                                            ; "entries": [key, ...], "files": [digest, ...]
+                                            ; "entries": [key, ...], "files": [digest, ...],
+                                            ; "older": [version, ...], which nbcache 0.2 didn't write
     manifest    = JSON on one line          ; the store doesn't know what it says
 
 Altogether it is one JSON object, for people and their tools; a reader who only wants to know what a publication refers
@@ -64,6 +65,12 @@ class Publication(Record):
     """JSON."""
     digest: str
     """What tells it from each other publication: 32 hex digits."""
+    older: tuple[int, ...] | None = None
+    """Which versions lay beside it when it was written, the newest last; None if it doesn't say."""
+
+    def is_same(self, other: Publication) -> bool:
+        """Whether both are one publication, which has a version of its own in each store."""
+        return self[:1] + self[2:6] == other[:1] + other[2:6]
 
 
 def encode(published: Publication) -> bytes:
@@ -78,6 +85,7 @@ def encode(published: Publication) -> bytes:
         "created": published.created,
         "entries": sorted(set(published.entries)),
         "files": sorted(set(published.files)),
+        **({} if published.older is None else {"older": published.older}),
     }
     if b"\n" in published.manifest or not all(map(is_key, (*published.entries, *published.files))):
         raise ValueError(f"not a publication: {published!r:.200}")
@@ -145,12 +153,16 @@ def _about(line: bytes) -> dict[str, Any] | None:
         return None
     if not all(isinstance(each, list) and all(map(is_key, each)) for each in (entries, files)):
         return None
+    older = found.get("older")
+    if older is not None and not (isinstance(older, list) and all(type(each) is int and each > 0 for each in older)):
+        return None
     return {
         "name": name,
         "version": version,
         "created": float(created),
         "entries": tuple(entries),
         "files": tuple(files),
+        "older": None if older is None else tuple(older),
     }
 
 

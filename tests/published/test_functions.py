@@ -420,6 +420,29 @@ def test_a_number_of_threads_that_is_none_is_said(store, folder, threads):
     assert node(store, program, folder, NUMBA_NUM_THREADS=threads).stdout == said
 
 
+def test_a_name_is_one_object_until_another_version_is_published(store, folder):
+    publishing = "import functions; nbcache.publish('demo.outer', functions.outer, ['(i8,)'])"
+    accumulator(store, publishing, folder)
+    (folder / "again.py").write_text(f"import nbcache\n{publishing}\n")
+    outcome = node(
+        store,
+        """
+        import subprocess, sys
+        assert nbcache.exists("demo.outer") and not nbcache.exists("demo.inner")
+        before = nbcache.load("demo.outer")
+        assert nbcache.load("demo.outer") is before
+        assert nbcache.load("demo.outer", version=1) is not before
+        subprocess.run([sys.executable, "again.py"], check=True)
+        after = nbcache.load("demo.outer")
+        assert after is not before
+        assert nbcache.load("demo.outer") is after
+        assert before(1) == after(1) == 4
+        """,
+        folder,
+    )
+    assert outcome.status == 0, outcome.stderr
+
+
 def test_functions_that_have_no_module(store, folder):
     """They come from `exec`, `eval` and notebooks: that is how queries are fused."""
     accumulator(

@@ -35,7 +35,7 @@ def named(store):
 
 
 def manifest_path(store, name="fused"):
-    return Path(store.path, layout.NAMES, names.file_name(name))
+    return Path(getattr(store, "path", None) or store.root, layout.NAMES, names.file_name(name))
 
 
 # Names
@@ -61,6 +61,43 @@ def test_what_can_not_be_a_name_is_refused_in_one_line(store, named, name):
             attempt(name)
         assert str(raised.value).startswith("not a name to publish under: ") and "\n" not in str(raised.value)
     assert not os.path.lexists(f"{store.path}/{layout.NAMES}")
+
+
+def test_no_name_costs_more_for_there_being_others(named, monkeypatch):
+    """A query service has a hundred thousand: nothing that is done for one of them lists them all."""
+    names_there = Path(named.root, layout.NAMES)
+    for number in range(2):
+        named.write("fused", b'{"version":%d}' % number)
+    for number in range(250):
+        (names_there / names.file_name(f"other{number}")).touch()
+    listed = []
+    original = names.Names._listed
+    monkeypatch.setattr(names.Names, "_listed", lambda self, most=None: listed.append(most) or original(self, most))
+    for number in range(names.KEPT + 2):
+        named.write("fused", b'{"version":%d}' % number)
+        named.write(f"first{number}", MANIFEST)
+    assert named.read("fused").manifest == b'{"version":%d}' % (names.KEPT + 1)
+    assert named.versions("fused") == [4, 5, 6, 7]
+    assert named.read("fused", 5).manifest == b'{"version":2}'
+    assert named.stamp("missing") is None
+    assert named.remove("fused") == 4
+    assert listed == []
+    with pytest.raises(NotPublishedError) as raised:
+        named.read("first")
+    assert raised.value.near == ()
+    assert listed == [201]
+
+
+def test_versions_of_a_name_that_an_older_nbcache_published(named):
+    """Its files don't say which others there are."""
+    for number in range(3):
+        found = named.write("fused", b'{"version":%d}' % number)
+    manifest_path(named).write_bytes(publication.encode(found._replace(older=None)))
+    assert named.read("fused").older is None
+    assert named.versions("fused") == [1, 2, 3]
+    assert named.write("fused", MANIFEST).older == (1, 2, 3)
+    assert named.remove("fused") == 4
+    assert os.listdir(f"{named.root}/{layout.NAMES}") == []
 
 
 def test_names_that_differ_in_capitals_are_two_names_where_files_do_not(store, named):
