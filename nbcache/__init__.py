@@ -86,8 +86,8 @@ def load(
 
     That is the newest version, or an older one that is still kept (`version`). With `follow`, what is returned always
     calls the newest version: within seconds of its publication, without a restart, and each call runs one version from
-    its beginning to its end. A version that can't be used here is logged, and the one before stays. A name that is loaded
-    again is the same object, until another version is published.
+    its beginning to its end. A version that can't be used here is logged, and the one before stays. A name that is
+    loaded again is the same object, until another version is published.
 
     Called with arguments of other types than it was published for, a function raises TypeError; what Numba's dispatcher
     would convert is converted. With ``numba="allow"``, a function that needs Numba, or whose code was built for another

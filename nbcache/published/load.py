@@ -71,8 +71,8 @@ def load(
 ) -> Any:
     """Return what is published under a name: a function, or a namespace of functions.
 
-    That is the newest version, or the given one, and the same object until another version is published. With ``follow``, what is returned calls the newest version from then
-    on (:mod:`nbcache.published.following`).
+    That is the newest version, or the given one, and the same object until another version is published. With
+    ``follow``, what is returned calls the newest version from then on (:mod:`nbcache.published.following`).
 
     With ``numba="allow"``, Numba is imported where the published code is of no use: for a function that can't go
     without it, and on a host that the code wasn't built for. Raises :class:`~nbcache.errors.NotPublishedError`,
