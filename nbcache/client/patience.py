@@ -33,7 +33,7 @@ FLOOR_SECONDS: Final = 0.2
 """What may be waited in vain in any process [s]."""
 SHARE: Final = 0.25
 """What may be waited in vain as a share of what the process has lived otherwise."""
-PATIENT_SHARE: Final = 0.5
+PATIENT_SHARE: Final = 1 / 3
 """The same for who would rather wait than compile."""
 CROWDED: Final = 8.0
 """How much longer than its processor time a process is taken to have been busy: one that slept is none the older."""

@@ -162,7 +162,8 @@ class ForkingPool(Executor):
     def worked(self, future: Future[Any]) -> float | None:
         """How much processor time was spent on a call so far [s]; None if that isn't known.
 
-        Before its process is there, that of the interpreter which is to fork it, and may still be importing Numba.
+        What the interpreter takes that is to fork its process is none of it: who waits for that would have compiled
+        meanwhile, and imports Numba but once.
         """
         for interpreter in list(self._interpreters):
             for number, job in list(interpreter.running.items()):

@@ -181,11 +181,9 @@ class Interpreter:
                 self._conclude(job)
 
     def worked(self, number: int) -> float | None:
-        """How much processor time a job has had [s], or before it begins, the interpreter; None if that isn't known."""
+        """How much processor time a job has had [s]; None if it hasn't begun, or that isn't known."""
         job = self.running.get(number)
-        if job is not None and job.pid:
-            return effort.processor_time(job.pid)
-        return None if job is None else effort.processor_time(self.pid or self.process.pid, children=False)
+        return None if job is None or not job.pid else effort.processor_time(job.pid)
 
     # -- what is said ----------------------------------------------------------------------------
 

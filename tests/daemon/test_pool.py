@@ -100,7 +100,7 @@ def test_what_is_no_interpreter(pool, interpreter):
 def test_a_pool_that_is_ended(pool):
     used = pool(workers=1)
     running, waiting = used.submit(time.sleep, 3600), used.submit(time.sleep, 3600)
-    while not used.worked(running):
+    while used.worked(running) is None:
         time.sleep(0.01)
     used.shutdown(wait=False)
     with pytest.raises(CrashError):

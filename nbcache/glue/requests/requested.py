@@ -26,7 +26,7 @@ from numba.core.ccallback import CFunc
 from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import NumbaPickler
 from numba.core.targetconfig import ConfigStack
-from numba.core.types import ClassInstanceType, Omitted
+from numba.core.types import ClassInstanceType, Omitted, Type
 from numba.experimental.jitclass.base import JitClassType
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
@@ -356,6 +356,8 @@ def fetch(request: Request, *, insist: bool) -> tuple[Any, Signature | None]:
             if not request.types.get(_BY_VALUE):
                 return value, None
             public, args, return_type = value
+            if not all(isinstance(each, Type) for each in (*args, *filter(None, [return_type]))):
+                raise TypeError("it holds something else than types where these should be")
         except Exception as exc:
             msg = f"it can't be unpickled: {type(exc).__name__}: {exc}"
             raise EnvironmentRefusedError(msg) from exc
