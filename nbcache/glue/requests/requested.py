@@ -356,12 +356,14 @@ def fetch(request: Request, *, insist: bool) -> tuple[Any, Signature | None]:
             if not request.types.get(_BY_VALUE):
                 return value, None
             public, args, return_type = value
-            if not all(isinstance(each, Type) for each in (*args, *filter(None, [return_type]))):
-                raise TypeError("it holds something else than types where these should be")
+            types = [*args, *filter(None, [return_type])]
         except Exception as exc:
             msg = f"it can't be unpickled: {type(exc).__name__}: {exc}"
             raise EnvironmentRefusedError(msg) from exc
-        return public, (args, return_type)
+        if not all(isinstance(each, Type) for each in types):
+            msg = "it holds something else than types where these should be"
+            raise RefusedError(msg)
+        return public, (tuple(args), return_type)
     module = _import(request.module)
     if insist and _source_digest(module) != request.source:
         msg = f"the source of {request.module} is not the client's"
