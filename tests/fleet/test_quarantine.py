@@ -244,6 +244,7 @@ def inside(store):
     return any(b"I" in path.read_bytes() for path in (store / "v1/trials").glob("*/calls-*"))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("far", [False, True])
 def test_who_has_fatal_errors_told_is_told_of_them_as_ever(main, place, far):
     store = place / "store"

@@ -26,7 +26,6 @@ HANDFUL = (
     "large_global",
     "strided_global",
     "strings",
-    "octets",
     "laid_out_records",
 )
 ALL = tuple(name for name in INPUTS if name not in NEEDS_SCIPY or importlib.util.find_spec("scipy"))
