@@ -20,7 +20,6 @@ from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
-from nbcache.glue import marks
 from nbcache.glue.identity.describe_functions import function_name
 from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition, module_name, toolchain_name
@@ -209,22 +208,34 @@ def _describe_dufunc(node: Node, dufunc: Any) -> None:
     node.title = f"DUFunc {dufunc.__name__}"
     node.watch_attribute(dufunc, "_dispatcher", dufunc._dispatcher)
     node.edge("dispatcher", dufunc._dispatcher)
-    node.check(_dufunc_state, dufunc)
-    node.part("state", _dufunc_state(dufunc), " ".join(dufunc.types))
+    state = node.check(_dufunc_state if node.compiled else _dufunc_that_runs, dufunc)
+    node.part("state", state, state.decode())
 
 
 def _dufunc_state(dufunc: Any) -> bytes:
-    # Which loops exist already decides whether a call casts or compiles; what they were made from may be past.
-    return repr((dufunc.types, dufunc.identity, dufunc._frozen, dufunc.reorderable, _loops_of(dufunc))).encode()
+    """What a caller that is compiled depends on, besides the loops that it uses, which are among its uses.
+
+    It gets a loop of its own for types that there is none for, unless no more are compiled: then a call casts.
+    """
+    loops = dufunc.types if dufunc._frozen else ()
+    return repr((dufunc.identity, dufunc.reorderable, dufunc._frozen, loops)).encode()
 
 
-def _loops_of(ufunc: Any) -> Any:
-    return vars(ufunc).get(marks.LOOPS, ())
+def _dufunc_that_runs(dufunc: Any) -> bytes:
+    """What whoever calls or reads it depends on: all its loops."""
+    return repr((_dufunc_state(dufunc), dufunc.types, _loops_made_from(dufunc._dispatcher))).encode()
+
+
+def _loops_made_from(dispatcher: Any) -> list[Any]:
+    past = past_of(dispatcher)
+    return [(made_from.hex(), past.given.get(args), past.odd.get(args)) for args, made_from in past.made_from.items()]
 
 
 def _describe_gufunc(node: Node, gufunc: Any) -> None:
     node.title = f"GUFunc {gufunc.__name__}"
     builder = gufunc.gufunc_builder
+    state = node.check(_gufunc_state if node.compiled else _gufunc_that_runs, gufunc)
+    node.part("state", state, state.decode())
     node.watch_paths(gufunc, *_BUILDER)
     node.edge("py_func", builder.py_func)
     if builder.nb_func.py_func is not builder.py_func:
@@ -233,15 +244,17 @@ def _describe_gufunc(node: Node, gufunc: Any) -> None:
     for option, value in sorted(builder.targetoptions.items()):
         node.value(f"option {option}", value)
     node.volatile = False
-    node.check(_gufunc_state, gufunc)
-    node.part("state", _gufunc_state(gufunc), gufunc.signature)
 
 
 def _gufunc_state(gufunc: Any) -> bytes:
     builder = gufunc.gufunc_builder
-    signatures = [str(each) for each in builder._sigs]
-    state = (builder.signature, builder.writable_args, builder.identity, signatures, gufunc._frozen)
-    return repr((*state, _loops_of(gufunc))).encode()
+    signatures = [str(each) for each in builder._sigs] if gufunc._frozen else ()
+    return repr((builder.signature, builder.writable_args, builder.identity, gufunc._frozen, signatures)).encode()
+
+
+def _gufunc_that_runs(gufunc: Any) -> bytes:
+    builder = gufunc.gufunc_builder
+    return repr((_gufunc_state(gufunc), [*map(str, builder._sigs)], _loops_made_from(builder.nb_func))).encode()
 
 
 def _describe_cfunc(node: Node, cfunc: Any) -> None:

@@ -35,6 +35,7 @@ from nbcache.glue.identity.node import Unidentifiable, Unresolvable
 from nbcache.glue.identity.ownership import toolchain_name
 from nbcache.glue.identity.past import Promise, arrange, past_of
 from nbcache.glue.keys.flags import flag_components
+from nbcache.glue.overloads.effects import find_loop, kernel_of
 from nbcache.glue.overloads.inherited import giving, in_plain_context, inherited
 from nbcache.glue.overloads.uses import ID_BYTES, key_of, types_here
 from nbcache.passing import let_pass
@@ -55,6 +56,8 @@ _NAMELESS = bytes(ID_BYTES)
 """The id of what cannot be identified; it agrees with a regular past only."""
 _OF_THE_MOMENT = frozenset({"made from", "registered"})
 """What an overload has of the time when it was made, and nobody gave it."""
+_RETURNS = "returns"
+"""The declared type of what an overload returns."""
 _OTHERS = "it was built upon callees that were compiled differently"
 
 
@@ -178,7 +181,7 @@ class History:
         return (given, True, nullcontext()) if given == natural else (given, False, giving(given))
 
     def _staleness(self, dispatcher: Any, content: bytes | None, consulted: Consulted | None) -> Given:
-        if content is None or not dispatcher._can_compile:
+        if content is None or not getattr(dispatcher, "_can_compile", True):
             return ()
         try:
             current = self._content(dispatcher)
@@ -203,6 +206,13 @@ class History:
         if promise is None:
             return None
         return promise.given + self._staleness(dispatcher, promise.content, promise.consulted)
+
+    def _loop_now(self, ufunc: Any, args: tuple[Any, ...]) -> Given | None:
+        """The same for the loop that a call with elements of these types uses."""
+        found = find_loop(ufunc, args)
+        if found is None:
+            return (("none", True),) if ufunc._frozen else None
+        return self.loop_used(ufunc, kernel_of(ufunc), found)[0]
 
     def identified(self, unit: Unit) -> str | None:
         """The dispatcher of *unit* is about to get an overload; the present asks for the unit's own key.
@@ -234,7 +244,7 @@ class History:
 
     def _made(self, dispatcher: Any, args: tuple[Any, ...], return_type: Any, given: Given) -> None:
         if return_type is not None:
-            given = (*given, ("returns", self._types_digest((return_type,)).hex()))
+            given = (*given, (_RETURNS, self._types_digest((return_type,)).hex()))
             self._declared.append(weakref.ref(dispatcher))
         past = past_of(dispatcher)
         past.order.setdefault(args)
@@ -267,15 +277,29 @@ class History:
         if lines:
             past_of(unit.owner).odd[unit.args] = " ".join(lines)
 
-    def loop_made(self, ufunc: Any, dispatcher: Any, args: tuple[Any, ...], given: Given) -> None:
-        """Note on *ufunc* what its new loop was made from; that is part of the ufunc's identity."""
+    def loop_made(self, dispatcher: Any, given: Given, return_type: Any) -> None:
+        """Note what the newest loop was made from, of the ufunc whose kernel is *dispatcher*."""
+        args, past = tuple(next(reversed(dispatcher.overloads)).args), past_of(dispatcher)
         try:
-            content = self._content(dispatcher)
+            if return_type is not None:
+                given = (*given, (_RETURNS, self._types_digest((return_type,)).hex()))
+            past.made_from[args] = self._content(dispatcher)
         except Unidentifiable:
-            content = _NAMELESS
-        text = f"{self._types_digest(args).hex()} {content.hex()} {given} {past_of(dispatcher).odd.get(args)}"
-        mark = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-        vars(ufunc)[marks.LOOPS] = (*vars(ufunc).get(marks.LOOPS, ()), mark)
+            given = (("unknown", os.urandom(8).hex()),)
+        past.given.pop(args, None)
+        if given:
+            past.given[args] = given
+
+    def loop_used(self, ufunc: Any, dispatcher: Any, args: tuple[Any, ...]) -> tuple[Given, bool]:
+        """What a loop of *ufunc* was given, and whether it would come out the same if it did not exist.
+
+        Of a ufunc that gets no more loops, those that it has are part of its identity.
+        """
+        given = self._given(dispatcher, args)
+        if ufunc._frozen:
+            given = tuple(pair for pair in given if pair[0] != _RETURNS)
+        alone = ufunc._frozen or in_plain_context()
+        return given, given == (() if alone else inherited(dispatcher.targetdescr, dispatcher.targetoptions))
 
     def id_of(self, use: Effect) -> bytes:
         """The id of a use, which may have come out of an entry already."""
@@ -307,15 +331,15 @@ class History:
 
     def _disagreement(self, unit: Unit, uses: Uses) -> str | None:
         for kind, reference, args, _return_type, given, fresh, _key, _momentary in uses.overloads:
-            if kind != "dispatcher":
+            if kind == "stencil":
                 continue
             try:
-                dispatcher: Any = unit.referent(reference)
-                now = self._now(dispatcher, types_here(dispatcher, args))
+                obj: Any = unit.referent(reference)
             except Unresolvable:
                 if given or not fresh:
                     return _OTHERS
                 continue
+            now = self._loop_now(obj, args) if kind == "ufunc" else self._now(obj, types_here(obj, args))
             if not fresh if now is None else now != given:
                 return _OTHERS
         for place, name, key, fresh in uses.choices:
