@@ -59,7 +59,7 @@ def explain(old: Mapping[str, str], new: Mapping[str, str], function: str = "") 
     """Return one line for each component in which `new` differs from `old`: ``global `pkg.cfg.K`: 3 → 4``.
 
     A value found in another function than `function` is followed by that one's name. The parts that the key was
-    computed from (``key/...``) are digests of what the other components say in words: they are named if no words differ.
+    computed from (``key/...``) are digests of what the other components say in words, and are named if no words differ.
     """
     labels = differing(old, new)
     words = [label for label in labels if not label.startswith(_PART)]

@@ -19,6 +19,7 @@ _pointer_in = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
 
+
 def address_of(module: str, name: str) -> int | None:
     """The address of what *module* exports as *name*; None if it isn't loaded or has nothing of that name."""
     capsule = _exports(sys.modules.get(module)).get(name)

@@ -105,7 +105,7 @@ def _describe_ctypes_function(node: Node, function: Any) -> None:
 
 
 def describe_wrapper_address(node: Node, obj: Any) -> None:
-    """An object that tells Numba where a function is; what it does to know isn't its identity if a module exports that."""
+    """An object that tells Numba where a function is; how it knows isn't its identity if a module exports that."""
     if exported_as(_called_by_protocol(obj)) is None:
         describe_instance(node, obj)
         return

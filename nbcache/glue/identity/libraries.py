@@ -41,8 +41,8 @@ class _Info(ctypes.Structure):
     )  # fmt: skip
 
 
-# A prototype of our own: the attributes of a loaded library are everybody's.
-_dladdr = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Info))(("dladdr", ctypes.CDLL(None)))
+# A prototype of our own: the attributes of ctypes.pythonapi are everybody's.
+_dladdr = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Info))(("dladdr", ctypes.pythonapi))
 
 _addresses: dict[tuple[str, int], list[int]] = {}
 

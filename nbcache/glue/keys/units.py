@@ -277,6 +277,12 @@ class Unit:
             self.registered = tuple(sorted({*self.registered, *registered}))
             self._reach = None
 
+    def answered(self, asks: Iterable[Ask]) -> None:
+        """What other people's choosers chose for these questions belongs to what the unit reaches."""
+        asks = tuple(asks)
+        if asks != self.asks:
+            self.asks, self._reach = asks, None
+
     def _registered_nodes(self) -> Iterator[Node]:
         return self.maker.nodes_registered(self.registered)
 
