@@ -16,11 +16,11 @@ from numba.np.ufunc import wrappers
 
 from nbcache.glue import marks
 from nbcache.glue.identity.reach import Reach
-from nbcache.glue.keys.units import CONDITIONS, components_of, key_of_parts
+from nbcache.glue.keys.parts import CONDITIONS, components_of, key_of_parts
 
 if TYPE_CHECKING:
     from nbcache.glue.keys.key_maker import KeyMaker
-    from nbcache.glue.keys.units import Part
+    from nbcache.glue.keys.parts import Part
 
 _VERSION = b"wrapper 2"
 _RUNTIME_VERSION = b"runtime 2"

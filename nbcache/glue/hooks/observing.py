@@ -11,9 +11,9 @@ from nbcache.glue import marks
 from nbcache.glue.capture.compilations import Effect
 from nbcache.glue.hooks.consulting import choices_of
 from nbcache.glue.identity.past import Question, past_of
-from nbcache.glue.overloads import effects
-from nbcache.glue.overloads.effects import find_loop, kernel_of
+from nbcache.glue.overloads import effects, loops
 from nbcache.glue.overloads.inherited import inherited
+from nbcache.glue.overloads.loops import find_loop, kernel_of
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def noting_loops(original: Any, session: Session) -> Any:
             session.frames.note(Effect("ufunc", self, args, return_type, given, return_type is None))
         compiled = original(self, argtys, return_type)
         if len(dispatcher.overloads) > before:
-            session.history.loop_made(dispatcher, given, return_type)
+            loops.made(session.history, dispatcher, given, return_type)
         return compiled
 
     return compile_for_argtys
@@ -49,7 +49,8 @@ def known_kernels(original: Any, session: Session) -> Any:
         before = len(dispatcher.overloads)
         original(self, fty)
         if len(dispatcher.overloads) > before:
-            session.history.loop_made(dispatcher, inherited(dispatcher.targetdescr, dispatcher.targetoptions), None)
+            given = inherited(dispatcher.targetdescr, dispatcher.targetoptions)
+            loops.made(session.history, dispatcher, given, None)
 
     return add
 
@@ -127,7 +128,7 @@ def with_loops(original: Any, session: Session) -> Any:
             dispatcher, args = kernel_of(self), tuple(found[0].args)
             session.frames.include(past_of(dispatcher).consulted.get(args))
             session.frames.note(*effects.remembered(dispatcher, args))
-            use = session.history.loop_used(self, dispatcher, args)
+            use = loops.used(session.history, self, dispatcher, args)
             session.frames.note(Effect("ufunc", self, tuple(ewise_types), None, *use))
         return found
 

@@ -16,9 +16,6 @@ from numba.core.dispatcher import Dispatcher, LiftedCode
 from numba.core.extending import _Intrinsic
 from numba.core.registry import cpu_target
 from numba.core.typing.templates import AttributeTemplate, FunctionTemplate, Signature
-from numba.np.ufunc.dufunc import DUFunc
-from numba.np.ufunc.gufunc import GUFunc
-from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.identity.describe_functions import function_name
 from nbcache.glue.identity.node import Node, Unidentifiable
@@ -48,9 +45,9 @@ def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
         node.edge("compiled", dispatcher._compiler.py_func)
     _describe_frozen_defaults(node, dispatcher)
     node.compiled = False
-    _describe_options(node, dispatcher._compiler)
+    describe_options(node, dispatcher._compiler)
     if dispatcher.targetoptions is not dispatcher._compiler.targetoptions:
-        _describe_options(node, dispatcher, "for inlining: ")
+        describe_options(node, dispatcher, "for inlining: ")
     node.edge("pipeline", pipeline)
     _describe_class_of(node, dispatcher)
     if not compiled:
@@ -72,7 +69,6 @@ _COMPILER = (
     "_compiler.targetoptions", "targetoptions",
 )  # fmt: skip
 """What a dispatcher compiles, and how, is in an object that it keeps."""
-_BUILDER = ("gufunc_builder", "gufunc_builder.py_func", "gufunc_builder.nb_func", "gufunc_builder.nb_func.py_func")
 
 
 def describe_other_dispatcher(node: Node, dispatcher: Any) -> None:
@@ -80,7 +76,7 @@ def describe_other_dispatcher(node: Node, dispatcher: Any) -> None:
     node.title = f"{type(dispatcher).__name__} {function_name(dispatcher.py_func)}"
     node.watch_attribute(weakref.proxy(dispatcher), "py_func", dispatcher.py_func)
     node.edge("py_func", dispatcher.py_func)
-    _describe_options(node, dispatcher)
+    describe_options(node, dispatcher)
     _describe_class_of(node, dispatcher)
 
 
@@ -159,7 +155,8 @@ def declared_parameters(code: CodeType) -> list[tuple[str, Any]]:
     return list(zip(names, kinds, strict=True))
 
 
-def _describe_options(node: Node, owner: Any, what_for: str = "") -> None:
+def describe_options(node: Node, owner: Any, what_for: str = "") -> None:
+    """What somebody's decorator was asked for; what compiling adds to that doesn't count."""
     node.watch_size(owner.targetoptions)
     for option, value in sorted(owner.targetoptions.items()):
         node.watch_item(owner.targetoptions, option, value)
@@ -194,67 +191,6 @@ def _overloads_made_from(known: weakref.ref[Any]) -> bytes:
     past = past_of(dispatcher)
     made = ((past.made_from.get(args), past.odd.get(args)) for args in vars(dispatcher)["overloads"])
     return repr(list(made)).encode()
-
-
-def _describe_ufunc_dispatcher(node: Node, dispatcher: UFuncDispatcher) -> None:
-    node.title = f"ufunc {function_name(dispatcher.py_func)}"
-    node.watch_attribute(dispatcher, "py_func", dispatcher.py_func)
-    node.edge("py_func", dispatcher.py_func)
-    node.compiled = False
-    _describe_options(node, dispatcher)
-
-
-def _describe_dufunc(node: Node, dufunc: Any) -> None:
-    node.title = f"DUFunc {dufunc.__name__}"
-    node.watch_attribute(dufunc, "_dispatcher", dufunc._dispatcher)
-    node.edge("dispatcher", dufunc._dispatcher)
-    state = node.check(_dufunc_state if node.compiled else _dufunc_that_runs, dufunc)
-    node.part("state", state, state.decode())
-
-
-def _dufunc_state(dufunc: Any) -> bytes:
-    """What a caller that is compiled depends on, besides the loops that it uses, which are among its uses.
-
-    It gets a loop of its own for types that there is none for, unless no more are compiled: then a call casts.
-    """
-    loops = dufunc.types if dufunc._frozen else ()
-    return repr((dufunc.identity, dufunc.reorderable, dufunc._frozen, loops)).encode()
-
-
-def _dufunc_that_runs(dufunc: Any) -> bytes:
-    """What whoever calls or reads it depends on: all its loops."""
-    return repr((_dufunc_state(dufunc), dufunc.types, _loops_made_from(dufunc._dispatcher))).encode()
-
-
-def _loops_made_from(dispatcher: Any) -> list[Any]:
-    past = past_of(dispatcher)
-    return [(made_from.hex(), past.given.get(args), past.odd.get(args)) for args, made_from in past.made_from.items()]
-
-
-def _describe_gufunc(node: Node, gufunc: Any) -> None:
-    node.title = f"GUFunc {gufunc.__name__}"
-    builder = gufunc.gufunc_builder
-    state = node.check(_gufunc_state if node.compiled else _gufunc_that_runs, gufunc)
-    node.part("state", state, state.decode())
-    node.watch_paths(gufunc, *_BUILDER)
-    node.edge("py_func", builder.py_func)
-    if builder.nb_func.py_func is not builder.py_func:
-        node.edge("compiled", builder.nb_func.py_func)
-    node.compiled = False
-    for option, value in sorted(builder.targetoptions.items()):
-        node.value(f"option {option}", value)
-    node.volatile = False
-
-
-def _gufunc_state(gufunc: Any) -> bytes:
-    builder = gufunc.gufunc_builder
-    signatures = [str(each) for each in builder._sigs] if gufunc._frozen else ()
-    return repr((builder.signature, builder.writable_args, builder.identity, gufunc._frozen, signatures)).encode()
-
-
-def _gufunc_that_runs(gufunc: Any) -> bytes:
-    builder = gufunc.gufunc_builder
-    return repr((_gufunc_state(gufunc), [*map(str, builder._sigs)], _loops_made_from(builder.nb_func))).encode()
 
 
 def _describe_cfunc(node: Node, cfunc: Any) -> None:
@@ -441,9 +377,6 @@ def _describe_wrapper_address(node: Node, obj: Any) -> None:
 DESCRIBERS: dict[type, Describer] = {
     Dispatcher: _describe_dispatcher,
     LiftedCode: _refuse_lifted,
-    UFuncDispatcher: _describe_ufunc_dispatcher,
-    DUFunc: _describe_dufunc,
-    GUFunc: _describe_gufunc,
     _Intrinsic: _describe_intrinsic,
     types.Type: _describe_type,
     Signature: _describe_signature,

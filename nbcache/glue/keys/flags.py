@@ -10,6 +10,7 @@ from numba.core.cpu_options import FastMathOptions, InlineOptions
 from numba.core.targetconfig import ConfigStack
 
 from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.keys.parts import framed
 from nbcache.passing import let_pass
 
 _PLAIN_FLAGS = frozenset({bool, str, int, type(None)})
@@ -19,11 +20,6 @@ def flag_components(flags: compiler.Flags) -> list[tuple[str, str]]:
     """Flags as components of a key: (label, value)."""
     values = flags._values
     return [(label, _flag_text(values.get(name, default))) for label, name, default in _flag_labels(type(flags))]  # type: ignore[arg-type]
-
-
-def framed(part: bytes) -> bytes:
-    """A part of a key, with its length."""
-    return len(part).to_bytes(8, "little") + part
 
 
 def flag_parts(flags: compiler.Flags) -> bytes:

@@ -1,10 +1,7 @@
 """Units: one thing to compile or to load, and its key.
 
-A unit's key is a digest over labelled, length-prefixed parts. Each of them is written down with the entry, by its
-digest, and besides, what it consists of in words: so what makes two keys differ can always be named.
-
-Not in the key: file names and lines (see placeholders.py), time stamps, host, user, working directory,
-hash seed, object addresses.
+An entry lists the parts of its unit's key (parts.py), and what they consist of in words. Not in the key: file names and
+lines (placeholders.py), time stamps, host, user, working directory, hash seed, object addresses.
 """
 
 from __future__ import annotations
@@ -28,8 +25,9 @@ from nbcache.glue.identity.describe import is_class_of_values
 from nbcache.glue.identity.describe_functions import function_name
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition
-from nbcache.glue.keys.flags import Taken, flag_components, flag_parts, flags_of, framed, pipeline_of, taken_from
+from nbcache.glue.keys.flags import Taken, flag_components, flag_parts, flags_of, pipeline_of, taken_from
 from nbcache.glue.keys.key_maker import KeyMaker
+from nbcache.glue.keys.parts import CONDITIONS, Part, components_of, key_of_parts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -41,23 +39,6 @@ if TYPE_CHECKING:
 
 KEY_VERSION = 7
 """Raised, once for a release, when what a key covers or how it is computed changes. 0.2.0 had 3."""
-
-
-Part = tuple[str, bytes]
-"""A part of a key, and what it is called."""
-CONDITIONS = "toolchain, target and settings"
-"""What the part is called that `Conditions` gives."""
-
-
-def key_of_parts(parts: Iterable[Part]) -> str:
-    """A key: 64 hex digits."""
-    content = b"".join([framed(label.encode()) + framed(part) for label, part in parts])
-    return hashlib.blake2b(content, digest_size=32, person=b"nbcache key").hexdigest()
-
-
-def components_of(parts: Iterable[Part]) -> list[tuple[str, str]]:
-    """The parts of a key as components, by their digests: two keys differ if and only if one of these does."""
-    return [(f"key/{label}", hashlib.blake2b(part, digest_size=8).hexdigest()) for label, part in parts]
 
 
 class Unit:

@@ -13,12 +13,12 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from numba.core import compiler_lock
-from numba.np.ufunc.dufunc import DUFunc
 
 from nbcache.glue import marks
 from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.identity.past import arrange, past_of
 from nbcache.glue.overloads.inherited import giving
+from nbcache.glue.overloads.loops import find_loop
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
@@ -49,18 +49,6 @@ def _add_loop(unit: Unit, reference: tuple[int, bytes], args: tuple[Any, ...], r
     if find_loop(ufunc, args) is None:
         with giving(given):
             ufunc._compile_for_argtys(args, return_type)
-
-
-def kernel_of(ufunc: Any) -> Any:
-    """The dispatcher whose overloads are the loops of a DUFunc or GUFunc."""
-    return ufunc._dispatcher if isinstance(ufunc, DUFunc) else ufunc.gufunc_builder.nb_func
-
-
-def find_loop(ufunc: Any, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """The types of the loop that a call of *ufunc* with elements of the types *args* uses; None if there is none."""
-    find = type(ufunc).find_ewise_function
-    sig, _cres = getattr(find, "__wrapped__", find)(ufunc, args)  # what nbcache asks, no compilation depends on
-    return None if sig is None else tuple(sig.args)
 
 
 def _settle(unit: Unit, reference: tuple[int, bytes], neighborhood: list[list[int]]) -> None:

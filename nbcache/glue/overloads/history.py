@@ -35,8 +35,9 @@ from nbcache.glue.identity.node import Unidentifiable, Unresolvable
 from nbcache.glue.identity.ownership import toolchain_name
 from nbcache.glue.identity.past import Promise, arrange, past_of
 from nbcache.glue.keys.flags import flag_components
-from nbcache.glue.overloads.effects import find_loop, kernel_of
+from nbcache.glue.overloads import loops
 from nbcache.glue.overloads.inherited import giving, in_plain_context, inherited
+from nbcache.glue.overloads.loops import RETURNS
 from nbcache.glue.overloads.uses import ID_BYTES, key_of, types_here
 from nbcache.passing import let_pass
 from nbcache.process import os
@@ -56,8 +57,6 @@ _NAMELESS = bytes(ID_BYTES)
 """The id of what cannot be identified; it agrees with a regular past only."""
 _OF_THE_MOMENT = frozenset({"made from", "registered"})
 """What an overload has of the time when it was made, and nobody gave it."""
-_RETURNS = "returns"
-"""The declared type of what an overload returns."""
 _OTHERS = "it was built upon callees that were compiled differently"
 
 
@@ -133,7 +132,7 @@ class History:
         key = key_of(dispatcher, args)
         self._chosen.setdefault(template, {})[name] = key
         made_from = past_of(dispatcher).made_from.get(args)
-        fresh = made_from is None or made_from == self._content(dispatcher)
+        fresh = made_from is None or made_from == self.content(dispatcher)
         return Effect("implementation", template, (name,), None, (("key", key),), fresh)
 
     def _overload_name(self, dispatcher: Any, args: tuple[Any, ...]) -> bytes:
@@ -147,12 +146,12 @@ class History:
 
     def _choice_name(self, text: bytes, args: tuple[Any, ...]) -> bytes:
         try:
-            content = text + self._types_digest(args)
+            content = text + self.types_digest(args)
         except Unidentifiable:
             content = os.urandom(ID_BYTES)  # nobody can ask for it by name
         return hashlib.blake2b(content, digest_size=ID_BYTES).digest()
 
-    def _content(self, dispatcher: Any) -> bytes:
+    def content(self, dispatcher: Any) -> bytes:
         """What an overload would be made from now.  Raises Unidentifiable."""
         return self._made_from(dispatcher, self._maker.engine.digest(dispatcher))
 
@@ -171,7 +170,7 @@ class History:
             return (), True, nullcontext()
         natural = () if plain else inherited(dispatcher.targetdescr, dispatcher.targetoptions)
         if exists:
-            given = self._given(dispatcher, args)
+            given = self.given(dispatcher, args)
             return given, given == natural, nullcontext()
         if promise is not None:
             given = promise.given + self._staleness(dispatcher, promise.content, promise.consulted)
@@ -184,7 +183,7 @@ class History:
         if content is None or not getattr(dispatcher, "_can_compile", True):
             return ()
         try:
-            current = self._content(dispatcher)
+            current = self.content(dispatcher)
         except Unidentifiable:
             return ()
         stale: Given = () if current == content else (("made from", content.hex()),)
@@ -193,7 +192,8 @@ class History:
             stale += (("registered", hashlib.blake2b(snapshot, digest_size=16).hexdigest()),)
         return stale
 
-    def _given(self, dispatcher: Any, args: tuple[Any, ...]) -> Given:
+    def given(self, dispatcher: Any, args: tuple[Any, ...]) -> Given:
+        """What an overload that exists was given, and what it has of the time when it was made."""
         past = past_of(dispatcher)
         stale = self._staleness(dispatcher, past.made_from.get(args), past.consulted.get(args))
         return past.given.get(args, ()) + stale
@@ -201,18 +201,11 @@ class History:
     def _now(self, dispatcher: Any, args: tuple[Any, ...]) -> Given | None:
         """What an overload that exists, or will, was given; None if there is nothing yet."""
         if args in vars(dispatcher)["overloads"]:
-            return self._given(dispatcher, args)
+            return self.given(dispatcher, args)
         promise = past_of(dispatcher).promised.get(args)
         if promise is None:
             return None
         return promise.given + self._staleness(dispatcher, promise.content, promise.consulted)
-
-    def _loop_now(self, ufunc: Any, args: tuple[Any, ...]) -> Given | None:
-        """The same for the loop that a call with elements of these types uses."""
-        found = find_loop(ufunc, args)
-        if found is None:
-            return (("none", True),) if ufunc._frozen else None
-        return self.loop_used(ufunc, kernel_of(ufunc), found)[0]
 
     def identified(self, unit: Unit) -> str | None:
         """The dispatcher of *unit* is about to get an overload; the present asks for the unit's own key.
@@ -244,7 +237,7 @@ class History:
 
     def _made(self, dispatcher: Any, args: tuple[Any, ...], return_type: Any, given: Given) -> None:
         if return_type is not None:
-            given = (*given, (_RETURNS, self._types_digest((return_type,)).hex()))
+            given = (*given, (RETURNS, self.types_digest((return_type,)).hex()))
             self._declared.append(weakref.ref(dispatcher))
         past = past_of(dispatcher)
         past.order.setdefault(args)
@@ -273,33 +266,9 @@ class History:
 
         Where overloads are part of an identity (no more compiling, a ufunc's loops), so is this.
         """
-        lines = uses.lines(self._types_digest, lambda given, fresh: bool(given) or not fresh)
+        lines = uses.lines(self.types_digest, lambda given, fresh: bool(given) or not fresh)
         if lines:
             past_of(unit.owner).odd[unit.args] = " ".join(lines)
-
-    def loop_made(self, dispatcher: Any, given: Given, return_type: Any) -> None:
-        """Note what the newest loop was made from, of the ufunc whose kernel is *dispatcher*."""
-        args, past = tuple(next(reversed(dispatcher.overloads)).args), past_of(dispatcher)
-        try:
-            if return_type is not None:
-                given = (*given, (_RETURNS, self._types_digest((return_type,)).hex()))
-            past.made_from[args] = self._content(dispatcher)
-        except Unidentifiable:
-            given = (("unknown", os.urandom(8).hex()),)
-        past.given.pop(args, None)
-        if given:
-            past.given[args] = given
-
-    def loop_used(self, ufunc: Any, dispatcher: Any, args: tuple[Any, ...]) -> tuple[Given, bool]:
-        """What a loop of *ufunc* was given, and whether it would come out the same if it did not exist.
-
-        Of a ufunc that gets no more loops, those that it has are part of its identity.
-        """
-        given = self._given(dispatcher, args)
-        if ufunc._frozen:
-            given = tuple(pair for pair in given if pair[0] != _RETURNS)
-        alone = ufunc._frozen or in_plain_context()
-        return given, given == (() if alone else inherited(dispatcher.targetdescr, dispatcher.targetoptions))
 
     def id_of(self, use: Effect) -> bytes:
         """The id of a use, which may have come out of an entry already."""
@@ -310,20 +279,21 @@ class History:
         ids = past_of(dispatcher).ids
         if args not in ids:
             try:
-                content = self._maker.engine.digest(dispatcher) + self._types_digest(args)
+                content = self._maker.engine.digest(dispatcher) + self.types_digest(args)
                 ids[args] = hashlib.blake2b(content, digest_size=ID_BYTES, person=b"nbcache use").digest()
             except (Unidentifiable, ReferenceError):  # the latter: a type around something that is no more
                 ids[args] = _NAMELESS
         return ids[args]
 
-    def _types_digest(self, args: tuple[Any, ...]) -> bytes:
+    def types_digest(self, args: tuple[Any, ...]) -> bytes:
+        """What identifies types.  Raises Unidentifiable."""
         return b"".join(map(self._maker.type_digest, args))
 
     # -- entries ---------------------------------------------------------------------------------
 
     def guard(self, uses: Uses) -> str:
         """What tells entries of one key apart: those of their uses that need a past of their own."""
-        return "\n".join(uses.lines(self._types_digest, lambda _given, fresh: not fresh))
+        return "\n".join(uses.lines(self.types_digest, lambda _given, fresh: not fresh))
 
     def objection(self, unit: Unit, uses: Uses) -> str | None:
         """Why an entry built upon these *uses* isn't what would be compiled here, or None."""
@@ -339,7 +309,7 @@ class History:
                 if given or not fresh:
                     return _OTHERS
                 continue
-            now = self._loop_now(obj, args) if kind == "ufunc" else self._now(obj, types_here(obj, args))
+            now = loops.now(self, obj, args) if kind == "ufunc" else self._now(obj, types_here(obj, args))
             if not fresh if now is None else now != given:
                 return _OTHERS
         for place, name, key, fresh in uses.choices:
@@ -407,7 +377,7 @@ class History:
         if self._maker.engine.carries(dispatcher, found):
             return self._made_from(dispatcher, found)
         try:
-            return self._content(dispatcher)
+            return self.content(dispatcher)
         except Unidentifiable:
             return _NAMELESS
 

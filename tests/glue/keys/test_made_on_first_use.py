@@ -47,10 +47,11 @@ def three(a):
 
 done = []
 for name in sys.argv[1:]:
-    try:
-        done += [globals()[name](3), globals()[name](-1)]
-    except ValueError as error:
-        done.append(str(error))
+    for number in (3, -1):
+        try:
+            done.append(globals()[name](number))
+        except ValueError as error:
+            done.append(str(error))
 print(json.dumps([done, sum(each.is_start for _time, each in listener.buffer)]))
 '''
 

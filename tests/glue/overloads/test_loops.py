@@ -8,7 +8,7 @@ from nbtest import proc
 PROGRAM = """
 import json, sys, warnings
 import numpy as np
-from numba import guvectorize, njit, vectorize
+from numba import guvectorize, njit, prange, vectorize
 from numba.core import event
 
 listener = event.RecordingListener()
@@ -54,6 +54,19 @@ def general(a):
     g(a, 2, out)
     return out
 
+LARGE = np.arange(300_000)
+
+@vectorize(["int64(int64)"])
+def of_large(x):
+    return LARGE[x] * 2
+
+@njit("int64[:](int64[:])", parallel=True)
+def parallel(a):
+    out = np.empty(len(a), np.int64)
+    for i in prange(len(a)):
+        out[i] = of_large(a[i])
+    return out
+
 def rebind():
     global K
     K = 5
@@ -63,6 +76,7 @@ does = {
     "fast": lambda: fast(3.0), "casting": lambda: casting(np.int8(3)), "loop": lambda: u(3.0),
     "general": lambda: general(np.arange(2.0)).tolist(), "general32": lambda: general(np.ones(1, np.float32)).tolist(),
     "rebind": rebind, "add": lambda: u.add("float32(float64)") and None,
+    "large": lambda: parallel(np.arange(3)).tolist(),
     "types": lambda: [sorted(u.types), frozen.types],
 }
 done = [float(a) if isinstance(a, np.generic) else a for a in (does[each]() for each in sys.argv[1:])]
@@ -78,8 +92,8 @@ def answers(tmp_path, *does, store="store"):
     return json.loads(outcome.stdout)
 
 
-def test_the_order_in_which_loops_came_does_not_count(tmp_path):
-    does = ["doubles", "integers", "both", "casting", "general", "general32", "types"]
+def test_neither_the_order_in_which_loops_came_nor_what_they_are_bound_to_counts(tmp_path):
+    does = ["large", "doubles", "integers", "both", "casting", "general", "general32", "types"]
     first, compiled = answers(tmp_path, *does)
     assert compiled
     again, compiled = answers(tmp_path, "loop", *reversed(does))
