@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from numba.np.ufunc.dufunc import DUFunc
 
@@ -13,10 +13,22 @@ from nbcache.process import os
 
 if TYPE_CHECKING:
     from nbcache.glue.identity.past import Given
-    from nbcache.glue.overloads.history import History
 
 RETURNS = "returns"
 """The declared type of what an overload or a loop returns, among what it was given."""
+
+
+class Identities(Protocol):
+    """What `History` knows of dispatchers."""
+
+    def content(self, dispatcher: Any) -> bytes:
+        """What an overload would be made from now.  Raises Unidentifiable."""
+
+    def given(self, dispatcher: Any, args: tuple[Any, ...]) -> Given:
+        """What an overload that exists was given, and what it has of the time when it was made."""
+
+    def types_digest(self, args: tuple[Any, ...]) -> bytes:
+        """What identifies types.  Raises Unidentifiable."""
 
 
 def kernel_of(ufunc: Any) -> Any:
@@ -31,7 +43,7 @@ def find_loop(ufunc: Any, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     return None if sig is None else tuple(sig.args)
 
 
-def now(history: History, ufunc: Any, args: tuple[Any, ...]) -> Given | None:
+def now(history: Identities, ufunc: Any, args: tuple[Any, ...]) -> Given | None:
     """What the loop was given that a call with elements of these types uses; None if there is none."""
     found = find_loop(ufunc, args)
     if found is None:
@@ -39,7 +51,7 @@ def now(history: History, ufunc: Any, args: tuple[Any, ...]) -> Given | None:
     return used(history, ufunc, kernel_of(ufunc), found)[0]
 
 
-def made(history: History, dispatcher: Any, given: Given, return_type: Any) -> None:
+def made(history: Identities, dispatcher: Any, given: Given, return_type: Any) -> None:
     """Note what the newest loop was made from, of the ufunc whose kernel is *dispatcher*."""
     args, past = tuple(next(reversed(dispatcher.overloads)).args), past_of(dispatcher)
     try:
@@ -53,7 +65,7 @@ def made(history: History, dispatcher: Any, given: Given, return_type: Any) -> N
         past.given[args] = given
 
 
-def used(history: History, ufunc: Any, dispatcher: Any, args: tuple[Any, ...]) -> tuple[Given, bool]:
+def used(history: Identities, ufunc: Any, dispatcher: Any, args: tuple[Any, ...]) -> tuple[Given, bool]:
     """What a loop of *ufunc* was given, and whether it would come out the same if it did not exist.
 
     Of a ufunc that gets no more loops, those that it has are part of its identity.
