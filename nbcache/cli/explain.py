@@ -28,6 +28,7 @@ _GROUPS = {
     "dependency": "dependency",
     "extension": "extension",
 }
+_PART = "key/"
 # A digest says that a value changed and nothing else: a reader gains nothing from its digits.
 _DIGEST = re.compile(r"[0-9a-f]{12,}\Z")
 
@@ -57,9 +58,12 @@ def differing(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
 def explain(old: Mapping[str, str], new: Mapping[str, str], function: str = "") -> list[str]:
     """Return one line for each component in which `new` differs from `old`: ``global `pkg.cfg.K`: 3 → 4``.
 
-    A value found in another function than `function` is followed by that one's name.
+    A value found in another function than `function` is followed by that one's name. The parts that the key was
+    computed from (``key/...``) are digests of what the other components say in words, and are named if no words differ.
     """
-    return [_line(label, old.get(label), new.get(label), function) for label in differing(old, new)]
+    labels = differing(old, new)
+    words = [label for label in labels if not label.startswith(_PART)]
+    return [_line(label, old.get(label), new.get(label), function) for label in words or labels]
 
 
 def nearest(new: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> int | None:
@@ -85,7 +89,7 @@ def _line(label: str, old: str | None, new: str | None, function: str) -> str:
 
 def name_of(label: str) -> tuple[str, str]:
     """Return what a label names, in words, and the function it was found in, or ""."""
-    label = label.removesuffix(" is")  # of what a name leads to, where that is described by itself
+    label = label.removeprefix(_PART).removesuffix(" is")  # of what a name leads to, where that is described by itself
     group, mark, rest = label.partition("/" if "/" in label.partition(" ")[0] else " ")
     if not mark or group not in _GROUPS:
         return label, ""

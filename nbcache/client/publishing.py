@@ -163,7 +163,7 @@ class Publishing:
                 note_other_halves(self._frames, library, self._lookup.owners)
         self._maker.close(frame)
         unit.meets(self._maker.extensions.relevant(frame.consulted.packed))
-        unit.asks = tuple(frame.consulted.asks)
+        unit.answered(frame.consulted.asks)
         done = [effect for effect in frame.effects.values() if (effect.obj, effect.args) != (unit.owner, unit.args)]
         effects.remember(unit.owner, unit.args, lambda: done)
         uses = uses_of(unit, done, self._history.id_of, lambda args: can_be_named(args, frame), bound)

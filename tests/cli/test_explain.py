@@ -72,3 +72,9 @@ def test_one_line_for_each_difference_and_none_for_equals(old, new):
     assert len(explain(old, new)) == len(differing(old, new)) == len(differing(new, old))
     assert explain(new, new) == []
     assert (old == new) == (not differing(old, new))
+
+
+def test_a_part_of_the_key_is_named_if_no_words_differ():
+    part = "key/all that it reaches"
+    assert explain({part: "a1" * 8}, {part: "b2" * 8}) == ["all that it reaches: changed"]
+    assert explain({part: "a1" * 8, "kind": "x"}, {part: "b2" * 8, "kind": "y"}) == ["kind: x → y"]

@@ -30,18 +30,19 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.reach import Reach
 
 Owner = tuple[Any, ...]
-"""Whose address: (kind, reference), or a name: ("native" or "exported", module, name), ("closure", recipe)."""
-NAMED = frozenset({"native", "exported", "closure"})
-"""Kinds that say what they mean in every process: Numba's own native functions, what Cython modules export, and
-dispatchers that Numba makes of closures in compiled code."""
+"""Whose address: (kind, reference), or a name: ("native" or "exported", module, name), ("closure", recipe), ("library",
+place)."""
+NAMED = frozenset({"native", "exported", "closure", "library"})
+"""Kinds that say what they mean in every process: Numba's own native functions, what Cython modules export, dispatchers
+that Numba makes of closures in compiled code, and functions of libraries that the unit reaches."""
 
 
 class Address:
-    """An address and the object whose it is, which lives as long as the library that refers to it."""
+    """An address and the object whose it is, if any, which lives as long as the library that refers to it."""
 
-    def __init__(self, value: int, owner: object, *, made_for_it: bool = False) -> None:
+    def __init__(self, value: int, owner: object | None, *, made_for_it: bool = False) -> None:
         self.value = value
-        self._owner = weakref.ref(owner)
+        self._owner = (lambda: None) if owner is None else weakref.ref(owner)
         self._kept = owner if made_for_it else None
 
     def handed_over(self) -> object:
@@ -80,6 +81,12 @@ def owner_of(value: int, reach: Reach) -> tuple[Owner, Address] | None:
         if named is not None:
             return named
         found = _owners(value, reach.objects())
+    if {kind for kind, _id in found} == {"function"}:
+        from nbcache.glue.identity.libraries import place_of
+
+        place = place_of(value)
+        if place is not None:
+            return ("library", tuple(place)), Address(value, None)
     if len(found) != 1:
         return None
     ((kind, _id), obj), = found.items()  # fmt: skip
@@ -154,7 +161,21 @@ def _named(owner: Owner, reach: Callable[[], Reach]) -> Address:
         function, code = reach().closure(digest, qualname)
         dispatcher = njit(ir_utils._create_function_from_code_obj(code, *texts, function.__globals__))
         return Address(id(dispatcher), dispatcher, made_for_it=True)
+    if owner[0] == "library":
+        return _address_at(owner[1], reach)
     return (_native_address if owner[0] == "native" else _exported_address)(*owner[1:])
+
+
+def _address_at(place: tuple[Any, ...], reach: Callable[[], Reach]) -> Address:
+    from nbcache.glue.identity.libraries import Place, address_at
+
+    where = Place._make(place)
+    if address_at(where) is None:
+        reach().objects()  # the function is described by now, unless it is only reached by way of registrations
+    value = address_at(where)
+    if value is None:
+        raise LookupError("it calls a function of a library that nothing leads to here")
+    return Address(value, None)
 
 
 def _addresses_of(obj: Any, *, making: bool = False) -> list[tuple[str, int]]:

@@ -1,4 +1,4 @@
-"""What ELF files say of themselves: a library's build id, and what a kernel of a cubin needs (no idea of CUDA's API).
+"""What a cubin says of its kernels: registers and shared memory (no idea of CUDA's API).
 
 A cubin is an ELF file of 64 bits. Facts are from the generic ABI, and from what NVIDIA's cuobjdump prints: registers
 are an attribute in the section ``.nv.info``, by symbol; a kernel's static shared memory is the size of
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 _MAGIC = b"\x7fELF\x02\x01"
 """64 bits, little-endian: what CUDA exists for, and all cubins."""
-_PT_NOTE = 4
-_NT_GNU_BUILD_ID = 3
-_LARGEST_NOTE = 1 << 16
 
 
 class Resources(Record):
@@ -29,34 +26,6 @@ class Resources(Record):
     """Of each thread."""
     shared: int
     """Static shared memory of each block [bytes]."""
-
-
-def build_id(path: str) -> str | None:
-    """The GNU build id of a library, in hex; None if it has none.  Raises OSError."""
-    with open(path, "rb") as file:
-        head = file.read(64)
-        if len(head) < 64 or not head.startswith(_MAGIC):
-            return None
-        offset, size, count = *struct.unpack_from("<Q", head, 32), *struct.unpack_from("<HH", head, 54)
-        file.seek(offset)
-        table = file.read(size * count)
-        for start in range(0, len(table) - 55, size):
-            kind, _flags, position, _address, _physical, length = struct.unpack_from("<IIQQQQ", table, start)
-            if kind == _PT_NOTE and length <= _LARGEST_NOTE:
-                file.seek(position)
-                for name, note, content in _notes(file.read(length)):
-                    if name == b"GNU\0" and note == _NT_GNU_BUILD_ID:
-                        return content.hex()
-    return None
-
-
-def _notes(content: bytes) -> Iterator[tuple[bytes, int, bytes]]:
-    at = 0
-    while at + 12 <= len(content):
-        name_size, size, kind = struct.unpack_from("<III", content, at)
-        name_end = at + 12 + (name_size + 3 & ~3)
-        yield content[at + 12 : at + 12 + name_size], kind, content[name_end : name_end + size]
-        at = name_end + (size + 3 & ~3)
 
 
 def resources(cubin: bytes, kernel: str) -> Resources | None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.changes import node_components
 from nbcache.glue.identity.describe_functions import function_name
+from nbcache.glue.keys.parts import CONDITIONS
 from nbcache.glue.keys.units import Unit
 
 if TYPE_CHECKING:
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
     from nbcache.glue.capture.compilations import FrameStack
     from nbcache.glue.cuda.registrations import CudaRegistrations
     from nbcache.glue.cuda.toolkit import KernelConditions
-    from nbcache.glue.identity.node import Scope
     from nbcache.glue.keys.key_maker import KeyMaker
+    from nbcache.glue.keys.parts import Part
 
-CUDA_KEY_VERSION = 3
+CUDA_KEY_VERSION = 4
 
 
 class _NoFlags:
@@ -75,31 +76,18 @@ class CudaUnit(Unit):
     def _shown(self) -> str:
         return self._kernel_conditions.shown
 
-    def _key_parts(self) -> Iterator[bytes]:
-        yield b"cuda key version %d" % CUDA_KEY_VERSION
-        yield self.conditions
-        yield self.kind.encode()
-        yield function_name(self.function).encode("utf-8", "surrogatepass")
-        for label, words in self.extra:
-            yield f"{label}={words}".encode()
-        open_types: list[tuple[object, Scope]] = []
-        for typ in self.args:
-            digest, scope = self.maker.type_scoped(typ)
-            yield digest
-            if scope is not None:
-                open_types.append((typ, scope))
-        yield b"returns" if self.return_type is None else self.maker.type_digest(self.return_type)
-        self.content = self._content()
-        yield self.content
-        if self.args and (self._hands_on or any(map(self.maker.hands_on, self.args))):
-            yield self.maker.engine.together((self.owner, *self.args))
-        yield self.maker.engine.sharing(self.owner, open_types)
+    def _key_parts(self) -> Iterator[Part]:
+        yield "key version", b"cuda %d" % CUDA_KEY_VERSION
+        yield CONDITIONS, self.conditions
+        yield "kind", self.kind.encode()
+        yield "name", function_name(self.function).encode("utf-8", "surrogatepass")
+        yield from self._parts_of_what_is_asked()
         self._told = self._registrations.digest()
-        yield self._told
+        yield "registrations", self._told
         if self._told:  # code that runs while compiling and may read all of a class
-            yield self.maker.engine.digest(self.classes_of_values())
+            yield "classes of values", self.maker.engine.digest(self.classes_of_values())
         if self._tells_lines():
-            yield self._debug_lines()
+            yield "lines of the source", self._debug_lines()
 
     def surroundings_changed(self) -> bool:
         """Whether settings or what is registered aren't what the key was made of.  Raises Unidentifiable."""
@@ -131,8 +119,7 @@ class CudaUnit(Unit):
             _tell_lines[self.content] = known
         return known
 
-    def components(self) -> list[tuple[str, str]]:
-        """The key's components in words: (label, value)."""
+    def _in_words(self) -> list[tuple[str, str]]:
         found = [("cuda key version", str(CUDA_KEY_VERSION)), *self._kernel_conditions.components(self.cc)]
         found += [("kind", self.kind), *self.extra, ("signature", self.signature_text)]
         for i, typ in enumerate(self.args):

@@ -68,7 +68,6 @@ def unpack(
     ``find(key, build)`` gives access to another entry, or None.  Raises Unloadable.
     """
     opened, meta = _open_result(unit, read)
-    unit.asks = tuple(meta.consulted.asks)
     reason = history.objection(unit, meta.uses) or _objection_once_loaded(unit, meta)
     if reason is not None:
         raise Unloadable(reason)
@@ -157,16 +156,29 @@ def open_entry(unit: Unit | LibraryUnit, read: Read) -> Opened:
         msg = f"metadata of version {version}"
         raise Unloadable(msg)
     asked = Asked(*rest)
-    if isinstance(unit, Unit):
-        _meet(unit, asked)
-    held = _bind(definitions, unit)
-    consulted = None
-    if isinstance(unit, Unit):
-        consulted = asked.consulted(pickle.loads(asked.asks) if asked.asks else (), unit)  # noqa: S301
-        if asked.asks:
-            _agree(unit, consulted)
+    held, consulted = _consult(unit, asked, definitions) if isinstance(unit, Unit) else ([], None)
+    held += _bind(definitions, unit)
     fields = pickle.loads(data[8 + size :])  # noqa: S301
     return Opened(fields, definitions, code, held, consulted)
+
+
+def _consult(unit: Unit, asked: Asked, definitions: dict[str, Definition]) -> tuple[list[object], Consulted]:
+    """See that this process would build with the same; what questions refer to must live on.  Raises Unloadable.
+
+    Choosers are asked before the rest is looked for, which some of them make when they are asked first.
+    """
+    _meet(unit, asked)
+    if not asked.asks:
+        unit.answered(())
+        return [], asked.consulted((), unit)
+    from nbcache.glue.capture.placeholders import tokens_in
+
+    held = _bind({token: definitions[token] for token in tokens_in(asked.asks)}, unit)
+    consulted = asked.consulted(pickle.loads(asked.asks), unit)  # noqa: S301  of a trusted, checked entry
+    _agree(unit, consulted)
+    unit.answered(consulted.asks)
+    unit.meets(unit.maker.extensions.relevant(asked.names))
+    return held, consulted
 
 
 def _bind(definitions: dict[str, Definition], unit: Unit | LibraryUnit) -> list[object]:
@@ -220,7 +232,7 @@ def share(unit: Unit, target_context: Any, history: History, library: Any) -> tu
     if meta.objectmode or meta.has_blocks or unit.flags.force_pyobject:
         return None
     unit.maker.meet(meta.consulted.packed)
-    unit.asks = tuple(meta.consulted.asks)
+    unit.answered(meta.consulted.asks)
     reason = history.objection(unit, meta.uses) or unit.maker.objection(meta.consulted)
     if reason or _objection_once_loaded(unit, meta):
         return None

@@ -102,13 +102,11 @@ def look_again(unit: Unit, frame: Frame) -> None:
     """See that compiling changed nothing of what *unit* was identified by: a counter, a setting that is read once.
 
     Which of the two its code was made from can't be told, and a process that asks for it has seen one of them only.
-    Loops that it gave to ufuncs are given by a hit too, and modules that it loaded are among its readings.
+    Modules that it loaded are among its readings.
     """
-    late = itertools.islice(sys.modules, frame.modules, None)
-    if not any(effect.kind == "ufunc" for effect in frame.effects.values()):
-        change = unit.change(late)
-        if change:
-            raise Unstorable(change, linkable=True)
+    change = unit.change(itertools.islice(sys.modules, frame.modules, None))
+    if change:
+        raise Unstorable(change, linkable=True)
 
 
 def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: Uses, past: str) -> Packed:

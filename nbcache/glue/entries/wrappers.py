@@ -9,7 +9,6 @@ kernel's symbol, build id included, is therefore the heart of a wrapper's key.
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 from numba.core.runtime import nrtdynmod
@@ -17,12 +16,14 @@ from numba.np.ufunc import wrappers
 
 from nbcache.glue import marks
 from nbcache.glue.identity.reach import Reach
+from nbcache.glue.keys.parts import CONDITIONS, components_of, key_of_parts
 
 if TYPE_CHECKING:
     from nbcache.glue.keys.key_maker import KeyMaker
+    from nbcache.glue.keys.parts import Part
 
-_VERSION = b"wrapper key version 1"
-_RUNTIME_VERSION = b"runtime key version 1"
+_VERSION = b"wrapper 2"
+_RUNTIME_VERSION = b"runtime 2"
 
 
 class WrapperUnit:
@@ -54,16 +55,16 @@ class WrapperUnit:
         return self._key(self._maker.conditions.under(cpu))
 
     def _key(self, conditions: bytes) -> str:
-        hasher = hashlib.blake2b(_VERSION + conditions + self.kind.encode(), digest_size=32)
-        for _label, words in self._parts:
-            content = words.encode("utf-8", "surrogatepass")
-            hasher.update(len(content).to_bytes(8, "little"))
-            hasher.update(content)
-        return hasher.hexdigest()
+        return key_of_parts(self._key_parts(conditions))
+
+    def _key_parts(self, conditions: bytes) -> list[Part]:
+        words = [(label, text.encode("utf-8", "surrogatepass")) for label, text in self._parts]
+        return [("key version", _VERSION), (CONDITIONS, conditions), ("kind", self.kind.encode()), *words]
 
     def components(self) -> list[tuple[str, str]]:
-        """The key's components in words."""
-        return [("kind", self.kind), *self._parts]
+        """What the key is computed from."""
+        parts = components_of(self._key_parts(self._maker.conditions.digest()))
+        return [("kind", self.kind), *self._parts, *parts]
 
     def reach(self) -> Reach:
         """What the kernel reaches: its tokens are the wrapper's."""
@@ -81,23 +82,22 @@ class RuntimeUnit:
     def __init__(self, maker: KeyMaker, target_context: Any) -> None:
         self.target_context = target_context
         self._maker = maker
-        self.key = _runtime_key(maker.conditions.digest())
+        self.key = self._key(maker.conditions.digest())
 
     def key_under(self, cpu: str) -> str:
         """The key that it has in a process that compiles for the processor *cpu*."""
-        return _runtime_key(self._maker.conditions.under(cpu))
+        return self._key(self._maker.conditions.under(cpu))
+
+    def _key(self, conditions: bytes) -> str:
+        return key_of_parts([("key version", _RUNTIME_VERSION), (CONDITIONS, conditions)])
 
     def components(self) -> list[tuple[str, str]]:
-        """The key's components in words."""
-        return [("kind", self.kind)]
+        """What the key is computed from."""
+        return [("kind", self.kind), *self._maker.conditions.components()]
 
     def reach(self) -> Reach:
         """Nothing but the toolchain."""
         return Reach(())
-
-
-def _runtime_key(conditions: bytes) -> str:
-    return hashlib.blake2b(_RUNTIME_VERSION + conditions, digest_size=32).hexdigest()
 
 
 def build_runtime(target_context: Any) -> Any:

@@ -7,48 +7,50 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from numba.np.ufunc.dufunc import DUFunc
-
 from nbcache.glue import marks
 from nbcache.glue.capture.compilations import Effect
 from nbcache.glue.hooks.consulting import choices_of
 from nbcache.glue.identity.past import Question, past_of
-from nbcache.glue.overloads import effects
+from nbcache.glue.overloads import effects, loops
 from nbcache.glue.overloads.inherited import inherited
+from nbcache.glue.overloads.loops import find_loop, kernel_of
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from nbcache.glue.hooks.policy import Session
 
 
-def noting_loops(dispatcher_of: Callable[[Any], Any]) -> Callable[[Any, Session], Any]:
+def noting_loops(original: Any, session: Session) -> Any:
     """Note the loops that a ufunc gains."""
 
-    def replace(original: Any, session: Session) -> Any:
-        @functools.wraps(original)
-        def compile_for_argtys(self: Any, argtys: Any, return_type: Any = None) -> Any:
-            dispatcher, args = dispatcher_of(self), tuple(argtys)
-            marks.show_as(self, dispatcher)
-            given = inherited(dispatcher.targetdescr, dispatcher.targetoptions)
-            if len(session.frames):
-                session.frames.settle()
-                session.frames.note(Effect("ufunc", self, args, return_type, given, True))
-            compiled = original(self, argtys, return_type)
-            session.history.loop_made(self, dispatcher, args, given)
-            return compiled
+    @functools.wraps(original)
+    def compile_for_argtys(self: Any, argtys: Any, return_type: Any = None) -> Any:
+        dispatcher, args = kernel_of(self), tuple(argtys)
+        marks.show_as(self, dispatcher)
+        before = len(dispatcher.overloads)
+        given = inherited(dispatcher.targetdescr, dispatcher.targetoptions)
+        if len(session.frames) and find_loop(self, args) is None:
+            session.frames.note(Effect("ufunc", self, args, return_type, given, return_type is None))
+        compiled = original(self, argtys, return_type)
+        if len(dispatcher.overloads) > before:
+            loops.made(session.history, dispatcher, given, return_type)
+        return compiled
 
-        return compile_for_argtys
-
-    return replace
+    return compile_for_argtys
 
 
-def known_kernels(original: Any, _session: Session) -> Any:
-    """Note which ufunc a kernel is compiled for."""
+def known_kernels(original: Any, session: Session) -> Any:
+    """Note which gufunc a kernel is compiled for, and what it is made from."""
 
     @functools.wraps(original)
     def add(self: Any, fty: Any) -> Any:
-        marks.show_as(self, self.gufunc_builder.nb_func)
-        return original(self, fty)
+        dispatcher = kernel_of(self)
+        marks.show_as(self, dispatcher)
+        before = len(dispatcher.overloads)
+        original(self, fty)
+        if len(dispatcher.overloads) > before:
+            given = inherited(dispatcher.targetdescr, dispatcher.targetoptions)
+            loops.made(session.history, dispatcher, given, None)
 
     return add
 
@@ -117,16 +119,20 @@ def known_intrinsics(original: Any, session: Session) -> Any:
 
 
 def with_loops(original: Any, session: Session) -> Any:
-    """What was asked for when a ufunc's loops were compiled counts for a caller that uses them."""
+    """A caller uses a loop that is there already: so it depends on what the loop was made from, and asked for."""
 
     @functools.wraps(original)
-    def _type_me(self: Any, *args: Any, **named: Any) -> Any:
-        dispatcher = self._dispatcher if isinstance(self, DUFunc) else self.gufunc_builder.nb_func
-        for consulted in past_of(dispatcher).consulted.values():
-            session.frames.include(consulted)
-        return original(self, *args, **named)
+    def find_ewise_function(self: Any, ewise_types: Any) -> Any:
+        found = original(self, ewise_types)
+        if len(session.frames) and found[0] is not None:
+            dispatcher, args = kernel_of(self), tuple(found[0].args)
+            session.frames.include(past_of(dispatcher).consulted.get(args))
+            session.frames.note(*effects.remembered(dispatcher, args))
+            use = loops.used(session.history, self, dispatcher, args)
+            session.frames.note(Effect("ufunc", self, tuple(ewise_types), None, *use))
+        return found
 
-    return _type_me
+    return find_ewise_function
 
 
 def complete_overloads(_original: Any, session: Session) -> Any:

@@ -40,6 +40,7 @@ from numba.core.untyped_passes import MakeFunctionToJitFunction
 from numba.np.ufunc import parallel, ufuncbuilder
 from numba.np.ufunc.dufunc import DUFunc, DUFuncLowerer
 from numba.np.ufunc.gufunc import GUFunc, GUFuncLowerer
+from numba.np.ufunc.ufunc_base import UfuncBase
 
 from nbcache.glue import replacing
 from nbcache.glue.hooks import compiling, consulting, deferring, emission, observing
@@ -132,11 +133,11 @@ def table() -> list[Seam]:
         ),
         Seam(
             DUFunc, "_compile_for_argtys", "loops that compiling a caller adds to a ufunc",
-            observing.noting_loops(lambda ufunc: ufunc._dispatcher), ("self", "argtys", "return_type"),
+            observing.noting_loops, ("self", "argtys", "return_type"),
         ),
         Seam(
             GUFunc, "_compile_for_argtys", "loops that compiling a caller adds to a gufunc",
-            observing.noting_loops(lambda gufunc: gufunc.gufunc_builder.nb_func), ("self", "argtys", "return_type"),
+            observing.noting_loops, ("self", "argtys", "return_type"),
         ),
         Seam(
             GUFunc, "add", "who asks for a gufunc's kernel", observing.known_kernels, ("self", "fty"),
@@ -213,10 +214,11 @@ def table() -> list[Seam]:
             observing.known_intrinsics, ("self", "args", "kws"),
         ),
         Seam(
-            DUFunc, "_type_me", "a caller of a ufunc uses loops that are there already", observing.with_loops,
+            DUFunc, "find_ewise_function", "a caller of a ufunc uses loops that are there already",
+            observing.with_loops, ("self", "ewise_types"),
         ),
         Seam(
-            GUFunc, "_type_me", "the same", observing.with_loops,
+            UfuncBase, "find_ewise_function", "the same for gufuncs", observing.with_loops, ("self", "ewise_types"),
         ),
         *_registries(),
         Seam(

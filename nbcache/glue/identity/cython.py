@@ -10,14 +10,14 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from nbcache.glue.identity.libraries import file_of
+
 _CAPI = "__pyx_capi__"
 # Prototypes of our own: the attributes of ctypes.pythonapi are everybody's.
 _name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
 _pointer_in = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
-
-_names: dict[int, tuple[str, str]] = {}
 
 
 def address_of(module: str, name: str) -> int | None:
@@ -30,15 +30,13 @@ def address_of(module: str, name: str) -> int | None:
 
 
 def exported_as(address: int) -> tuple[str, str] | None:
-    """(module, name) of what is exported at *address*."""
-    known = _names.get(address)
-    if known is not None and address_of(*known) == address:
-        return known
-    for module, loaded in sorted(sys.modules.items()):
-        for name in sorted(_exports(loaded)):
-            if address_of(module, name) == address:
-                _names[address] = (module, name)
-                return module, name
+    """(module, name) of what the module exports in whose file *address* lies."""
+    path = file_of(address)
+    for module, loaded in sorted(sys.modules.items()) if path else ():
+        if getattr(loaded, "__dict__", {}).get("__file__") == path:
+            for name in sorted(_exports(loaded)):
+                if address_of(module, name) == address:
+                    return module, name
     return None
 
 

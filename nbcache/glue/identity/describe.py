@@ -27,7 +27,7 @@ from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
-from nbcache.glue.identity import describe_functions, describe_numba
+from nbcache.glue.identity import describe_functions, describe_numba, describe_ufuncs
 from nbcache.glue.identity.node import HandedOn, Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
     HEAP_TYPE,
@@ -176,7 +176,11 @@ def _class_of(obj: object) -> list[object]:
     return [type(obj)]
 
 
-_COMMON: dict[type, Describer] = {**describe_functions.DESCRIBERS, **describe_numba.DESCRIBERS}
+_COMMON: dict[type, Describer] = {
+    **describe_functions.DESCRIBERS,
+    **describe_numba.DESCRIBERS,
+    **describe_ufuncs.DESCRIBERS,
+}
 _WITH_CLASS = frozenset({describe_numba.describe_other_dispatcher})
 """Describers of what must not be kept alive, which watch its class themselves, as those of what is common do."""
 _DECORATED = frozenset({UFuncDispatcher, DUFunc, GUFunc, CFunc, _Intrinsic})

@@ -17,6 +17,7 @@ from nbcache.glue.identity.cython import exported_as
 from nbcache.glue.identity.files import file_digest
 from nbcache.glue.identity.foreign import CFuncPtr, address_of, cffi_signature, is_cffi_function
 from nbcache.glue.identity.instances import describe_instance
+from nbcache.glue.identity.libraries import in_words, place_of
 from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
     is_toolchain_module,
@@ -30,12 +31,23 @@ if TYPE_CHECKING:
 # -- foreign -----
 
 
-def _add_pointer(node: Node, function: object) -> None:
-    """Compiled code calls it where it is in each process; what it does when it runs while compiling isn't known."""
-    if not node.compiled:
+def _add_address(node: Node, function: Any, address: Callable[[Any], int]) -> None:
+    """Where compiled code calls *function*: its place in a library, which is the same in each process.
+
+    What is in no library, such as a callback, is found in each process by the object that stands for it. What a
+    function does when it runs while compiling isn't known, but for those that Cython modules export.
+    """
+    where = address(function)
+    if not node.compiled and exported_as(where) is None:
         msg = f"a native function ({type(function).__name__}) that could be called while compiling"
         raise Unidentifiable(msg)
-    node.individual = node.live = True
+
+    node.check(lambda function: b"%d" % address(function), function)
+    place = place_of(where)
+    if place is None:
+        node.individual = node.live = True
+    else:
+        node.part("place", repr(tuple(place)).encode(), in_words(where))
 
 
 def _describe_cffi_object(node: Node, obj: Any) -> None:
@@ -43,7 +55,7 @@ def _describe_cffi_object(node: Node, obj: Any) -> None:
         msg = f"a cffi object ({type(obj).__name__}) is an address in this process"
         raise Unidentifiable(msg)
     node.title = "cffi function"
-    _add_pointer(node, obj)
+    _add_address(node, obj, address_of)
     try:
         signature = cffi_signature(obj)
     except TypeError as exc:
@@ -82,10 +94,9 @@ def _refuse_pointer(_node: Node, obj: object) -> None:
 
 
 def _describe_ctypes_function(node: Node, function: Any) -> None:
-    """How it is called; what it is counts if that has a name, and else its address is bound in each process."""
+    """How it is called, and where that is."""
     node.title = "ctypes function"
-    if not _add_export(node, function, address_of):
-        _add_pointer(node, function)
+    _add_address(node, function, address_of)
     for attribute in ("restype", "argtypes"):
         value = getattr(function, attribute)
         node.watch_attribute(function, attribute, value)
@@ -94,10 +105,11 @@ def _describe_ctypes_function(node: Node, function: Any) -> None:
 
 
 def describe_wrapper_address(node: Node, obj: Any) -> None:
-    """An object that tells Numba where a function is; where isn't its identity if the address has a name."""
-    if not _add_export(node, obj, _called_by_protocol):
+    """An object that tells Numba where a function is; how it knows isn't its identity if a module exports that."""
+    if exported_as(_called_by_protocol(obj)) is None:
         describe_instance(node, obj)
         return
+    _add_address(node, obj, _called_by_protocol)
     node.value("signature", obj.signature())
     node.value("state", vars(obj))
     for base in type(obj).__mro__:
@@ -107,20 +119,9 @@ def describe_wrapper_address(node: Node, obj: Any) -> None:
                     node.value(f"member {base.__qualname__}: {member}", value)
 
 
-def _add_export(node: Node, obj: Any, address: Callable[[Any], int | None]) -> bool:
-    """Add the name of the Cython function that *obj* calls; False if that isn't what it calls."""
-
-    def name(obj: Any) -> bytes:
-        return ":".join(exported_as(address(obj) or 0) or ()).encode()
-
-    found = name(obj)
-    if found:
-        node.part("Cython function", node.check(name, obj), found.decode())
-    return bool(found)
-
-
-def _called_by_protocol(obj: Any) -> int | None:
-    return obj.__wrapper_address__()
+def _called_by_protocol(obj: Any) -> int:
+    address: int | None = obj.__wrapper_address__()
+    return address or 0
 
 
 def _describe_fortran(node: Node, function: Any) -> None:

@@ -16,11 +16,7 @@ from numba.core.dispatcher import Dispatcher, LiftedCode
 from numba.core.extending import _Intrinsic
 from numba.core.registry import cpu_target
 from numba.core.typing.templates import AttributeTemplate, FunctionTemplate, Signature
-from numba.np.ufunc.dufunc import DUFunc
-from numba.np.ufunc.gufunc import GUFunc
-from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
-from nbcache.glue import marks
 from nbcache.glue.identity.describe_functions import function_name
 from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition, module_name, toolchain_name
@@ -49,9 +45,9 @@ def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
         node.edge("compiled", dispatcher._compiler.py_func)
     _describe_frozen_defaults(node, dispatcher)
     node.compiled = False
-    _describe_options(node, dispatcher._compiler)
+    describe_options(node, dispatcher._compiler)
     if dispatcher.targetoptions is not dispatcher._compiler.targetoptions:
-        _describe_options(node, dispatcher, "for inlining: ")
+        describe_options(node, dispatcher, "for inlining: ")
     node.edge("pipeline", pipeline)
     _describe_class_of(node, dispatcher)
     if not compiled:
@@ -73,7 +69,6 @@ _COMPILER = (
     "_compiler.targetoptions", "targetoptions",
 )  # fmt: skip
 """What a dispatcher compiles, and how, is in an object that it keeps."""
-_BUILDER = ("gufunc_builder", "gufunc_builder.py_func", "gufunc_builder.nb_func", "gufunc_builder.nb_func.py_func")
 
 
 def describe_other_dispatcher(node: Node, dispatcher: Any) -> None:
@@ -81,7 +76,7 @@ def describe_other_dispatcher(node: Node, dispatcher: Any) -> None:
     node.title = f"{type(dispatcher).__name__} {function_name(dispatcher.py_func)}"
     node.watch_attribute(weakref.proxy(dispatcher), "py_func", dispatcher.py_func)
     node.edge("py_func", dispatcher.py_func)
-    _describe_options(node, dispatcher)
+    describe_options(node, dispatcher)
     _describe_class_of(node, dispatcher)
 
 
@@ -160,7 +155,8 @@ def declared_parameters(code: CodeType) -> list[tuple[str, Any]]:
     return list(zip(names, kinds, strict=True))
 
 
-def _describe_options(node: Node, owner: Any, what_for: str = "") -> None:
+def describe_options(node: Node, owner: Any, what_for: str = "") -> None:
+    """What somebody's decorator was asked for; what compiling adds to that doesn't count."""
     node.watch_size(owner.targetoptions)
     for option, value in sorted(owner.targetoptions.items()):
         node.watch_item(owner.targetoptions, option, value)
@@ -195,53 +191,6 @@ def _overloads_made_from(known: weakref.ref[Any]) -> bytes:
     past = past_of(dispatcher)
     made = ((past.made_from.get(args), past.odd.get(args)) for args in vars(dispatcher)["overloads"])
     return repr(list(made)).encode()
-
-
-def _describe_ufunc_dispatcher(node: Node, dispatcher: UFuncDispatcher) -> None:
-    node.title = f"ufunc {function_name(dispatcher.py_func)}"
-    node.watch_attribute(dispatcher, "py_func", dispatcher.py_func)
-    node.edge("py_func", dispatcher.py_func)
-    node.compiled = False
-    _describe_options(node, dispatcher)
-
-
-def _describe_dufunc(node: Node, dufunc: Any) -> None:
-    node.title = f"DUFunc {dufunc.__name__}"
-    node.watch_attribute(dufunc, "_dispatcher", dufunc._dispatcher)
-    node.edge("dispatcher", dufunc._dispatcher)
-    node.check(_dufunc_state, dufunc)
-    node.part("state", _dufunc_state(dufunc), " ".join(dufunc.types))
-
-
-def _dufunc_state(dufunc: Any) -> bytes:
-    # Which loops exist already decides whether a call casts or compiles; what they were made from may be past.
-    return repr((dufunc.types, dufunc.identity, dufunc._frozen, dufunc.reorderable, _loops_of(dufunc))).encode()
-
-
-def _loops_of(ufunc: Any) -> Any:
-    return vars(ufunc).get(marks.LOOPS, ())
-
-
-def _describe_gufunc(node: Node, gufunc: Any) -> None:
-    node.title = f"GUFunc {gufunc.__name__}"
-    builder = gufunc.gufunc_builder
-    node.watch_paths(gufunc, *_BUILDER)
-    node.edge("py_func", builder.py_func)
-    if builder.nb_func.py_func is not builder.py_func:
-        node.edge("compiled", builder.nb_func.py_func)
-    node.compiled = False
-    for option, value in sorted(builder.targetoptions.items()):
-        node.value(f"option {option}", value)
-    node.volatile = False
-    node.check(_gufunc_state, gufunc)
-    node.part("state", _gufunc_state(gufunc), gufunc.signature)
-
-
-def _gufunc_state(gufunc: Any) -> bytes:
-    builder = gufunc.gufunc_builder
-    signatures = [str(each) for each in builder._sigs]
-    state = (builder.signature, builder.writable_args, builder.identity, signatures, gufunc._frozen)
-    return repr((*state, _loops_of(gufunc))).encode()
 
 
 def _describe_cfunc(node: Node, cfunc: Any) -> None:
@@ -428,9 +377,6 @@ def _describe_wrapper_address(node: Node, obj: Any) -> None:
 DESCRIBERS: dict[type, Describer] = {
     Dispatcher: _describe_dispatcher,
     LiftedCode: _refuse_lifted,
-    UFuncDispatcher: _describe_ufunc_dispatcher,
-    DUFunc: _describe_dufunc,
-    GUFunc: _describe_gufunc,
     _Intrinsic: _describe_intrinsic,
     types.Type: _describe_type,
     Signature: _describe_signature,

@@ -1,7 +1,7 @@
 """Functions of ctypes and cffi, which compiled code calls by their addresses.
 
-What is compiled depends on how such a function is called and not on where it is: its address is
-bound in each process (addresses.py), from the object that stands in the same place there.
+What is compiled depends on how such a function is called and not on its address, which is bound in each process
+(addresses.py): that of the same place in a library, or else that of the object that stands where this one does.
 """
 
 from __future__ import annotations

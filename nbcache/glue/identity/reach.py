@@ -96,7 +96,8 @@ class Reach:
     def _extend(self) -> None:
         beyond, self._beyond = self._beyond, None
         if beyond is not None:
-            self._add(node for node in beyond() if id(node.obj) not in self._positions)
+            for nodes in (beyond(), self._chosen()):
+                self._add(node for node in nodes if id(node.obj) not in self._positions)
 
     def _add(self, nodes: Iterable[Node]) -> None:
         for node in nodes:

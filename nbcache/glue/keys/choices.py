@@ -329,8 +329,12 @@ class Choices:
 
     def objection(self, ask: Ask) -> str | None:
         """Why what was asked would be answered otherwise in this process, or None.  Calls the chooser."""
-        template = self._maker.extensions.at((ask.name, ask.position))
-        typing = ask.flags == _TYPED and template in self._maker.extensions.asked_for_types
+        extensions = self._maker.extensions
+        template = extensions.at((ask.name, ask.position))
+        if template is None:  # who was asked before may have made it: some choosers make intrinsics on their first use
+            extensions.refresh()
+            template = extensions.at((ask.name, ask.position))
+        typing = ask.flags == _TYPED and template in extensions.asked_for_types
         chooser = template if typing else chooser_of(template)
         if chooser is None:
             return None if ask.answer in {NO_ANSWER, REFUSED} else "what it was built with is not registered"

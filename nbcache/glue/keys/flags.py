@@ -10,6 +10,7 @@ from numba.core.cpu_options import FastMathOptions, InlineOptions
 from numba.core.targetconfig import ConfigStack
 
 from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.keys.parts import framed
 from nbcache.passing import let_pass
 
 _PLAIN_FLAGS = frozenset({bool, str, int, type(None)})
@@ -21,17 +22,8 @@ def flag_components(flags: compiler.Flags) -> list[tuple[str, str]]:
     return [(label, _flag_text(values.get(name, default))) for label, name, default in _flag_labels(type(flags))]  # type: ignore[arg-type]
 
 
-class Parts(bytes):
-    """Several parts of a key, each with its length."""
-
-
-def framed(part: bytes) -> bytes:
-    """A part of a key, with its length."""
-    return len(part).to_bytes(8, "little") + part
-
-
-def flag_parts(flags: compiler.Flags) -> Parts:
-    """Flags as parts of a key.  Nearly all functions have the same."""
+def flag_parts(flags: compiler.Flags) -> bytes:
+    """Flags as a part of a key.  Nearly all functions have the same."""
     shown = [
         (name, type(value), value if type(value) in _PLAIN_FLAGS else _flag_text(value))
         for name, value in flags._values.items()
@@ -40,11 +32,11 @@ def flag_parts(flags: compiler.Flags) -> Parts:
     found = _parts_of_flags.get(known)
     if found is None:
         parts = [framed(f"{label}={words}".encode()) for label, words in flag_components(flags)]
-        found = _parts_of_flags[known] = Parts(b"".join(parts))
+        found = _parts_of_flags[known] = b"".join(parts)
     return found
 
 
-_parts_of_flags: dict[tuple[object, ...], Parts] = {}
+_parts_of_flags: dict[tuple[object, ...], bytes] = {}
 
 
 @functools.cache

@@ -1,10 +1,7 @@
 """Units: one thing to compile or to load, and its key.
 
-A unit's key is a digest over labelled, length-prefixed components; the same components in words
-are kept with the entry, so that a miss can be explained by comparing with the nearest entry.
-
-Not in the key: file names and lines (see placeholders.py), time stamps, host, user, working directory,
-hash seed, object addresses.
+An entry lists the parts of its unit's key (parts.py), and what they consist of in words. Not in the key: file names and
+lines (placeholders.py), time stamps, host, user, working directory, hash seed, object addresses.
 """
 
 from __future__ import annotations
@@ -28,8 +25,9 @@ from nbcache.glue.identity.describe import is_class_of_values
 from nbcache.glue.identity.describe_functions import function_name
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition
-from nbcache.glue.keys.flags import Parts, Taken, flag_components, flag_parts, flags_of, framed, pipeline_of, taken_from
+from nbcache.glue.keys.flags import Taken, flag_components, flag_parts, flags_of, pipeline_of, taken_from
 from nbcache.glue.keys.key_maker import KeyMaker
+from nbcache.glue.keys.parts import CONDITIONS, Part, components_of, key_of_parts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.node import Node, Scope
     from nbcache.glue.identity.reach import Reach
 
-KEY_VERSION = 6
+KEY_VERSION = 7
 """Raised, once for a release, when what a key covers or how it is computed changes. 0.2.0 had 3."""
 
 
@@ -89,6 +87,7 @@ class Unit:
         self.bound: Collection[str] = ()
         """The tokens that who promised it to its owner was bound to."""
         self._key = ""
+        self._parts: list[Part] = []
         self.registered: tuple[bytes, ...] = ()
         """The names that it asked for, and for which others have registered something."""
         self.asks: tuple[Ask, ...] = ()
@@ -123,14 +122,15 @@ class Unit:
     def key(self) -> str:
         """64 hex digits.  Raises Unidentifiable."""
         if not self._key:
-            self._key = self._digest()
+            self._parts = self._checked_parts()
+            self._key = key_of_parts(self._parts)
         return self._key
 
     def key_under(self, cpu: str) -> str:
         """The key that it has in a process that compiles for the processor *cpu*.  Raises Unidentifiable."""
         conditions, self.conditions = self.conditions, self.maker.conditions.under(cpu)
         try:
-            key = self._digest()
+            key = key_of_parts(self._checked_parts())
         finally:
             self.conditions = conditions
         self.maker.elsewhere[key] = self.key
@@ -150,41 +150,43 @@ class Unit:
         """Whether somebody else's compiler compiles it."""
         return not is_toolchain_definition(self._pipeline)
 
-    def _digest(self) -> str:
+    def _checked_parts(self) -> list[Part]:
         if self._shown:
             raise Unidentifiable(self._shown)
-        content = b"".join([part if type(part) is Parts else framed(part) for part in self._key_parts()])
-        return hashlib.blake2b(content, digest_size=32, person=b"nbcache key").hexdigest()
+        return [*self._key_parts()]
 
     def stands_for(self, key: str) -> None:
         """Ask for an entry that was made from what the owner was earlier in this process."""
         self._key = key
         self.of_the_past = True
 
-    def _key_parts(self) -> Iterator[bytes]:
+    def _key_parts(self) -> Iterator[Part]:
+        yield "key version", b"%d" % KEY_VERSION
+        yield CONDITIONS, self.conditions
+        yield "kind", self.kind.encode()
+        yield "name", self.name.encode("utf-8", "surrogatepass")
+        yield "options", flag_parts(self.flags)
+        yield from self._parts_of_what_is_asked()
+        if self.flags.debuginfo or self.flags.dbg_directives_only:
+            yield "lines of the source", self._debug_lines()
+
+    def _parts_of_what_is_asked(self) -> Iterator[Part]:
         maker = self.maker
-        yield b"key version %d" % KEY_VERSION
-        yield self.conditions
-        yield self.kind.encode()
-        yield self.name.encode("utf-8", "surrogatepass")
-        yield flag_parts(self.flags)
         for label, words in self.extra:
-            yield f"{label}={words}".encode()
+            yield label, words.encode()
         open_types: list[tuple[object, Scope]] = []
-        for typ in self.args:
+        for i, typ in enumerate(self.args):
             digest, scope = maker.type_scoped(typ)
-            yield digest
+            yield f"type of argument {i}", digest
             if scope is not None:
                 open_types.append((typ, scope))
-        yield b"returns" if self.return_type is None else maker.type_digest(self.return_type)
+        yield "type of the result", b"" if self.return_type is None else maker.type_digest(self.return_type)
         self.content = self._content()
-        yield self.content
+        yield "all that it reaches", self.content
         if self.args and (self._hands_on or any(map(maker.hands_on, self.args))):
             # What one of them hands on another may read, by names that a third one has.
-            yield maker.engine.together((self.owner, *self.args))
-        yield maker.engine.sharing(self.owner, open_types)
-        if self.flags.debuginfo or self.flags.dbg_directives_only:
-            yield self._debug_lines()
+            yield "what is read off modules that are passed on", maker.engine.together((self.owner, *self.args))
+        yield "which of two that are alike is meant", maker.engine.sharing(self.owner, open_types)
 
     def change(self, late: Iterable[str]) -> str:
         """How the identity differs from what the key was made of, "" if it doesn't; *late* modules are left out."""
@@ -256,6 +258,12 @@ class Unit:
             self.registered = tuple(sorted({*self.registered, *registered}))
             self._reach = None
 
+    def answered(self, asks: Iterable[Ask]) -> None:
+        """What other people's choosers chose for these questions belongs to what the unit reaches."""
+        asks = tuple(asks)
+        if asks != self.asks:
+            self.asks, self._reach = asks, None
+
     def _registered_nodes(self) -> Iterator[Node]:
         return self.maker.nodes_registered(self.registered)
 
@@ -320,7 +328,10 @@ class Unit:
             self.frames.pop_to(depth)
 
     def components(self) -> list[tuple[str, str]]:
-        """The key's components in words: (label, value)."""
+        """What the key is computed from: (label, value), in words and then part by part."""
+        return [*self._in_words(), *components_of(self._parts)]
+
+    def _in_words(self) -> list[tuple[str, str]]:
         from nbcache.glue.identity.changes import node_components
 
         maker = self.maker
@@ -375,19 +386,20 @@ class LiftedUnit(Unit):
         super().__init__(maker, frames, kind, lifted, lifted.py_func, args, None, lifted.flags)
         self._origin = origin
 
-    def _key_parts(self) -> Iterator[bytes]:
-        yield b"lifted key version %d" % KEY_VERSION
-        yield self.conditions
-        yield repr(self._origin).encode()
+    def _key_parts(self) -> Iterator[Part]:
+        yield "key version", b"lifted %d" % KEY_VERSION
+        yield CONDITIONS, self.conditions
+        yield "lifted from", repr(self._origin).encode()
         block = self.owner.func_ir
-        yield f"{sorted(block.blocks)} {block.arg_names} {getattr(self.owner, 'output_types', None)}".encode()
-        yield flag_parts(self.flags)
-        for typ in self.args:
-            yield self.maker.type_digest(typ)
+        lifted = f"{sorted(block.blocks)} {block.arg_names} {getattr(self.owner, 'output_types', None)}"
+        yield "the lifted piece", lifted.encode()
+        yield "options", flag_parts(self.flags)
+        for i, typ in enumerate(self.args):
+            yield f"type of argument {i}", self.maker.type_digest(typ)
         if self._is_loop:
             self.content = self._content()
-            yield self.content
-            yield self.maker.engine.sharing(self.function)
+            yield "all that it reaches", self.content
+            yield "which of two that are alike is meant", self.maker.engine.sharing(self.function)
 
     def _own_nodes(self) -> list[Node]:
         """What the function around it reaches."""
@@ -413,12 +425,11 @@ class LiftedUnit(Unit):
             another.compile(self.args)
         return another.overloads[self.args]
 
-    def components(self) -> list[tuple[str, str]]:
-        """The key's components in words."""
+    def _in_words(self) -> list[tuple[str, str]]:
         key, number = self._origin
         origin = [("lifted from", key), ("number", str(number))]
         if self._is_loop:
-            return [*origin, *super().components()]
+            return [*origin, *super()._in_words()]
         return [*origin, ("kind", self.kind), *flag_components(self.flags), ("signature", self.signature_text)]
 
 

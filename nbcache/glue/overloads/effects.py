@@ -18,6 +18,7 @@ from nbcache.glue import marks
 from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.identity.past import arrange, past_of
 from nbcache.glue.overloads.inherited import giving
+from nbcache.glue.overloads.loops import find_loop
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def _add_loop(unit: Unit, reference: tuple[int, bytes], args: tuple[Any, ...], r
         ufunc: Any = unit.referent(reference)
     except Unresolvable:
         return
-    if not any(tuple(sig.args) == args for sig in ufunc._dispatcher.overloads):
+    if find_loop(ufunc, args) is None:
         with giving(given):
             ufunc._compile_for_argtys(args, return_type)
 

@@ -35,7 +35,9 @@ from nbcache.glue.identity.node import Unidentifiable, Unresolvable
 from nbcache.glue.identity.ownership import toolchain_name
 from nbcache.glue.identity.past import Promise, arrange, past_of
 from nbcache.glue.keys.flags import flag_components
+from nbcache.glue.overloads import loops
 from nbcache.glue.overloads.inherited import giving, in_plain_context, inherited
+from nbcache.glue.overloads.loops import RETURNS
 from nbcache.glue.overloads.uses import ID_BYTES, key_of, types_here
 from nbcache.passing import let_pass
 from nbcache.process import os
@@ -130,7 +132,7 @@ class History:
         key = key_of(dispatcher, args)
         self._chosen.setdefault(template, {})[name] = key
         made_from = past_of(dispatcher).made_from.get(args)
-        fresh = made_from is None or made_from == self._content(dispatcher)
+        fresh = made_from is None or made_from == self.content(dispatcher)
         return Effect("implementation", template, (name,), None, (("key", key),), fresh)
 
     def _overload_name(self, dispatcher: Any, args: tuple[Any, ...]) -> bytes:
@@ -144,12 +146,12 @@ class History:
 
     def _choice_name(self, text: bytes, args: tuple[Any, ...]) -> bytes:
         try:
-            content = text + self._types_digest(args)
+            content = text + self.types_digest(args)
         except Unidentifiable:
             content = os.urandom(ID_BYTES)  # nobody can ask for it by name
         return hashlib.blake2b(content, digest_size=ID_BYTES).digest()
 
-    def _content(self, dispatcher: Any) -> bytes:
+    def content(self, dispatcher: Any) -> bytes:
         """What an overload would be made from now.  Raises Unidentifiable."""
         return self._made_from(dispatcher, self._maker.engine.digest(dispatcher))
 
@@ -168,7 +170,7 @@ class History:
             return (), True, nullcontext()
         natural = () if plain else inherited(dispatcher.targetdescr, dispatcher.targetoptions)
         if exists:
-            given = self._given(dispatcher, args)
+            given = self.given(dispatcher, args)
             return given, given == natural, nullcontext()
         if promise is not None:
             given = promise.given + self._staleness(dispatcher, promise.content, promise.consulted)
@@ -178,10 +180,10 @@ class History:
         return (given, True, nullcontext()) if given == natural else (given, False, giving(given))
 
     def _staleness(self, dispatcher: Any, content: bytes | None, consulted: Consulted | None) -> Given:
-        if content is None or not dispatcher._can_compile:
+        if content is None or not getattr(dispatcher, "_can_compile", True):
             return ()
         try:
-            current = self._content(dispatcher)
+            current = self.content(dispatcher)
         except Unidentifiable:
             return ()
         stale: Given = () if current == content else (("made from", content.hex()),)
@@ -190,7 +192,8 @@ class History:
             stale += (("registered", hashlib.blake2b(snapshot, digest_size=16).hexdigest()),)
         return stale
 
-    def _given(self, dispatcher: Any, args: tuple[Any, ...]) -> Given:
+    def given(self, dispatcher: Any, args: tuple[Any, ...]) -> Given:
+        """What an overload that exists was given, and what it has of the time when it was made."""
         past = past_of(dispatcher)
         stale = self._staleness(dispatcher, past.made_from.get(args), past.consulted.get(args))
         return past.given.get(args, ()) + stale
@@ -198,7 +201,7 @@ class History:
     def _now(self, dispatcher: Any, args: tuple[Any, ...]) -> Given | None:
         """What an overload that exists, or will, was given; None if there is nothing yet."""
         if args in vars(dispatcher)["overloads"]:
-            return self._given(dispatcher, args)
+            return self.given(dispatcher, args)
         promise = past_of(dispatcher).promised.get(args)
         if promise is None:
             return None
@@ -234,7 +237,7 @@ class History:
 
     def _made(self, dispatcher: Any, args: tuple[Any, ...], return_type: Any, given: Given) -> None:
         if return_type is not None:
-            given = (*given, ("returns", self._types_digest((return_type,)).hex()))
+            given = (*given, (RETURNS, self.types_digest((return_type,)).hex()))
             self._declared.append(weakref.ref(dispatcher))
         past = past_of(dispatcher)
         past.order.setdefault(args)
@@ -263,19 +266,9 @@ class History:
 
         Where overloads are part of an identity (no more compiling, a ufunc's loops), so is this.
         """
-        lines = uses.lines(self._types_digest, lambda given, fresh: bool(given) or not fresh)
+        lines = uses.lines(self.types_digest, lambda given, fresh: bool(given) or not fresh)
         if lines:
             past_of(unit.owner).odd[unit.args] = " ".join(lines)
-
-    def loop_made(self, ufunc: Any, dispatcher: Any, args: tuple[Any, ...], given: Given) -> None:
-        """Note on *ufunc* what its new loop was made from; that is part of the ufunc's identity."""
-        try:
-            content = self._content(dispatcher)
-        except Unidentifiable:
-            content = _NAMELESS
-        text = f"{self._types_digest(args).hex()} {content.hex()} {given} {past_of(dispatcher).odd.get(args)}"
-        mark = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-        vars(ufunc)[marks.LOOPS] = (*vars(ufunc).get(marks.LOOPS, ()), mark)
 
     def id_of(self, use: Effect) -> bytes:
         """The id of a use, which may have come out of an entry already."""
@@ -286,20 +279,21 @@ class History:
         ids = past_of(dispatcher).ids
         if args not in ids:
             try:
-                content = self._maker.engine.digest(dispatcher) + self._types_digest(args)
+                content = self._maker.engine.digest(dispatcher) + self.types_digest(args)
                 ids[args] = hashlib.blake2b(content, digest_size=ID_BYTES, person=b"nbcache use").digest()
             except (Unidentifiable, ReferenceError):  # the latter: a type around something that is no more
                 ids[args] = _NAMELESS
         return ids[args]
 
-    def _types_digest(self, args: tuple[Any, ...]) -> bytes:
+    def types_digest(self, args: tuple[Any, ...]) -> bytes:
+        """What identifies types.  Raises Unidentifiable."""
         return b"".join(map(self._maker.type_digest, args))
 
     # -- entries ---------------------------------------------------------------------------------
 
     def guard(self, uses: Uses) -> str:
         """What tells entries of one key apart: those of their uses that need a past of their own."""
-        return "\n".join(uses.lines(self._types_digest, lambda _given, fresh: not fresh))
+        return "\n".join(uses.lines(self.types_digest, lambda _given, fresh: not fresh))
 
     def objection(self, unit: Unit, uses: Uses) -> str | None:
         """Why an entry built upon these *uses* isn't what would be compiled here, or None."""
@@ -307,15 +301,15 @@ class History:
 
     def _disagreement(self, unit: Unit, uses: Uses) -> str | None:
         for kind, reference, args, _return_type, given, fresh, _key, _momentary in uses.overloads:
-            if kind != "dispatcher":
+            if kind == "stencil":
                 continue
             try:
-                dispatcher: Any = unit.referent(reference)
-                now = self._now(dispatcher, types_here(dispatcher, args))
+                obj: Any = unit.referent(reference)
             except Unresolvable:
                 if given or not fresh:
                     return _OTHERS
                 continue
+            now = loops.now(self, obj, args) if kind == "ufunc" else self._now(obj, types_here(obj, args))
             if not fresh if now is None else now != given:
                 return _OTHERS
         for place, name, key, fresh in uses.choices:
@@ -383,7 +377,7 @@ class History:
         if self._maker.engine.carries(dispatcher, found):
             return self._made_from(dispatcher, found)
         try:
-            return self._content(dispatcher)
+            return self.content(dispatcher)
         except Unidentifiable:
             return _NAMELESS
 

@@ -9,7 +9,7 @@ from numba.core import types
 from nbcache.glue import marks
 from nbcache.glue.capture.compilations import Effect
 from nbcache.glue.identity.bytecode import nested_codes, plan_of
-from nbcache.glue.identity.node import Unresolvable
+from nbcache.glue.identity.node import Unidentifiable, Unresolvable
 from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
 from nbcache.glue.identity.past import past_of
 from nbcache.records import Record
@@ -146,6 +146,9 @@ def uses_of(
             key = key_of(obj, args) or unit.frames.key_of(obj, args)
             momentary = kind == "dispatcher" and _is_momentary(unit, obj, args, bound)
             uses.overloads.append(OverloadUse(kind, reference, args, return_type, given, fresh, key, momentary))
+        elif effect.kind == "ufunc" and not effect.fresh:
+            msg = "a loop of a ufunc that nothing leads to, compiled under other circumstances"
+            raise Unidentifiable(msg)
         elif effect.kind == "dispatcher" and _is_shared(unit, effect.obj):
             if effect.fresh and not effect.given:
                 internal.add(id_of(effect))

@@ -209,5 +209,6 @@ def _refusal(kind: str, live: Any) -> str:
         name = getattr(obj, "__qualname__", type(obj).__name__)
         return f"it refers to {name}, which can't be imported: define it in a module, at the top level"
     if kind == "address":
-        return f"it has the address of a {type(live.owner).__name__} built in, which no other process has"
+        what = "C function" if live.owner is None else type(live.owner).__name__
+        return f"it has the address of a {what} built in, which no other process has"
     return "it runs Python code of its own (objmode), which needs Numba"

@@ -319,3 +319,15 @@ def test_each_edge_says_whether_it_is_compiled_run_while_compiling_or_referred_t
     assert words["called"] == "CPUDispatcher case:called"
     assert words["helper"] == "function case:helper (run while compiling)"
     assert words["Unit"].startswith("reference to case:Unit")
+
+
+TWO_GLOBALS = GLOBAL.replace("K", "A[0] + B[0]")
+
+
+def test_what_no_words_tell_is_named_by_the_part_of_the_key(store, module, capsys):
+    one, other = np.arange(3), np.arange(3)
+    run(module, TWO_GLOBALS, A=one, B=one)
+    run(module, TWO_GLOBALS, A=one, B=other)
+    said = why(capsys, store)
+    assert "which of two that are alike is meant: changed" in said
+    assert "all that it reaches" not in said
