@@ -10,7 +10,7 @@ TYPE_CHECKING = False  # importing typing for it would cost every process millis
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from typing import Any, Literal
 
     from nbcache.config import Settings
@@ -62,12 +62,16 @@ def publish(
     signatures: Iterable[Any] | None = None,
     *,
     numba: Literal["forbid", "allow"] = "forbid",
+    libraries: Collection[str] = (),
 ) -> None:
     """Publish a compiled function under a name, for processes that have no Numba: see `load`.
 
     `function` is what ``@njit``, ``@vectorize``, ``@guvectorize`` or ``@cfunc`` returned, or a dict of several, which
     becomes a namespace with these attributes. `signatures` are compiled if need be, and published; without, those that
     there are. What is published under the name already stays as an older version.
+
+    C functions that it calls are bound at the node, in the same build of their library. `libraries` are loaded for
+    those that code calls by name (``types.ExternalFunction``): names such as ``"libblend.so.2"``, or paths.
 
     Raises `nbcache.errors.NotPublishableError` for a function that can't run without Numba, with the reason; with
     ``numba="allow"`` it is published as that, for those who load it with the same word. Raises
@@ -76,7 +80,7 @@ def publish(
     """
     from nbcache.client import publications
 
-    publications.publish(name, function, signatures, numba=numba)
+    publications.publish(name, function, signatures, numba=numba, libraries=libraries)
 
 
 def load(

@@ -11,7 +11,7 @@ from nbcache.protocol import manifests
 from nbcache.store import fetching, names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from nbcache.client.session import ClientSession
     from nbcache.published.load import WithNumba
@@ -29,6 +29,7 @@ def publish(
     signatures: Iterable[Any] | None,
     *,
     numba: WithNumba,
+    libraries: Collection[str] = (),
 ) -> Publication:
     """Publish a compiled function, or several as a namespace; see :func:`nbcache.publish`."""
     names.check_name(name)
@@ -43,6 +44,8 @@ def publish(
         from nbcache.glue.published import describe
         from nbcache.glue.requests import requested
 
+        for library in libraries:
+            _load(name, library)
         for function in by_attribute.values():
             for signature in chosen or ():
                 requested.prepare(function, signature)
@@ -64,6 +67,16 @@ def publish(
         # Both wait for others: a process, and the disk.
         _take(name, prover.prove(manifest, store, meanwhile=flush))
     return store.names.write(name, manifest, sorted(described.entries), sorted(described.files))
+
+
+def _load(name: str, library: str) -> None:
+    from nbcache.glue.published import natives
+    from nbcache.glue.published.verdicts import Refused
+
+    try:
+        natives.load(library)
+    except Refused as exc:
+        raise PublicationError(name, str(exc)) from exc
 
 
 def _take(name: str, found: Proof) -> None:

@@ -39,7 +39,7 @@ from nbcache.protocol.images import ImageFacts
 from nbcache.records import Record
 from nbcache.store.content import parsed
 
-VERSION: Final = 6
+VERSION: Final = 7
 """Raised whenever the meaning of a field changes, or a field comes or goes."""
 
 SCALARS: Final = (
@@ -88,6 +88,25 @@ class Array(Record):
     """``data``: its first element is pointed to; ``object``: the array itself, as Python has it."""
     offset: int
     """Where in the data the first element lies [bytes]."""
+
+
+class Native(Record):
+    """A C function that code calls, where a node finds it."""
+
+    what: str
+    """``function``: the symbol is the function. ``pointer``: it is a variable that holds its address."""
+    library: str
+    """How the dynamic linker knows it; of a Cython module its dotted name."""
+    path: str
+    """The file in which it was; "" for what a node has in any case, and for modules."""
+    build: str
+    """The library's build id, or the digest of its file; "" where any build will do."""
+    symbol: str
+    """Its name there; "" if it has none."""
+    offset: int
+    """Where it lies from the library's beginning, for one without a name [bytes]."""
+    signature: str
+    """In C, of what a Cython module exports; "" for all else."""
 
 
 class Environment(Record):
@@ -186,6 +205,8 @@ class Manifest(Record):
     tokens: Mapping[str, tuple[str, str, int]]
     """Places in source files that exceptions blame: function, file, line."""
     arrays: Mapping[str, Array]
+    """By symbol."""
+    natives: Mapping[str, Native]
     """By symbol."""
     imports: Mapping[str, tuple[str, ...]]
     """What the code unpickles (exception classes, for example), by ``module:qualname``: the fields of a named tuple's
@@ -427,6 +448,10 @@ _HOST: Final = _record(
 )
 _EXTENSION: Final = _record(Extension, module=_text, digest=_DIGEST, size=_natural)
 _ARRAY: Final = _record(Array, digest=_DIGEST, what=_choice("data", "object"), offset=_natural)
+_NATIVE: Final = _record(
+    Native, what=_choice("function", "pointer"), library=_text, path=_text, build=_text, symbol=_text, offset=_natural,
+    signature=_text,
+)  # fmt: skip
 _OBJECT_FILE: Final = _record(ObjectFile, digest=_DIGEST, externals=_several(_text))
 _ENVIRONMENT: Final = _record(Environment, symbol=_text, module=_text, constants=_several(_constant))
 _CODE: Final = _record(
@@ -445,6 +470,7 @@ _FUNCTION: Final = _record(
 _manifest: Final = _record(
     Manifest, name=_text, created=_time, numba=_text, host=_HOST,
     extensions=_several(_EXTENSION), codes=_several(_CODE), memo=_maybe(_OBJECT_FILE), checks=_maybe(_OBJECT_FILE),
-    image=_maybe(_image), tokens=_mapping(_location), arrays=_mapping(_ARRAY), imports=_mapping(_several(_text)),
+    image=_maybe(_image), tokens=_mapping(_location), arrays=_mapping(_ARRAY), natives=_mapping(_NATIVE),
+    imports=_mapping(_several(_text)),
     functions=_mapping(_FUNCTION), beside=_several(_several(_signer)),
 )  # fmt: skip

@@ -50,6 +50,8 @@ class MachineCode:
         """By the digests of their files."""
         self._cells: dict[str, ctypes.c_void_p] = {}
         """Variables that code finds by name, which hold a pointer each."""
+        self._functions: dict[str, int] = {}
+        """C functions that code calls by name, of libraries that a manifest names."""
 
     def load(self, manifest: Manifest, files: Files, store: Store | None) -> Callable[[str], int]:
         """Load what a manifest refers to; return what says where its symbols lie. Raises PublicationError.
@@ -68,6 +70,7 @@ class MachineCode:
                 held = self._array(files.read(array.digest, manifest.name), array.digest)
                 place = held.ctypes.data + array.offset if array.what == "data" else id(held)
                 self._cells[symbol] = ctypes.c_void_p(place)
+        self._bind(manifest)
         if manifest.image is not None:
             try:
                 return self._load_image(manifest, manifest.image, files)
@@ -82,6 +85,26 @@ class MachineCode:
         if store is None:
             raise errors.ImageError("there is no image of it")
         return self._load_entries(manifest, store)
+
+    def _bind(self, manifest: Manifest) -> None:
+        """Find the C functions that code calls. Raises PublicationError."""
+        if not manifest.natives:
+            return
+        from nbcache.published import natives  # most publications call none
+
+        for symbol, native in manifest.natives.items():
+            try:
+                found = natives.address(native)
+            except LookupError as error:
+                raise errors.PublicationError(manifest.name, str(error.args[0])) from error
+            if native.what == "pointer":
+                known = self._cells.setdefault(symbol, ctypes.c_void_p(found)).value
+            else:
+                known = self._functions.setdefault(symbol, found)
+            if known != found:
+                raise errors.PublicationError(
+                    manifest.name, f"it calls another {native.symbol} than this process has loaded: start a new one"
+                )
 
     def _array(self, data: bytes, digest: str) -> np.ndarray[Any, Any]:
         import io
@@ -98,8 +121,11 @@ class MachineCode:
     def _addresses(self, symbols: Iterable[str]) -> dict[str, int]:
         """Where symbols from elsewhere lie. Raises LookupError."""
         known, find, cells = self._runtime.known, self._runtime.address, self._cells
+        functions = self._functions
         return {
-            symbol: known.get(symbol) or (ctypes.addressof(cells[symbol]) if symbol in cells else find(symbol))
+            symbol: functions.get(symbol)
+            or known.get(symbol)
+            or (ctypes.addressof(cells[symbol]) if symbol in cells else find(symbol))
             for symbol in symbols
         }
 

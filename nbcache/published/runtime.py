@@ -10,6 +10,7 @@ from __future__ import annotations
 import _ctypes
 import builtins
 import ctypes
+import importlib.util
 import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -61,6 +62,8 @@ _STEMS: Final = (
 _MATH: Final = tuple(name + suffix for name in _STEMS for suffix in ("", "f"))
 """Functions of libm that Numba binds to its own helpers, under their plain names (numba/cpython/mathimpl.py)."""
 _LAYERS: Final = {name.rpartition(".")[2].removesuffix("pool"): name for name in POOLS}
+_ALGEBRA: Final = ("numba_ez_", "numba_x")
+"""What Numba's helpers around BLAS and LAPACK begin with, and nothing else does (numba/_lapack.c)."""
 _LIBRARIES: Final = ("libm.so.6", "libgcc_s.so.1")
 
 
@@ -128,6 +131,9 @@ class Runtime:
         if symbol == "numba_make_generator":
             return self._helpers(GENERATORS).get("make_generator")
         name = symbol.removeprefix("numba_")
+        if symbol.startswith(_ALGEBRA) and importlib.util.find_spec("scipy") is None:
+            # They ask SciPy for its BLAS and LAPACK when they are called, and end the process if there is none.
+            raise LookupError("it uses linear algebra, for which Numba calls SciPy's, which isn't here: install scipy")
         return self._helpers(HELPERS).get(name) if name != symbol or symbol in _MATH else None
 
     def _helpers(self, module: str) -> Mapping[str, int]:

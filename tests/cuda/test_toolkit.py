@@ -13,7 +13,8 @@ import hashlib, importlib.metadata, os, sys
 import numba_cuda
 from numba.cuda import dispatcher
 from nbcache.glue.cuda import toolkit
-from nbcache.glue.identity import libraries, ownership
+from nbcache import elf
+from nbcache.glue.identity import ownership
 
 def plainly(path):
     with open(path, "rb") as file:
@@ -27,7 +28,7 @@ for at in (0, 65535, 65536, len(content) - 1):
     assert toolkit.digest_of(f"file{at}") == plainly(f"file{at}")
 assert toolkit.digest_of("none") == ""
 for name in toolkit.LIBRARIES:
-    assert libraries.build_id(toolkit.library_path(name)) or plainly(toolkit.library_path(name))
+    assert elf.build_id(toolkit.library_path(name)) or plainly(toolkit.library_path(name))
 
 # The distribution's version, though nobody looks for the distribution.
 told = f"numba-cuda {importlib.metadata.version('numba-cuda')}"

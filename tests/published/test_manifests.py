@@ -17,6 +17,7 @@ from nbcache.protocol.manifests import (
     Function,
     Host,
     Manifest,
+    Native,
     ObjectFile,
     Signature,
     Ufunc,
@@ -55,6 +56,7 @@ MANIFEST = Manifest(
     image=ImageFacts("e" * 64, 4096, ANCHOR, ((8, "sin", 0),), (0, 16), {ANCHOR: 100}),
     tokens={"nbcache!x!": ("f", "/f.py", 3)},
     arrays={"nbcache!y!": Array("c" * 64, "data", 8)},
+    natives={"nbcache!z!": Native("pointer", "libf.so.1", "/lib/libf.so.1", "ab", "f", 4096, "")},
     imports={"m:Error": (), "m:Point": ("x", "y")},
     functions={
         "f": Function(
@@ -150,4 +152,4 @@ def test_a_signature_of_code_that_is_not_there_is_refused():
 
 def test_the_version_is_raised_with_the_fields():
     # Whoever changes a field is reminded here to raise the version.
-    assert manifests.VERSION == 6
+    assert manifests.VERSION == 7

@@ -91,12 +91,11 @@ def draw(generator):
 def literal(n):
     return literally(n) + 1
 
-strlen = ctypes.CDLL(None).labs
-strlen.argtypes, strlen.restype = [ctypes.c_long], ctypes.c_long
+callback = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_long)(abs)
 
 @njit
 def foreign(x):
-    return strlen(x)
+    return callback(x)
 
 @njit
 def uncompiled(x):

@@ -17,11 +17,12 @@ from nbcache.glue.identity.cython import exported_as
 from nbcache.glue.identity.files import file_digest
 from nbcache.glue.identity.foreign import CFuncPtr, address_of, cffi_signature, is_cffi_function
 from nbcache.glue.identity.instances import describe_instance
-from nbcache.glue.identity.libraries import in_words, place_of
+from nbcache.glue.identity.libraries import place_of
 from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
     is_toolchain_module,
 )
+from nbcache.shared_libraries import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,6 +17,7 @@ from nbcache.glue import marks
 from nbcache.glue.capture import placeholders
 from nbcache.glue.entries.meta import Meta
 from nbcache.glue.entries.object_file import symbols_of
+from nbcache.glue.published import natives
 from nbcache.glue.published.constants import constant, names_in, pickles_in
 from nbcache.glue.published.verdicts import Refused
 from nbcache.protocol import manifests
@@ -52,6 +53,7 @@ class Codes:
         self.tokens: dict[str, tuple[str, str, int]] = {}
         self.imports: dict[str, tuple[str, ...]] = {}
         self.extensions: set[str] = {HELPERS, MEMORY}
+        self.natives: dict[str, manifests.Native] = {}
         self.arrays: dict[str, tuple[bytes, str, int]] = {}
         """Files, what of the array is pointed to, and where in the file's data its first element lies, by symbol."""
 
@@ -75,6 +77,7 @@ class Codes:
                 externals.append(name)
         self._add_tokens(placeholders.tokens_in(code))
         self._add_extensions(externals)
+        self.natives.update(natives.called_by_name(externals))
         found = manifests.Code(
             key, entry.digest, tuple(externals), tuple(cells), tuple(_environments(symbols.variables))
         )
@@ -142,6 +145,8 @@ class Codes:
             elif kind == "address" and isinstance(live.owner, np.ndarray):
                 what = rest[0][0]
                 self.arrays[token] = _npy(live.owner, what), what, _offset(live.owner)
+            elif kind == "address" and rest[0][0] in {"library", "exported"}:
+                self.natives[token] = natives.at(live.value, natives.POINTER)
             elif kind == "object" and rest[1] and isinstance(live(), type | FunctionType):
                 self._add_import(rest[1])
             else:
@@ -209,6 +214,5 @@ def _refusal(kind: str, live: Any) -> str:
         name = getattr(obj, "__qualname__", type(obj).__name__)
         return f"it refers to {name}, which can't be imported: define it in a module, at the top level"
     if kind == "address":
-        what = "C function" if live.owner is None else type(live.owner).__name__
-        return f"it has the address of a {what} built in, which no other process has"
+        return f"it has the address of a {type(live.owner).__name__} built in, which no other process has"
     return "it runs Python code of its own (objmode), which needs Numba"

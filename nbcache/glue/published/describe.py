@@ -95,6 +95,7 @@ def _publication(name: str, functions: Mapping[str, manifests.Function], codes: 
         image=code.image,
         tokens=codes.tokens,
         arrays={symbol: manifests.Array(add(data), what, at) for symbol, (data, what, at) in codes.arrays.items()},
+        natives=codes.natives,
         imports=dict(sorted(codes.imports.items())),
         functions=code.functions,
     )

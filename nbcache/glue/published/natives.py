@@ -1,0 +1,104 @@
+"""C functions that compiled code calls, as a manifest's natives: by the library or Cython module that they lie in."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import binding as llvm
+
+from nbcache.elf import functions_in
+from nbcache.glue.identity import cython
+from nbcache.glue.identity.roots import package_roots
+from nbcache.glue.published.verdicts import Refused
+from nbcache.passing import let_pass
+from nbcache.protocol import manifests
+from nbcache.published.natives import C_LIBRARY
+from nbcache.shared_libraries import build_of, capsule, exports_of, in_words, locate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+POINTER, FUNCTION = "pointer", "function"
+_TOOLCHAIN = package_roots("numba", "llvmlite", "numpy", "nbcache")
+_OF_PYTHON = frozenset({"libpython", "python", "ld-linux", "ld-musl", "libgcc_s.so.1"})
+
+
+def at(where: int, what: str, name: str = "") -> manifests.Native:
+    """Describe what lies at an address, which code calls by *name* or by a pointer to it.  Raises Refused."""
+    exported = cython.exported_as(where)
+    if exported is not None:
+        module, symbol = exported
+        signature, _address = capsule(exports_of(sys.modules[module])[symbol])
+        return manifests.Native(what, module, "", "", symbol, 0, signature)
+    found = locate(where)
+    path = "" if found is None else os.path.realpath(os.fsdecode(found.file))
+    build = None if found is None else build_of(path, found.base)
+    if found is None or build is None:
+        called = f"{name}, which is" if name else "a C function that is"
+        raise Refused(f"it calls {called} in no library's file: only functions of libraries are there at a node")
+    symbol = name or _symbol_at(where, path, found)
+    library = _soname(path) or os.path.basename(path)
+    if library in C_LIBRARY:
+        if not symbol:
+            raise Refused(f"it calls {in_words(where)}, which has no name: take it by its name")
+        return manifests.Native(what, library, "", "", symbol, 0, "")
+    return manifests.Native(what, library, path, build, symbol, where - found.base, "")
+
+
+def load(name: str) -> None:
+    """Have code find the functions of a library by their names.  Raises Refused."""
+    try:
+        llvm.load_library_permanently(name)
+    except RuntimeError as error:
+        let_pass(error)
+        raise Refused(f"the library {name} can't be loaded: {error}") from error
+
+
+def called_by_name(symbols: Iterable[str]) -> dict[str, manifests.Native]:
+    """Describe the functions that code calls by the names of symbols, but for those that every node has.
+
+    Raises Refused.
+    """
+    found = {}
+    for symbol in symbols:
+        where = llvm.address_of_symbol(symbol)
+        located = None if where is None else locate(where)
+        if where is not None and located is not None and not _is_everywhere(os.fsdecode(located.file)):
+            found[symbol] = at(where, FUNCTION, symbol)
+    return found
+
+
+def _is_everywhere(file: str) -> bool:
+    """Whether what lies in a file is found at each node: Python's and the C library's own, and the toolchain's."""
+    path = os.path.realpath(file)
+    name = os.path.basename(path)
+    return (
+        path == os.path.realpath(sys.executable)
+        or name.startswith(tuple(_OF_PYTHON))
+        or (_soname(path) or name) in C_LIBRARY
+        or path.startswith(_TOOLCHAIN)
+    )
+
+
+def _address_in(library: Any, symbol: str) -> int | None:
+    try:
+        return ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value
+    except AttributeError as error:
+        let_pass(error)
+        return None
+
+
+def _symbol_at(where: int, path: str, found: Any) -> str:
+    """The name of the function at an address; "" if none leads there."""
+    if found.symbol is not None and found.at == where:
+        return str(found.symbol.decode("utf-8", "replace"))
+    # One that the library chooses for the processor has its own name at another address: each is asked.
+    library = ctypes.CDLL(path)
+    return next((name for name in functions_in(path)[1] if _address_in(library, name) == where), "")
+
+
+def _soname(path: str) -> str:
+    return functions_in(path)[0]

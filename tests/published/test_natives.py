@@ -1,0 +1,200 @@
+"""Published functions that call C functions: at a node they are bound in the same build of the library, or refused."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+
+import pytest
+from nbtest.published import accumulator, node
+
+from nbcache.protocol.manifests import Native
+from nbcache.published import natives
+from nbcache.shared_libraries import build_in
+
+CC, PATH = shutil.which("cc"), os.environ["PATH"]
+pytestmark = [
+    pytest.mark.usefixtures("way"),
+    pytest.mark.skipif(CC is None, reason="needs a C compiler"),
+]
+C = """
+static double hidden(double x) { return x * %(factor)s; }
+double blend(double x) { return x * %(factor)s; }
+double (*choose(void))(double) { return hidden; }
+"""
+HEAD = """
+import ctypes, os
+import numpy as np
+from numba import cfunc, float64, guvectorize, njit, types, vectorize
+AS_DOUBLE = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
+library = ctypes.CDLL(os.path.abspath("libblend.so.2"))
+def declared(function):
+    function.restype, function.argtypes = ctypes.c_double, [ctypes.c_double]
+    return function
+def called(function):
+    return njit("float64(float64)")(lambda x: function(x) + 1)
+def vectorized(function):
+    return vectorize(["float64(float64)"])(lambda x: function(x) + 1)
+def generalised(function):
+    def each(x, out):
+        for i in range(len(x)):
+            out[i] = function(x[i]) + 1
+    return guvectorize([(float64[:], float64[:])], "(n)->(n)")(each)
+def passed(function):
+    return cfunc("float64(float64)")(lambda x: function(x) + 1)
+"""
+FUNCTIONS = {
+    "ctypes": "declared(library.blend)",
+    "a prototype": "AS_DOUBLE(('blend', library))",
+    "an address": "AS_DOUBLE(ctypes.cast(library.blend, ctypes.c_void_p).value)",
+    "a static function": "AS_DOUBLE(ctypes.CFUNCTYPE(ctypes.c_void_p)(('choose', library))())",
+    "cffi": "cffi.dlopen(os.path.abspath('libblend.so.2')).blend",
+    "a symbol": "types.ExternalFunction('blend', float64(float64))",
+    "libm": "declared(ctypes.CDLL('libm.so.6').cos)",
+    "Cython": "AS_DOUBLE(get_cython_function_address('scipy.special.cython_special', 'j0'))",
+}
+BEFORE = {
+    "cffi": ("cffi", "from cffi import FFI\ncffi = FFI()\ncffi.cdef('double blend(double);')\n"),
+    "Cython": (
+        "scipy",
+        "import scipy.special.cython_special\nfrom numba.extending import get_cython_function_address\n",
+    ),
+}
+ANSWERS = {"libm": 1.5403023058681398, "Cython": 1.7651976865579666}
+DECORATORS = ["called", "vectorized", "generalised", "passed"]
+
+
+def build(folder, factor=3, *flags):
+    (folder / "blend.c").write_text(C % {"factor": factor})
+    command = [CC, "-shared", "-fPIC", "-Wl,-soname,libblend.so.2", *flags, "-o", "libblend.so.2", "blend.c"]
+    subprocess.run(command, check=True, cwd=folder, env={"PATH": PATH})
+
+
+def publish(place, what, decorators=DECORATORS, more=""):
+    needed, before = BEFORE.get(what, ("", ""))
+    if needed and importlib.util.find_spec(needed) is None:
+        pytest.skip(f"{needed} isn't installed")
+    if what == "a symbol":
+        more = "import llvmlite.binding\nllvmlite.binding.load_library_permanently('./libblend.so.2')\n"
+    wanted = "".join(f"nbcache.publish('{each}', {each}({FUNCTIONS[what]}))\n" for each in decorators)
+    accumulator(place / "store", HEAD + before + more + wanted, place)
+
+
+CALLS = """
+import ctypes
+print(
+    nbcache.load("called")(1.0), nbcache.load("vectorized")(1.0),
+    float(nbcache.load("generalised")([1.0])[0]), nbcache.load("passed").ctypes(1.0),
+)
+"""
+FAILS = """
+try:
+    print(nbcache.load("called")(1.0))
+except nbcache.errors.PublicationError as exc:
+    print(exc)
+"""
+
+
+@pytest.mark.every(4)
+@pytest.mark.parametrize("what", FUNCTIONS)
+def test_the_same_functions_are_called_at_a_node(place, what):
+    build(place)
+    publish(place, what)
+    answer = ANSWERS.get(what, 4.0)
+    assert node(place / "store", CALLS, place).stdout.split() == [str(answer)] * 4
+
+
+def test_a_library_is_found_by_its_name_where_it_lies_elsewhere(place):
+    build(place)
+    publish(place, "ctypes", ["called"])
+    (place / "moved").mkdir()
+    (place / "libblend.so.2").rename(place / "moved/libblend.so.2")
+    assert node(place / "store", FAILS, place, LD_LIBRARY_PATH=str(place / "moved")).stdout == "4.0\n"
+    gone = node(place / "store", FAILS, place).stdout
+    assert f"it calls blend of libblend.so.2, but {place}/libblend.so.2 isn't there; libblend.so.2 can't be" in gone
+    assert gone.endswith("install here what it was published with, or publish it with what is here\n")
+
+
+def test_another_build_and_one_without_the_function_are_refused(place):
+    build(place)
+    publish(place, "ctypes", ["called"])
+    build(place, 5)
+    assert f"{place}/libblend.so.2 is another build" in node(place / "store", FAILS, place).stdout
+    build(place, 3, "-Wl,--build-id=0x1234")
+    publish(place, "ctypes", ["called"])
+    build(place, 3, "-Wl,--build-id=0x1234", "-Dblend=renamed")
+    assert f"{place}/libblend.so.2 has no blend" in node(place / "store", FAILS, place).stdout
+
+
+def test_a_library_without_a_build_id_is_told_by_its_content(place):
+    build(place, 3, "-Wl,--build-id=none")
+    publish(place, "a static function", ["called"])
+    assert node(place / "store", FAILS, place).stdout == "4.0\n"
+    build(place, 5, "-Wl,--build-id=none")
+    assert "is another build" in node(place / "store", FAILS, place).stdout
+
+
+def test_a_library_that_others_may_write_is_not_loaded(place):
+    build(place)
+    publish(place, "ctypes", ["called"])
+    (place / "libblend.so.2").chmod(0o777)
+    assert "libblend.so.2 is writable by others (mode 0777)" in node(place / "store", FAILS, place).stdout
+
+
+def test_a_library_that_nothing_has_loaded_is_named(place):
+    build(place)
+    text = """
+symbol = types.ExternalFunction("blend", float64(float64))
+call = njit(lambda x: symbol(x) + 1)
+nbcache.publish("called", call, ["float64(float64)"], libraries=["./libblend.so.2"])
+try:
+    nbcache.publish("other", call, ["float64(float64)"], libraries=["./none.so"])
+except nbcache.errors.PublicationError as exc:
+    print(exc)
+"""
+    assert "other: the library ./none.so can't be loaded" in accumulator(place / "store", HEAD + text, place).stdout
+    assert node(place / "store", FAILS, place).stdout == "4.0\n"
+
+
+def test_a_callback_is_refused(place):
+    build(place)
+    text = (
+        "back = AS_DOUBLE(lambda x: x)\ntry:\n    nbcache.publish('f', called(back))\n"
+        "except nbcache.errors.NotPublishableError as exc:\n    print(exc)\n"
+    )
+    said = accumulator(place / "store", HEAD + text, place).stdout
+    assert "built in" in said or "in no library's file" in said
+
+
+def test_what_a_cython_module_exports_has_to_have_the_same_signature():
+    cython_special = pytest.importorskip("scipy.special.cython_special")
+    name = cython_special.__name__
+    with pytest.raises(LookupError, match=r"j0 of scipy.* as double \(int\), which is double \(double"):
+        natives.address(Native("pointer", name, "", "", "j0", 0, "double (int)"))
+    with pytest.raises(LookupError, match=r"none_such of .* which the release that is installed hasn't"):
+        natives.address(Native("pointer", name, "", "", "none_such", 0, "double (int)"))
+    with pytest.raises(LookupError, match="which can't be imported"):
+        natives.address(Native("pointer", "no_such_module", "", "", "j0", 0, "double (int)"))
+
+
+def test_the_build_of_what_is_no_library_is_its_content(tmp_path):
+    (tmp_path / "text").write_text("x")
+    assert len(build_in(str(tmp_path / "text"))) == 32
+    assert build_in(str(tmp_path / "none")) is None
+    assert build_in(os.devnull) is not None
+
+
+def test_linear_algebra_is_refused_where_scipy_is_not(place):
+    """The call ended the process."""
+    pytest.importorskip("scipy")
+    text = "nbcache.publish('called', njit(lambda a: np.linalg.inv(a)), ['float64[:, ::1](float64[:, ::1])'])\n"
+    build(place)
+    accumulator(place / "store", HEAD + text, place)
+    fails = FAILS.replace("(1.0)", "(__import__('numpy').eye(2) * 2)")
+    assert node(place / "store", fails, place).stdout.startswith("[[ 0.5")
+    without = "import importlib.util\nfind = importlib.util.find_spec\n"
+    without += "importlib.util.find_spec = lambda name, *more: None if name == 'scipy' else find(name, *more)\n"
+    said = node(place / "store", without + fails, place).stdout
+    assert "it uses linear algebra, for which Numba calls SciPy's, which isn't here: install scipy" in said
