@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from nbcache.client import progress
+from nbcache.client import patience
 from nbcache.process import os, time
 from nbcache.protocol import heartbeats
 
@@ -50,7 +50,7 @@ class Daemons:
 
     def spent(self, key: str, scope: str = "") -> float | None:
         """How much processor time a daemon's job for a key (and scope) has had [s]; None if there is none."""
-        self._look(progress.LOOK_SECONDS)
+        self._look(patience.LOOK_SECONDS)
         return max((spent for each in self._alive if (spent := each.spent(key, scope)) is not None), default=None)
 
     def build(self, unit: Unit, wait: Wait) -> bool:
@@ -58,7 +58,7 @@ class Daemons:
 
         Returns when there is nothing left of *wait* at the latest, and as soon as it is known that nothing will come.
         """
-        from nbcache.client.wording import request_for
+        from nbcache.client.recording import request_for
         from nbcache.glue.requests.requested import UnaskableError
         from nbcache.protocol import spool  # most processes find nobody to ask
 
@@ -101,7 +101,7 @@ class Daemons:
 
         pause, longest = _POLL_SECONDS
         before, quiet = self._store.stamp(unit.key), time.monotonic()
-        watch = progress.Watch(lambda: self.spent(unit.key, scope))
+        watch = patience.Watch(lambda: self.spent(unit.key, scope))
         while spool.waits(path):
             if self._store.stamp(unit.key) == before:
                 quiet = time.monotonic()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.client import progress
+from nbcache.client import patience
 from nbcache.client.asking import Daemons
 from nbcache.client.patience import Patience
-from nbcache.protocol import effort
+from nbcache.protocol import heartbeats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +103,7 @@ class Others:
         if wait.left <= 0 or self._is_stuck():
             return None, None
         pause, longest = _POLL_SECONDS
-        watch = progress.Watch(lambda: self._spent(unit.key))
+        watch = patience.Watch(lambda: self._spent(unit.key))
         while wait.left > 0:
             wait.sleep(pause)
             pause = min(pause * 1.5, longest)
@@ -136,5 +136,5 @@ class Others:
         # A daemon holds it for a job, and its own time says nothing.
         spent = self._daemons.spent(key)
         if spent is None and holder is not None:
-            return effort.processor_time(holder)
+            return heartbeats.processor_time(holder)
         return spent

@@ -25,7 +25,7 @@ from nbcache.daemon.publisher import Ticket
 from nbcache.daemon.running import NEVER, CrashError, Errors, InterpreterError, JobError, Running, ending
 from nbcache.daemon.zygote import PROTOCOL_VERSION
 from nbcache.plain import one_line
-from nbcache.protocol import effort
+from nbcache.protocol import heartbeats
 
 if TYPE_CHECKING:
     import subprocess
@@ -184,8 +184,8 @@ class Interpreter:
         """How much processor time a job has had [s], or before it begins, the interpreter; None if that isn't known."""
         job = self.running.get(number)
         if job is not None and job.pid:
-            return effort.processor_time(job.pid)
-        return None if job is None else effort.processor_time(self.pid or self.process.pid, children=False)
+            return heartbeats.processor_time(job.pid)
+        return None if job is None else heartbeats.processor_time(self.pid or self.process.pid, children=False)
 
     # -- what is said ----------------------------------------------------------------------------
 
@@ -293,7 +293,7 @@ class Interpreter:
         job.begun = True
         with suppress(OSError):
             job.pidfd = os.pidfd_open(pid)
-        parent = effort.parent(pid)
+        parent = heartbeats.parent(pid)
         if parent not in {0, self.pid or self.process.pid}:
             raise BadMessageError("it came from another process")
         # One that is gone already needs not be killed; its number may be another's by now.

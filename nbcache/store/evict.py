@@ -69,6 +69,8 @@ class Plan:
     """The number of entries before."""
     sizes: tuple[int, ...] = ()
     """The size of each of :attr:`remove` [bytes]."""
+    askers: tuple[int, ...] = ()
+    """For whom each of them was built."""
     pinned: int = 0
     """How many entries stay because published names refer to them."""
     problem: str | None = None
@@ -102,13 +104,13 @@ def plan(
     for item, uid in free:
         left[uid] += item.size
     share = _share(left.values(), int(max_size * LOW_WATER) - total + left.total())
-    remove, sizes = [], []
+    remove = []
     for item in ordered((item for item, _ in free), now, last_use):
         if left[whose[item.path]] > share:
-            remove.append(item.path)
-            sizes.append(item.size)
+            remove.append(item)
             left[whose[item.path]] -= item.size
-    return Plan(tuple(remove), sum(sizes), total, len(found), tuple(sizes), kept)
+    paths, sizes = tuple(item.path for item in remove), tuple(item.size for item in remove)
+    return Plan(paths, sum(sizes), total, len(found), sizes, tuple(whose[path] for path in paths), kept)
 
 
 def _share(sizes: Iterable[int], target: int) -> float:
@@ -128,17 +130,23 @@ def ordered(entries: Iterable[_Item], now: float, last_use: Mapping[str, float])
     return sorted(entries, key=lambda item: (min(now, max(item.mtime, last_use.get(item.key, 0.0))), item.path))
 
 
-def apply(decided: Plan) -> tuple[int, int]:
+def apply(decided: Plan, removed: Callable[[str, int, int], None] = lambda *_: None) -> tuple[int, int]:
     """Remove what was planned; return how many files went, and their size [bytes].
 
-    What can't be removed stays, without an error.
+    What can't be removed stays, without an error. *removed* is called with path, size and asker of each that went.
     """
     # From the last slot of a key to the first, since removing a slot moves the key's last one into its place.
     planned = sorted(
-        zip(decided.remove, decided.sizes, strict=True), key=lambda pair: _slot_order(pair[0]), reverse=True
+        zip(decided.remove, decided.sizes, decided.askers, strict=True),
+        key=lambda item: _slot_order(item[0]),
+        reverse=True,
     )
-    gone = [size for path, size in planned if remove_slot(path)]
-    return len(gone), sum(gone)
+    count = freed = 0
+    for path, size, asker in planned:
+        if remove_slot(path):
+            count, freed = count + 1, freed + size
+            removed(path, size, asker)
+    return count, freed
 
 
 def remove_slot(path: str) -> bool:

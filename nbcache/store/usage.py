@@ -36,10 +36,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import let_pass, suppressed
 from nbcache.process import os, time
-from nbcache.store import atomic, bounded, layout, reasons
+from nbcache.store import atomic, content, layout, reasons
 from nbcache.store.content import parsed
 from nbcache.store.folders import Folder
-from nbcache.store.reasons import KNOWN, MAX_EXAMPLES, MAX_KEYS, MAX_REASONS, MAX_TEXT
+from nbcache.store.reasons import MAX_EXAMPLES, MAX_KEYS, MAX_REASONS, MAX_TEXT
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
@@ -59,15 +59,8 @@ LIST_SECONDS: Final = 1.0
 """How long names are listed where nothing is read yet [s]."""
 SELF_TEST: Final = "__main__:nbcache_selftest"
 """The function that ``nbcache health`` has built. Whoever builds it leaves no record: it is nobody's program."""
-OTHERS: Final = "other reasons"
-"""What stands for the reasons beyond :data:`MAX_REASONS` of a sum, so that none of what was counted gets lost. Those
-that nbcache itself gives (:data:`nbcache.store.reasons.KNOWN`) always keep their names, whatever others made up.
-"""
 _MOST_NAMES: Final = MAX_REASONS + 50
-_SUMS: Final = (
-    "saved_seconds", "built_seconds", "waited_seconds", "builds_count", "published", "evicted", "evicted_bytes",
-    "processes", "hit_count",
-)  # fmt: skip
+_REASONS: Final = ("sources", "misses", "errors", "waits", "checks")
 _MOST: Final = (1 << 53) - 1
 
 Record = dict[str, Any]
@@ -142,7 +135,7 @@ def _sum_of(lines: list[Any]) -> Record | None:
         if isinstance(line, dict):
             for name, value in line.items():
                 if name in _COUNTED:
-                    reasons.add(record, {name: _COUNTED[name](value)}, _MOST_NAMES)
+                    reasons.add(record, {name: _COUNTED[name](value)})
                 elif name in _STATED:
                     record[name] = _STATED[name](value)
     record["hit_count"] = max(record["hit_count"], sum(record["hits"].values()))
@@ -209,7 +202,7 @@ def load(
         let_pass(raised)
         return None
     try:
-        return _cleaned(bounded.read_json_from(fd, limit, trust, _lines)) if is_new(os.fstat(fd)) else None
+        return _cleaned(content.read_json_from(fd, limit, trust, _lines)) if is_new(os.fstat(fd)) else None
     except OSError as raised:
         let_pass(raised)
         return None
@@ -252,11 +245,14 @@ def last_use(records: Iterable[Record], known: Callable[[str], bool] = lambda _:
 
 def merge(records: Iterable[Record]) -> Record:
     """Return the sum of records, with ``last_use`` of each key but without ``hits`` and ``builds`` of single
-    processes.
+    processes. The most frequent reasons come first.
     """
     total = nothing()
     for record in records:
-        add(total, record, lambda _: True)
+        add(total, record)
+    for name in _REASONS:
+        total[name] = dict(sorted(total[name].items(), key=lambda pair: -pair[1]))
+    total["uncacheable"] = dict(sorted(total["uncacheable"].items(), key=lambda pair: -pair[1]["count"]))
     return total
 
 
@@ -285,7 +281,7 @@ def records(
                     continue
                 if not budget.allows(status.st_size):
                     return
-                found = bounded.read_json_from(fd, MAX_RECORD, parse=_lines)  # it has been judged
+                found = content.read_json_from(fd, MAX_RECORD, parse=_lines)  # it has been judged
             finally:
                 os.close(fd)
             loaded = _cleaned(found)
@@ -314,17 +310,13 @@ def nothing() -> Record:
     return total
 
 
-def add(total: Record, record: Record, keep: Callable[[str], bool]) -> None:
-    """Add a record to a sum; ``keep(key)`` says of which keys the last use is wanted."""
-    for name in _SUMS:
-        total[name] += record[name]
-    for name in ("sources", "misses", "errors", "waits", "checks"):
-        _add_counts(total[name], record[name])
-    _add_uncacheable(total["uncacheable"], record["uncacheable"])
-    total["start"] = min(filter(None, (total["start"], record["start"])), default=0.0)
-    total["end"] = max(total["end"], record["end"])
+def add(total: Record, record: Record, keep: Callable[[str], bool] = lambda _: True) -> None:
+    """Add a record, or a brief one, to a sum; ``keep(key)`` says of which keys the last use is wanted."""
+    reasons.add(total, {name: record[name] for name in (*reasons.SUMS, *_REASONS, "uncacheable") if name in record})
+    total["start"] = min(filter(None, (total["start"], record.get("start"))), default=0.0)
+    total["end"] = max(total["end"], record.get("end", 0.0))
     latest = total["last_use"]
-    for key, when in record["last_use"].items():
+    for key, when in record.get("last_use", {}).items():
         # Asked before it is kept: records may name any number of keys that nobody has.
         if when > latest.get(key, 0.0) and (key in latest or keep(key)):
             latest[key] = when
@@ -397,26 +389,6 @@ def _uncacheable(value: object) -> dict[str, dict[str, Any]]:
     return cleaned
 
 
-def _add_counts(total: dict[str, int], more: dict[str, int]) -> None:
-    for name, number in more.items():
-        known = _room_for(total, name)
-        total[known] = total.get(known, 0) + number
-
-
-def _add_uncacheable(total: dict[str, dict[str, Any]], more: dict[str, dict[str, Any]]) -> None:
-    for reason, item in more.items():
-        known = total.setdefault(_room_for(total, reason), {"count": 0, "functions": []})
-        known["count"] += item["count"]
-        names = dict.fromkeys([*known["functions"], *item["functions"]])
-        known["functions"] = list(names)[:MAX_EXAMPLES]
-
-
-def _room_for(total: Mapping[str, object], name: str) -> str:
-    if name in total or len(total) < MAX_REASONS - 1:
-        return name
-    return name if name in KNOWN else OTHERS
-
-
 _STATED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "host": text_of, "pid": count_of, "start": seconds_of, "end": seconds_of, "argv0": text_of,
 }  # fmt: skip
@@ -424,7 +396,7 @@ _COUNTED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "hits": lambda value: _counts(value, MAX_KEYS, layout.is_key),
     "builds": _builds,
     "uncacheable": _uncacheable,
-    **dict.fromkeys(("sources", "misses", "errors", "waits", "checks"), _counts),
+    **dict.fromkeys(_REASONS, _counts),
     **dict.fromkeys(("saved_seconds", "built_seconds", "waited_seconds"), seconds_of),
     **dict.fromkeys(("hit_count", "builds_count", "published", "evicted", "evicted_bytes"), count_of),
 }

@@ -178,14 +178,14 @@ class Meter:
 
     def __init__(self, monkeypatch):
         self.bytes = self.files = 0
-        read = usage.bounded.read_up_to
+        read = usage.content.read_up_to
 
         def read_up_to(fd, most):
             data = read(fd, most)
             self.bytes, self.files = self.bytes + len(data), self.files + 1
             return data
 
-        monkeypatch.setattr(usage.bounded, "read_up_to", read_up_to)
+        monkeypatch.setattr(usage.content, "read_up_to", read_up_to)
 
 
 def end_of_a_process(store, seconds=3600):

@@ -15,8 +15,8 @@ from numba.core.environment import lookup_environment
 from nbcache.errors import ImageError
 from nbcache.glue import marks
 from nbcache.glue.capture import placeholders
+from nbcache.glue.elf import symbols_of
 from nbcache.glue.entries.meta import Meta
-from nbcache.glue.entries.object_file import symbols_of
 from nbcache.glue.published.constants import constant, names_in, pickles_in
 from nbcache.glue.published.verdicts import Refused
 from nbcache.protocol import manifests
