@@ -98,12 +98,16 @@ def read_up_to(fd: int, most: int) -> bytes:
 
 
 def read_json(
-    path: str, limit: int, trust: Trust | None = None, opener: Callable[[str, int], int] = os.open
+    path: str,
+    limit: int,
+    trust: Trust | None = None,
+    opener: Callable[[str, int], int] = os.open,
+    parse: Callable[[bytes], Any] = parsed,
 ) -> tuple[Any, os.stat_result] | None:
     """Return what a file of at most ``limit`` bytes holds, and its status; None for anything else. Never raises.
 
     With ``trust``, only from a file that passes the rule. What it holds is just JSON of any shape. ``opener`` is what
-    opens it, such as a folder's own.
+    opens it, such as a folder's own; ``parse`` as of :func:`read_json_from`.
     """
     try:
         fd = opener(path, OPEN_FLAGS)
@@ -111,7 +115,7 @@ def read_json(
         let_pass(raised)
         return None
     try:
-        return read_json_from(fd, limit, trust)
+        return read_json_from(fd, limit, trust, parse)
     finally:
         os.close(fd)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass
 from nbcache.store import layout, standing
@@ -23,6 +23,7 @@ from nbcache.store.folders import Folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from nbcache.store.listing import EntryInfo
     from nbcache.store.pins import Pins
 
 LOW_WATER: Final = 0.9
@@ -30,29 +31,6 @@ LOW_WATER: Final = 0.9
 
 REASON: Final = "the store is full, and whom it was built for has more than a share of it"
 """Why an entry is evicted, for people."""
-
-
-class Sized(Protocol):
-    """What is looked at of an entry; :class:`~nbcache.store.listing.EntryInfo` is one."""
-
-    @property
-    def path(self) -> str:
-        """The file."""
-
-    @property
-    def key(self) -> str:
-        """The key."""
-
-    @property
-    def size(self) -> int:
-        """[bytes]."""
-
-    @property
-    def mtime(self) -> float:
-        """Unix time [s]."""
-
-
-_Item = TypeVar("_Item", bound=Sized)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +56,13 @@ class Plan:
 
 
 def plan(
-    entries: Iterable[_Item],
+    entries: Iterable[EntryInfo],
     max_size: int,
     now: float,
     last_use: Mapping[str, float],
     pinned: Pins | None = None,
     *,
-    asker: Callable[[_Item], int] = lambda _item: 0,
+    asker: Callable[[EntryInfo], int] = lambda _item: 0,
 ) -> Plan:
     """Decide what to remove so that at most ``max_size`` [bytes] are left; 0 means no limit.
 
@@ -124,7 +102,7 @@ def _share(sizes: Iterable[int], target: int) -> float:
     return float("inf")
 
 
-def ordered(entries: Iterable[_Item], now: float, last_use: Mapping[str, float]) -> list[_Item]:
+def ordered(entries: Iterable[EntryInfo], now: float, last_use: Mapping[str, float]) -> list[EntryInfo]:
     """Return entries as they would be evicted, the least recently used first."""
     # Path as the last criterion, so that equal ages are removed in the same order everywhere.
     return sorted(entries, key=lambda item: (min(now, max(item.mtime, last_use.get(item.key, 0.0))), item.path))

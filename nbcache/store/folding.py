@@ -25,7 +25,6 @@ from __future__ import annotations
 import json
 import stat
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass, suppressed
@@ -54,11 +53,10 @@ def fold(
     *,
     now: float | None = None,
     age: float = FOLD_SECONDS,
-    most: int = usage.MAX_RECORDS,
     budget: usage.Budget | None = None,
     trust: Trust | None = None,
 ) -> int:
-    """Add up to ``most`` records older than ``age`` [s] to the sum and remove them; return how many. Never raises.
+    """Add the records older than ``age`` [s] to the sum and remove them; return how many. Never raises.
 
     One step: what is beyond the budget (default: :data:`FOLD_STEP`) is left for the next. With ``trust``, only what it
     allows to be read. ``keep(key)`` says of which keys the last use is still wanted. The sum is written before the
@@ -68,7 +66,7 @@ def fold(
     budget = usage.Budget(FOLD_STEP) if budget is None else budget
     try:
         with Folder(root, layout.USAGE) as folder:
-            return _fold(root, folder, keep, islice(usage.records(folder, budget, trust, limit), most), budget)
+            return _fold(root, folder, keep, usage.records(folder, budget, trust, limit), budget)
     except (OSError, ValueError) as raised:
         let_pass(raised)
         return 0

@@ -55,8 +55,6 @@ MAX_RECORDS: Final = 50_000
 """How many records are read at most."""
 MAX_READ: Final = 256 << 20
 """How much of records is read at most [bytes], where nothing else is said."""
-LIST_SECONDS: Final = 1.0
-"""How long names are listed where nothing is read yet [s]."""
 SELF_TEST: Final = "__main__:nbcache_selftest"
 """The function that ``nbcache health`` has built. Whoever builds it leaves no record: it is nobody's program."""
 _MOST_NAMES: Final = MAX_REASONS + 50
@@ -176,38 +174,11 @@ def read(root: str, budget: Budget | None = None, trust: Trust | None = None) ->
                 yield record
 
 
-def paths(root: str) -> list[str]:
-    """Return the paths of the records of single processes, :data:`MAX_RECORDS` at most, in no order. Never raises."""
-    found: list[str] = []
-    in_time = Budget(seconds=LIST_SECONDS).allows
-    with suppressed(OSError), Folder(root, layout.USAGE) as folder:
-        found.extend(f"{root}/{layout.USAGE}/{item.name}" for item in islice(folder.json_files(in_time), MAX_RECORDS))
-    return found
-
-
 def load(
-    path: str,
-    limit: int = MAX_RECORD,
-    opener: Callable[[str, int], int] = os.open,
-    is_new: Callable[[os.stat_result], bool] = lambda _: True,
-    trust: Trust | None = None,
+    path: str, limit: int = MAX_RECORD, opener: Callable[[str, int], int] = os.open
 ) -> tuple[Record, float] | None:
-    """Return a record and its file's modification time [s]; None for anything but a record, or if it isn't *is_new*.
-
-    With ``trust``, only from a file that passes the rule.
-    """
-    try:
-        fd = opener(path, OPEN_FLAGS)
-    except OSError as raised:
-        let_pass(raised)
-        return None
-    try:
-        return _cleaned(content.read_json_from(fd, limit, trust, _lines)) if is_new(os.fstat(fd)) else None
-    except OSError as raised:
-        let_pass(raised)
-        return None
-    finally:
-        os.close(fd)
+    """Return a record and its file's modification time [s]; None for anything but a record. Never raises."""
+    return _cleaned(content.read_json(path, limit, opener=opener, parse=_lines))
 
 
 def _lines(data: bytes) -> list[Any]:

@@ -108,7 +108,7 @@ assert f(1.0) == 2.5
 print(json.dumps([counts, sorted(sys.modules.keys() - before)]))
 """
 ONLY_FOR_MISSES = {
-    *("client." + name for name in ("asking", "checking", "others", "patience", "publishing", "remote", "trials")),
+    *("client." + name for name in ("checking", "others", "patience", "publishing", "remote", "trials")),
     *("glue.capture." + name for name in ("addresses", "diagnostics", "placeholders", "readings", "roles", "witness")),
     *("glue.entries." + name for name in ("front_end", "pack", "pickling")),
     *("glue.identity." + name for name in ("attributes", "changes", "files", "instances", "kinds", "reach")),

@@ -181,9 +181,6 @@ def test_a_record_counts_once_however_many_names_it_has(place, monkeypatch):
     sums, complete = ledger.sums()
     assert (sums["processes"], complete) == (2, True)
     assert len(read) == 4
-    is_new = usage.First()
-    assert sum(usage.load(path, is_new=is_new) is not None for path in usage.paths(store.path)) == 2
-    assert len(read) == 6
     folding.fold(store.path, lambda _: True, age=-60.0)
     assert usage.read_total(store.path)["processes"] == 2
     assert os.listdir(where) == []

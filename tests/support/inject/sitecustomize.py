@@ -71,13 +71,13 @@ def _keep_house_often(seconds):
 def _be_patient():
     import sys
 
-    from nbcache.client import asking, remote
+    from nbcache.client import others, remote
     from nbcache.protocol import heartbeats
     from nbcache.store.directory import Store
 
     heartbeats.DEAD_SECONDS = 600.0
     # An entry may be there before another one that the same job makes, without which it is of no use.
-    asking.UNANSWERED_SECONDS = 60.0
+    others.UNANSWERED_SECONDS = 60.0
     # Else what a program does for its store at its end is left to the next one after a tenth of a second.
     Store.tidy.__defaults__ = (600.0,)
     if "serve" in sys.orig_argv:
