@@ -123,6 +123,8 @@ def _heard(child: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bool
         said, in_time = late.output or b"", False
     with suppress(OSError):
         os.killpg(child.pid, signal.SIGKILL)
+    assert child.stdout is not None
+    child.stdout.close()
     # Popen would complain of a process that is still there.
     child.returncode = child.returncode if child.returncode is not None else -signal.SIGKILL
     return said, in_time
