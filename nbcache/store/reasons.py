@@ -94,8 +94,9 @@ def miss(reason: str) -> str:
 
 def error(what: str) -> str:
     """Return which of :data:`ERRORS` an error is."""
-    if what == PUBLISH or what.startswith(REMOTE + ":"):
-        return what.partition(":")[0]
+    word = what.partition(":")[0]
+    if word in {PUBLISH, REMOTE} or what in ERRORS:
+        return word
     return FAULT if what.startswith(_FAULT_WHILE) else OTHER
 
 

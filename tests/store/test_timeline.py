@@ -52,6 +52,19 @@ def test_a_record_counts_in_its_hour_and_in_its_day():
     assert reasons.missed(expected) == 3
 
 
+def test_what_is_brief_is_as_brief_when_it_is_read_again():
+    said = usage.clean(
+        {"version": 1, "errors": {"fault while x": 1, "remote: y": 2, "z": 3}, "misses": {"new": 1, "m": 2}}
+    )
+    line = Timeline()
+    line.add(said, NOW, NOW)
+    for _ in range(2):
+        line = Timeline.decode(json.loads(line.encode(NOW)))
+    (bucket,) = line.days.values()
+    assert bucket["errors"] == {"fault": 1, "remote": 2, "other": 3}
+    assert bucket["misses"] == {"new": 1, "unusable": 2}
+
+
 def test_the_past_is_forgotten_and_the_future_is_now():
     line = Timeline()
     line.add(record(), NOW - 20 * DAY, NOW)
