@@ -16,7 +16,7 @@ after what it said. So it names those keys as well (``beside``), counts only as 
 signature over it changes that.
 
 What is written down of a signature is no proof: who may write a store can write this as well, and could as well write
-entries of his own. Proof is required where an entry comes in (:mod:`nbcache.remote.admission`).
+entries of his own. Proof is required where an entry comes in (:mod:`nbcache.remote.objects`).
 """
 
 from __future__ import annotations

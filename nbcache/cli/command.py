@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 
-def add_argument(parser: argparse.ArgumentParser, words: str = "the command to run, with its arguments") -> None:
-    """Have everything that follows be the command; *words* are its help."""
-    parser.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND", help=words)
-
-
 def given(args: argparse.Namespace) -> list[str]:
     """Return the command; nothing where none was given."""
     argv: list[str] = args.argv

@@ -1,33 +1,25 @@
-"""``nbcache stats``: what the processes of a store hit, missed and saved, from their usage records."""
+"""``nbcache stats``: what the processes of a store hit, missed and saved, from their usage records.
+
+``nbcache config``: each setting, its value and where that came from.
+"""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Any
 
-from nbcache.cli.place import open_store
-from nbcache.cli.text import ago, duration, print_json, size, table
-from nbcache.store import folding, usage
-from nbcache.summary import aggregate
+from nbcache.cli.place import open_store, settings_of
+from nbcache.cli.text import ago, duration, print_json, printable, size, table
+from nbcache.store import folding, reasons, usage
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from nbcache.summary import Summary
+    from nbcache.config import Settings
+    from nbcache.store.usage import Record
 
 _EXAMPLES = 3
-
-
-def register(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the command to the command line."""
-    parser = add(
-        "stats",
-        help="show hits, misses by reason, compilation saved and the size of the store",
-        description="Show what all processes that used the store did so far, and what is in the store.",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(command=show_stats)
 
 
 def show_stats(args: argparse.Namespace) -> int:
@@ -40,7 +32,7 @@ def show_stats(args: argparse.Namespace) -> int:
     if store.writable:
         folding.fold_all(store.path, known.__contains__)
     budget = usage.Budget()
-    summary = aggregate(usage.read(store.path, budget))
+    total = usage.merge(usage.read(store.path, budget))
     if budget.over:
         print(
             f"only {size(usage.MAX_READ)} of usage records were read; `nbcache gc` by the store's owner sums them up",
@@ -48,32 +40,40 @@ def show_stats(args: argparse.Namespace) -> int:
         )
     names = len(store.names.known())
     if args.json:
-        print_json({"dir": store.path, "entries": len(sizes), "size": sum(sizes), "names": names, **summary.to_json()})
+        print_json({"dir": store.path, "entries": len(sizes), "size": sum(sizes), "names": names, **_told(total)})
         return 0
     by_name = f", {names} published names" if names else ""
     print(f"{store.path}: {len(sizes)} entries, {size(sum(sizes))}{by_name}")
-    for line in table(_rows(summary)):
+    for line in table(_rows(total)):
         print(line)
     return 0
 
 
-def _rows(summary: Summary) -> list[tuple[str, str, str]]:
+def _told(total: Record) -> dict[str, Any]:
+    """Return the sum of all records as it is printed for programs."""
+    names = ("processes", "published", "evicted", "evicted_bytes", "saved_seconds", "built_seconds", "start", "end",
+             "sources", "misses", "uncacheable", "errors", "checks")  # fmt: skip
+    counts = {"hits": total["hit_count"], "builds": total["builds_count"], "missed": reasons.missed(total)}
+    return {**{name: total[name] for name in names}, **counts, "hit_rate": reasons.hit_rate(total)}
+
+
+def _rows(total: Record) -> list[tuple[str, str, str]]:
     """Return (what, number, remark) for each line."""
-    rate = "" if summary.hit_rate is None else f"{summary.hit_rate:.1%} of look-ups"
-    since = f"since {ago(summary.start)}" if summary.start else "none has used it yet"
-    uncacheable = {reason: item["count"] for reason, item in summary.uncacheable.items()}
+    rate, builds = reasons.hit_rate(total), total["builds_count"]
+    uncacheable = {reason: item["count"] for reason, item in total["uncacheable"].items()}
+    since = f"since {ago(total['start'])}" if total["start"] else "none has used it yet"
     return [
-        ("processes", str(summary.processes), since),
-        ("hits", str(summary.hits), rate),
-        *((f"  from {source}", str(count), "") for source, count in summary.sources.items()),
-        ("compilation saved", duration(summary.saved_seconds), ""),
-        *_group("misses", summary.misses),
-        ("compiled", str(summary.builds), f"in {duration(summary.built_seconds)}" if summary.builds else ""),
-        ("published", str(summary.published), ""),
-        ("evicted", str(summary.evicted), size(summary.evicted_bytes) if summary.evicted else ""),
-        *_group("uncacheable", uncacheable, summary.uncacheable),
-        *_group("errors", summary.errors),
-        *(_group("hits checked", summary.checks) if summary.checks else ()),
+        ("processes", str(total["processes"]), since),
+        ("hits", str(total["hit_count"]), "" if rate is None else f"{rate:.1%} of look-ups"),
+        *((f"  from {source}", str(count), "") for source, count in total["sources"].items()),
+        ("compilation saved", duration(total["saved_seconds"]), ""),
+        *_group("misses", total["misses"]),
+        ("compiled", str(builds), f"in {duration(total['built_seconds'])}" if builds else ""),
+        ("published", str(total["published"]), ""),
+        ("evicted", str(total["evicted"]), size(total["evicted_bytes"]) if total["evicted"] else ""),
+        *_group("uncacheable", uncacheable, total["uncacheable"]),
+        *_group("errors", total["errors"]),
+        *(_group("hits checked", total["checks"]) if total["checks"] else ()),
     ]
 
 
@@ -88,3 +88,45 @@ def _group(
         remark = f"such as {', '.join(functions[:_EXAMPLES])}{more}" if functions else ""
         rows.append((f"  {reason}", str(count), remark))
     return rows
+
+
+def show_config(args: argparse.Namespace) -> int:
+    """Print the settings; the status is 1 when one of them couldn't be read."""
+    settings = settings_of(args)
+    values = values_of(settings)
+    if args.json:
+        rows = {name: {"value": value, "source": source} for name, value, source in values}
+        print_json({"settings": rows, "problems": list(settings.problems)})
+    else:
+        for line in table([(f"NBCACHE_{name.upper()}", _words(name, value), source) for name, value, source in values]):
+            print(line)
+    for problem in settings.problems:
+        print(f"nbcache: {printable(problem)}", file=sys.stderr)
+    return 1 if settings.problems else 0
+
+
+def values_of(settings: Settings) -> list[tuple[str, Any, str]]:
+    """Return (name, value as JSON has it, source) of each setting, in the order of their declaration."""
+    rows = []
+    for name, value in settings._asdict().items():
+        if name not in ("sources", "problems"):
+            plain = sorted(value) if isinstance(value, frozenset) else value
+            if isinstance(value, tuple):
+                plain = list(map(str, value))
+            if name == "umask" and value is not None:
+                plain = f"{value:03o}"  # as it is written
+            rows.append((name, plain, settings.sources.get(name, "default")))
+    return rows
+
+
+def _words(name: str, value: object) -> str:
+    if name == "max_size" and isinstance(value, int):
+        return size(value)
+    if value is None and name == "layers":
+        return "none"
+    if value is None or value == []:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    between = " " if name in {"remote", "trusted_keys"} else ","
+    return between.join(map(str, value)) if isinstance(value, list) else str(value)

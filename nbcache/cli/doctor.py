@@ -18,21 +18,21 @@ import subprocess
 import sys
 import sysconfig
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import nbcache
 from nbcache import capabilities, config, processors, pythons, values
-from nbcache.cli import command, quarantine, remote
+from nbcache.cli import command, remote, upkeep
 from nbcache.cli.place import away_from_strangers, layer_places, settings_of
 from nbcache.cli.text import print_json, printable, size
 from nbcache.errors import PublicationError
 from nbcache.protocol import heartbeats
 from nbcache.store import Refusal, Store, layers, layout, locks, usage
-from nbcache.summary import aggregate
 from nbcache.trust import Trust
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from nbcache.config import Settings
 
@@ -55,22 +55,9 @@ class Finding:
     advice: str = ""
 
 
+ok, remark, wrong = partial(Finding, OK), partial(Finding, REMARK), partial(Finding, WRONG)
 NFS_SEES_NEWS = frozenset({"lookupcache=pos", "lookupcache=positive", "lookupcache=none", "noac"})
 """Options of nfs(5), as the kernel may show them, under which a name that wasn't there is looked for again."""
-
-
-def register(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the command to the command line."""
-    parser = add(
-        "doctor",
-        help="check the setup; say what is wrong and what to do",
-        description="Check versions, the switch, the settings and the store. Changes nothing. "
-        "With a COMMAND: run it and say what Numba compiled in it and in its children.",
-        usage="nbcache doctor [--dir DIR] [--json] [-- COMMAND [ARGUMENT ...]]",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    command.add_argument(parser, "run this command and count the compilations in it")
-    parser.set_defaults(command=examine)
 
 
 def examine(args: argparse.Namespace) -> int:
@@ -85,31 +72,31 @@ def examine(args: argparse.Namespace) -> int:
     with away_from_strangers(Trust(settings.trusted_uids)):
         findings = [*check_versions(), *check_cuda(), *check_processor(settings), *check_settings(settings)]
         findings += [*check_store(settings), *check_switch(settings)]
-    wrong = sum(finding.level == WRONG for finding in findings)
+    count = sum(finding.level == WRONG for finding in findings)
     if args.json:
         print_json([asdict(finding) for finding in findings])
-        return 1 if wrong else 0
+        return 1 if count else 0
     width = max(len(finding.what) for finding in findings)
     for finding in findings:
         print(f"{_MARKS[finding.level]} {finding.what.ljust(width)}  {printable(finding.value)}".rstrip())
         if finding.advice:
             print(f"  {' ' * width}  -> {printable(finding.advice)}")
-    print(f"\n{wrong} wrong" if wrong else "\nNothing is wrong.")
-    return 1 if wrong else 0
+    print(f"\n{count} wrong" if count else "\nNothing is wrong.")
+    return 1 if count else 0
 
 
 def check_versions() -> Iterator[Finding]:
     """Look at this Python and its Numba."""
-    yield Finding(OK, "nbcache", nbcache.__version__)
+    yield ok("nbcache", nbcache.__version__)
     python = f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}"
     unverified = pythons.problem()
     if unverified is None:
-        yield Finding(OK, "python", python)
+        yield ok("python", python)
     else:
-        yield Finding(WRONG, "python", f"{python}: {unverified}", _UNVERIFIED.format(pythons.verified()))
+        yield wrong("python", f"{python}: {unverified}", _UNVERIFIED.format(pythons.verified()))
     if importlib.util.find_spec("numba") is None:
         advice = "install it where programs are to compile; `nbcache.load` needs none"
-        yield Finding(REMARK, "numba", "not installed: this Python runs what is published, and nothing else", advice)
+        yield remark("numba", "not installed: this Python runs what is published, and nothing else", advice)
         yield _check_package("numpy")
         return
     yield from map(_check_package, ("numba", "llvmlite", "numpy"))
@@ -118,9 +105,9 @@ def check_versions() -> Iterator[Finding]:
 
 def _check_package(name: str) -> Finding:
     try:
-        return Finding(OK, name, importlib.metadata.version(name))
+        return ok(name, importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:
-        return Finding(WRONG, name, "not installed", f"install {name} into this Python, or run another one's nbcache")
+        return wrong(name, "not installed", f"install {name} into this Python, or run another one's nbcache")
 
 
 def check_seams() -> Finding:
@@ -139,12 +126,10 @@ def check_seams() -> Finding:
 
             problem = seams.problem()
     except Exception as error:  # noqa: BLE001 - whatever is broken is what is to be reported
-        return Finding(
-            WRONG, what, f"can't be examined: {type(error).__name__}: {error}", "reinstall numba and nbcache"
-        )
+        return wrong(what, f"can't be examined: {type(error).__name__}: {error}", "reinstall numba and nbcache")
     if problem is not None:
-        return Finding(WRONG, what, problem, _UNVERIFIED.format(f"a Numba from {releases.verified()}"))
-    return Finding(OK, what, f"as verified on {releases.verified()}")
+        return wrong(what, problem, _UNVERIFIED.format(f"a Numba from {releases.verified()}"))
+    return ok(what, f"as verified on {releases.verified()}")
 
 
 _UNVERIFIED = "nbcache stays off, unless NBCACHE_UNVERIFIED=1 has it try all the same; take {}"
@@ -159,23 +144,23 @@ def check_cuda() -> Iterator[Finding]:
 
         version, problem = importlib.metadata.version("numba-cuda"), seams.problem()
     except Exception as error:  # noqa: BLE001 - as for the seams
-        yield Finding(REMARK, "numba-cuda", f"can't be examined: {type(error).__name__}: {error}")
+        yield remark("numba-cuda", f"can't be examined: {type(error).__name__}: {error}")
         return
     if problem is not None:
-        yield Finding(REMARK, "numba-cuda", f"{version}: {problem}", "kernels aren't cached; functions are")
+        yield remark("numba-cuda", f"{version}: {problem}", "kernels aren't cached; functions are")
         return
-    yield Finding(OK, "numba-cuda", version)
+    yield ok("numba-cuda", version)
     try:
-        yield from (Finding(OK, "cuda toolkit", f"{name}: {toolkit.library_path(name)}") for name in toolkit.LIBRARIES)
+        yield from (ok("cuda toolkit", f"{name}: {toolkit.library_path(name)}") for name in toolkit.LIBRARIES)
         known = ", ".join(capabilities.spelt(capabilities.of_device(*each)) for each in toolkit.supported())
-        yield Finding(OK, "cuda toolkit", f"daemons and prewarm build kernels here for {known}")
+        yield ok("cuda toolkit", f"daemons and prewarm build kernels here for {known}")
     except Exception as error:  # noqa: BLE001
         advice = "install numba-cuda[cu12] or [cu13], or the CUDA toolkit; until then kernels aren't cached"
-        yield Finding(REMARK, "cuda toolkit", f"not found: {error}", advice)
+        yield remark("cuda toolkit", f"not found: {error}", advice)
     try:
-        yield Finding(OK, "cuda device", f"compute capability {capabilities.spelt(toolkit.capability())}")
+        yield ok("cuda device", f"compute capability {capabilities.spelt(toolkit.capability())}")
     except Exception as error:  # noqa: BLE001
-        yield Finding(OK, "cuda device", f"none that can be used here ({type(error).__name__})")
+        yield ok("cuda device", f"none that can be used here ({type(error).__name__})")
 
 
 def check_processor(settings: Settings) -> Iterator[Finding]:
@@ -186,46 +171,41 @@ def check_processor(settings: Settings) -> Iterator[Finding]:
 
         own, lacks = targets.host_name(), targets.lacks
     except Exception as error:  # noqa: BLE001 - as for the seams
-        yield Finding(REMARK, what, f"can't be examined: {type(error).__name__}: {error}")
+        yield remark(what, f"can't be examined: {type(error).__name__}: {error}")
         return
     has = [name for name in processors.levels() if not lacks(name)]
     able = f", which can run code for {', '.join(has)}" if has else f" ({platform.machine()})"
-    yield Finding(OK, what, f"{own}{able}")
+    yield ok(what, f"{own}{able}")
     for cpu in [*([settings.cpu] if settings.cpu != values.HOST else []), *settings.cpu_ladder]:
         lacking = lacks(cpu) if cpu in processors.here() else ["such instructions"]
         if lacking:
             advice = "take a lower level; until then this host compiles for itself"
-            yield Finding(REMARK, what, f"{cpu} is asked for, and this host has no {', '.join(lacking)}", advice)
-    yield Finding(OK, "compiles for", settings.cpu)
+            yield remark(what, f"{cpu} is asked for, and this host has no {', '.join(lacking)}", advice)
+    yield ok("compiles for", settings.cpu)
 
 
 def check_settings(settings: Settings) -> Iterator[Finding]:
     """Look for settings that can't be read, mean nothing, or switch nbcache off."""
     for problem in settings.problems:
-        yield Finding(WRONG, "setting", problem, "correct it; until then the default holds")
+        yield wrong("setting", problem, "correct it; until then the default holds")
     for name in config.unknown_variables():
-        yield Finding(REMARK, "setting", f"{name} means nothing to nbcache", "see `nbcache config` for the names")
+        yield remark("setting", f"{name} means nothing to nbcache", "see `nbcache config` for the names")
     if settings.disable:
-        yield Finding(
-            REMARK,
-            "setting",
-            f"NBCACHE_DISABLE is set ({settings.sources.get('disable')})",
-            "unset it to use the cache",
+        yield remark(
+            "setting", f"NBCACHE_DISABLE is set ({settings.sources.get('disable')})", "unset it to use the cache"
         )
     if settings.recache:
-        yield Finding(REMARK, "setting", "NBCACHE_RECACHE is set: every look-up is a miss", "unset it for normal use")
+        yield remark("setting", "NBCACHE_RECACHE is set: every look-up is a miss", "unset it for normal use")
     trusted = ", ".join(map(str, sorted(Trust(settings.trusted_uids).uids)))
-    yield Finding(OK, "trusted uids", trusted)
+    yield ok("trusted uids", trusted)
 
 
 def check_store(settings: Settings) -> Iterator[Finding]:
     """Look at the directory: where it is, on what, whether it may be trusted and written."""
     if settings.dir is None:
-        yield Finding(
-            WRONG, "directory", "not set: nbcache is off", "set NBCACHE_DIR, in the environment of your programs"
-        )
+        yield wrong("directory", "not set: nbcache is off", "set NBCACHE_DIR, in the environment of your programs")
         return
-    yield Finding(OK, "directory", f"{settings.dir} ({settings.sources.get('dir', '')})")
+    yield ok("directory", f"{settings.dir} ({settings.sources.get('dir', '')})")
     path = os.path.realpath(settings.dir)
     yield from _check_filesystem(path)
     if not os.path.lexists(path):
@@ -234,9 +214,9 @@ def check_store(settings: Settings) -> Iterator[Finding]:
     store = Store.open(settings._replace(readonly=True))
     if isinstance(store, Refusal):
         advice = f"it must be a directory of yours or of a trusted uid that nobody else can write: chmod go-w {path}"
-        yield Finding(WRONG, "trust", store.reason, advice)
+        yield wrong("trust", store.reason, advice)
         return
-    yield Finding(OK, "trust", "owner and permissions as they should be, here and in the directories above")
+    yield ok("trust", "owner and permissions as they should be, here and in the directories above")
     yield check_daemons(store)
     yield _check_writing(settings, path)
     yield from _check_contents(settings, store)
@@ -249,15 +229,13 @@ def check_store(settings: Settings) -> Iterator[Finding]:
 def _check_filesystem(path: str) -> Iterator[Finding]:
     there = _existing(path)
     kind, lock = locks.filesystem_kind(there), locks.lock_kind(there)
-    yield Finding(
-        OK,
+    yield ok(
         "filesystem",
         f"{kind}, leases by {'flock' if lock == locks.FLOCK else 'lease files (strict, with a time limit)'}",
     )
     kind, options = locks.mount_of(there)
     if kind.startswith("nfs") and not options & NFS_SEES_NEWS:
-        yield Finding(
-            REMARK,
+        yield remark(
             "mount options",
             "what another host publishes may be seen seconds later",
             "mount with lookupcache=positive: a client then asks the server for what it didn't find before",
@@ -265,23 +243,19 @@ def _check_filesystem(path: str) -> Iterator[Finding]:
     status = os.statvfs(there)
     free = status.f_bavail * status.f_frsize
     if free < LITTLE_SPACE:
-        yield Finding(REMARK, "free space", size(free), "make room: when the disk is full, nothing more is published")
+        yield remark("free space", size(free), "make room: when the disk is full, nothing more is published")
     else:
-        yield Finding(OK, "free space", size(free))
+        yield ok("free space", size(free))
 
 
 def _check_parent(path: str, trust: Trust) -> Finding:
     above = _existing(path)
     problem = trust.parents_problem(os.path.join(above, os.path.basename(path)))
     if problem is not None:
-        return Finding(
-            WRONG, "trust", f"{path} {problem}", "choose a place below directories that only you or root can write"
-        )
+        return wrong("trust", f"{path} {problem}", "choose a place below directories that only you or root can write")
     if os.access(above, os.W_OK | os.X_OK):
-        return Finding(OK, "store", "not there yet; the first process that uses Numba makes it")
-    return Finding(
-        WRONG, "store", f"not there, and {above} is not writable for this user", "make it, or choose another place"
-    )
+        return ok("store", "not there yet; the first process that uses Numba makes it")
+    return wrong("store", f"not there, and {above} is not writable for this user", "make it, or choose another place")
 
 
 def _existing(path: str) -> str:
@@ -293,12 +267,11 @@ def _existing(path: str) -> str:
 
 def _check_writing(settings: Settings, path: str) -> Finding:
     if settings.readonly:
-        return Finding(REMARK, "writing", f"no: NBCACHE_READONLY is set ({settings.sources.get('readonly')})")
+        return remark("writing", f"no: NBCACHE_READONLY is set ({settings.sources.get('readonly')})")
     objects = os.path.join(path, layout.OBJECTS)
     if os.access(objects if os.path.isdir(objects) else path, os.W_OK | os.X_OK):
-        return Finding(OK, "writing", "yes")
-    return Finding(
-        REMARK,
+        return ok("writing", "yes")
+    return remark(
         "writing",
         "no permission: hits work, what is compiled here is not shared",
         "run as the store's owner to publish",
@@ -310,14 +283,11 @@ def _check_contents(settings: Settings, store: Store) -> Iterator[Finding]:
     limit = size(settings.max_size) if settings.max_size else "no limit"
     text = f"{len(sizes)} entries, {size(sum(sizes))} of {limit}"
     if settings.max_size and sum(sizes) > settings.max_size:
-        yield Finding(REMARK, "entries", text, "over the limit: `nbcache gc` evicts what was not used for longest")
+        yield remark("entries", text, "over the limit: `nbcache gc` evicts what was not used for longest")
     else:
-        yield Finding(OK, "entries", text)
-    summary = aggregate(usage.read(store.path))
-    for what, count in summary.errors.items():
-        yield Finding(
-            REMARK, "errors", f"{what}: {count}", "NBCACHE_LOG=debug says more; `nbcache verify` checks the entries"
-        )
+        yield ok("entries", text)
+    for what, count in usage.merge(usage.read(store.path))["errors"].items():
+        yield remark("errors", f"{what}: {count}", "NBCACHE_LOG=debug says more; `nbcache verify` checks the entries")
 
 
 def check_names(store: Store) -> Iterator[Finding]:
@@ -325,15 +295,15 @@ def check_names(store: Store) -> Iterator[Finding]:
     known = store.names.known()
     if not known:
         return
-    yield Finding(OK, "published", f"{len(known)} names; what they refer to is not evicted")
+    yield ok("published", f"{len(known)} names; what they refer to is not evicted")
     for name in known:
         try:
             missing = store.names.missing(store.names.read(name))
         except PublicationError as error:
-            yield Finding(REMARK, "published", str(error), "nobody can load it")
+            yield remark("published", str(error), "nobody can load it")
             continue
         if missing is not None:
-            yield Finding(REMARK, "published", str(missing), "nobody can load it")
+            yield remark("published", str(missing), "nobody can load it")
 
 
 def check_layers(settings: Settings) -> Iterator[Finding]:
@@ -342,7 +312,7 @@ def check_layers(settings: Settings) -> Iterator[Finding]:
     for place in layer_places(settings):
         what, layer = "layer", layers.open_layer(place, trust)
         if isinstance(layer, Refusal):
-            yield Finding(REMARK, what, f"{place.name} is not used: {layer.reason}", "its entries are compiled instead")
+            yield remark(what, f"{place.name} is not used: {layer.reason}", "its entries are compiled instead")
             continue
         sizes = [info.size for info in layer.scan()]
         manifest = layers.read_manifest(layer.path)
@@ -351,9 +321,9 @@ def check_layers(settings: Settings) -> Iterator[Finding]:
         wrong = layers.altered(layer.path, manifest) if manifest else []
         if wrong:
             advice = f"such as {wrong[0]}: install the package again"
-            yield Finding(REMARK, what, f"{text}; {len(wrong)} aren't as they were made", advice)
+            yield remark(what, f"{text}; {len(wrong)} aren't as they were made", advice)
         else:
-            yield Finding(OK, what, text)
+            yield ok(what, text)
 
 
 def check_remote(settings: Settings) -> Iterator[Finding]:
@@ -361,26 +331,25 @@ def check_remote(settings: Settings) -> Iterator[Finding]:
     if not settings.remote:
         return
     what = "remote cache"
-    yield Finding(OK, what, " ".join(map(str, settings.remote)))
+    yield ok(what, " ".join(map(str, settings.remote)))
     for module in ("opendal", "nacl"):
         if importlib.util.find_spec(module) is None:
-            yield Finding(REMARK, what, f"{module} is not installed: it is not used", "pip install 'nbcache[remote]'")
+            yield remark(what, f"{module} is not installed: it is not used", "pip install 'nbcache[remote]'")
     if not settings.trusted_keys:
         advice = "`nbcache key` makes keys; the word unsigned takes everything (docs/remote.md)"
-        yield Finding(REMARK, what, "NBCACHE_TRUSTED_KEYS is not set: it is not used", advice)
+        yield remark(what, "NBCACHE_TRUSTED_KEYS is not set: it is not used", advice)
     found = remote.ask(settings, "status")
     if found is None:
-        yield Finding(OK, what, "no helper runs; the first program that misses something starts one")
+        yield ok(what, "no helper runs; the first program that misses something starts one")
         return
     for problem in remote.problems(found):
-        yield Finding(REMARK, what, problem, "`nbcache remote status` says more")
+        yield remark(what, problem, "`nbcache remote status` says more")
 
 
 def check_quarantine(store: Store) -> Iterator[Finding]:
     """What programs crashed with."""
-    for row in quarantine.rows(store):
-        yield Finding(
-            REMARK,
+    for row in upkeep.rows(store):
+        yield remark(
             "crashes",
             f"{row.suspect.crashes} programs crashed when they first used {row.suspect.function}: {row.state}",
             "`nbcache quarantine` lists and clears them; a faulty memory or LLVM makes such entries",
@@ -390,7 +359,7 @@ def check_quarantine(store: Store) -> Iterator[Finding]:
 def check_daemons(store: Store) -> Finding:
     """Who builds for those that can't write."""
     alive = [each.name for each in heartbeats.read(store.path, store.trust) if each.alive]
-    return Finding(OK, "daemons", ", ".join(alive) if alive else "none: every process builds what it misses")
+    return ok("daemons", ", ".join(alive) if alive else "none: every process builds what it misses")
 
 
 def check_switch(settings: Settings) -> Iterator[Finding]:
@@ -399,9 +368,9 @@ def check_switch(settings: Settings) -> Iterator[Finding]:
     if not places:
         purelib = sysconfig.get_paths()["purelib"]
         advice = f"reinstall nbcache with pip into {purelib}, or call nbcache.enable(dir) first thing"
-        yield Finding(WRONG, "switch", f"no {PTH} in this Python's site-packages", advice)
+        yield wrong("switch", f"no {PTH} in this Python's site-packages", advice)
         return
-    yield Finding(OK, "switch", os.path.join(places[0], PTH))
+    yield ok("switch", os.path.join(places[0], PTH))
     # `run` sets NBCACHE_DIR for the child and nothing else, so what is tried is what users do.
     directory = settings.dir or os.path.join(places[0], "nowhere")
     argv = [sys.executable, "-m", "nbcache", "run", "--dir", directory, "--", sys.executable, "-c", _PROBE]
@@ -414,10 +383,10 @@ def check_switch(settings: Settings) -> Iterator[Finding]:
     except (OSError, subprocess.SubprocessError):
         armed = False
     if armed:
-        yield Finding(OK, "armed", "yes: a Python that starts with NBCACHE_DIR set uses the cache")
+        yield ok("armed", "yes: a Python that starts with NBCACHE_DIR set uses the cache")
     else:
         advice = "try `python -c 'import _nbcache, nbcache.client.hook'`; reinstall nbcache if that fails"
-        yield Finding(WRONG, "armed", "no: a Python that starts with NBCACHE_DIR set does not load the hook", advice)
+        yield wrong("armed", "no: a Python that starts with NBCACHE_DIR set does not load the hook", advice)
 
 
 def switch_places() -> list[str]:

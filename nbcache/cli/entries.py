@@ -14,7 +14,7 @@ from nbcache.store import files, usage
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from nbcache.store import Store
     from nbcache.store.entry import Header
@@ -28,26 +28,6 @@ _OF_KERNELS = ("cc", "registers", "shared", "cubin")
 """What an entry for a GPU says besides: compute capability, registers of a thread, static shared memory of a block
 [bytes], size of the cubin [bytes]."""
 _NO_HEADER = "(damaged or of another version)"
-
-
-def register(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the commands to the command line."""
-    parser = add("ls", help="list entries", description="List the entries of the store, the most recently used last.")
-    parser.add_argument(
-        "text", nargs="?", default="", help="list only entries with this text in their function, signature or kind"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(command=list_entries)
-
-    parser = add(
-        "show",
-        help="show one entry, or what is published under a name",
-        description="Show an entry: its header, its sections, and every component of its key; or a publication: its "
-        "versions and what it refers to.",
-    )
-    parser.add_argument("key", metavar="KEY", help="the key of an entry, or the beginning of it; or a published name")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(command=show_entry)
 
 
 def list_entries(args: argparse.Namespace) -> int:

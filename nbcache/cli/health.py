@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
 import signal
 import subprocess
 import sys
@@ -18,18 +17,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nbcache.cli.commands import HEALTH_SECONDS
 from nbcache.cli.place import settings_of
 from nbcache.cli.text import UsageError, duration, print_json, printable
 from nbcache.protocol import heartbeats
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
 
-SECONDS = 5.0
 _RESERVE = 0.3
 """What is kept for ending the other process, and for printing [s]."""
-_MOST_SAID = 1 << 20
 _ADVICE = {
     "opening the store": "its filesystem doesn't answer: see the mount, and the file server",
     "looking for a daemon": "its filesystem doesn't answer: see the mount, and the file server",
@@ -58,25 +55,6 @@ class Outcome:
             self.problem, self.advice = str(said.get("problem", self.problem)), str(said.get("advice", self.advice))
         except (ValueError, AttributeError):
             self.noise = line.decode("utf-8", "replace").strip() or self.noise
-
-
-def register(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the command to the command line."""
-    parser = add(
-        "health",
-        help="check that a daemon builds a function that then loads and runs",
-        description="Have a daemon build a new function, load and call it. One line, exit status 0 if all went well. "
-        "Leaves nothing behind.",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=SECONDS,
-        metavar="S",
-        help=f"how many seconds it may take in all (default: {SECONDS:g})",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(command=health)
 
 
 def health(args: argparse.Namespace) -> int:
@@ -118,13 +96,15 @@ def _try(root: str, deadline: float) -> Outcome:
     except OSError as error:
         outcome.problem, outcome.advice = f"no process can be started: {error.strerror}", "see the limits of this user"
         return outcome
-    in_time = _listen(child, deadline, outcome)
-    status = _end(child)
+    said, in_time = _heard(child, deadline)
+    for line in said.split(b"\n"):
+        if line:
+            outcome.take(line)
     if outcome.problem or outcome.healthy:
         return outcome
     if in_time:
-        said = f", saying {outcome.noise!r:.200}" if outcome.noise else ""
-        outcome.problem = f"the test ended with status {status} while {outcome.stage}{said}"
+        words = f", saying {outcome.noise!r:.200}" if outcome.noise else ""
+        outcome.problem = f"the test ended with status {child.returncode} while {outcome.stage}{words}"
         outcome.advice = "`nbcache doctor` looks at this Python and its Numba"
     else:
         outcome.problem = f"no end of {outcome.stage} in time"
@@ -132,49 +112,27 @@ def _try(root: str, deadline: float) -> Outcome:
     return outcome
 
 
-def _listen(child: subprocess.Popen[bytes], deadline: float, outcome: Outcome) -> bool:
-    """Learn what it says; return whether it ended in time."""
-    assert child.stdout is not None
-    rest, size = b"", 0
-    with selectors.DefaultSelector() as selector:
-        selector.register(child.stdout, selectors.EVENT_READ)
-        while (left := deadline - time.monotonic()) > 0:
-            if not selector.select(left):
-                continue
-            part = os.read(child.stdout.fileno(), 65536)
-            size += len(part)
-            if not part or size > _MOST_SAID:
-                outcome.take(rest) if rest else None
-                return True
-            *lines, rest = (rest + part).split(b"\n")
-            for line in lines:
-                outcome.take(line)
-    return False
+def _heard(child: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bool]:
+    """Return what it says until then, and whether it has ended; end it with all that it started.
 
-
-def _end(child: subprocess.Popen[bytes]) -> int | None:
-    """End it with all that it started; don't wait if it can't be."""
+    Its end isn't waited for: it may hang where no signal reaches it.
+    """
+    try:
+        said, in_time = child.communicate(timeout=max(0.0, deadline - time.monotonic()))[0], True
+    except subprocess.TimeoutExpired as late:
+        said, in_time = late.output or b"", False
     with suppress(OSError):
         os.killpg(child.pid, signal.SIGKILL)
-    for _ in _pauses():
-        if child.poll() is not None:
-            break
     assert child.stdout is not None
     child.stdout.close()
     # Popen would complain of a process that is still there.
     child.returncode = child.returncode if child.returncode is not None else -signal.SIGKILL
-    return child.returncode
-
-
-def _pauses() -> Iterator[None]:
-    for _ in range(10):
-        yield
-        time.sleep(0.01)
+    return said, in_time
 
 
 def _age() -> float:
     """How long this process has lived [s]; 0 if that can't be known. What Python needs to start counts as well."""
     with suppress(OSError, AttributeError, ValueError):
         born = heartbeats.birth(os.getpid()) / os.sysconf("SC_CLK_TCK")
-        return max(0.0, min(SECONDS, time.clock_gettime(time.CLOCK_BOOTTIME) - born)) if born else 0.0
+        return max(0.0, min(HEALTH_SECONDS, time.clock_gettime(time.CLOCK_BOOTTIME) - born)) if born else 0.0
     return 0.0

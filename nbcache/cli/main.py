@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import functools
-import importlib
 import os
 import sys
 from typing import TYPE_CHECKING
 
 import nbcache
 from nbcache import pythons
+from nbcache.cli.commands import COMMANDS
 from nbcache.cli.text import UsageError, printable
 from nbcache.errors import NbcacheError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-GROUPS = (
-    "run", "check", "serve", "prewarm", "bundle", "counts", "report", "entries", "why", "upkeep", "names", "remote",
-    "archives", "signing", "quarantine", "doctor", "health", "metrics", "settings",
-)  # fmt: skip
-"""The modules with the commands, in the order in which help lists these."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -36,10 +29,8 @@ def build_parser() -> argparse.ArgumentParser:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--dir", metavar="DIR", help="the cache directory (default: NBCACHE_DIR)")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in GROUPS:
-        # Late: a Python that nobody verified may lack what one of them needs, and `main` says so.
-        module = importlib.import_module(f"nbcache.cli.{group}")
-        module.register(functools.partial(commands.add_parser, parents=[shared]))
+    for command in COMMANDS:
+        command.add_to(commands, shared)
     return parser
 
 

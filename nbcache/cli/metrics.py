@@ -16,28 +16,11 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from nbcache.config import Settings
-    from nbcache.metrics.daemon import DaemonMetrics
+    from nbcache.metrics.exposing import DaemonMetrics
     from nbcache.metrics.meter import Meter
 
 PATIENCE = 60.0
 """How long usage records are read [s]."""
-ADDRESS = "PORT|ADDRESS:PORT|PATH"
-
-
-def register(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the command to the command line."""
-    parser = add(
-        "metrics",
-        help="print metrics for Prometheus",
-        description="Print metrics of a store as Prometheus' text, or write them where node_exporter reads them. "
-        "A daemon tells its own as well: `nbcache serve --metrics`.",
-    )
-    parser.add_argument(
-        "--textfile",
-        metavar="FILE",
-        help="write them to FILE, in one step, for the textfile collector of node_exporter",
-    )
-    parser.set_defaults(command=metrics)
 
 
 def metrics(args: argparse.Namespace) -> int:
@@ -65,7 +48,7 @@ def of_daemon(address: str | None, settings: Callable[[], Settings], meter: Mete
         return None
     _families()
     from nbcache.metrics import exposing
-    from nbcache.metrics.daemon import DaemonMetrics
+    from nbcache.metrics.exposing import DaemonMetrics
 
     try:
         return DaemonMetrics(exposing.read_address(address), settings, meter)

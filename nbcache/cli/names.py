@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import nbcache
 from nbcache import importing
-from nbcache.cli.place import DEFAULT, away_from_strangers, open_named, open_store, settings_of
+from nbcache.cli.place import away_from_strangers, open_named, open_store, settings_of
 from nbcache.cli.text import CommandError, UsageError, age, print_json, size, table
 from nbcache.errors import NbcacheError, PublicationError
 from nbcache.store import Refusal, Store
@@ -19,80 +19,8 @@ from nbcache.trust import Trust
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
     from nbcache.store.publication import Publication
-
-
-def register(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the commands to the command line."""
-    parser = add(
-        "publish",
-        help="publish a compiled function by name, for processes without Numba",
-        description="Import MODULE and publish FUNCTION of it under NAME, for nbcache.load(NAME) in processes without "
-        "Numba. FUNCTION is what @njit, @vectorize, @guvectorize or @cfunc returned, or a dict of such functions.",
-    )
-    parser.add_argument("name", metavar="NAME", help="such as pricing.black_scholes")
-    parser.add_argument("function", metavar="MODULE:FUNCTION", help="where it is; modules here are found as well")
-    parser.add_argument(
-        "signature",
-        metavar="SIG",
-        nargs="*",
-        help="a signature to compile and publish, such as 'float64(float64[::1], int64)' (default: those there are)",
-    )
-    parser.add_argument(
-        "--numba",
-        choices=("forbid", "allow"),
-        default="forbid",
-        help="allow: publish what can't go without Numba by its place in a module, for who loads it with the same word",
-    )
-    parser.set_defaults(command=publish)
-
-    parser = add(
-        "names",
-        help="list what is published",
-        description="List the functions that are published by name, for nbcache.load(NAME).",
-    )
-    parser.add_argument("text", nargs="?", default="", help="list only names with this text in them")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(command=list_names)
-
-    parser = add(
-        "unpublish",
-        help="take published functions back",
-        description="Take back what is published under each NAME, all versions of it. "
-        "What it refers to may be evicted from then on; processes that have loaded it keep it.",
-    )
-    parser.add_argument("name", metavar="NAME", nargs="+", help="a published name")
-    parser.set_defaults(command=unpublish)
-
-    parser = add(
-        "fetch",
-        help="copy a published function to another store",
-        description="Copy what is published under NAME, with everything that loading it needs, into another store, "
-        "such as one on this node's own disk. Every byte is checked.",
-    )
-    parser.add_argument("name", metavar="NAME", nargs="+", help="a published name")
-    parser.add_argument("--to", metavar="DIR", default=DEFAULT, help=f"the other store (default: {DEFAULT})")
-    parser.set_defaults(command=fetch)
-
-    parser = add(
-        "export",
-        help="make a wheel of a published function, which needs only NumPy",
-        description="Make a wheel of what is published under NAME: a package for this platform that needs neither "
-        "Numba nor nbcache. Needs nbcache[wheel] here, and a linker where it was published.",
-    )
-    parser.add_argument("name", metavar="NAME", help="a published name")
-    parser.add_argument("--wheel", metavar="DIR", required=True, help="where the wheel is put")
-    parser.add_argument("--package", help="the package's name (default: NAME, with underscores)")
-    parser.add_argument(
-        "--requires",
-        metavar="REQUIREMENT",
-        action="append",
-        default=[],
-        help="what has to be installed with it, such as the package that its exceptions come from",
-    )
-    parser.set_defaults(command=export)
 
 
 def publish(args: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nbcache import capabilities, config, processors
 from nbcache.cli.place import away_from_strangers, settings_of
-from nbcache.cli.serve import add_job_options, farm_of, limits_of
+from nbcache.cli.serve import farm_of, limits_of
 from nbcache.cli.text import CommandError, Progress, UsageError, print_json, printable
 from nbcache.importing import Paths
 from nbcache.protocol import heartbeats
@@ -20,64 +20,11 @@ from nbcache.store import Refusal, Store
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from nbcache.config import Settings
     from nbcache.daemon.prewarming import Wish
     from nbcache.trust import Trust
-
-
-def register(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the command to the command line."""
-    parser = add(
-        "prewarm",
-        help="build functions before a program needs them",
-        description=(
-            "Build what a warm list names (NBCACHE_RECORD writes one), what a module declares signatures for, what a "
-            "program uses, or what the store holds for another toolchain or other settings. "
-            "Exit status 1 if anything could not be built."
-        ),
-    )
-    parser.add_argument("list", nargs="*", metavar="LIST", help="warm lists to build; - for standard input")
-    parser.add_argument(
-        "--module",
-        action="append",
-        default=[],
-        metavar="MODULE",
-        help="import MODULE and build every signature that it declares",
-    )
-    parser.add_argument(
-        "--from-store",
-        action="store_true",
-        help="build everything in the store again, for this toolchain and these settings",
-    )
-    parser.add_argument(
-        "--run", metavar="COMMAND", nargs="+", help="run a program and build what it used; has to be the last option"
-    )
-    parser.add_argument(
-        "--cpu",
-        metavar="CPU,...",
-        help="build for these processors, such as x86-64-v3,x86-64-v4, whether or not this host is one",
-    )
-    parser.add_argument(
-        "--cc",
-        metavar="CC,...",
-        help="build kernels for these compute capabilities, such as 8.0,9.0a, with or without a GPU",
-    )
-    parser.add_argument(
-        "--dask",
-        metavar="ADDRESS",
-        help="build on the Dask cluster whose scheduler is there, such as tls://HOST:8786 (needs nbcache[dask])",
-    )
-    parser.add_argument(
-        "--confined",
-        action="store_true",
-        help="have what is imported write nothing, as in a daemon's jobs, or fail where the kernel has no means",
-    )
-    parser.add_argument("--daemon", action="store_true", help="let the daemons of the store build, and wait for them")
-    add_job_options(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(command=prewarm)
 
 
 def prewarm(args: argparse.Namespace) -> int:

@@ -14,42 +14,12 @@ from nbcache.regular import open_to_read_or_pipe
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from nbcache.config import Settings
     from nbcache.remote.helper import Helper
 
 _ANSWER_SECONDS: Final = 2.0
-
-
-def register(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the commands to the command line."""
-    parser = add(
-        "remote",
-        help="show how the remote cache is doing, or end its helper",
-        description="Show how the tiers of NBCACHE_REMOTE are doing, as the helper of these settings sees them; "
-        "or end that helper, which the next program that misses something starts again.",
-    )
-    parser.add_argument("action", choices=("status", "stop"), nargs="?", default="status", help="default: status")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(command=remote)
-
-    parser = add(
-        "push",
-        help="upload the store to the remote cache",
-        description="Upload every entry of the store to the tiers of NBCACHE_REMOTE, signed with NBCACHE_SIGNING_KEY. "
-        "What is there already stays, unless it is damaged. Exit status 1 if something could not be uploaded.",
-    )
-    parser.set_defaults(command=push)
-
-    parser = add(
-        "pull",
-        help="fetch what was pushed into the store",
-        description="Fetch into the store what the tiers of NBCACHE_REMOTE hold: all that was pushed, or what warm "
-        "lists name. Exit status 1 if something could not be fetched.",
-    )
-    parser.add_argument("list", nargs="*", metavar="LIST", help="warm lists (default: all that `nbcache push` sent)")
-    parser.set_defaults(command=pull)
 
 
 def remote(args: argparse.Namespace) -> int:

@@ -13,30 +13,6 @@ from nbcache.store import atomic
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
-
-DEFAULT = "nbcache-report.html"
-
-
-def register(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the command to the command line."""
-    parser = add(
-        "report",
-        help="write an HTML page about the store",
-        description="Write one HTML page: hit rate over time, what cost most to compile, why things missed, what would "
-        "be evicted, which packages keep changing keys. It needs no network and holds no script.",
-    )
-    parser.add_argument(
-        "file",
-        nargs="?",
-        default=DEFAULT,
-        metavar="FILE",
-        help=f"where to write it (default: {DEFAULT}); - for standard output",
-    )
-    parser.add_argument(
-        "--max-size", metavar="SIZE", help="show what would be evicted at this size (default: NBCACHE_MAX_SIZE)"
-    )
-    parser.set_defaults(command=report)
 
 
 def report(args: argparse.Namespace) -> int:

@@ -2,6 +2,10 @@
 
 All it does is set ``NBCACHE_DIR``, for the command and its children, and become the command: signals, terminal and exit
 status are the command's own. The switch itself is the ``.pth`` file of the Python that the command runs.
+
+``nbcache check -- CMD``: run a command with every hit compiled all the same, and say whether that was the same. It sets
+``NBCACHE_CHECK=all`` for the command and its children, and adds up what their usage records say of it. Other processes
+that use the store meanwhile are in these sums, if they check hits as well.
 """
 
 from __future__ import annotations
@@ -12,22 +16,12 @@ from typing import TYPE_CHECKING
 
 from nbcache.cli import command
 from nbcache.cli.place import DEFAULT, settings_of
-from nbcache.cli.text import UsageError
+from nbcache.cli.text import CommandError, UsageError, table
+from nbcache.store import reasons, usage
+from nbcache.trust import Trust
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
-def register(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the command to the command line."""
-    parser = add(
-        "run",
-        help="run a command with the cache switched on",
-        description=f"Run a command with NBCACHE_DIR set (default: the settings, else {DEFAULT}).",
-        usage="nbcache run [--dir DIR] -- COMMAND [ARGUMENT ...]",
-    )
-    command.add_argument(parser)
-    parser.set_defaults(command=run)
+    from collections.abc import Mapping
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,3 +34,45 @@ def run(args: argparse.Namespace) -> int:
     os.environ["NBCACHE_DIR"] = directory
     with command.starting(argv, "run"):
         os.execvp(argv[0], argv)  # noqa: S606 - running what it was given is its purpose
+
+
+def check(args: argparse.Namespace) -> int:
+    """Run the command, and print what came of checking its hits."""
+    argv = command.given(args)
+    if not argv:
+        raise UsageError("check: no command given: nbcache check -- python program.py")
+    settings = settings_of(args)
+    directory = settings.dir or os.path.expanduser(DEFAULT)
+    trust = Trust(settings.trusted_uids)
+    os.makedirs(os.path.dirname(directory), exist_ok=True)
+    before = _counted(directory, trust)
+    status = command.run(argv, {**os.environ, "NBCACHE_DIR": directory, "NBCACHE_CHECK": "all"}, "check")
+    after = _counted(directory, trust)
+    if after["processes"] == before["processes"]:
+        raise CommandError("check: the command didn't use nbcache: is it installed in the Python that it runs in?")
+    checks = {name: count - before["checks"].get(name, 0) for name, count in after["checks"].items()}
+    for line in verdict({name: count for name, count in checks.items() if count > 0}):
+        print(line)
+    if status:
+        print(f"the command ended with status {status}")
+    return int(status != 0 or checks.get(reasons.DIFFERENT, 0) > 0)
+
+
+def verdict(checks: Mapping[str, int]) -> list[str]:
+    """Return what came of checks, in lines for people."""
+    compared = sum(checks.get(result, 0) for result in reasons.COMPARED)
+    different = checks.get(reasons.DIFFERENT, 0)
+    if not checks:
+        return ["no hit to check: nothing that the command compiled was in the store; run it once more"]
+    rest = sorted(checks.keys() - {reasons.SAME, reasons.DIFFERENT})
+    rows = [("hits compared", compared), ("  different", different), *((f"  {name}", checks[name]) for name in rest)]
+    lines = list(table(rows, right=" >"))
+    if different:
+        lines.append("DIFFERENT: the log names the entries, which are set aside; please report them")
+    else:
+        lines.append("no difference" if compared else "nothing could be compared")
+    return lines
+
+
+def _counted(root: str, trust: Trust) -> usage.Record:
+    return usage.merge(usage.read(root, trust=trust))

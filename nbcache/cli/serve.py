@@ -19,7 +19,6 @@ from nbcache.protocol import heartbeats, spool
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
     from nbcache.config import Settings
     from nbcache.daemon.pool import Limits
@@ -28,94 +27,6 @@ if TYPE_CHECKING:
 SHOWN = 10
 """Failures that `status` lists."""
 STATE = "/var/lib/nbcache"
-
-
-def register(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the commands to the command line."""
-    parser = add(
-        "serve",
-        help="run a daemon that builds what programs ask for",
-        description="Run a daemon in the foreground: build the functions that programs ask for, until SIGTERM. "
-        "SIGHUP makes it read its settings again.",
-    )
-    parser.add_argument(
-        "--name", default="", help="its name among the daemons of this store (default: the host's name)"
-    )
-    add_job_options(parser)
-    parser.add_argument(
-        "--job-uids",
-        type=uids,
-        default=None,
-        metavar="FIRST-LAST",
-        help="as which uids a daemon that is root runs its jobs (default: uids without an account, from 1900000000)",
-    )
-    parser.add_argument(
-        "--farm",
-        metavar="ADDRESS",
-        help="build on the Dask cluster whose scheduler is there, such as tls://HOST:8786, and on this host only while "
-        "that is out of reach (needs nbcache[dask])",
-    )
-    parser.add_argument(
-        "--farm-away",
-        choices=("build", "wait"),
-        default="build",
-        help="while the cluster is out of reach, build on this host (default), or wait for it",
-    )
-    parser.add_argument(
-        "--state",
-        metavar="DIR",
-        help="a directory on local disk for what the daemon remembers (default: $STATE_DIRECTORY or /var/lib/nbcache)",
-    )
-    parser.add_argument(
-        "--metrics",
-        metavar=metrics.ADDRESS,
-        help="where Prometheus reads metrics: a PORT of 127.0.0.1, a Unix socket, or FILE.prom for node_exporter",
-    )
-    parser.set_defaults(command=serve)
-
-    parser = add(
-        "status",
-        help="show daemons, queue and failures",
-        description="Show what the daemons of a store are doing, what waits, and what failed.",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(command=status)
-
-
-def uids(text: str) -> range:
-    """Read a uid, or two with a dash between them. Raises ValueError."""
-    first, dash, last = text.partition("-")
-    # argparse says what is wrong with it. Not 0: jobs of root are what it is there to avoid.
-    found = range(int(first), int(last if dash else first) + 1)
-    if not found or found[0] < 1 or found[-1] >= (1 << 32) - 1:
-        raise ValueError(text)
-    return found
-
-
-def add_job_options(parser: argparse.ArgumentParser) -> None:
-    """Add what `limits_of` reads, and ``--workers``."""
-    parser.add_argument(
-        "--workers",
-        type=int,
-        default=0,
-        metavar="N",
-        help="how many jobs run at once (default: one for each processor)",
-    )
-    parser.add_argument(
-        "--job-seconds", type=float, default=300.0, metavar="S", help="how many seconds a job may take (default: 300)"
-    )
-    parser.add_argument(
-        "--job-memory",
-        default="4GiB",
-        metavar="SIZE",
-        help="how much memory a job may use (default: 4GiB); 0 for no limit",
-    )
-    parser.add_argument(
-        "--job-result",
-        default="64MiB",
-        metavar="SIZE",
-        help="how large what a job builds may be in all (default: 64MiB); 0 for no limit",
-    )
 
 
 def limits_of(args: argparse.Namespace) -> Limits:

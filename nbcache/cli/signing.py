@@ -13,28 +13,6 @@ from nbcache.values import what_exists
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
-
-
-def register(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the commands to the command line."""
-    parser = add(
-        "key",
-        help="make keys that sign entries; sign and verify bundles",
-        description="Make the keys that sign what goes to a remote cache (NBCACHE_SIGNING_KEY), and print their public "
-        "halves (NBCACHE_TRUSTED_KEYS). Whoever has a signing key executes code wherever its public half is trusted.",
-    )
-    parser.add_argument(
-        "action", choices=sorted(_ACTIONS), help="generate NAME FILE; public FILE; sign BUNDLE; verify BUNDLE"
-    )
-    parser.add_argument(
-        "words",
-        nargs="+",
-        metavar="WORD",
-        help="what the key is called, and its file; or a bundle to sign or to verify",
-    )
-    parser.add_argument("--until", default="", metavar="YYYY-MM-DD", help="the last day on which a new key counts")
-    parser.set_defaults(command=key)
 
 
 def key(args: argparse.Namespace) -> int:
@@ -82,12 +60,12 @@ def _sign(args: argparse.Namespace) -> int:
 
 def _verify(args: argparse.Namespace) -> int:
     """Say who signed the entries of a bundle, and whether they would be taken; the status is 1 if one wouldn't be."""
-    from nbcache.remote import admission, archive
+    from nbcache.remote import archive, objects
 
     keyring = Keyring(revealed(settings_of(args).trusted_keys))
     verdicts: dict[str, int] = {}
     for name, data in archive.read(os.path.abspath(args.words[0])):
-        judged = admission.admit(data, name, keyring)
+        judged = objects.admit(data, name, keyring)
         if not isinstance(judged, str):
             judged = "signed by " + (", ".join(each.name for each in judged.header.signed or ()) or "nobody, and taken")
         verdicts[judged] = verdicts.get(judged, 0) + 1

@@ -1,52 +1,26 @@
-"""``nbcache verify``, ``gc`` and ``clear``: keeping a store in order. Safe while other processes use it."""
+"""``nbcache verify``, ``gc`` and ``clear``: keeping a store in order. Safe while other processes use it.
+
+``nbcache quarantine``: the entries that programs crashed with.
+"""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nbcache import config
 from nbcache.cli.entries import SHORT
 from nbcache.cli.place import open_store
-from nbcache.cli.text import CommandError, Progress, UsageError, printable, size
+from nbcache.cli.text import CommandError, Progress, UsageError, ago, print_json, printable, size, table
 from nbcache.protocol import heartbeats
+from nbcache.store import quarantine
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
-
-def register(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the commands to the command line."""
-    parser = add(
-        "verify",
-        help="check every byte of every entry",
-        description="Check every byte of every entry against its checksums.",
-    )
-    parser.add_argument("--remove", action="store_true", help="remove the entries that are damaged")
-    parser.set_defaults(command=verify)
-
-    parser = add(
-        "gc",
-        help="evict the least recently used entries",
-        description="Evict the least recently used entries until the store has the given size, "
-        "and remove leftovers of crashed processes.",
-    )
-    parser.add_argument(
-        "--max-size",
-        metavar="SIZE",
-        help="the size to reach, such as 500MiB; 0 for no limit (default: NBCACHE_MAX_SIZE)",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be evicted")
-    parser.set_defaults(command=collect)
-
-    parser = add(
-        "clear",
-        help="remove every entry that isn't published",
-        description="Remove every entry of the store that no published name means. Its statistics are kept.",
-    )
-    parser.add_argument("--yes", action="store_true", help="don't ask for confirmation")
-    parser.set_defaults(command=clear)
+    from nbcache.store.directory import Store
+    from nbcache.store.quarantine import Suspect
 
 
 def verify(args: argparse.Namespace) -> int:
@@ -107,3 +81,48 @@ def parse_size(text: str) -> int:
     if settings.sources["max_size"] != "environment NBCACHE_MAX_SIZE":
         raise UsageError(f"--max-size: not a size: {text!r} (such as 5GiB or 500MB)")
     return settings.max_size
+
+
+@dataclass(frozen=True)
+class Row:
+    """A suspected entry, and what has become of it."""
+
+    suspect: Suspect
+    state: str
+
+
+def rows(store: Store) -> list[Row]:
+    """What is suspected, the worst first."""
+    quarantine.settle(store.path, store.trust)
+    found = quarantine.read(store.path, store.trust).values()
+    return [Row(each, _state(store, each)) for each in sorted(found, key=lambda each: (-each.crashes, -each.latest))]
+
+
+def show(args: argparse.Namespace) -> int:
+    """List what is suspected, or forget it."""
+    store = open_store(args, write=args.clear)
+    chosen = [row for row in rows(store) if not args.key or row.suspect.key.startswith(tuple(args.key))]
+    if args.clear:
+        digests = {row.suspect.digest for row in chosen} if args.key else None
+        print(f"{quarantine.clear(store.path, store.trust, digests)} crashes forgotten")
+        return 0
+    if args.json:
+        print_json([{**row.suspect._asdict(), "state": row.state} for row in chosen])
+        return 0
+    lines = [
+        (row.suspect.key[:SHORT], row.suspect.crashes, ago(row.suspect.latest), row.state,
+         printable(row.suspect.function))
+        for row in chosen
+    ]  # fmt: skip
+    for line in table(lines, ("key", "crashes", "last", "state", "function") if lines else (), " >"):
+        print(line)
+    if not lines:
+        print("no entry is suspected of a crash")
+    return 0
+
+
+def _state(store: Store, suspect: Suspect) -> str:
+    digests = {found.digest for found in store.find(suspect.key)}
+    if suspect.digest in digests:
+        return "skipped" if suspect.condemned else "suspected"
+    return "built again" if digests else "removed"

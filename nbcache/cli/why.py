@@ -17,7 +17,7 @@ from nbcache.store import usage
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from nbcache.store import Store
     from nbcache.store.entry import Header
@@ -26,19 +26,6 @@ SAME_KEY = (
     "the same key, for another state of what only shows while compiling (see the guard of each in `nbcache show`)"
 )
 NO_REASON = "no component differs: another version of nbcache or of its key made one of them"
-
-
-def register(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the command to the command line."""
-    parser = add(
-        "why",
-        help="explain why a function was compiled again",
-        description="Compare the newest entry of a function with the older entry most like it, and list what differs.",
-    )
-    parser.add_argument("function", metavar="FUNCTION", help="the function as MODULE:QUALNAME, or the end of that")
-    parser.add_argument("--all", action="store_true", help="explain every entry and not only the newest")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(command=show_why)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,10 +48,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("nbcache")
 _ONLY_FOR_MISSES = (
-    *(
-        "nbcache.client." + name
-        for name in ("others", "asking", "patience", "progress", "publishing", "wording", "recording")
-    ),
+    *("nbcache.client." + name for name in ("others", "patience", "publishing", "recording")),
     *(
         "nbcache." + name
         for name in ("glue.calls", "processors", "store.layers", "store.locks", "store.publish", "store.usage")

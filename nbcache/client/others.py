@@ -1,19 +1,22 @@
-"""What others do for this process: a daemon that builds, another process that is building the same thing."""
+"""What others do for this process: a daemon that is asked to build, another process that is building the same thing.
+
+Waiting for them never takes longer than :mod:`nbcache.client.patience` allows.
+"""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.client import progress
-from nbcache.client.asking import Daemons
+from nbcache.client import patience
 from nbcache.client.patience import Patience
-from nbcache.protocol import effort
+from nbcache.process import os, time
+from nbcache.protocol import heartbeats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nbcache.client.patience import Wait
+    from nbcache.client.patience import Patience, Wait
     from nbcache.config import Settings
     from nbcache.counting import Counters
     from nbcache.glue.keys.units import Unit
@@ -103,7 +106,7 @@ class Others:
         if wait.left <= 0 or self._is_stuck():
             return None, None
         pause, longest = _POLL_SECONDS
-        watch = progress.Watch(lambda: self._spent(unit.key))
+        watch = patience.Watch(lambda: self._spent(unit.key))
         while wait.left > 0:
             wait.sleep(pause)
             pause = min(pause * 1.5, longest)
@@ -136,5 +139,117 @@ class Others:
         # A daemon holds it for a job, and its own time says nothing.
         spent = self._daemons.spent(key)
         if spent is None and holder is not None:
-            return effort.processor_time(holder)
+            return heartbeats.processor_time(holder)
         return spent
+
+
+_ASK_SECONDS: Final = (0.002, 0.1)
+UNANSWERED_SECONDS: Final = 1.0
+"""How long an answer is waited for when the entry is there and nobody works on it [s].
+
+A job may have more to build for its key; or it may have left something behind that doesn't end, and so doesn't either.
+"""
+LOOK_SECONDS: Final = 1.0
+"""How long what the daemons said of themselves is believed [s]."""
+
+
+class Daemons:
+    """The daemons of one store, as one process sees them.
+
+    After the first answer that didn't come in time, a daemon isn't asked again until it has finished something: that it
+    gives signs of life doesn't mean that anything gets done.
+    """
+
+    def __init__(self, store: Store, patience: Patience) -> None:
+        """Look at nothing yet."""
+        self._store = store
+        self._patience = patience
+        self._looked = -LOOK_SECONDS
+        self._alive: list[heartbeats.Heartbeat] = []
+        self._given_up: dict[tuple[str, int, float], int] = {}
+
+    def worth_asking(self) -> bool:
+        """Whether a daemon is alive and would get to a request soon enough.
+
+        One that is overloaded is of no help to somebody who could compile meanwhile.
+        """
+        delay = self._delay()
+        return delay is not None and (self._patience.insists or delay <= self._patience.allowance)
+
+    def spent(self, key: str, scope: str = "") -> float | None:
+        """How much processor time a daemon's job for a key (and scope) has had [s]; None if there is none."""
+        self._look(patience.LOOK_SECONDS)
+        return max((spent for each in self._alive if (spent := each.spent(key, scope)) is not None), default=None)
+
+    def build(self, unit: Unit, wait: Wait) -> bool:
+        """Have a unit built; return whether there may be an entry now.
+
+        Returns when there is nothing left of *wait* at the latest, and as soon as it is known that nothing will come.
+        """
+        from nbcache.client.recording import request_for
+        from nbcache.glue.requests.requested import UnaskableError
+        from nbcache.protocol import spool  # most processes find nobody to ask
+
+        try:
+            request = request_for(unit)
+        except UnaskableError as exc:
+            _log.info("%s can't be requested from a daemon: %s", unit.name, exc)
+            return False
+        known = spool.failure(self._store.path, unit.key, request.scope)
+        if known is not None:
+            _log.info("%s is not requested, because building it failed before: %s", unit.name, known.reason)
+            return False
+        path = spool.submit(self._store.path, request)
+        if path is None:
+            _log.info("%s can't be requested from a daemon: the requests directory can't be written", unit.name)
+            return False
+        return self._wait(unit, path, request.scope, wait)
+
+    def _delay(self) -> float | None:
+        """How long a request would wait for a worker [s]; None if no daemon is worth waiting for."""
+        self._look(LOOK_SECONDS)
+        uid = os.geteuid()
+        return min((each.delay(uid) for each in self._alive if not self._is_stuck(each)), default=None)
+
+    def _look(self, seconds: float) -> None:
+        """Know what the daemons said no longer ago than that [s]."""
+        now = time.monotonic()
+        if now - self._looked >= seconds:
+            self._looked = now
+            found = heartbeats.read(self._store.path, self._store.trust)
+            uid = os.geteuid()
+            self._alive = [each for each in found if each.alive and not each.draining and each.hears(uid)]
+
+    def _is_stuck(self, daemon: heartbeats.Heartbeat) -> bool:
+        """Whether it was waited for in vain, and has finished nothing since."""
+        return self._given_up.get(daemon.process) == daemon.finished
+
+    def _wait(self, unit: Unit, path: str, scope: str, wait: Wait) -> bool:
+        from nbcache.protocol import spool  # as above
+
+        pause, longest = _ASK_SECONDS
+        before, quiet = self._store.stamp(unit.key), time.monotonic()
+        watch = patience.Watch(lambda: self.spent(unit.key, scope))
+        while spool.waits(path):
+            if self._store.stamp(unit.key) == before:
+                quiet = time.monotonic()
+            elif wait.left <= 0 or time.monotonic() - quiet > UNANSWERED_SECONDS:
+                break
+            if wait.left <= 0:
+                _log.info("%s: no daemon answered in time", unit.name)
+                self._given_up = {each.process: each.finished for each in self._alive}
+                return False
+            if self._delay() is None:
+                _log.info("%s: the daemon that was asked is no longer alive", unit.name)
+                return False
+            wait.sleep(pause)
+            pause = min(pause * 1.2, longest)
+            if watch.advanced():
+                wait.progress()
+                quiet = time.monotonic()
+        # Where a daemon of another uid has answered, it couldn't.
+        spool.withdraw(path)
+        known = spool.failure(self._store.path, unit.key, scope)
+        if known is not None:
+            _log.info("%s was not built by the daemon: %s", unit.name, known.reason)
+        return known is None

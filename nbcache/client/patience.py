@@ -14,6 +14,7 @@ Waiting pays if what is waited for comes. Whether it will, nobody can know, so t
 What was waited for and came is charged only as far as it took longer than compiling would have. With
 ``NBCACHE_ON_MISS=wait`` the share is :data:`PATIENT_SHARE`, which keeps the program within twice its time. Only who
 says how long, by ``NBCACHE_WAIT_SECONDS`` or ``NBCACHE_WAIT_BUDGET``, waits that long: then there is no allowance.
+
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from nbcache.process import os, time
 from nbcache.protocol import heartbeats
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nbcache.config import Settings
     from nbcache.counting import Counters
 
@@ -143,3 +146,37 @@ def _birth() -> float:
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - heartbeats.birth(os.getpid()) / os.sysconf("SC_CLK_TCK")
         return time.monotonic() - max(0.0, age)
     return time.monotonic()
+
+
+LOOK_SECONDS: Final = 0.1
+"""How often one looks [s]."""
+LEAST: Final = 0.02
+"""Which part of the time has to be spent by a processor to count: on a crowded machine it is a small one."""
+
+
+class Watch:
+    """Looks at one piece of work now and then; ``spent`` tells its processor time so far [s], None if it can't."""
+
+    def __init__(self, spent: Callable[[], float | None]) -> None:
+        """Begin to watch: what was spent before is no progress."""
+        self._spent = spent
+        self._looked = self._since = time.monotonic()
+        self._last: float | None = None
+
+    def advanced(self) -> bool:
+        """Whether work was seen to be done since the last time that it was."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_SECONDS:
+            return False
+        self._looked = now
+        spent = self._spent()
+        if spent is None:
+            return False
+        if self._last is None or spent < self._last:
+            # Begun since then, seen for the first time, or gone on with by another process.
+            self._last, self._since = spent, now
+            return spent > 0
+        if spent - self._last <= LEAST * (now - self._since):
+            return False
+        self._last, self._since = spent, now
+        return True

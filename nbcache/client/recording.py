@@ -1,9 +1,11 @@
-"""Warm lists: what a program asked for, a line of JSON each, to be built again elsewhere."""
+"""Units as requests, and warm lists: what a program asked for, a line of JSON each, to be built again elsewhere."""
 
 from __future__ import annotations
 
+import dataclasses
 import logging
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any, cast
 
 from nbcache import regular
 from nbcache.client import logs
@@ -20,7 +22,7 @@ _MODE = 0o644
 
 def requested(unit: Unit, *, by_value: bool = True) -> Request | None:
     """A unit as a request, or None and a line in the log."""
-    from nbcache.client.wording import request_for
+    from nbcache.client.recording import request_for
     from nbcache.glue.requests.requested import UnaskableError
 
     try:
@@ -54,3 +56,21 @@ def append(path: str, unit: Unit) -> None:
             path,
             getattr(exc, "strerror", None) or exc,
         )
+
+
+def request_for(unit: Unit, *, explain: bool = True, by_value: bool = True) -> Request:
+    """What to ask a daemon for, or to write into a warm list.  Raises UnaskableError.
+
+    See `nbcache.glue.requests.requested.request_for`.
+    """
+    if unit.kind.startswith("cuda "):
+        from nbcache.glue.cuda import requested as cuda_requested
+
+        return cuda_requested.request_for(cast("Any", unit), explain=explain, by_value=by_value)
+    from nbcache.glue.requests import requested
+
+    request = requested.request_for(unit, explain=explain, by_value=by_value)
+    # A module may compile kernels when it is imported, also for who wants a function for the CPU.
+    seams = sys.modules.get("nbcache.glue.cuda.seams")
+    kernels = None if seams is None else seams.known()
+    return request if kernels is None or not kernels.cc else dataclasses.replace(request, cc=kernels.cc)

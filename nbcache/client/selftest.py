@@ -3,7 +3,7 @@
 The function is a new one each time (a number in it is random), so nothing but the whole path makes it a hit. The
 process says on standard output, a JSON object a line, what it is about to do, and at last how it went; whoever started
 it ends it when that takes too long. Nothing stays: no usage record (the process ends without its exit functions), no
-request, and no entry where this user may remove it; elsewhere the daemon does (:mod:`nbcache.daemon.selftests`).
+request, and no entry where this user may remove it; elsewhere the daemon does (:mod:`nbcache.daemon.housekeeping`).
 """
 
 from __future__ import annotations

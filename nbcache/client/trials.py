@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nbcache.client.kept import KeptFile
 from nbcache.passing import suppressed
 from nbcache.process import os, time
-from nbcache.store import drops, first_calls, layout, lifeline, quarantine
+from nbcache.store import drops, first_calls, layout, quarantine
 
 if TYPE_CHECKING:
     from nbcache.store.directory import Store
@@ -54,7 +54,7 @@ class Places:
         """None is taken yet."""
         self._trials = trials
         self._pid = os.getpid()
-        self._lifeline: lifeline.Lifeline | None = None
+        self._lifeline: first_calls.Lifeline | None = None
         self.loaded: list[str] = []
         """The digests of the entries that are loaded for this call."""
         self._taken: dict[str, tuple[int, bytes]] = {}
@@ -62,8 +62,8 @@ class Places:
     def take(self, fd: int, at: int, entry: FoundEntry) -> None:
         """Write into a record that is locked. Raises OSError."""
         if self._lifeline is None:
-            self._lifeline = lifeline.Lifeline()
-        where = lifeline.place(), self._lifeline.segment
+            self._lifeline = first_calls.Lifeline()
+        where = first_calls.place(), self._lifeline.segment
         call = first_calls.Call(
             entry.digest, entry.header.key, first_calls.INSIDE, *where, time.time(), entry.header.function
         )
@@ -187,9 +187,8 @@ class Trials:
         self.withdraw(entry.digest)
         is_doubtful = quarantine.disapprove(self._store.path, entry)
         fd = self._opened().fd()
-        died = first_calls.Call(
-            entry.digest, entry.header.key, first_calls.DIED, lifeline.place(), -1, time.time(), entry.header.function
-        )
+        whose, now = (entry.digest, entry.header.key), time.time()
+        died = first_calls.Call(*whose, first_calls.DIED, first_calls.place(), -1, now, entry.header.function)
         for at in first_calls.places(entry.digest):
             first_calls.write(fd, at, first_calls.encode(died))
         return is_doubtful

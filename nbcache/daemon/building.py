@@ -8,10 +8,10 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.daemon import blame, history, interpreters, jobs, rebuilding, turns
+from nbcache.daemon import blame, housekeeping, interpreters, jobs, turns
 from nbcache.daemon.confinement import Uids
 from nbcache.daemon.farm import Farm, exposure
-from nbcache.daemon.judging import Judging
+from nbcache.daemon.interpreters import Judging
 from nbcache.daemon.pool import Confining, CrashError, ForkingPool, InterpreterError, JobError, Pools
 from nbcache.daemon.publisher import Publisher, Ticket
 from nbcache.daemon.remote import Remote
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from nbcache.daemon.commons import Commons
     from nbcache.daemon.confinement import Confinement
     from nbcache.daemon.presence import Presence
-    from nbcache.daemon.wanted import Job
+    from nbcache.daemon.turns import Job
 
 _log = logging.getLogger("nbcache")
 ATTEMPTS: Final = 2
 """How often a job is tried whose process ended without a word."""
 MAX_FAILURES_SAID: Final = 1000
-"""How many failures are logged in an hour; `nbcache status` and the history have them all."""
+"""How many failures are logged in an hour; the store has them all (`nbcache status`)."""
 
 
 class Building:
@@ -207,7 +207,7 @@ class Building:
                 held = self._commons.store.holds(request.key, request.uid)
                 if came_back and held and request.key in self._commons.suspects:
                     since = time.time() - time.monotonic() + job.started
-                    rebuilding.approve(self._commons.store, request.key, request.uid, since)
+                    housekeeping.approve(self._commons.store, request.key, request.uid, since)
                 to_blame, reason = blame.RESOURCES, None if held else jobs.UNPUBLISHED
         except FarmError as error:
             _log.warning("%s: %s; it waits for another worker", request.what, error)
@@ -255,11 +255,10 @@ class Building:
                 scope = "" if to_blame == blame.FUNCTION and own else request.scope
                 spool.failed(commons.store.path, request, reason, job.attempts, scope=scope)
                 self.failures_grew = True
-            commons.catalogue.failure(request.key, what, reason)
         if job.attempts:
             seconds = time.monotonic() - job.started
             commons.meter.job(meter.BUILT if reason is None else meter.FAILED, seconds)
-            commons.catalogue.job_done(request.key, what, seconds, history.BUILT if reason is None else reason)
+            self._presence.answered(what, seconds, meter.BUILT if reason is None else reason)
         self._give_up(job)
 
     def _finish_test(self, job: Job, reason: str | None) -> None:

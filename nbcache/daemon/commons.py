@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.daemon.pool import Limits
+from nbcache.protocol import spool
+from nbcache.store import standing
+from nbcache.store.usage import SELF_TEST
 
 if TYPE_CHECKING:
     from nbcache.config import Settings
-    from nbcache.daemon.answering import Answers
     from nbcache.daemon.audit import Audit
-    from nbcache.daemon.catalogue import Catalogue
-    from nbcache.daemon.problems import Problems
-    from nbcache.daemon.selftests import SelfTests
-    from nbcache.daemon.sparing import Sparing
-    from nbcache.daemon.wanted import Jobs
+    from nbcache.daemon.blame import Answers
+    from nbcache.daemon.sparing import Problems, Sparing
+    from nbcache.daemon.turns import Jobs
     from nbcache.metrics.meter import Meter
     from nbcache.protocol.requests import Request
     from nbcache.store.directory import Store
@@ -32,13 +34,54 @@ class Options:
     """Jobs at once; as many as there are processors if 0."""
     limits: Limits = field(default_factory=Limits)
     state: str = ""
-    """Where catalogue and history lie, on local disk: a folder for each store in it."""
+    """Where the audit log lies, on local disk: a folder for each store in it."""
     uids: range | None = None
     """As whom jobs may run, where this process may say that; None: as anybody without an account."""
     farm: str = ""
     """The address of the scheduler of a cluster that jobs run on; "" for jobs here."""
     farm_waits: bool = False
     """Whether jobs wait for the cluster while it is out of reach. If not, they run here."""
+
+
+class Stock(NamedTuple):
+    """How much there is in a store."""
+
+    entries: int = 0
+    """Files, that is, variants."""
+    size: int = 0
+    """[bytes]"""
+
+
+KEPT_SECONDS: Final = 20.0
+"""How long it is there for who asked [s]."""
+
+
+class SelfTests:
+    """Keys of self-tests that were built. Threads may share one."""
+
+    def __init__(self) -> None:
+        """Know of none."""
+        self._guard = threading.Lock()
+        self._done: deque[tuple[float, str, str]] = deque()
+
+    def add(self, key: str, scope: str) -> None:
+        """One was built, or could not be, for who asked from this environment."""
+        with self._guard:
+            self._done.append((time.monotonic(), key, scope))
+
+    def remove(self, store: Store, audit: Audit, age: float = KEPT_SECONDS) -> None:
+        """Remove the entries, and the failures, of those that were built so long ago [s]."""
+        while True:
+            with self._guard:
+                if not self._done or time.monotonic() - self._done[0][0] < age:
+                    return
+                _, key, scope = self._done.popleft()
+            spool.forget_own_failure(store.path, key, scope)
+            for entry in store.find(key):
+                # The name is what who asked says. Whatever else lies under the key isn't ours to remove.
+                if entry.header.function == SELF_TEST and store.remove(entry.path):
+                    whose = standing.asker(entry.header)
+                    audit.record("removed", key=key, function=SELF_TEST, asked=whose, reason="a self-test is over")
 
 
 @dataclass(slots=True)
@@ -59,7 +102,8 @@ class Commons:
     """For what anybody can bring about by putting files somewhere."""
     tests: SelfTests
     meter: Meter
-    catalogue: Catalogue
     audit: Audit
+    stock: Stock = field(default_factory=Stock)
+    """What is in the store, as far as it was counted."""
     again: deque[Request] = field(default_factory=deque)
     """What is to be built again, in the name of whom it was built for. Any thread may add to it."""

@@ -25,9 +25,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import nbcache
 from nbcache.daemon import boot
-from nbcache.daemon.beside import Beside
 from nbcache.daemon.confinement import Confinement
-from nbcache.daemon.job_services import Services
+from nbcache.daemon.job_services import Beside, Services
 from nbcache.daemon.publisher import MAX_BYTES, Ticket
 from nbcache.daemon.running import NEVER, Call, CrashError, InterpreterError, JobError
 from nbcache.daemon.supervisor import Interpreter, started_in_time

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +35,7 @@ class Presence:
         self._dated = (self._started, time.monotonic())
         self._finished = 0
         self._seconds = 1.0
+        self._recent: deque[tuple[str, float, float, str]] = deque(maxlen=heartbeats.MAX_JOBS)
         self.name = ""
         """Among the daemons of its store, once it was chosen."""
         self.confined = ""
@@ -67,6 +69,10 @@ class Presence:
         self._finished += 1
         self._seconds += (seconds - self._seconds) / 8
 
+    def answered(self, what: str, seconds: float, outcome: str) -> None:
+        """Tell what became of a job that was answered now, after so long [s]."""
+        self._recent.appendleft((what, time.time(), seconds, outcome))
+
     def _news(self) -> tuple[object, ...]:
         """What clients decide by whether to ask."""
         return self._commons.jobs.busy, len(self._commons.jobs), self._finished
@@ -97,12 +103,10 @@ class Presence:
 
     def _heartbeat(self, draining: bool) -> Heartbeat:
         commons, jobs = self._commons, self._commons.jobs
-        totals = commons.catalogue.totals()
-        recent = commons.catalogue.recent_jobs(heartbeats.MAX_JOBS)
         return Heartbeat(
             self.name, layout.host(), os.getpid(), self._started, time.time(),
-            commons.workers, jobs.busy, len(jobs) - jobs.busy, self._seconds, draining, totals.entries, totals.size,
-            tuple((job.what, job.when, job.seconds, job.outcome) for job in recent),
+            commons.workers, jobs.busy, len(jobs) - jobs.busy, self._seconds, draining, *commons.stock,
+            tuple(self._recent),
             heartbeats.birth(os.getpid()), heartbeats.place(),
             tuple(sorted(commons.store.trust.uids)), turns.queues(jobs.waiting), self._finished, jobs.working,
             self.confined,

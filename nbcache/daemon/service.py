@@ -23,19 +23,15 @@ from typing import TYPE_CHECKING, Final
 import nbcache.protocol
 import nbcache.store
 from nbcache.daemon import turns
-from nbcache.daemon.answering import Answers
 from nbcache.daemon.audit import Audit
+from nbcache.daemon.blame import Answers
 from nbcache.daemon.building import Building
-from nbcache.daemon.catalogue import Catalogue
-from nbcache.daemon.commons import Commons, Options
+from nbcache.daemon.commons import Commons, Options, SelfTests
 from nbcache.daemon.housekeeping import Housekeeping
-from nbcache.daemon.intake import Intake
+from nbcache.daemon.intake import Intake, Watch
 from nbcache.daemon.presence import NEWS_SECONDS, Presence
-from nbcache.daemon.problems import Problems
-from nbcache.daemon.selftests import SelfTests
-from nbcache.daemon.sparing import Sparing
-from nbcache.daemon.wanted import Job, Jobs
-from nbcache.daemon.watching import Watch
+from nbcache.daemon.sparing import Problems, Sparing
+from nbcache.daemon.turns import Job, Jobs
 from nbcache.errors import StoreRefusedError
 from nbcache.metrics.meter import Meter
 from nbcache.protocol import spool
@@ -71,10 +67,12 @@ class Service:
         with suppress(OSError):
             tempfile.gettempdir()
         state = _state_of(options.state, store.path)
+        with suppress(OSError):  # which the audit log tells
+            os.makedirs(state, 0o700, exist_ok=True)
         self._load_settings = load_settings
         self._commons = Commons(
             settings, options, store, options.workers or os.cpu_count() or 1, Jobs(), set(),
-            Answers(meter), Problems(), Sparing(_log), SelfTests(), meter, Catalogue(state, store), Audit(state),
+            Answers(meter), Problems(), Sparing(_log), SelfTests(), meter, Audit(state),
         )  # fmt: skip
         self._wake = threading.Event()
         self._presence = Presence(self._commons)
@@ -126,7 +124,6 @@ class Service:
             self._building.close()
             house.join()
             commons.tests.remove(commons.store, commons.audit, age=0)
-            commons.catalogue.close()
             self._presence.withdraw()
 
     def _turn(self, watch: Watch) -> None:

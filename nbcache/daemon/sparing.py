@@ -1,4 +1,7 @@
-"""A log that others can't fill: a thing is said once, and not more than so many things in an hour."""
+"""A log that others can't fill: a thing is said once, and not more than so many things in an hour.
+
+What is wrong with the daemon itself is said once when it begins, and once when it is over.
+"""
 
 from __future__ import annotations
 
@@ -50,3 +53,26 @@ class Sparing:
             kind = type(error).__name__
             self.warning(f"fault {kind}", "internal error while handling %s: %s: %s", name, kind, error, fault=error)
             give_up()
+
+
+_log = logging.getLogger("nbcache")
+
+
+class Problems:
+    """The problems that last, by what they are about. Threads may share one where they report on different things."""
+
+    def __init__(self) -> None:
+        """Know of none."""
+        self._lasting: dict[str, str] = {}
+
+    def report(self, about: str, problem: str | None, fault: BaseException | None = None) -> None:
+        """Say that there is this problem, or with None that there is none; nothing if that was said before."""
+        before = self._lasting.get(about)
+        if problem == before:
+            return
+        if problem is None:
+            del self._lasting[about]
+            _log.info("resolved: %s", before)
+        else:
+            self._lasting[about] = problem
+            _log.warning("%s", problem, exc_info=fault)

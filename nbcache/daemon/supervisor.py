@@ -25,7 +25,7 @@ from nbcache.daemon.publisher import Ticket
 from nbcache.daemon.running import NEVER, CrashError, Errors, InterpreterError, JobError, Running, ending
 from nbcache.daemon.zygote import PROTOCOL_VERSION
 from nbcache.plain import one_line
-from nbcache.protocol import effort
+from nbcache.protocol import heartbeats
 
 if TYPE_CHECKING:
     import subprocess
@@ -183,7 +183,7 @@ class Interpreter:
     def worked(self, number: int) -> float | None:
         """How much processor time a job has had [s]; None if it hasn't begun, or that isn't known."""
         job = self.running.get(number)
-        return None if job is None or not job.pid else effort.processor_time(job.pid)
+        return None if job is None or not job.pid else heartbeats.processor_time(job.pid)
 
     # -- what is said ----------------------------------------------------------------------------
 
@@ -291,7 +291,7 @@ class Interpreter:
         job.begun = True
         with suppress(OSError):
             job.pidfd = os.pidfd_open(pid)
-        parent = effort.parent(pid)
+        parent = heartbeats.parent(pid)
         if parent not in {0, self.pid or self.process.pid}:
             raise BadMessageError("it came from another process")
         # One that is gone already needs not be killed; its number may be another's by now.

@@ -46,7 +46,7 @@ MAX_RESULT: Final = channel.MAX_MESSAGE // 16
 """The longest text of a result [characters]; each may take twelve bytes."""
 _EACH_JOB_NEEDS: Final = (
     "nbcache.daemon.jobs",
-    *("nbcache.client." + name for name in ("others", "publishing", "recording", "wording")),
+    *("nbcache.client." + name for name in ("others", "publishing", "recording")),
     *("nbcache.store." + name for name in ("locks", "publish")),
 )
 """What a job would import, and a client only where it misses."""

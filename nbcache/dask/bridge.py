@@ -4,7 +4,7 @@ It carries orders there, as tasks for those workers that fit, and brings home wh
 when it ends, the cluster drops its tasks and the daemon has its jobs again.
 
 Anybody who reaches the scheduler can be one of its workers, so nothing of what comes from there is believed: results
-are bytes that are read by a grammar (:mod:`nbcache.dask.results`), no pickle is opened (:mod:`nbcache.dask.sealed`),
+are bytes that are read by a grammar (:mod:`nbcache.dask.results`), no pickle is opened (:mod:`nbcache.dask.results`),
 numbers and names are checked here and by the daemon once more. Should code of theirs run here all the same, it finds
 a process that opens no file but those of Python and /etc, writes none, starts nothing, and signals nobody
 (:func:`confine`).
@@ -36,7 +36,7 @@ from nbcache.daemon import channel, confinement, farm, syscalls
 from nbcache.daemon.channel import BadMessageError, Channel
 from nbcache.daemon.worker import Link
 from nbcache.daemon.zygote import MAX_ORDER, PROTOCOL_VERSION
-from nbcache.dask import node, results, sealed
+from nbcache.dask import node, results
 from nbcache.dask.results import BadResultError, Outcome
 
 CONNECT_SECONDS: Final = 10.0
@@ -123,7 +123,7 @@ class Bridge:
             return
         except Exception as error:  # noqa: BLE001  whatever it has instead of our nbcache
             if address in self._there:
-                self._refuse(address, f"it has no nbcache like this one: {sealed.words(error)}")
+                self._refuse(address, f"it has no nbcache like this one: {results.words(error)}")
             return
         problem = difference(self._own, theirs)
         if problem is not None:
@@ -194,7 +194,7 @@ class Bridge:
             except BadResultError as error:
                 return Outcome({"crash": f"a worker of the farm sent something else than a result: {error}"})
             except Exception as error:  # noqa: BLE001  the cluster may raise what it likes
-                words = sealed.words(error)
+                words = results.words(error)
                 died = _KILLED in words
                 return Outcome(
                     {"crash": f"{'the workers that ran it died' if died else 'the farm failed'}: {words}"[:1000]}
@@ -383,7 +383,7 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001  no such file, no certificate, not what Dask wants
         ours.send({"problem": f"Dask's settings for TLS are of no use: {str(error) or type(error).__name__}"[:300]})
         return
-    sealed.seal()
+    results.seal()
     problem = become(int(uid)) if uid else ""
     try:
         confine()

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from nbcache.metrics.ledger import Sums
     from nbcache.metrics.looking import Look
     from nbcache.metrics.meter import Reading
+    from nbcache.store.usage import Record
 
 
 class _Made:
@@ -75,33 +75,31 @@ def of_store(look: Look) -> Iterator[Metric]:
         yield make.gauge(f"nbcache_{name}", meaning, value)
 
 
-def _of_programs(make: _Maker, sums: Sums) -> Iterator[Metric]:
+def _of_programs(make: _Maker, sums: Record) -> Iterator[Metric]:
     """What programs did so far."""
     counters = (
-        ("processes", "Programs that used the store.", sums.processes),
-        ("hits", "Look-ups that loaded an entry.", sums.hits),
-        ("uncacheable", "Functions that can't be cached.", sums.uncacheable),
-        ("builds", "Compilations.", sums.builds),
-        ("build_seconds", "Time that compilations took.", sums.built_seconds),
-        ("saved_seconds", "Time that compilations would have taken, had they not been hits.", sums.saved_seconds),
-        ("published", "Entries put into the store.", sums.published),
-        ("evicted", "Entries evicted because the store was too large.", sums.evicted),
-        ("evicted_bytes", "The size of evicted entries.", sums.evicted_bytes),
+        ("processes", "Programs that used the store.", sums["processes"]),
+        ("hits", "Look-ups that loaded an entry.", sums["hit_count"]),
+        ("uncacheable", "Functions that can't be cached.", reasons.uncacheable(sums)),
+        ("builds", "Compilations.", sums["builds_count"]),
+        ("build_seconds", "Time that compilations took.", sums["built_seconds"]),
+        ("saved_seconds", "Time that compilations would have taken, had they not been hits.", sums["saved_seconds"]),
+        ("published", "Entries put into the store.", sums["published"]),
+        ("evicted", "Entries evicted because the store was too large.", sums["evicted"]),
+        ("evicted_bytes", "The size of evicted entries.", sums["evicted_bytes"]),
     )
     for name, meaning, value in counters:
         yield make.counter(f"nbcache_{name}", meaning, value)
-    misses = {word: sums.misses.get(word, 0) for word in reasons.MISSES}
-    yield make.counters("nbcache_misses", "Look-ups that found nothing to use, by reason.", "reason", misses)
-    errors = {word: sums.errors.get(word, 0) for word in reasons.ERRORS}
-    yield make.counters("nbcache_errors", "Faults that were turned into misses, by kind.", "kind", errors)
-    checks = {word: sums.checks.get(word, 0) for word in (*reasons.CHECKS, reasons.OTHER)}
-    yield make.counters(
-        "nbcache_checks", "Hits that were checked (NBCACHE_CHECK), by what came of it.", "result", checks
-    )
-    counts = tuple(accumulate(sums.waits.get(word, 0) for word in reasons.WAITS))
-    waits = Distribution(tuple(map(float, reasons.WAITS[:-1])), counts, sums.waited_seconds)
+    for name, meaning, label, words in (
+        ("misses", "Look-ups that found nothing to use, by reason.", "reason", reasons.MISSES),
+        ("errors", "Faults that were turned into misses, by kind.", "kind", reasons.ERRORS),
+        ("checks", "Hits that were checked (NBCACHE_CHECK), by what came of it.", "result", reasons.CHECK_RESULTS),
+    ):
+        yield make.counters(f"nbcache_{name}", meaning, label, {word: sums[name].get(word, 0) for word in words})
+    counts = tuple(accumulate(sums["waits"].get(word, 0) for word in reasons.WAITS))
+    waits = Distribution(tuple(map(float, reasons.WAITS[:-1])), counts, sums["waited_seconds"])
     yield make.distribution("nbcache_wait_seconds", "How long programs waited for what others build.", waits)
-    vain = sums.waits.get(reasons.IN_VAIN, 0)
+    vain = sums["waits"].get(reasons.IN_VAIN, 0)
     yield make.counter("nbcache_waits_in_vain", "How often what was waited for didn't come.", vain)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -18,8 +17,6 @@ from nbcache.store import layout, reasons, usage
 from nbcache.store.folders import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from nbcache.store.usage import Record
 
 READ_BYTES: Final = 64 << 20
@@ -30,86 +27,17 @@ _ATTEMPTS: Final = 5
 _PAUSE: Final = 0.2
 
 
-@dataclass(slots=True)
-class Sums:
-    """What records add up to."""
-
-    processes: int = 0
-    hits: int = 0
-    saved_seconds: float = 0.0
-    builds: int = 0
-    built_seconds: float = 0.0
-    published: int = 0
-    uncacheable: int = 0
-    evicted: int = 0
-    evicted_bytes: int = 0
-    waited_seconds: float = 0.0
-    waits: dict[str, int] = field(default_factory=dict)
-    """How often somebody was waited for, by the words of :mod:`nbcache.store.reasons`."""
-    misses: dict[str, int] = field(default_factory=dict)
-    """By each of :data:`nbcache.store.reasons.MISSES` that occurred."""
-    errors: dict[str, int] = field(default_factory=dict)
-    """By each of :data:`nbcache.store.reasons.ERRORS` that occurred."""
-    checks: dict[str, int] = field(default_factory=dict)
-    """By each of :data:`nbcache.store.reasons.CHECKS` that occurred."""
-    complete: bool = True
-    """Whether all records were read."""
-
-    def add(self, other: Sums) -> None:
-        """Add another one's."""
-        for name in _NUMBERS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name in ("misses", "errors", "waits", "checks"):
-            mine, more = getattr(self, name), getattr(other, name)
-            for word, count in more.items():
-                mine[word] = mine.get(word, 0) + count
-
-
-_NUMBERS: Final = (
-    "processes", "hits", "saved_seconds", "builds", "built_seconds", "published", "uncacheable", "evicted",
-    "evicted_bytes", "waited_seconds",
-)  # fmt: skip
-
-
-def sums_of(record: Record) -> Sums:
-    """Return what one record, or the sum of many, tells."""
-    return Sums(
-        processes=record["processes"],
-        hits=record["hit_count"],
-        saved_seconds=record["saved_seconds"],
-        builds=record["builds_count"],
-        built_seconds=record["built_seconds"],
-        published=record["published"],
-        uncacheable=sum(item["count"] for item in record["uncacheable"].values()),
-        evicted=record["evicted"],
-        evicted_bytes=record["evicted_bytes"],
-        waited_seconds=record["waited_seconds"],
-        waits={word: record["waits"].get(word, 0) for word in (*reasons.WAITS, reasons.IN_VAIN)},
-        misses=reasons.misses(record["misses"]),
-        errors=_by_word(record["errors"], reasons.error),
-        checks=_by_word(record["checks"], reasons.check),
-    )
-
-
-def _by_word(counts: dict[str, int], word_of: Callable[[str], str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for what, count in counts.items():
-        word = word_of(what)
-        found[word] = found.get(word, 0) + count
-    return found
-
-
 class Ledger:
     """Reads each record of one store once."""
 
     def __init__(self, root: str) -> None:
         """Read nothing yet."""
         self._root = root
-        self._known: dict[str, tuple[tuple[int, int], Sums | None]] = {}
-        self._folded: tuple[tuple[int, int] | None, Sums] = (None, Sums())
+        self._known: dict[str, tuple[tuple[int, int], Record | None]] = {}
+        self._folded: tuple[tuple[int, int] | None, Record] = (None, {})
 
-    def sums(self) -> Sums:
-        """Return what all records add up to now. Never raises: what can't be read is left out, and not ``complete``."""
+    def sums(self) -> tuple[Record, bool]:
+        """Return what all records add up to now, with reasons as words, and whether all were read. Never raises."""
         found = None
         for attempt in range(_ATTEMPTS):
             if attempt:
@@ -122,17 +50,15 @@ class Ledger:
             if not complete or (before == self._identity() and self._still_there()):
                 found = complete
                 break
-        total = Sums(complete=bool(found))
-        for _, each in self._known.values():
-            if each is not None:
-                total.add(each)
-        total.add(self._folded[1])
-        return total
+        total = usage.nothing()
+        for each in (self._folded[1], *(record for _, record in self._known.values())):
+            usage.add(total, each or {})
+        return total, bool(found)
 
     def _read_records(self) -> bool:
         """Read what is new, and forget what is gone; return whether that was all."""
         budget, is_new = usage.Budget(READ_BYTES, READ_SECONDS), usage.First()
-        latest: dict[str, tuple[tuple[int, int], Sums | None]] = {}
+        latest: dict[str, tuple[tuple[int, int], Record | None]] = {}
         seen = 0
         with suppress(FileNotFoundError), Folder(self._root, layout.USAGE) as folder:
             for item in islice(folder.json_files(budget.allows), usage.MAX_RECORDS):
@@ -152,21 +78,21 @@ class Ledger:
         return not budget.over and seen < usage.MAX_RECORDS
 
     @staticmethod
-    def _load(folder: Folder, name: str) -> Sums | None:
+    def _load(folder: Folder, name: str) -> Record | None:
         found = usage.load(name, opener=folder.open)
-        return None if found is None else sums_of(found[0])
+        return None if found is None else reasons.brief(found[0])
 
     def _read_sum(self) -> bool:
         """Read the sum if it changed; return whether that was possible, or there is none."""
         identity = self._identity()
         if identity is None:
-            self._folded = (None, Sums())
+            self._folded = (None, {})
         elif identity != self._folded[0]:
             # What can't be read now may be read later: that isn't nothing.
             if not os.access(f"{self._root}/{layout.USAGE_TOTAL}", os.R_OK):
                 return False
             total = usage.read_total(self._root)
-            self._folded = (identity, Sums() if total is None else sums_of(total))
+            self._folded = (identity, {} if total is None else reasons.brief(total))
         return True
 
     def _still_there(self) -> bool:

@@ -5,6 +5,7 @@ Nothing here raises for what a filesystem does: a store that can't be used is a 
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from contextlib import suppress
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from nbcache.metrics.ledger import Ledger, Sums
+from nbcache.metrics.ledger import Ledger
 from nbcache.protocol import heartbeats
 from nbcache.store import Refusal, Store, layout, quarantine
 from nbcache.store.folders import Folder
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nbcache.config import Settings
+    from nbcache.store.usage import Record
 
 MOST_FAILURES: Final = 10_000
 """How many failures are counted; daemons keep a tenth of that."""
@@ -35,7 +37,7 @@ class Look:
     """Why the store can't be used: then there are no other numbers."""
     taken: float = 0.0
     """Unix time [s]."""
-    sums: Sums | None = None
+    sums: Record | None = None
     """What usage records add up to; None while not all of them were ever read: a part of them is no counter."""
     complete: bool = False
     """Whether :attr:`sums` are those of now."""
@@ -64,7 +66,7 @@ class Looker:
         """Look at nothing yet. ``settings`` says which store, and its limit."""
         self._settings = settings
         self._ledger: Ledger | None = None
-        self._sums: Sums | None = None
+        self._sums: Record | None = None
         self._root = ""
 
     def look(self, seconds: float = 0.0) -> Look:
@@ -100,14 +102,14 @@ class Looker:
         deadline = time.monotonic() + seconds
         before = None
         while True:
-            sums = ledger.sums()
-            if sums.complete:
+            sums, complete = ledger.sums()
+            if complete:
                 self._sums = sums
             # What this user may not read doesn't come by waiting.
-            if sums.complete or sums == before or time.monotonic() >= deadline:
+            if complete or sums == before or time.monotonic() >= deadline:
                 break
             before = sums
-        found.sums, found.complete = self._sums, sums.complete
+        found.sums, found.complete = self._sums, complete
 
 
 def _look_at_daemons(store: Store, found: Look) -> None:
@@ -132,3 +134,6 @@ def _count(root: str, name: str) -> int:
     with suppress(OSError), Folder(root, name) as folder:
         return sum(1 for _ in islice(folder.json_files(), MOST_FAILURES))
     return 0
+
+
+_log = logging.getLogger("nbcache")

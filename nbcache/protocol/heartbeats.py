@@ -31,6 +31,8 @@ version is none.
 A heartbeat is at most :data:`MAX_HEARTBEAT` bytes as it is written: in ASCII, where one character may take twelve. Of
 the jobs, as many are told as fit in; of ``trusts`` and ``queues``, all or nothing. Readers look at the
 :data:`MAX_DAEMONS` newest, and a daemon removes those of an hour ago (:func:`sweep`): one that lives writes again.
+
+:func:`processor_time` tells how much a process has had: whoever waits for it can tell from that whether it gets on.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nbcache.passing import let_pass, suppressed
 from nbcache.plain import one_line
 from nbcache.process import opened, os, time
-from nbcache.store import atomic, bounded, layout
+from nbcache.store import atomic, content, layout
 from nbcache.store.folders import Folder
 
 if TYPE_CHECKING:
@@ -291,7 +293,7 @@ _FIELDS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 def _read(folder: Folder, name: str, trust: Trust) -> Heartbeat | None:
-    found = bounded.read_json(name, MAX_HEARTBEAT, trust, folder.open)
+    found = content.read_json(name, MAX_HEARTBEAT, trust, folder.open)
     try:
         said, status = found or ({}, None)
         if status is None or said["nbcache"] != "heartbeat" or said["version"] != HEARTBEAT_VERSION:
@@ -300,3 +302,51 @@ def _read(folder: Folder, name: str, trust: Trust) -> Heartbeat | None:
         return Heartbeat(**fields, written=status.st_mtime)
     except (ValueError, KeyError, TypeError, OverflowError, AttributeError):
         return None
+
+
+_AT_WORK: Final = frozenset({b"R", b"D"})
+"""The states of a thread that runs, or waits for the kernel to have done something for it."""
+
+
+def processor_time(pid: int, *, children: bool = True) -> float | None:
+    """Return it, with that of its ended ``children`` [s]; None if it can't be known. Never raises."""
+    return _seconds(_fields(f"/proc/{pid}/stat"), 15 if children else 13)
+
+
+def thread(tid: int) -> tuple[bool, float] | None:
+    """Return whether a thread, known by its id in the kernel, is at work, or would be if it had a processor or what it
+    reads; and how much processor time it has had [s]. None if that can't be known. Never raises.
+
+    Who is stopped, or sleeps until something happens, isn't at work.
+    """
+    fields = _fields(f"/proc/{tid}/task/{tid}/stat")
+    seconds = _seconds(fields, 13)
+    return None if seconds is None else (fields[0] in _AT_WORK, seconds)
+
+
+def _fields(path: str) -> list[bytes]:
+    try:
+        with opened(path, "rb") as file:
+            # proc_pid_stat(5) from the third field on; the second is a name in brackets, which may hold anything.
+            return file.read().rpartition(b")")[2].split()
+    except OSError as raised:
+        let_pass(raised)
+        return []
+
+
+def _seconds(fields: list[bytes], end: int) -> float | None:
+    # The 14th to 17th fields.
+    try:
+        return sum(map(int, fields[11:end])) / os.sysconf("SC_CLK_TCK") if fields else None
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
+        return None
+
+
+def parent(pid: int) -> int:
+    """Return the pid of a process's parent; 0 if it can't be known. Never raises."""
+    try:
+        return int(_fields(f"/proc/{pid}/stat")[1])
+    except (ValueError, IndexError) as raised:
+        let_pass(raised)
+        return 0

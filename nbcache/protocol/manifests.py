@@ -26,16 +26,43 @@ the shape and the offset of each field: ``{"fields": [["a", "<i4", [], 0]…], "
 Constants
 ---------
 ``{"json": …}`` for what JSON can express, ``{"dtype": DTYPE}``, or ``{"pickle": base64}``.
+
+Images
+------
+An image is the shared object that holds a publication's machine code. It has no symbols for the dynamic linker to look
+up. What it needs from outside are *slots*: places of eight bytes that whoever opens it fills with addresses. All
+offsets are from where the image is mapped. ::
+
+    image   = {"digest": digest, "size": bytes, "anchor": name, "slots": [slot, ...], "sealed": [offset, bytes],
+               "symbols": {name: offset, ...}}
+    digest  = 64 hex digits           ; blake2b-256 of the file, which is also its name in the store
+    anchor  = name                    ; the one symbol that the image exports, as no other does; among "symbols", too
+    slot    = [offset, name, addend]  ; takes the address of what the name means, plus the addend
+    sealed  = [offset, bytes]         ; made read-only by who filled the slots; may be [0, 0]
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
+from nbcache.grammar import (
+    Malformed,
+    Reader,
+    choice,
+    fields,
+    flag,
+    hexadecimal,
+    mapping,
+    maybe,
+    natural,
+    record,
+    row,
+    several,
+    text,
+    whole,
+)  # fmt: skip
 from nbcache.passing import errors
-from nbcache.protocol import images
-from nbcache.protocol.images import ImageFacts
 from nbcache.records import Record
 from nbcache.store.content import parsed
 
@@ -51,6 +78,14 @@ WHAT: Final = ("njit", "ufunc", "gufunc", "cfunc", "numba")
 
 UNTRUSTED: Final = "code that no key in NBCACHE_TRUSTED_KEYS signed took part in it: publish it again"
 
+ANCHOR: Final = "nbcache_image_"
+"""What every anchor of an image begins with; 32 hex digits follow."""
+ADDRESS_SIZE: Final = 8
+_END: Final = 1 << 31
+"""Above all offsets and sizes."""
+
+Slot = tuple[int, str, int]
+"""Offset, symbol and addend of a place of eight bytes that takes an address."""
 TypeData = Mapping[str, Any]
 Constant = Mapping[str, Any]
 
@@ -185,6 +220,20 @@ class Function(Record):
     """Why it can't run without Numba."""
 
 
+class ImageFacts(Record):
+    """What is known of an image before it is mapped. Offsets and sizes in bytes."""
+
+    digest: str
+    size: int
+    anchor: str
+    slots: tuple[Slot, ...]
+    """By offset, in ascending order."""
+    sealed: tuple[int, int]
+    """Offset and size of what is read-only once the slots are filled."""
+    symbols: dict[str, int]
+    """Offsets of what is called or written to by address."""
+
+
 class Manifest(Record):
     """Everything about one publication."""
 
@@ -241,10 +290,6 @@ def _plain(value: Any) -> Any:
 
 # -- in ------------------------------------------------------------------------------------------
 
-_Where = Any
-"""A place in a manifest: its name, or where it is and which item or field of that. Most are never told to anybody."""
-_Reader = Callable[[Any, _Where], Any]
-
 
 def decode(data: bytes) -> Manifest:
     """Return the manifest that `data` is; raise ManifestError if it is none that this version reads."""
@@ -258,219 +303,132 @@ def decode(data: bytes) -> Manifest:
     if version != VERSION:
         raise errors.ManifestError(f"it is of version {version}, and this nbcache reads version {VERSION}")
     try:
-        found: Manifest = _manifest(document, "manifest")
-        for name, function in found.functions.items():
-            _consistent(function, len(found.codes), f"functions.{name}")
+        found: Manifest = _manifest(document)
+        _consistent(found)
+    except Malformed as exc:
+        raise errors.ManifestError(str(exc.inside("manifest"))) from None
     except RecursionError as exc:
         raise errors.ManifestError("it is nested too deeply") from exc
     return found
 
 
-def _fail(where: _Where, wanted: str, value: object) -> errors.ManifestError:
-    return errors.ManifestError(f"{_words(where)} must be {wanted}, not {value!r:.60}")
-
-
-def _words(where: _Where) -> str:
-    if isinstance(where, str):
-        return where
-    outer, inner = where
-    return f"{_words(outer)}[{inner}]" if isinstance(inner, int) else f"{_words(outer)}.{inner}"
-
-
-def _exactly(kind: type, words: str) -> _Reader:
-    def read(value: Any, where: _Where) -> Any:
-        if type(value) is not kind:
-            raise _fail(where, words, value)
-        return value
-
-    return read
-
-
-_text = _exactly(str, "text")
-_TEXTS: Final = frozenset({str})
-_flag = _exactly(bool, "true or false")
-_number = _exactly(int, "a whole number")
-
-
-def _natural(value: Any, where: _Where) -> int:
-    if type(value) is not int or value < 0:
-        raise _fail(where, "a whole number of at least 0", value)
-    return value
-
-
-def _time(value: Any, where: _Where) -> float:
-    if type(value) not in {int, float}:
-        raise _fail(where, "a number", value)
-    return float(value)
-
-
-def _choice(*words: str) -> _Reader:
-    def read(value: Any, where: _Where) -> str:
-        if not isinstance(value, str) or value not in words:
-            raise _fail(where, f"one of {', '.join(words)}", value)
-        return value
-
-    return read
-
-
-def _hexadecimal(digits: int) -> _Reader:
-    def read(value: Any, where: _Where) -> str:
-        if not isinstance(value, str) or len(value) != digits or value.strip("0123456789abcdef"):
-            raise _fail(where, f"{digits} hexadecimal digits", value)
-        return value
-
-    return read
-
-
-def _maybe(reader: _Reader) -> _Reader:
-    return lambda value, where: None if value is None else reader(value, where)
-
-
-def _several(reader: _Reader, count: int | None = None) -> _Reader:
-    def read(value: Any, where: _Where) -> tuple[Any, ...]:
-        if not isinstance(value, list) or (count is not None and len(value) != count):
-            raise _fail(where, "a list" if count is None else f"a list of {count}", value)
-        if reader is _text and {type(each) for each in value} <= _TEXTS:
-            return tuple(value)
-        return tuple([reader(each, (where, i)) for i, each in enumerate(value)])
-
-    return read
-
-
-def _mapping(reader: _Reader) -> _Reader:
-    def read(value: Any, where: _Where) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            raise _fail(where, "a mapping", value)
-        return {name: reader(each, (where, name)) for name, each in value.items()}
-
-    return read
-
-
-def _fields(value: Any, where: _Where, readers: Mapping[str, _Reader]) -> dict[str, Any]:
-    if not isinstance(value, dict) or value.keys() != readers.keys():
-        raise _fail(where, f"a mapping of {', '.join(readers)}", value)
-    return {name: reader(value[name], (where, name)) for name, reader in readers.items()}
-
-
-def _record(make: Callable[..., Any], **readers: _Reader) -> _Reader:
-    return lambda value, where: make(**_fields(value, where, readers))
-
-
-def _location(value: Any, where: _Where) -> tuple[str, str, int]:
-    if not isinstance(value, list) or [type(each) for each in value] != [str, str, int]:
-        raise _fail(where, "function, file and line", value)
-    return value[0], value[1], value[2]
-
-
-def _signer(value: Any, where: _Where) -> tuple[str, str, int]:
-    if not isinstance(value, list) or [type(each) for each in value] != [str, str, int]:
-        raise _fail(where, "a key's name, the key, and until when it counts", value)
-    return value[0], value[1], value[2]
-
-
-def _constant(value: Any, where: _Where) -> Constant:
+def _constant(value: Any) -> Constant:
     if not isinstance(value, dict) or len(value) != 1 or not value.keys() <= {"json", "dtype", "pickle"}:
-        raise _fail(where, "a constant", value)
+        raise Malformed("a constant", value)
     if "pickle" in value:
-        _text(value["pickle"], where)
+        text(value["pickle"])
     if "dtype" in value:
-        _dtype(value["dtype"], where)
+        _dtype(value["dtype"])
     return value
 
 
-def _dtype(value: Any, where: _Where) -> Any:
-    if isinstance(value, str):
-        return value
+def _dtype(value: Any) -> Any:
     if isinstance(value, dict):
-        _fields(value, where, {"fields": _several(_field), "size": _natural, "aligned": _flag})
-        return value
-    if not isinstance(value, list):
-        raise _fail(where, "a dtype", value)
-    for i, field in enumerate(value):
-        _field(field, (where, i), (2, 3))
+        _LAID_OUT(value)
+    elif isinstance(value, list):
+        for field in value:
+            _field(field, (2, 3))
+    elif not isinstance(value, str):
+        raise Malformed("a dtype", value)
     return value
 
 
-def _field(value: Any, where: _Where, lengths: tuple[int, ...] = (4,)) -> None:
+def _field(value: Any, lengths: tuple[int, ...] = (4,)) -> None:
     if not isinstance(value, list) or len(value) not in lengths:
-        raise _fail(where, "a field of a dtype", value)
+        raise Malformed("a field of a dtype", value)
     name = value[0]
-    (_several(_text, 2) if isinstance(name, list) else _text)(name, where)
-    for reader, each in zip((_dtype, _several(_natural), _natural), value[1:], strict=False):
-        reader(each, where)
+    (several(text, 2) if isinstance(name, list) else text)(name)
+    for reader, each in zip((_dtype, several(natural), natural), value[1:], strict=False):
+        reader(each)
 
 
-def _type(value: Any, where: _Where) -> TypeData:
+def _type(value: Any) -> TypeData:
     kind = value.get("k") if isinstance(value, dict) else None
-    readers = _TYPES.get(kind) if isinstance(kind, str) else None
-    if readers is None:
-        raise _fail(where, "a type", value)
-    _fields(value, where, readers)
+    read = _TYPES.get(kind) if isinstance(kind, str) else None
+    if read is None:
+        raise Malformed("a type", value)
+    read(value)
     return value  # type: ignore[no-any-return]  # as JSON has it, lists and all
 
 
-_ITEMS: Final = _several(_type)
-_MADE_OF: Final[Mapping[str, Mapping[str, _Reader]]] = {
-    "array": {"dtype": _dtype, "ndim": _natural, "layout": _choice("C", "F", "A"), "mutable": _flag, "aligned": _flag},
+_LAID_OUT: Final = fields({"fields": several(_field), "size": natural, "aligned": flag})
+_ITEMS: Final = several(_type)
+_MADE_OF: Final[Mapping[str, Mapping[str, Reader]]] = {
+    "array": {"dtype": _dtype, "ndim": natural, "layout": choice("C", "F", "A"), "mutable": flag, "aligned": flag},
     "tuple": {"items": _ITEMS},
-    "namedtuple": {"items": _ITEMS, "fields": _several(_text), "class": _text},
+    "namedtuple": {"items": _ITEMS, "fields": several(text), "class": text},
     "optional": {"of": _type},
     "omitted": {"default": _constant},
     "record": {"dtype": _dtype},
-    "datetime64": {"unit": _text},
-    "timedelta64": {"unit": _text},
+    "datetime64": {"unit": text},
+    "timedelta64": {"unit": text},
 }
-_TYPES: Final[Mapping[str, Mapping[str, _Reader]]] = {
-    kind: {"k": _text, **_MADE_OF.get(kind, {})} for kind in (*SCALARS, "none", "unicode_type", "bytes", *_MADE_OF)
+_TYPES: Final[Mapping[str, Reader]] = {
+    kind: fields({"k": text, **_MADE_OF.get(kind, {})})
+    for kind in (*SCALARS, "none", "unicode_type", "bytes", *_MADE_OF)
 }
 
 
-def _image(value: Any, where: _Where) -> ImageFacts:
-    try:
-        return images.parse(value)
-    except errors.ImageError as exc:
-        raise errors.ManifestError(f"{_words(where)}: {exc}") from exc
+def _offset(value: Any) -> int:
+    if not natural(value) < _END:
+        raise Malformed("smaller", value)
+    return value  # type: ignore[no-any-return]
 
 
-def _consistent(function: Function, codes: int, where: _Where) -> None:
+def _slots(value: Any) -> tuple[Slot, ...]:
+    slots: tuple[Slot, ...] = several(row(_offset, text, whole))(value)
+    end = 0
+    for offset, _symbol, _addend in slots:
+        if offset < end:
+            raise Malformed("a list of slots by offset", value)
+        end = offset + ADDRESS_SIZE
+    return slots
+
+
+def image_facts(value: Any) -> ImageFacts:
+    """Read what a manifest says of an image. Raises Malformed."""
+    facts: ImageFacts = _FACTS(value)
+    if not facts.anchor.startswith(ANCHOR) or facts.anchor not in facts.symbols:
+        raise Malformed("an anchor", facts.anchor).inside("anchor")
+    hexadecimal(32)(facts.anchor[len(ANCHOR) :])
+    return facts
+
+
+def _consistent(manifest: Manifest) -> None:
+    for name, function in manifest.functions.items():
+        try:
+            _consistent_function(function, len(manifest.codes))
+        except Malformed as error:
+            raise error.inside(name).inside("functions") from None
+
+
+def _consistent_function(function: Function, codes: int) -> None:
     for i, signature in enumerate(function.signatures):
         if signature.code >= codes:
-            raise _fail(f"{where}.signatures[{i}].code", "one of the codes", signature.code)
+            raise Malformed("one of the codes", signature.code).inside("code").inside(i).inside("signatures")
     if (function.ufunc is None) == (function.what in {"ufunc", "gufunc"}):
-        raise _fail(f"{where}.ufunc", f"what a {function.what} has", function.ufunc)
+        raise Malformed(f"what a {function.what} has", function.ufunc).inside("ufunc")
     if len(function.defaults) > len(function.parameters):
-        raise _fail(f"{where}.defaults", "no more than the parameters", function.defaults)
+        raise Malformed("no more than the parameters", function.defaults).inside("defaults")
 
 
-_DIGEST, _PAIR = _hexadecimal(64), _several(_natural, 2)
-_HOST: Final = _record(
-    Host, python=_text, machine=_text, features=_several(_text), libc=_text, libm=_hexadecimal(16), numpy=_PAIR
+_DIGEST, _PAIR = hexadecimal(64), several(natural, 2)
+_FACTS: Final = record(
+    ImageFacts, digest=_DIGEST, size=_offset, slots=_slots, sealed=row(_offset, _offset), symbols=mapping(_offset)
 )
-_EXTENSION: Final = _record(Extension, module=_text, digest=_DIGEST, size=_natural)
-_ARRAY: Final = _record(Array, digest=_DIGEST, what=_choice("data", "object"), offset=_natural)
-_NATIVE: Final = _record(
-    Native, what=_choice("function", "pointer"), library=_text, path=_text, build=_text, symbol=_text, offset=_natural,
-    signature=_text,
-)  # fmt: skip
-_OBJECT_FILE: Final = _record(ObjectFile, digest=_DIGEST, externals=_several(_text))
-_ENVIRONMENT: Final = _record(Environment, symbol=_text, module=_text, constants=_several(_constant))
-_CODE: Final = _record(
-    Code, key=_hexadecimal(64), entry=_hexadecimal(32), externals=_several(_text), cells=_several(_text),
-    environments=_several(_ENVIRONMENT),
-)  # fmt: skip
-_UFUNC: Final = _record(Ufunc, inputs=_natural, outputs=_natural, identity=_number, signature=_maybe(_text))
-_SIGNATURE: Final = _record(
-    Signature, code=_natural, symbol=_text, args=_several(_type), returns=_text, types=_several(_constant)
+_OBJECT_FILE: Final = maybe(record(ObjectFile, digest=_DIGEST))
+_CODE: Final = record(
+    Code, key=_DIGEST, entry=hexadecimal(32), environments=several(record(Environment, constants=several(_constant)))
 )
-_FUNCTION: Final = _record(
-    Function, what=_choice(*WHAT), name=_text, module=_maybe(_text), doc=_maybe(_text),
-    parameters=_several(_text), defaults=_several(_constant), star=_flag, signatures=_several(_SIGNATURE),
-    check=_maybe(_text), ufunc=_maybe(_UFUNC), source=_maybe(_text), reason=_maybe(_text),
+_FUNCTION: Final = record(
+    Function, what=choice(*WHAT), defaults=several(_constant), ufunc=maybe(record(Ufunc, identity=whole)),
+    signatures=several(record(Signature, args=several(_type), types=several(_constant))),
 )  # fmt: skip
-_manifest: Final = _record(
-    Manifest, name=_text, created=_time, numba=_text, host=_HOST,
-    extensions=_several(_EXTENSION), codes=_several(_CODE), memo=_maybe(_OBJECT_FILE), checks=_maybe(_OBJECT_FILE),
-    image=_maybe(_image), tokens=_mapping(_location), arrays=_mapping(_ARRAY), natives=_mapping(_NATIVE),
-    imports=_mapping(_several(_text)),
-    functions=_mapping(_FUNCTION), beside=_several(_several(_signer)),
+_manifest: Final = record(
+    Manifest, host=record(Host, libm=hexadecimal(16), numpy=_PAIR),
+    extensions=several(record(Extension, digest=_DIGEST)), codes=several(_CODE), memo=_OBJECT_FILE,
+    checks=_OBJECT_FILE, image=maybe(image_facts), tokens=mapping(row(text, text, whole)),
+    arrays=mapping(record(Array, digest=_DIGEST, what=choice("data", "object"))),
+    natives=mapping(record(Native, what=choice("function", "pointer"))), imports=mapping(several(text)),
+    functions=mapping(_FUNCTION), beside=several(several(row(text, text, whole))),
 )  # fmt: skip

@@ -46,21 +46,17 @@ What is guaranteed
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nbcache import capabilities
 from nbcache.errors import NbcacheError
+from nbcache.grammar import Malformed, Reader, choice, fields, hexadecimal, mapping, member, number, row, several, text
 from nbcache.store import entry, layout
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 REQUEST_VERSION: Final = 2
 """The newest version that is understood."""
@@ -75,9 +71,6 @@ MAX_TEXT: Final = 4096
 MAX_ITEMS: Final = 1000
 KINDS: Final = ("dispatcher", "ufunc", "cfunc")
 CUDA_KINDS: Final = ("cuda kernel", "cuda device function")
-_MODULE: Final = re.compile(r"\w+(\.\w+)*")
-_DIGEST: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
-_SETTING: Final = re.compile(r"NUMBA_[A-Z0-9_]+", re.ASCII)
 
 
 class BadRequestError(NbcacheError):
@@ -203,47 +196,27 @@ def read(line: bytes) -> Request:
         known = f"{_WITHOUT_CUDA} and {REQUEST_VERSION} are understood"
         msg = f"it is a request of version {_shown(version, 40)}; {known}"
         raise BadRequestError(msg)
-    by, client = _field(said, "by", _mapping), _field(said, "client", _mapping)
-    cuda = _field(said, "cuda", _mapping) if version == REQUEST_VERSION else None
-    value = _field(by, "pickle", _bytes) if "pickle" in by else None
-    return Request(
-        key=_field(said, "key", _key),
-        kind=_field(said, "kind", _kind if cuda is None else _any_kind),
-        function=_field(said, "function", _function if value is None else _text),
-        signature=_field(said, "signature", _text),
-        types=_field(said, "types", _mapping),
-        source=_field(by, "source", _digest) if value is None else None,
-        value=value,
-        modules=_field(said, "modules", _list_of(_module)),
-        path=_field(said, "path", _list_of(_text)),
-        interpreter=_field(said, "interpreter", _text),
-        settings=_field(said, "settings", _settings),
-        toolchain=_field(said, "toolchain", _text),
-        components=_field(said, "components", _list_of(_pair)),
-        created=_field(said, "created", _number),
-        host=_field(client, "host", _text),
-        pid=int(_field(client, "pid", _number)),
-        cc="" if cuda is None else _field(cuda, "cc", _capability),
-        toolkit={} if cuda is None else _field(cuda, "toolkit", _texts),
-    )
-
-
-# -- fields: each of these returns what it was given, or raises ValueError ----------------------
-
-
-def _field(said: Mapping[str, Any], name: str, check: Callable[[Any], Any]) -> Any:
     try:
-        return check(said[name])
-    except KeyError as error:
-        msg = f"its field {name!r} is missing"
-        raise BadRequestError(msg) from error
-    except (ValueError, TypeError, OverflowError) as error:
-        msg = f"its field {name!r} is not what it should be: {_shown(said[name], 60)}"
+        return _request(said, for_device=version == REQUEST_VERSION)
+    except Malformed as error:
+        msg = f"its field {error}"
         raise BadRequestError(msg) from error
 
 
-def _finite(number: str) -> float:
-    return _number(float(number))
+def _request(said: dict[str, Any], *, for_device: bool) -> Request:
+    read = fields(_WITH_DEVICE if for_device else _FIELDS, others=True)(said)
+    by, client, cuda = read.pop("by"), read.pop("client"), read.pop("cuda", {"cc": "", "toolkit": {}})
+    by_value = "pickle" in by
+    if not by_value:
+        member(read, "function", _function)
+    source, value = (
+        (None, member(by, "pickle", _bytes)) if by_value else (fields(_SOURCE, others=True)(by)["source"], None)
+    )
+    return Request(**read, **cuda, source=source, value=value, host=client["host"], pid=int(client["pid"]))
+
+
+def _finite(digits: str) -> float:
+    return number(float(digits))
 
 
 def _shown(value: object, most: int) -> str:
@@ -253,92 +226,66 @@ def _shown(value: object, most: int) -> str:
         return "something nested too deeply"
 
 
-def _require(condition: object) -> None:
-    if not condition:
-        raise ValueError
-
-
 def _text(value: Any) -> str:
-    _require(isinstance(value, str) and len(value) <= MAX_TEXT and "\0" not in value)
-    # Paths of any bytes can be written so (PEP 383); a lone surrogate can't, and means nothing anywhere.
-    value.encode("utf-8", "surrogateescape")
-    return str(value)
+    try:
+        # Paths of any bytes can be written so (PEP 383); a lone surrogate can't, and means nothing anywhere.
+        if len(text(value)) <= MAX_TEXT and "\0" not in value and value.encode("utf-8", "surrogateescape") is not None:
+            return str(value)
+    except UnicodeEncodeError:
+        pass
+    raise Malformed("text that can be part of an environment", value)
 
 
-def _digest(value: Any) -> str:
-    _require(_DIGEST.fullmatch(_text(value)))
-    return str(value)
+def _matching(pattern: re.Pattern[str], words: str) -> Reader:
+    def read(value: Any) -> Any:
+        if not pattern.fullmatch(_text(value)):
+            raise Malformed(words, value)
+        return value
 
-
-def _number(value: Any) -> float:
-    _require(type(value) in (int, float) and math.isfinite(value))
-    return float(value)
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    _require(isinstance(value, dict))
-    return dict(value)
-
-
-def _key(value: Any) -> str:
-    _require(layout.is_key(value))
-    return str(value)
-
-
-def _kind(value: Any) -> str:
-    _require(value in KINDS)
-    return str(value)
-
-
-def _any_kind(value: Any) -> str:
-    _require(value in KINDS or value in CUDA_KINDS)
-    return str(value)
+    return read
 
 
 def _capability(value: Any) -> str:
-    return capabilities.spelt(capabilities.named(_text(value)))
-
-
-def _texts(value: Any) -> dict[str, str]:
-    found = _mapping(value)
-    _require(len(found) <= MAX_ITEMS)
-    return {_text(name): _text(text) for name, text in found.items()}
-
-
-def _module(value: Any) -> str:
-    _require(_MODULE.fullmatch(_text(value)))
-    return str(value)
-
-
-def _function(value: Any) -> str:
-    module, colon, qualname = _text(value).partition(":")
-    _require(colon and qualname)
-    return f"{_module(module)}:{qualname}"
+    try:
+        return capabilities.spelt(capabilities.named(_text(value)))
+    except ValueError:
+        raise Malformed("a compute capability", value) from None
 
 
 def _bytes(value: Any) -> bytes:
-    _require(isinstance(value, str))
     try:
-        return base64.b64decode(value, validate=True)
-    except binascii.Error as error:
-        raise ValueError from error
+        return base64.b64decode(text(value), validate=True)
+    except ValueError:  # binascii.Error as well
+        raise Malformed("base64", value) from None
 
 
-def _settings(value: Any) -> dict[str, str]:
-    found = _mapping(value)
-    _require(len(found) <= MAX_ITEMS and all(map(_SETTING.fullmatch, found)))
-    return {name: _text(text) for name, text in found.items()}
+def _anything(value: Any) -> Any:
+    return value
 
 
-def _pair(value: Any) -> tuple[str, str]:
-    _require(isinstance(value, list))
-    label, text = value
-    return _text(label), _text(text)
-
-
-def _list_of(check: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
-    def check_list(value: Sequence[Any]) -> tuple[Any, ...]:
-        _require(isinstance(value, list) and len(value) <= MAX_ITEMS)
-        return tuple(map(check, value))
-
-    return check_list
+_key: Final = hexadecimal(layout.KEY_SIZE)
+_module: Final = _matching(re.compile(r"\w+(\.\w+)*"), "the name of a module")
+_function: Final = _matching(re.compile(r"\w+(\.\w+)*:.+", re.DOTALL), "module:qualname")
+_setting: Final = _matching(re.compile(r"NUMBA_[A-Z0-9_]+", re.ASCII), "one of Numba's settings")
+_SOURCE: Final = {"source": hexadecimal(32)}
+_FIELDS: Final[Mapping[str, Reader]] = {
+    "key": _key,
+    "kind": choice(*KINDS),
+    "function": _text,
+    "signature": _text,
+    "types": mapping(_anything),
+    "by": mapping(_anything),
+    "modules": several(_module, most=MAX_ITEMS),
+    "path": several(_text, most=MAX_ITEMS),
+    "interpreter": _text,
+    "settings": mapping(_text, MAX_ITEMS, names=_setting),
+    "toolchain": _text,
+    "components": several(row(_text, _text), most=MAX_ITEMS),
+    "created": number,
+    "client": fields({"host": _text, "pid": number}, others=True),
+}
+_WITH_DEVICE: Final[Mapping[str, Reader]] = {
+    **_FIELDS,
+    "kind": choice(*KINDS, *CUDA_KINDS),
+    "cuda": fields({"cc": _capability, "toolkit": mapping(_text, MAX_ITEMS, names=_text)}, others=True),
+}

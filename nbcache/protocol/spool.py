@@ -39,7 +39,7 @@ from nbcache.process import os, time
 from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError
 from nbcache.records import Record
-from nbcache.store import atomic, bounded, drops, folders, layout
+from nbcache.store import atomic, content, drops, folders, layout
 from nbcache.store.content import read_up_to
 from nbcache.store.folders import Folder
 from nbcache.trust import OPEN_FLAGS
@@ -323,7 +323,7 @@ def _write_failure(root: str, name: str, failure: Failure) -> None:
 
 
 def _read_failure(path: str) -> Failure | None:
-    found = bounded.read_json(path, MAX_FAILURE)
+    found = content.read_json(path, MAX_FAILURE)
     try:
         said = {} if found is None else found[0]
         if said["nbcache"] != "failure" or said["version"] != FAILURE_VERSION:

@@ -60,11 +60,11 @@ class Extensions:
         if name not in self._known:
             msg = f"{name} of Numba {self._version} is not installed, and was not published"
             raise ImportError(msg)
-        from nbcache.published import in_memory  # most have Numba's own, or an image that needs none
+        from nbcache.published import images  # most have Numba's own, or an image that needs none
 
         extension, read = self._known[name]
         theirs = sys.modules.get(name)
-        with in_memory.library(name, read(extension.digest)) as path:
+        with images.library(name, read(extension.digest)) as path:
             module = _load(name, path)
         # Whoever imports another Numba in this process has to get that one's.
         if theirs is not None:

@@ -15,7 +15,11 @@ What is guaranteed
 
 One thread at a time may open images.
 
-Nothing is looked up by the dynamic linker: see :mod:`nbcache.protocol.images`.
+Nothing is looked up by the dynamic linker: see :mod:`nbcache.protocol.manifests`.
+
+:func:`library` puts one into memory instead of a file, for the C library to load. Descriptors are used again, also
+by who closes them all (a daemon, say), and several copies of this module may be in one process: those of wheels. So
+each library gets a path that no other one has.
 """
 
 from __future__ import annotations
@@ -25,16 +29,17 @@ import functools
 import os
 import struct
 from _ctypes import dlopen, dlsym
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import errors, let_pass
-from nbcache.protocol.images import ADDRESS_SIZE, ImageFacts
+from nbcache.protocol.manifests import ADDRESS_SIZE, ImageFacts
 from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from nbcache.protocol.images import Slot
+    from nbcache.protocol.manifests import Slot
 
 _READ: Final = 1  # PROT_READ
 # Of Linux's magic.h and the filesystems' own headers: bcachefs, btrfs, ext2 to ext4, f2fs, overlayfs, ramfs, tmpfs,
@@ -125,9 +130,7 @@ def _is_mappable(path: str) -> bool:
 
 def _copy(code: bytes, digest: str) -> int:
     """Map the image from memory; return its handle. Raises OSError."""
-    from nbcache.published import in_memory  # most lie on a filesystem of this host
-
-    with in_memory.library(f"nbcache-{digest[:16]}", code) as path:
+    with library(f"nbcache-{digest[:16]}", code) as path:
         return dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL)
 
 
@@ -171,3 +174,19 @@ def _c_library() -> Any:
         _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
         _libc.statfs.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
     return _libc
+
+
+@contextmanager
+def library(name: str, data: bytes) -> Iterator[str]:
+    """Put a library into memory; give the path to load it by, which is good for that alone. Raises OSError."""
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        # A random number, spelt in steps that lead nowhere.
+        number = int.from_bytes(os.urandom(8), "big") | 1 << 64
+        steps = "".join("/." if bit == "1" else "/" for bit in f"{number:b}")
+        yield f"/proc/self/fd{steps}/{descriptor}"
+    finally:
+        os.close(descriptor)

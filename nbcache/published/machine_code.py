@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from nbcache.protocol.images import ImageFacts
-    from nbcache.protocol.manifests import Code, Manifest
+    from nbcache.protocol.manifests import Code, ImageFacts, Manifest
     from nbcache.published.engine import Engine
     from nbcache.store.directory import Store
 

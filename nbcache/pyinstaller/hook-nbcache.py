@@ -42,6 +42,6 @@ hiddenimports = ["_nbcache", "nbcache.pyinstaller", *collect_submodules("nbcache
 datas = [(_list, "nbcache")]
 # What only a program that imports it anyway, or no client at all, needs of nbcache's own imports.
 excludedimports = [
-    "cuda", "dask", "diskcache", "distributed", "hatchling", "nacl", "numba_cuda", "opendal", "prometheus_client",
+    "cuda", "dask", "distributed", "hatchling", "nacl", "numba_cuda", "opendal", "prometheus_client",
     "PyInstaller", "scipy",
 ]  # fmt: skip

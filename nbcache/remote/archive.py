@@ -4,7 +4,7 @@
 
     bundle   = tar, compressed by gzip: manifest entry*
     manifest = nbcache-bundle.json: {"version": 1, "made": <Unix s>}
-    entry    = <64 hex digits>.<n>.nbo           ; key and number; an entry with its signatures (admission.py)
+    entry    = <64 hex digits>.<n>.nbo           ; key and number; an entry with its signatures (objects.py)
 
 Version log:
 
@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any, Final
 from nbcache import keyring
 from nbcache.errors import RemoteError
 from nbcache.regular import open_to_read
-from nbcache.remote import admission, signing
-from nbcache.remote.admission import Admitted
+from nbcache.remote import objects, signing
+from nbcache.remote.objects import Admitted
 from nbcache.store import entry, layout, quarantine
 from nbcache.store.publish import PUBLISHED
 
@@ -62,7 +62,7 @@ def write(path: str, entries: Iterator[bytes]) -> tuple[int, int]:
     try:
         with file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=_LEVEL) as archive:
             for data in entries:
-                opened = admission.open_entry(data)
+                opened = objects.open_entry(data)
                 assert isinstance(opened, Admitted)  # whoever made it encoded it
                 if not count:
                     _add(archive, MANIFEST, json.dumps({"version": VERSION, "made": time.time()}).encode())
@@ -102,7 +102,7 @@ def load(path: str, store: Store, trusted: Keyring, refuse: Callable[[str], None
     counts = {"taken": 0, "already there": 0, "refused": 0}
     condemned = quarantine.condemned(store.path, store.trust)
     for name, data in read(path):
-        admitted = admission.admit(data, name, trusted, condemned)
+        admitted = objects.admit(data, name, trusted, condemned)
         if isinstance(admitted, str):
             counts["refused"] += 1
             refuse(f"{name[:12]}: {admitted}")
@@ -122,7 +122,7 @@ def sign(path: str, key: SecretKey) -> int:
 
     def signed() -> Iterator[bytes]:
         for name, data in read(path):
-            opened = admission.open_entry(data)
+            opened = objects.open_entry(data)
             if isinstance(opened, str):
                 raise RemoteError(f"{path}: {name[:12]}: {opened}")
             header = _vouched(opened.header, key)
@@ -166,7 +166,7 @@ def _members(path: str) -> Iterator[tuple[str, bytes]]:
         with os.fdopen(open_to_read(path), "rb") as packed, gzip.open(packed) as file:
             while (block := file.read(tarfile.BLOCKSIZE)).strip(tarfile.NUL):
                 member = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
-                if member.type != tarfile.REGTYPE or not 0 <= member.size <= admission.MAX_OBJECT:
+                if member.type != tarfile.REGTYPE or not 0 <= member.size <= objects.MAX_OBJECT:
                     raise RemoteError(f"{path} is no bundle: {member.name!r:.80} in it is none of nbcache's")
                 data = file.read(member.size)
                 file.read(-member.size % tarfile.BLOCKSIZE)

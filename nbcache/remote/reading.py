@@ -11,8 +11,8 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.protocol import helper
-from nbcache.remote import admission, objects
-from nbcache.remote.admission import Admitted
+from nbcache.remote import objects
+from nbcache.remote.objects import Admitted
 from nbcache.store import layout, quarantine
 from nbcache.store.publish import PUBLISHED
 
@@ -118,10 +118,10 @@ class Reading:
                     self._copy_back(each, name, got.data)
                 return judged
             lacking.append(tier)
-            if judged and judged != admission.OTHER_VERSION:
+            if judged and judged != objects.OTHER_VERSION:
                 tier.distrust(name)
                 self.refused[judged] = self.refused.get(judged, 0) + 1
-                if judged == admission.CRASHED:
+                if judged == objects.CRASHED:
                     crashed = True
                 else:
                     refused = refused or f"{tier.label}: {judged}"
@@ -136,7 +136,7 @@ class Reading:
         found = objects.unpack(data)
         if isinstance(found, str):
             return found
-        return admission.admit(found, key, self._keyring, self._condemned)
+        return objects.admit(found, key, self._keyring, self._condemned)
 
     def _is_in_the_way(self, header: Header) -> bool:
         """Whether the store has this variant as an entry that nobody uses, because programs crashed with it."""

@@ -19,8 +19,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from nbcache.config import inherited
 from nbcache.errors import RemoteError
 from nbcache.plain import one_line
-from nbcache.remote.admission import MAX_OBJECT
-from nbcache.remote.objects import HEAD_BYTES
+from nbcache.remote.objects import HEAD_BYTES, MAX_OBJECT
 from nbcache.store import atomic
 from nbcache.trust import OPEN_FLAGS
 

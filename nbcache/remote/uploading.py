@@ -20,7 +20,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.errors import EntryError
-from nbcache.remote import admission, objects, signing
+from nbcache.remote import objects, signing
 from nbcache.remote.tiers import Got
 from nbcache.store import entry, layout, quarantine
 
@@ -191,8 +191,8 @@ class Uploading:
             self._count("unsigned")
             return
         packed = objects.pack(data)
-        if max(len(data), len(packed)) > admission.MAX_OBJECT:
-            self._count(self.failed(f"{header.function}: it is larger than {admission.MAX_OBJECT} bytes"))
+        if max(len(data), len(packed)) > objects.MAX_OBJECT:
+            self._count(self.failed(f"{header.function}: it is larger than {objects.MAX_OBJECT} bytes"))
             return
         condemned = quarantine.condemned(self._store.path, self._store.trust)
         for tier in self._tiers:
@@ -221,7 +221,7 @@ class Uploading:
         if got.data is None:
             return not got.problem
         found = objects.unpack(got.data)
-        return isinstance(found, str) or isinstance(admission.admit(found, key, self._keyring), str)
+        return isinstance(found, str) or isinstance(objects.admit(found, key, self._keyring), str)
 
     def _is_of_use(self, there: Head) -> bool:
         """Whether those who trust the same keys may take an object that lies there, by what it says of itself."""
@@ -251,7 +251,7 @@ def _there(tier: Tier, name: str) -> Head | str | Got:
         head = objects.read_head(got.data) if got.data is not None else "it isn't there"
         if head is not None:
             return head
-    return admission.DAMAGED
+    return objects.DAMAGED
 
 
 def _size(found: FoundEntry) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass
 from nbcache.store import layout, standing
@@ -23,6 +23,7 @@ from nbcache.store.folders import Folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from nbcache.store.listing import EntryInfo
     from nbcache.store.pins import Pins
 
 LOW_WATER: Final = 0.9
@@ -30,29 +31,6 @@ LOW_WATER: Final = 0.9
 
 REASON: Final = "the store is full, and whom it was built for has more than a share of it"
 """Why an entry is evicted, for people."""
-
-
-class Sized(Protocol):
-    """What is looked at of an entry; :class:`~nbcache.store.listing.EntryInfo` is one."""
-
-    @property
-    def path(self) -> str:
-        """The file."""
-
-    @property
-    def key(self) -> str:
-        """The key."""
-
-    @property
-    def size(self) -> int:
-        """[bytes]."""
-
-    @property
-    def mtime(self) -> float:
-        """Unix time [s]."""
-
-
-_Item = TypeVar("_Item", bound=Sized)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +47,8 @@ class Plan:
     """The number of entries before."""
     sizes: tuple[int, ...] = ()
     """The size of each of :attr:`remove` [bytes]."""
+    askers: tuple[int, ...] = ()
+    """For whom each of them was built."""
     pinned: int = 0
     """How many entries stay because published names refer to them."""
     problem: str | None = None
@@ -76,13 +56,13 @@ class Plan:
 
 
 def plan(
-    entries: Iterable[_Item],
+    entries: Iterable[EntryInfo],
     max_size: int,
     now: float,
     last_use: Mapping[str, float],
     pinned: Pins | None = None,
     *,
-    asker: Callable[[_Item], int] = lambda _item: 0,
+    asker: Callable[[EntryInfo], int] = lambda _item: 0,
 ) -> Plan:
     """Decide what to remove so that at most ``max_size`` [bytes] are left; 0 means no limit.
 
@@ -102,13 +82,13 @@ def plan(
     for item, uid in free:
         left[uid] += item.size
     share = _share(left.values(), int(max_size * LOW_WATER) - total + left.total())
-    remove, sizes = [], []
+    remove = []
     for item in ordered((item for item, _ in free), now, last_use):
         if left[whose[item.path]] > share:
-            remove.append(item.path)
-            sizes.append(item.size)
+            remove.append(item)
             left[whose[item.path]] -= item.size
-    return Plan(tuple(remove), sum(sizes), total, len(found), tuple(sizes), kept)
+    paths, sizes = tuple(item.path for item in remove), tuple(item.size for item in remove)
+    return Plan(paths, sum(sizes), total, len(found), sizes, tuple(whose[path] for path in paths), kept)
 
 
 def _share(sizes: Iterable[int], target: int) -> float:
@@ -122,23 +102,29 @@ def _share(sizes: Iterable[int], target: int) -> float:
     return float("inf")
 
 
-def ordered(entries: Iterable[_Item], now: float, last_use: Mapping[str, float]) -> list[_Item]:
+def ordered(entries: Iterable[EntryInfo], now: float, last_use: Mapping[str, float]) -> list[EntryInfo]:
     """Return entries as they would be evicted, the least recently used first."""
     # Path as the last criterion, so that equal ages are removed in the same order everywhere.
     return sorted(entries, key=lambda item: (min(now, max(item.mtime, last_use.get(item.key, 0.0))), item.path))
 
 
-def apply(decided: Plan) -> tuple[int, int]:
+def apply(decided: Plan, removed: Callable[[str, int, int], None] = lambda *_: None) -> tuple[int, int]:
     """Remove what was planned; return how many files went, and their size [bytes].
 
-    What can't be removed stays, without an error.
+    What can't be removed stays, without an error. *removed* is called with path, size and asker of each that went.
     """
     # From the last slot of a key to the first, since removing a slot moves the key's last one into its place.
     planned = sorted(
-        zip(decided.remove, decided.sizes, strict=True), key=lambda pair: _slot_order(pair[0]), reverse=True
+        zip(decided.remove, decided.sizes, decided.askers, strict=True),
+        key=lambda item: _slot_order(item[0]),
+        reverse=True,
     )
-    gone = [size for path, size in planned if remove_slot(path)]
-    return len(gone), sum(gone)
+    count = freed = 0
+    for path, size, asker in planned:
+        if remove_slot(path):
+            count, freed = count + 1, freed + size
+            removed(path, size, asker)
+    return count, freed
 
 
 def remove_slot(path: str) -> bool:

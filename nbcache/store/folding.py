@@ -1,25 +1,42 @@
 """Summing up the usage records of processes long gone, so that they don't pile up.
 
-Their sum is ``v1/usage.json`` (:mod:`nbcache.store.usage`); when what it tells happened goes into ``v1/timeline.json``
-(:mod:`nbcache.store.timeline`). Both are written before the records are removed; without the latter, a store goes on.
+Their sum is ``v1/usage.json`` (:mod:`nbcache.store.usage`). When that happened, by hours and by days, is in
+``v1/timeline.json``. Both are written before the records are removed; without the latter, a store goes on.
+
+``v1/timeline.json``, one JSON object::
+
+    version    2
+    hours      {hours since 1970: bucket}     the last HOURS of them
+    days       {days since 1970: bucket}      the last DAYS of them
+    functions  {function and signature: [builds, seconds, changes, the key built last]}
+    bucket   = a usage record of processes that counted last within one hour, or one day, as `reasons.brief` makes it
+
+The sum of folded records (:mod:`nbcache.store.usage`) says how often; whoever folds a record into it adds the record
+here as well, at the time when its process counted last. ``changes`` is how often a function was built under another
+key than the time before. Reasons are those of :mod:`nbcache.store.reasons`.
+
+Bounded in every direction, whatever the records say: buckets by number, functions by those that cost or changed most,
+names by length. Like all statistics it can be skewed by whoever may write a record, and is for people alone. What
+can't be read, or is of another version, is begun anew.
 """
 
 from __future__ import annotations
 
 import json
 import stat
-from itertools import islice
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass, suppressed
 from nbcache.process import os, time
-from nbcache.store import atomic, layout, usage
+from nbcache.store import atomic, content, layout, reasons, usage
 from nbcache.store.folders import Folder
-from nbcache.store.timeline import Timeline
+from nbcache.store.usage import count_of, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from nbcache.store.usage import Record
     from nbcache.trust import Trust
 
 FOLD_STEP: Final = 32 << 20
@@ -36,11 +53,10 @@ def fold(
     *,
     now: float | None = None,
     age: float = FOLD_SECONDS,
-    most: int = usage.MAX_RECORDS,
     budget: usage.Budget | None = None,
     trust: Trust | None = None,
 ) -> int:
-    """Add up to ``most`` records older than ``age`` [s] to the sum and remove them; return how many. Never raises.
+    """Add the records older than ``age`` [s] to the sum and remove them; return how many. Never raises.
 
     One step: what is beyond the budget (default: :data:`FOLD_STEP`) is left for the next. With ``trust``, only what it
     allows to be read. ``keep(key)`` says of which keys the last use is still wanted. The sum is written before the
@@ -50,7 +66,7 @@ def fold(
     budget = usage.Budget(FOLD_STEP) if budget is None else budget
     try:
         with Folder(root, layout.USAGE) as folder:
-            return _fold(root, folder, keep, islice(usage.records(folder, budget, trust, limit), most), budget)
+            return _fold(root, folder, keep, usage.records(folder, budget, trust, limit), budget)
     except (OSError, ValueError) as raised:
         let_pass(raised)
         return 0
@@ -122,3 +138,132 @@ def _sum_so_far(root: str, budget: usage.Budget) -> usage.Record | None:
 def _removable(directory: os.stat_result, file: os.stat_result) -> bool:
     """Whether this process may remove a file from a directory that it may write: from a sticky one, its own alone."""
     return not directory.st_mode & stat.S_ISVTX or os.geteuid() in {0, directory.st_uid, file.st_uid}
+
+
+VERSION: Final = 2
+HOUR: Final = 3600
+DAY: Final = 24 * HOUR
+HOURS: Final = 14 * 24
+DAYS: Final = 400
+MAX_COSTLY: Final = 200
+"""How many functions are kept for the time that they took."""
+MAX_CHANGING: Final = 100
+"""How many more are kept because their keys changed most."""
+MAX_NAME: Final = 200
+"""How much of a function's name and signature is kept [characters]."""
+MAX_TIMELINE: Final = 2 << 20
+"""The largest timeline that is read [bytes]. What :meth:`Timeline.encode` returns is smaller."""
+_CROWD: Final = 4096
+"""From so many functions on, those that won't be kept are dropped while records are still being added."""
+_SHORT_KEY: Final = 12
+
+
+@dataclass(slots=True)
+class Function:
+    """What building one function for one signature took."""
+
+    builds: int = 0
+    seconds: float = 0.0
+    changes: int = 0
+    """How often it was built under another key than the time before."""
+    key: str = ""
+    """The beginning of the key that it was built under last."""
+
+
+class Timeline:
+    """What is known of the past; see the module."""
+
+    __slots__ = ("days", "functions", "hours")
+
+    def __init__(self) -> None:
+        """Know nothing."""
+        self.hours: dict[int, Record] = {}
+        self.days: dict[int, Record] = {}
+        self.functions: dict[str, Function] = {}
+
+    @classmethod
+    def read(cls, root: str) -> Timeline:
+        """Return what is known of a store's past; an empty one for anything else. Never raises."""
+        found = content.read_json(f"{root}/{layout.TIMELINE}", MAX_TIMELINE)
+        return cls.decode(None if found is None else found[0])
+
+    @classmethod
+    def decode(cls, raw: object) -> Timeline:
+        """Return what JSON holds, without what is malformed."""
+        line = cls()
+        if isinstance(raw, dict) and raw.get("version") == VERSION:
+            line.hours = _buckets(raw.get("hours"), HOURS)
+            line.days = _buckets(raw.get("days"), DAYS)
+            line.functions = _functions(raw.get("functions"))
+        return line
+
+    def encode(self, now: float | None = None) -> bytes:
+        """Return what :meth:`decode` takes, with what is of no interest any more left out."""
+        moment = time.time() if now is None else now
+        said = {
+            "version": VERSION,
+            "hours": _rows(self.hours, int(moment // HOUR), HOURS),
+            "days": _rows(self.days, int(moment // DAY), DAYS),
+            "functions": {
+                name: [each.builds, round(each.seconds, 6), each.changes, each.key]
+                for name, each in _kept(self.functions).items()
+            },
+        }
+        return json.dumps(said, separators=(",", ":")).encode("ascii")
+
+    def add(self, record: Record, when: float, now: float | None = None) -> None:
+        """Add a record of a process that counted last at ``when`` [Unix s]. A date in the future counts as now."""
+        moment = time.time() if now is None else now
+        when = max(0.0, min(when, moment))
+        counted = reasons.brief(record)
+        for buckets, length, most in ((self.hours, HOUR, HOURS), (self.days, DAY, DAYS)):
+            number = int(when // length)
+            # Files are dated by whoever wrote them: what would be dropped isn't collected first.
+            if number > int(moment // length) - most:
+                usage.add(buckets.setdefault(number, usage.nothing()), counted)
+        for build in record["builds"]:
+            self._built(build["function"], build["key"][:_SHORT_KEY], build["seconds"])
+
+    def _built(self, name: str, key: str, seconds: float) -> None:
+        known = self.functions.setdefault(name[:MAX_NAME], Function())
+        known.builds += 1
+        known.seconds += seconds
+        known.changes += known.key not in {"", key}
+        known.key = key
+        if len(self.functions) > _CROWD:
+            self.functions = _kept(self.functions)
+
+
+def _kept(functions: dict[str, Function]) -> dict[str, Function]:
+    """Return the functions that cost most, and of the others those that changed most."""
+    by_cost = sorted(functions, key=lambda name: -functions[name].seconds)
+    rest = sorted(by_cost[MAX_COSTLY:], key=lambda name: -functions[name].changes)
+    return {name: functions[name] for name in [*by_cost[:MAX_COSTLY], *rest[:MAX_CHANGING]]}
+
+
+def _rows(buckets: dict[int, Record], latest: int, most: int) -> dict[str, Record]:
+    return {
+        str(number): reasons.brief(record)
+        for number, record in sorted(buckets.items())
+        if latest - most < number <= latest
+    }
+
+
+def _buckets(raw: object, most: int) -> dict[int, Record]:
+    found: dict[int, Record] = {}
+    for number, said in raw.items() if isinstance(raw, dict) else ():
+        if len(found) < most and number.isascii() and number.isdigit() and isinstance(said, dict):
+            record = usage.clean({**said, "version": usage.VERSION})
+            if record is not None:
+                bucket = found[int(number[:9])] = usage.nothing()
+                usage.add(bucket, reasons.brief(record))
+    return found
+
+
+def _functions(raw: object) -> dict[str, Function]:
+    found: dict[str, Function] = {}
+    for name, row in raw.items() if isinstance(raw, dict) else ():
+        if len(found) < MAX_COSTLY + MAX_CHANGING and isinstance(row, list) and len(row) == 4:
+            key = row[3][:_SHORT_KEY] if isinstance(row[3], str) else ""
+            found[name[:MAX_NAME]] = Function(count_of(row[0]), seconds_of(row[1]), count_of(row[2]), key)
+    return found

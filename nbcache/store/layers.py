@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import let_pass, suppressed
 from nbcache.process import os
-from nbcache.store import atomic, bounded, layout, listing, tree
+from nbcache.store import atomic, content, layout, listing, tree
 from nbcache.store.content import read_up_to
 from nbcache.store.directory import Refusal, Store
 from nbcache.store.entry import ASKED_BY, BESIDE, MAX_ENTRY
@@ -151,12 +151,12 @@ def write_manifest(root: str, cpus: Iterable[str], made: float) -> bool:
 
 def read_manifest(root: str) -> dict[str, Any] | None:
     """Return what ``layer.json`` says; None for none, or one of another version. Never raises."""
-    found = bounded.read_json(f"{root}/{MANIFEST}", MAX_MANIFEST)
-    content = None if found is None else found[0]
-    if not isinstance(content, dict) or content.get("version") != VERSION:
+    found = content.read_json(f"{root}/{MANIFEST}", MAX_MANIFEST)
+    said = None if found is None else found[0]
+    if not isinstance(said, dict) or said.get("version") != VERSION:
         return None
-    whole = isinstance(content.get("entries"), dict) and isinstance(content.get("cpus"), list)
-    return content if whole and all(isinstance(each, str) for each in content["cpus"]) else None
+    whole = isinstance(said.get("entries"), dict) and isinstance(said.get("cpus"), list)
+    return said if whole and all(isinstance(each, str) for each in said["cpus"]) else None
 
 
 def altered(root: str, manifest: dict[str, Any]) -> list[str]:

@@ -30,9 +30,10 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from nbcache.grammar import fields, hexadecimal, maybe, natural, number, several, text
 from nbcache.records import Record
 from nbcache.store.content import blake2b, parsed
-from nbcache.store.layout import is_key
+from nbcache.store.layout import KEY_SIZE, is_key
 
 FORMAT_VERSION: Final = 1
 MAX_SIZE: Final = 16 << 20
@@ -142,28 +143,24 @@ def _stranger(data: bytes) -> str:
 def _about(line: bytes) -> dict[str, Any] | None:
     """Return the members of the second line, checked."""
     try:
-        found = parsed(b"{%s}" % line)
+        about: dict[str, Any] = _ABOUT({"older": None, **parsed(b"{%s}" % line)})
     except (ValueError, RecursionError):
         return None
-    name, version, created = found.get("name"), found.get("version"), found.get("created")
-    entries, files = found.get("entries"), found.get("files")
-    if not (isinstance(name, str) and type(version) is int and version > 0 and type(created) in {int, float}):
-        return None
-    if not abs(created) < _LATEST:  # nor is NaN
-        return None
-    if not all(isinstance(each, list) and all(map(is_key, each)) for each in (entries, files)):
-        return None
-    older = found.get("older")
-    if older is not None and not (isinstance(older, list) and all(type(each) is int and each > 0 for each in older)):
-        return None
-    return {
-        "name": name,
-        "version": version,
-        "created": float(created),
-        "entries": tuple(entries),
-        "files": tuple(files),
-        "older": None if older is None else tuple(older),
-    }
+    return about if about["version"] > 0 and abs(about["created"]) < _LATEST else None
+
+
+_KEYS: Final = several(hexadecimal(KEY_SIZE))
+_ABOUT: Final = fields(
+    {
+        "name": text,
+        "version": natural,
+        "created": number,
+        "entries": _KEYS,
+        "files": _KEYS,
+        "older": maybe(several(natural)),
+    },
+    others=True,
+)
 
 
 def _digest(data: bytes) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nbcache.store.entry import DAMAGED, OTHER_VERSION, UNREADABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 OTHER_KEY: Final = "other-key"
 UNTRUSTED: Final = "untrusted"
@@ -64,14 +64,25 @@ _INTERNAL: Final = (INTERNAL, "a fault of nbcache")
 KNOWN: Final = frozenset({*MISSES, *ERRORS, *CHECKS, *WAITS, IN_VAIN, *_INTERNAL})
 """What nbcache itself says, word by word."""
 _FAULT_WHILE: Final = "fault while "
+SUMS: Final = (
+    "processes", "hit_count", "saved_seconds", "builds_count", "built_seconds", "waited_seconds", "published",
+    "evicted", "evicted_bytes",
+)  # fmt: skip
+"""The numbers of a record that add up; beside them there are counts by reason."""
 MAX_KEYS: Final = 8_000
 """How many keys one usage record names at most, in ``hits`` and in ``builds`` each."""
 MAX_REASONS: Final = 200
-"""How many different reasons, errors… are kept."""
+"""How many different reasons, errors… are kept, besides :data:`KNOWN` ones."""
+OTHERS: Final = "other reasons"
+"""What stands for the rest."""
 MAX_EXAMPLES: Final = 50
-"""How many functions are named as examples under ``uncacheable``."""
+"""How many functions are named as examples of each reason under ``uncacheable``."""
 MAX_TEXT: Final = 300
 """How long each text of it may be."""
+
+
+CHECK_RESULTS: Final = (*CHECKS, OTHER)
+"""What :func:`check` returns."""
 
 
 def miss(reason: str) -> str:
@@ -83,23 +94,50 @@ def miss(reason: str) -> str:
 
 def error(what: str) -> str:
     """Return which of :data:`ERRORS` an error is."""
-    if what == PUBLISH or what.startswith(REMOTE + ":"):
-        return what.partition(":")[0]
+    word = what.partition(":")[0]
+    if word in {PUBLISH, REMOTE} or what in ERRORS:
+        return word
     return FAULT if what.startswith(_FAULT_WHILE) else OTHER
 
 
 def check(result: str) -> str:
-    """Return which of :data:`CHECKS`, or :data:`OTHER`, a result of a check is."""
+    """Return which of :data:`CHECK_RESULTS` a result of a check is."""
     return result if result in CHECKS else OTHER
 
 
-def misses(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return how often each of :data:`MISSES` occurred, those that did."""
+def _by_word(counts: Mapping[str, int], word_of: Callable[[str], str]) -> dict[str, int]:
     found: dict[str, int] = {}
-    for reason, count in counts.items():
-        word = miss(reason)
+    for text, count in counts.items():
+        word = word_of(text)
         found[word] = found.get(word, 0) + count
     return found
+
+
+def brief(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a record counts without a name in it that somebody chose: reasons are words. Zeros are left out."""
+    words: dict[str, Callable[[str], str]] = {"misses": miss, "errors": error, "checks": check}
+    found: dict[str, Any] = {name: _by_word(record[name], word_of) for name, word_of in words.items()}
+    found["waits"] = {word: record["waits"][word] for word in (*WAITS, IN_VAIN) if word in record["waits"]}
+    count = uncacheable(record)
+    found["uncacheable"] = {OTHER: {"count": count, "functions": []}} if count else {}
+    found.update({name: record[name] for name in (*SUMS, "start", "end")})
+    return {name: value for name, value in found.items() if value or name == "processes"}
+
+
+def missed(record: Mapping[str, Any]) -> int:
+    """Return how many look-ups found nothing to use."""
+    return sum(record["misses"].values())
+
+
+def hit_rate(record: Mapping[str, Any]) -> float | None:
+    """Return the hits among look-ups, 0 to 1; None if there were none."""
+    looked_up = record["hit_count"] + missed(record)
+    return record["hit_count"] / looked_up if looked_up else None
+
+
+def uncacheable(record: Mapping[str, Any]) -> int:
+    """Return how many functions couldn't be cached."""
+    return sum(item["count"] for item in record["uncacheable"].values())
 
 
 def none_counted() -> dict[str, Any]:
@@ -112,32 +150,31 @@ def none_counted() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def add(total: dict[str, Any], more: Mapping[str, Any], most_names: int = MAX_REASONS) -> None:
-    """Add what was counted to what was counted before, of each list and dict as much as a record may have."""
+def add(total: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Add what was counted to what was counted before, of each list and dict as much as a record may have.
+
+    Reasons beyond that count as :data:`OTHERS`, so that none gets lost; those that nbcache gives keep their names.
+    """
     for name, value in more.items():
         if name == "uncacheable":
-            _add_uncacheable(total[name], value)
+            for reason, item in value.items():
+                known = total[name].setdefault(_place(total[name], reason), {"count": 0, "functions": []})
+                known["count"] += item["count"]
+                known["functions"] = [*dict.fromkeys([*known["functions"], *item["functions"]])][:MAX_EXAMPLES]
         elif type(value) is dict:
-            counts, most = total[name], MAX_KEYS if name == "hits" else most_names
-            for key, number in value.items():
-                if key in counts or len(counts) < most:
-                    counts[key] = counts.get(key, 0) + number
+            counts = total[name]
+            for text, number in value.items():
+                if name != "hits" or text in counts or len(counts) < MAX_KEYS:
+                    place = text if name == "hits" else _place(counts, text)
+                    counts[place] = counts.get(place, 0) + number
         elif type(value) is list:
             total[name].extend(value[: MAX_KEYS - len(total[name])])
         else:
             total[name] += value
 
 
-def _add_uncacheable(total: dict[str, Any], more: Mapping[str, Any]) -> None:
-    room = MAX_EXAMPLES - sum(len(item["functions"]) for item in total.values())
-    for reason, item in more.items():
-        if reason not in total and len(total) >= MAX_REASONS:
-            continue
-        known = total.setdefault(reason, {"count": 0, "functions": []})
-        known["count"] += item["count"]
-        new = [name for name in dict.fromkeys(item["functions"]) if name not in known["functions"]][: max(0, room)]
-        known["functions"] += new
-        room -= len(new)
+def _place(counts: Mapping[str, object], reason: str) -> str:
+    return reason if reason in counts or len(counts) < MAX_REASONS - 1 or reason in KNOWN else OTHERS
 
 
 def copied(counts: Mapping[str, Any]) -> dict[str, Any]:

@@ -38,8 +38,13 @@ class Store(Protocol):
         """Leave word of what was evicted."""
 
 
-def gc(store: Store, limit: int, *, dry_run: bool) -> evict.Plan:
-    """Evict what is more than ``limit`` [bytes], after folding usage records; with ``dry_run``, only say what."""
+def gc(
+    store: Store, limit: int, *, dry_run: bool, removed: Callable[[str, int, int], None] = lambda *_: None
+) -> evict.Plan:
+    """Evict what is more than ``limit`` [bytes], after folding usage records; with ``dry_run``, only say what.
+
+    *removed* is called as :func:`evict.apply` says.
+    """
     entries = list(store.scan())
     known = {info.key for info in entries}
     if not dry_run:
@@ -51,7 +56,7 @@ def gc(store: Store, limit: int, *, dry_run: bool) -> evict.Plan:
         return evict.plan(entries, limit, time.time(), used, pins.read(store.path, store.trust), asker=asker)
     with pins.held(store.lease, store.path, store.trust, patience=pins.PATIENCE_SECONDS) as pinned:
         decided = evict.plan(entries, limit, time.time(), used, pinned, asker=asker)
-        store.tell_evicted(*evict.apply(decided))
+        store.tell_evicted(*evict.apply(decided, removed))
     return decided
 
 

@@ -36,10 +36,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import let_pass, suppressed
 from nbcache.process import os, time
-from nbcache.store import atomic, bounded, layout, reasons
+from nbcache.store import atomic, content, layout, reasons
 from nbcache.store.content import parsed
 from nbcache.store.folders import Folder
-from nbcache.store.reasons import KNOWN, MAX_EXAMPLES, MAX_KEYS, MAX_REASONS, MAX_TEXT
+from nbcache.store.reasons import MAX_EXAMPLES, MAX_KEYS, MAX_REASONS, MAX_TEXT
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
@@ -55,19 +55,10 @@ MAX_RECORDS: Final = 50_000
 """How many records are read at most."""
 MAX_READ: Final = 256 << 20
 """How much of records is read at most [bytes], where nothing else is said."""
-LIST_SECONDS: Final = 1.0
-"""How long names are listed where nothing is read yet [s]."""
 SELF_TEST: Final = "__main__:nbcache_selftest"
 """The function that ``nbcache health`` has built. Whoever builds it leaves no record: it is nobody's program."""
-OTHERS: Final = "other reasons"
-"""What stands for the reasons beyond :data:`MAX_REASONS` of a sum, so that none of what was counted gets lost. Those
-that nbcache itself gives (:data:`nbcache.store.reasons.KNOWN`) always keep their names, whatever others made up.
-"""
 _MOST_NAMES: Final = MAX_REASONS + 50
-_SUMS: Final = (
-    "saved_seconds", "built_seconds", "waited_seconds", "builds_count", "published", "evicted", "evicted_bytes",
-    "processes", "hit_count",
-)  # fmt: skip
+_REASONS: Final = ("sources", "misses", "errors", "waits", "checks")
 _MOST: Final = (1 << 53) - 1
 
 Record = dict[str, Any]
@@ -142,7 +133,7 @@ def _sum_of(lines: list[Any]) -> Record | None:
         if isinstance(line, dict):
             for name, value in line.items():
                 if name in _COUNTED:
-                    reasons.add(record, {name: _COUNTED[name](value)}, _MOST_NAMES)
+                    reasons.add(record, {name: _COUNTED[name](value)})
                 elif name in _STATED:
                     record[name] = _STATED[name](value)
     record["hit_count"] = max(record["hit_count"], sum(record["hits"].values()))
@@ -183,38 +174,11 @@ def read(root: str, budget: Budget | None = None, trust: Trust | None = None) ->
                 yield record
 
 
-def paths(root: str) -> list[str]:
-    """Return the paths of the records of single processes, :data:`MAX_RECORDS` at most, in no order. Never raises."""
-    found: list[str] = []
-    in_time = Budget(seconds=LIST_SECONDS).allows
-    with suppressed(OSError), Folder(root, layout.USAGE) as folder:
-        found.extend(f"{root}/{layout.USAGE}/{item.name}" for item in islice(folder.json_files(in_time), MAX_RECORDS))
-    return found
-
-
 def load(
-    path: str,
-    limit: int = MAX_RECORD,
-    opener: Callable[[str, int], int] = os.open,
-    is_new: Callable[[os.stat_result], bool] = lambda _: True,
-    trust: Trust | None = None,
+    path: str, limit: int = MAX_RECORD, opener: Callable[[str, int], int] = os.open
 ) -> tuple[Record, float] | None:
-    """Return a record and its file's modification time [s]; None for anything but a record, or if it isn't *is_new*.
-
-    With ``trust``, only from a file that passes the rule.
-    """
-    try:
-        fd = opener(path, OPEN_FLAGS)
-    except OSError as raised:
-        let_pass(raised)
-        return None
-    try:
-        return _cleaned(bounded.read_json_from(fd, limit, trust, _lines)) if is_new(os.fstat(fd)) else None
-    except OSError as raised:
-        let_pass(raised)
-        return None
-    finally:
-        os.close(fd)
+    """Return a record and its file's modification time [s]; None for anything but a record. Never raises."""
+    return _cleaned(content.read_json(path, limit, opener=opener, parse=_lines))
 
 
 def _lines(data: bytes) -> list[Any]:
@@ -252,11 +216,14 @@ def last_use(records: Iterable[Record], known: Callable[[str], bool] = lambda _:
 
 def merge(records: Iterable[Record]) -> Record:
     """Return the sum of records, with ``last_use`` of each key but without ``hits`` and ``builds`` of single
-    processes.
+    processes. The most frequent reasons come first.
     """
     total = nothing()
     for record in records:
-        add(total, record, lambda _: True)
+        add(total, record)
+    for name in _REASONS:
+        total[name] = dict(sorted(total[name].items(), key=lambda pair: -pair[1]))
+    total["uncacheable"] = dict(sorted(total["uncacheable"].items(), key=lambda pair: -pair[1]["count"]))
     return total
 
 
@@ -285,7 +252,7 @@ def records(
                     continue
                 if not budget.allows(status.st_size):
                     return
-                found = bounded.read_json_from(fd, MAX_RECORD, parse=_lines)  # it has been judged
+                found = content.read_json_from(fd, MAX_RECORD, parse=_lines)  # it has been judged
             finally:
                 os.close(fd)
             loaded = _cleaned(found)
@@ -314,17 +281,13 @@ def nothing() -> Record:
     return total
 
 
-def add(total: Record, record: Record, keep: Callable[[str], bool]) -> None:
-    """Add a record to a sum; ``keep(key)`` says of which keys the last use is wanted."""
-    for name in _SUMS:
-        total[name] += record[name]
-    for name in ("sources", "misses", "errors", "waits", "checks"):
-        _add_counts(total[name], record[name])
-    _add_uncacheable(total["uncacheable"], record["uncacheable"])
-    total["start"] = min(filter(None, (total["start"], record["start"])), default=0.0)
-    total["end"] = max(total["end"], record["end"])
+def add(total: Record, record: Record, keep: Callable[[str], bool] = lambda _: True) -> None:
+    """Add a record, or a brief one, to a sum; ``keep(key)`` says of which keys the last use is wanted."""
+    reasons.add(total, {name: record[name] for name in (*reasons.SUMS, *_REASONS, "uncacheable") if name in record})
+    total["start"] = min(filter(None, (total["start"], record.get("start"))), default=0.0)
+    total["end"] = max(total["end"], record.get("end", 0.0))
     latest = total["last_use"]
-    for key, when in record["last_use"].items():
+    for key, when in record.get("last_use", {}).items():
         # Asked before it is kept: records may name any number of keys that nobody has.
         if when > latest.get(key, 0.0) and (key in latest or keep(key)):
             latest[key] = when
@@ -397,26 +360,6 @@ def _uncacheable(value: object) -> dict[str, dict[str, Any]]:
     return cleaned
 
 
-def _add_counts(total: dict[str, int], more: dict[str, int]) -> None:
-    for name, number in more.items():
-        known = _room_for(total, name)
-        total[known] = total.get(known, 0) + number
-
-
-def _add_uncacheable(total: dict[str, dict[str, Any]], more: dict[str, dict[str, Any]]) -> None:
-    for reason, item in more.items():
-        known = total.setdefault(_room_for(total, reason), {"count": 0, "functions": []})
-        known["count"] += item["count"]
-        names = dict.fromkeys([*known["functions"], *item["functions"]])
-        known["functions"] = list(names)[:MAX_EXAMPLES]
-
-
-def _room_for(total: Mapping[str, object], name: str) -> str:
-    if name in total or len(total) < MAX_REASONS - 1:
-        return name
-    return name if name in KNOWN else OTHERS
-
-
 _STATED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "host": text_of, "pid": count_of, "start": seconds_of, "end": seconds_of, "argv0": text_of,
 }  # fmt: skip
@@ -424,7 +367,7 @@ _COUNTED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "hits": lambda value: _counts(value, MAX_KEYS, layout.is_key),
     "builds": _builds,
     "uncacheable": _uncacheable,
-    **dict.fromkeys(("sources", "misses", "errors", "waits", "checks"), _counts),
+    **dict.fromkeys(_REASONS, _counts),
     **dict.fromkeys(("saved_seconds", "built_seconds", "waited_seconds"), seconds_of),
     **dict.fromkeys(("hit_count", "builds_count", "published", "evicted", "evicted_bytes"), count_of),
 }

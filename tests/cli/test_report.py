@@ -16,8 +16,8 @@ from nbtest import disks, showcase
 
 from nbcache.cli.reporting import charts, gather, html, page
 from nbcache.config import Settings
-from nbcache.store import Store, folding, layout, listing, timeline, usage
-from nbcache.store.timeline import Bucket, Timeline
+from nbcache.store import Store, folding, layout, listing, usage
+from nbcache.store.folding import Timeline
 
 NOW = 1_800_000_000.0
 TAGS = {
@@ -138,9 +138,9 @@ def test_it_tells_what_happened(past, monkeypatch):
     monkeypatch.setattr(gather, "SECONDS", 600.0)
     told = gather.gather(past, 3 << 20)
     total = usage.merge(usage.read(past.path))
-    assert told.summary.hits == total["hit_count"]
+    assert told.total["hit_count"] == total["hit_count"]
     assert sum(told.misses.values()) == sum(total["misses"].values())
-    days = sum(bucket.hits for bucket in told.line.days.values())
+    days = sum(bucket["hit_count"] for bucket in told.line.days.values())
     assert days == total["hit_count"]
     assert told.entries == len(list(past.scan()))
     assert told.costly == sorted(told.costly, key=lambda each: -each.seconds)
@@ -298,7 +298,7 @@ def test_a_full_disk_leaves_the_last_report(filled, process, place):
 
 
 def buckets(*numbers, length=1):
-    return {number // length: Bucket(hits=3, misses={"new": 1}) for number in numbers}
+    return {number // length: {"hit_count": 3, "misses": {"new": 1}} for number in numbers}
 
 
 def test_columns_are_hours_while_the_past_is_short():
@@ -331,7 +331,7 @@ def test_columns_are_hours_while_the_past_is_short():
 def test_any_course_of_time_can_be_drawn(found, now):
     line = Timeline()
     line.hours = {
-        n: Bucket(hits=hits, misses={"new": missed}) for n, (hits, missed) in list(found.items())[: timeline.HOURS]
+        n: {"hit_count": hits, "misses": {"new": missed}} for n, (hits, missed) in list(found.items())[: folding.HOURS]
     }
     line.days = {n // 24: each for n, each in line.hours.items()}
     step, columns = charts.columns_of(line, now)

@@ -19,8 +19,8 @@ import pytest
 from nbtest import proc
 
 from nbcache import config, values
+from nbcache.cli import counts as show
 from nbcache.cli import main as command_line
-from nbcache.cli import settings as show
 from nbcache.secret import Secret, revealed
 
 MARK = "hush"

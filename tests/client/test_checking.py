@@ -5,7 +5,7 @@ import json
 import pytest
 from nbtest import proc
 
-from nbcache.cli.check import verdict
+from nbcache.cli.run import verdict
 from nbcache.config import Settings
 from nbcache.store import quarantine, reasons
 from nbcache.store.directory import Store

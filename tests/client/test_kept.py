@@ -6,6 +6,7 @@ import resource
 import threading
 
 import pytest
+from nbtest.usage import paths
 from storekit import key, open_store
 
 from nbcache.client import kept as keeping
@@ -91,7 +92,7 @@ def test_what_is_counted_is_in_the_record_at_once(store, counters):
     counters.published(key("c"))
     counters.waited(0.05, came=False)
     counters.error("publish")
-    (path,) = usage.paths(store.path)
+    (path,) = paths(store.path)
     (found, _) = usage.load(path)
     counted = counters.snapshot()
     assert found["end"] == 0.0
@@ -101,10 +102,10 @@ def test_what_is_counted_is_in_the_record_at_once(store, counters):
 
 def test_the_end_is_told_once_there_is_something_to_tell(store, journal, counters):
     journal.end()
-    assert usage.paths(store.path) == []
+    assert paths(store.path) == []
     counters.miss("new")
     journal.end()
-    (path,) = usage.paths(store.path)
+    (path,) = paths(store.path)
     assert usage.load(path)[0]["end"] > 0
     counters.miss("new")
     assert record(store)["misses"] == {"new": 2}
@@ -116,10 +117,10 @@ def test_what_is_closed_or_removed_goes_on_in_another_file_of_the_same_process(s
     counters.hit(key("a"), "m:f", 1.0)
     assert told(store) == (1, 2)
     folding.fold(store.path, lambda _: True, age=-1)
-    assert usage.paths(store.path) == []
+    assert paths(store.path) == []
     counters.hit(key("a"), "m:f", 1.0)
     assert told(store) == (1, 3)
-    assert len(usage.paths(store.path)) == 1
+    assert len(paths(store.path)) == 1
 
 
 def test_a_record_that_is_full_goes_on_in_another_file(store, counters, monkeypatch):
@@ -127,8 +128,8 @@ def test_a_record_that_is_full_goes_on_in_another_file(store, counters, monkeypa
     for number in range(50):
         counters.hit(key(number), "m:f", 1.0)
     assert told(store) == (1, 50)
-    assert len(usage.paths(store.path)) > 3
-    assert all(os.path.getsize(path) <= 1000 for path in usage.paths(store.path))
+    assert len(paths(store.path)) > 3
+    assert all(os.path.getsize(path) <= 1000 for path in paths(store.path))
 
 
 def test_after_so_many_writes_what_is_counted_waits(store, journal, counters, monkeypatch):
@@ -137,7 +138,7 @@ def test_after_so_many_writes_what_is_counted_waits(store, journal, counters, mo
     for _ in range(10):
         counters.hit(key("a"), "m:f", 1.0)
     assert told(store) == (1, 10)
-    (path,) = usage.paths(store.path)
+    (path,) = paths(store.path)
     size = os.path.getsize(path)
     for number in range(500):
         counters.hit(key(number % 3), "m:f", 1.0)
@@ -185,12 +186,12 @@ def test_a_limit_of_file_sizes_or_a_full_disk_is_no_matter(store, counters):
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     assert told(store) == (1, 1)
-    assert len(usage.paths(store.path)) == 1
+    assert len(paths(store.path)) == 1
 
 
 def test_a_line_that_was_cut_off_spoils_no_other(store, counters):
     counters.hit(key("a"), "m:f", 1.0)
-    (path,) = usage.paths(store.path)
+    (path,) = paths(store.path)
     with open(path, "ab") as file:
         file.write(b'\n{"hits": {"')
     counters.hit(key("b"), "m:f", 1.0)

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from nbcache.client import patience, progress
+from nbcache.client import patience
 from nbcache.client.patience import CROWDED, FLOOR_SECONDS, PATIENT_SHARE, SHARE, Patience
 from nbcache.config import Settings
 from nbcache.counting import IN_VAIN, Counters
@@ -31,7 +31,7 @@ class Clock:
 def clock(monkeypatch):
     turned = Clock()
     monkeypatch.setattr(patience, "time", turned)
-    monkeypatch.setattr(progress, "time", turned)
+    monkeypatch.setattr(patience, "time", turned)
     monkeypatch.setattr(patience, "_birth", lambda: 990.0)
     return turned
 
@@ -154,7 +154,7 @@ def test_a_forked_child_has_an_account_of_its_own(clock, counters):
 
 def test_progress_is_processor_time(clock):
     spent = [None]
-    watch = progress.Watch(lambda: spent[0])
+    watch = patience.Watch(lambda: spent[0])
 
     def seen(value, seconds=1.0):
         spent[0] = value

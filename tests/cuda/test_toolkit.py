@@ -12,8 +12,8 @@ PROGRAM = """
 import hashlib, importlib.metadata, os, sys
 import numba_cuda
 from numba.cuda import dispatcher
-from nbcache.glue.cuda import toolkit
 from nbcache import elf
+from nbcache.glue.cuda import toolkit
 from nbcache.glue.identity import ownership
 
 def plainly(path):

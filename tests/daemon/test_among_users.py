@@ -10,7 +10,7 @@ from nbtest import daemons, proc
 from nbtest.town import BOB, CAROL, FILLING, MALLORY, TRUSTED, Town, crash_with
 from storekit import SECTIONS, header, key, open_store
 
-from nbcache.daemon import rebuilding
+from nbcache.daemon import housekeeping
 from nbcache.daemon.audit import Audit
 from nbcache.daemon.publisher import Publisher, Ticket
 from nbcache.protocol import requests
@@ -44,7 +44,7 @@ def published(store):
 def judged(store, place, again=None):
     """What a daemon does about marks: whether it removed anything, and its audit log."""
     before = {info.path for info in store.scan()}
-    rebuilding.have_rebuilt(store, Audit(str(place)), ([] if again is None else again).append)
+    housekeeping.have_rebuilt(store, Audit(str(place)), ([] if again is None else again).append)
     lines = [json.loads(line) for log in place.glob("audit*.jsonl") for line in log.read_text().splitlines()]
     return before != {info.path for info in store.scan()}, lines
 

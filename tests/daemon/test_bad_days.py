@@ -181,7 +181,7 @@ def test_the_state_s_disk_is_full(place, programs, disk):
         fill(disk)
         programs.served(daemon, "first")
         programs.served(daemon, "second")
-        assert_calm(daemon, "state in memory for now")
+        assert_calm(daemon, "can't be written: No space left")
         jobs = daemons.wait_for(lambda: len(found := daemon.heartbeat()["jobs"]) == 3 and found)
         assert {what.partition(":")[0] for what, *_ in jobs} == {"before", "first", "second"}
         assert daemon.stop() == 0

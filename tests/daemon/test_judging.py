@@ -8,8 +8,8 @@ import threading
 import pytest
 from nbtest.daemons import MUCH
 
-from nbcache.daemon import interpreters, judging
-from nbcache.daemon.judging import Judging
+from nbcache.daemon import interpreters
+from nbcache.daemon.interpreters import Judging
 from nbcache.trust import Trust
 
 
@@ -24,7 +24,7 @@ def gate(monkeypatch):
         return "is a toy" if interpreter == "/toy" else None
 
     monkeypatch.setattr(interpreters, "problem", problem)
-    monkeypatch.setattr(judging, "SECONDS", MUCH)
+    monkeypatch.setattr(interpreters, "SECONDS", MUCH)
     yield opened
     opened.set()
 
@@ -43,7 +43,7 @@ def test_a_verdict_is_waited_for_and_holds_once(gate):
 def test_what_does_not_answer_is_known_after_a_while(gate, monkeypatch):
     judges, trust = Judging(lambda: None), Trust()
     assert not judges.is_over("/hangs", trust, 1)
-    monkeypatch.setattr(judging, "SECONDS", 0.0)
+    monkeypatch.setattr(interpreters, "SECONDS", 0.0)
     assert judges.is_over("/hangs", trust, 1)
     assert "doesn't answer" in judges.problem("/hangs")
     assert not gate.is_set()
@@ -52,7 +52,7 @@ def test_what_does_not_answer_is_known_after_a_while(gate, monkeypatch):
 def test_one_user_s_looks_take_so_many_threads_and_no_more(gate):
     told = threading.Semaphore(0)
     judges, trust = Judging(told.release), Trust()
-    for number in range(judging.MAX_HANGING):
+    for number in range(interpreters.MAX_HANGING):
         assert not judges.is_over(f"/hangs/{number}", trust, 1)
     assert judges.is_over("/one more", trust, 1)
     assert "others of this user" in judges.problem("/one more")

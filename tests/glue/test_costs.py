@@ -108,17 +108,17 @@ assert f(1.0) == 2.5
 print(json.dumps([counts, sorted(sys.modules.keys() - before)]))
 """
 ONLY_FOR_MISSES = {
-    *("client." + name for name in ("asking", "checking", "others", "patience", "publishing", "remote", "trials")),
+    *("client." + name for name in ("checking", "others", "patience", "publishing", "remote", "trials")),
     *("glue.capture." + name for name in ("addresses", "diagnostics", "placeholders", "readings", "roles", "witness")),
-    *("glue.entries." + name for name in ("front_end", "object_file", "pack", "pickling")),
+    *("glue.entries." + name for name in ("front_end", "pack", "pickling")),
     *("glue.identity." + name for name in ("attributes", "changes", "files", "instances", "kinds", "reach")),
     *("glue.identity.describe_" + name for name in ("foreign", "numpy", "python")),
     *("glue.keys." + name for name in ("choices", "scene", "targets")),
     *("errors", "glue.hooks.policy", "glue.published", "glue.requests", "metrics", "plain", "protocol", "regular"),
-    *("store." + name for name in ("atomic", "bounded", "folders", "listing", "locks", "publish", "usage")),
+    *("store." + name for name in ("atomic", "folders", "listing", "locks", "publish", "usage")),
 }
 SLOW = {
-    "asyncio", "concurrent", "diskcache", "email", "filelock", "http", "multiprocessing", "nacl", "opendal", "scipy",
+    "asyncio", "concurrent", "email", "filelock", "http", "multiprocessing", "nacl", "opendal", "scipy",
     "prometheus_client", "socket", "sqlite3", "subprocess", "tempfile", "tomllib", "urllib", "watchdog",
 }  # fmt: skip
 """Of what a process that only imports Numba has not loaded."""

@@ -9,9 +9,9 @@ from nbtest import users
 from storekit import key, open_store
 
 from nbcache.config import Settings
-from nbcache.metrics.ledger import Ledger, Sums
+from nbcache.metrics.ledger import Ledger
 from nbcache.metrics.looking import Looker
-from nbcache.store import bounded, folding, layout, reasons
+from nbcache.store import content, folding, layout, reasons
 
 RECORD = {
     "hits": {key("a"): 3},
@@ -25,19 +25,26 @@ RECORD = {
     "waited_seconds": 0.75,
     "waits": {"0.1": 4, "1": 1, "in vain": 1, "17": 1},
 }
-ONE = Sums(
-    processes=1,
-    hits=3,
-    saved_seconds=1.5,
-    builds=1,
-    built_seconds=0.5,
-    published=1,
-    uncacheable=2,
-    misses={"new": 2, "unusable": 1},
-    errors={"fault": 1, "publish": 2, "other": 4},
-    waited_seconds=0.75,
-    waits={"0.1": 4, "1": 1, "10": 0, "inf": 0, "in vain": 1},
-)
+ONE = {
+    "processes": 1,
+    "hit_count": 3,
+    "saved_seconds": 1.5,
+    "builds_count": 1,
+    "built_seconds": 0.5,
+    "published": 1,
+    "uncacheable": {"other": {"count": 2, "functions": []}},
+    "misses": {"new": 2, "unusable": 1},
+    "errors": {"fault": 1, "publish": 2, "other": 4},
+    "waited_seconds": 0.75,
+    "waits": {"0.1": 4, "1": 1, "in vain": 1},
+}
+
+
+def told(ledger):
+    """What is there at all of what a ledger adds up, which it has read completely."""
+    sums, complete = ledger.sums()
+    assert complete
+    return {name: value for name, value in sums.items() if value and name not in {"version", "end"}}
 
 
 @pytest.fixture
@@ -53,20 +60,20 @@ def record(store, age=0.0, **fields):
 
 def test_one_record(store):
     record(store)
-    assert Ledger(store.path).sums() == ONE
+    assert told(Ledger(store.path)) == ONE
 
 
 def test_folding_changes_nothing(store):
     for number in range(6):
         record(store, age=7200 if number % 2 else 0)
     ledger = Ledger(store.path)
-    before = ledger.sums()
-    assert before.processes == 6
+    before = told(ledger)
+    assert before["processes"] == 6
     assert folding.fold(store.path, lambda _: True) == 3
-    assert ledger.sums() == before
-    assert Ledger(store.path).sums() == before
+    assert told(ledger) == before
+    assert told(Ledger(store.path)) == before
     record(store)
-    assert ledger.sums().hits == before.hits + 3
+    assert told(ledger)["hit_count"] == before["hit_count"] + 3
 
 
 def test_a_record_is_read_once(store, monkeypatch):
@@ -75,10 +82,10 @@ def test_a_record_is_read_once(store, monkeypatch):
     ledger = Ledger(store.path)
     ledger.sums()
     read = []
-    real = bounded.read_json_from
-    monkeypatch.setattr(bounded, "read_json_from", lambda *given: read.append(given) or real(*given))
+    real = content.read_json_from
+    monkeypatch.setattr(content, "read_json_from", lambda *given: read.append(given) or real(*given))
     record(store)
-    assert ledger.sums().processes == 6
+    assert told(ledger)["processes"] == 6
     assert len(read) == 1
 
 
@@ -86,7 +93,7 @@ def test_records_in_the_sum_that_are_still_there_are_waited_for(store, monkeypat
     """Whoever folds writes the sum first: at that moment everything is there twice."""
     paths = [record(store) for _ in range(4)]
     ledger = Ledger(store.path)
-    before = ledger.sums()
+    before = told(ledger)
     held = {path: Path(path).read_bytes() for path in paths}
     folding.fold(store.path, lambda _: True, age=-1)
     for path, data in held.items():
@@ -109,7 +116,7 @@ def test_records_in_the_sum_that_are_still_there_are_waited_for(store, monkeypat
         return real(self)
 
     monkeypatch.setattr(Ledger, "_still_there", still_there)
-    assert ledger.sums() == before
+    assert told(ledger) == before
     assert len(looks) == 2
 
 
@@ -125,7 +132,7 @@ def test_what_cannot_be_read_is_left_out(store):
         with open(f"{directory}/{name}.json", "wb") as file:
             file.write(data)
     os.mkfifo(f"{directory}/e.json")
-    assert Ledger(store.path).sums() == ONE
+    assert told(Ledger(store.path)) == ONE
 
 
 def test_more_than_is_read_at_once_is_read_later(store, monkeypatch):
@@ -135,28 +142,29 @@ def test_more_than_is_read_at_once_is_read_later(store, monkeypatch):
     monkeypatch.setattr("nbcache.metrics.ledger.READ_BYTES", 3 * size + 10)
     ledger = Ledger(store.path)
     seen = [ledger.sums() for _ in range(5)]
-    assert [each.processes for each in seen] == [3, 6, 9, 11, 11]
-    assert [each.complete for each in seen] == [False, False, False, True, True]
+    assert [(sums["processes"], complete) for sums, complete in seen] == [
+        (3, False), (6, False), (9, False), (11, True), (11, True)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [layout.USAGE, layout.LAYOUT, ""])
 def test_a_store_that_is_gone(store, tmp_path, name):
     record(store)
     ledger = Ledger(store.path)
-    assert ledger.sums() == ONE
+    assert told(ledger) == ONE
     os.rename(tmp_path / name, tmp_path.with_name("away"))
-    assert ledger.sums() == Sums(complete=True)
+    assert told(ledger) == {}
     os.rename(tmp_path.with_name("away"), tmp_path / name)
-    assert ledger.sums() == ONE
+    assert told(ledger) == ONE
 
 
 def test_forged_numbers_stay_numbers(store):
     for _ in range(3):
         record(store, hit_count=10**400, saved_seconds=float("inf"), misses={f"m{n}": 1 << 60 for n in range(5000)})
-    told = Ledger(store.path).sums()
-    assert 0 < told.hits < 1 << 60
-    assert told.misses.keys() == {"unusable"}
-    assert told.misses["unusable"] <= 3 * (reasons.MAX_REASONS + 50) * (1 << 53)
+    sums = told(Ledger(store.path))
+    assert 0 < sums["hit_count"] < 1 << 60
+    assert sums["misses"].keys() == {"unusable"}
+    assert sums["misses"]["unusable"] <= 3 * (reasons.MAX_REASONS + 50) * (1 << 53)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become somebody else")
@@ -167,10 +175,10 @@ def test_what_this_user_may_not_read_is_not_taken_for_nothing(place, name):
     record(store, age=7200)
     folding.fold(store.path, lambda _: True)
     record(store)
-    assert users.become(lambda: Ledger(store.path).sums(), 54321, 54321).processes == 2
+    assert users.become(lambda: told(Ledger(store.path)), 54321, 54321)["processes"] == 2
     os.chmod(f"{store.path}/{name}", 0)
-    assert not users.become(lambda: Ledger(store.path).sums().complete, 54321, 54321)
+    assert not users.become(lambda: Ledger(store.path).sums()[1], 54321, 54321)
     looker = Looker(lambda: Settings(dir=store.path))
     look = users.become(lambda: looker.look(3600.0), 54321, 54321)
     assert (look.problem, look.sums, look.complete) == (None, None, False)
-    assert Ledger(store.path).sums().processes == 2
+    assert told(Ledger(store.path))["processes"] == 2

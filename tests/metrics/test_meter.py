@@ -10,9 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from storekit import open_store
 
 from nbcache.config import Settings
-from nbcache.metrics import daemon, meter
-from nbcache.metrics.daemon import DaemonMetrics
-from nbcache.metrics.exposing import Address
+from nbcache.metrics import exposing, meter
+from nbcache.metrics.exposing import Address, DaemonMetrics
 from nbcache.metrics.looking import Looker
 from nbcache.metrics.meter import Meter
 
@@ -125,7 +124,7 @@ def test_a_filesystem_that_hangs_hangs_nothing_else(metrics, monkeypatch):
 
 def test_a_fault_while_looking_is_said_once_and_over_by_itself(metrics, monkeypatch, caplog):
     caplog.set_level(logging.DEBUG)
-    monkeypatch.setattr(daemon, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(exposing, "LOOK_SECONDS", 0.01)
     real, turns = Looker.look, []
 
     def look(self):

@@ -59,7 +59,6 @@ def test_metadata(wheel):
     assert metadata["Requires-Python"] == ">=3.10"
     required = [name for name in metadata.get_all("Requires-Dist") if "extra ==" not in name]
     assert sorted(name.split(">")[0].split("<")[0].split(";")[0] for name in required) == [
-        "diskcache",
         "filelock",
         "llvmlite",
         "numba",

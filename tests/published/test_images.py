@@ -16,9 +16,10 @@ from nbtest import disks, proc
 from nbtest.checked import builtin, resolve_all, type_data
 from numba.core.environment import lookup_environment
 
+from nbcache import elf
 from nbcache.errors import ImageError
 from nbcache.glue.published import image, native_check, shared_object
-from nbcache.protocol.images import parse
+from nbcache.protocol.manifests import image_facts
 from nbcache.published import images
 
 CALL = "nbtest_call"
@@ -125,18 +126,18 @@ def test_nothing_in_an_image_is_looked_up_and_its_names_are_there(tmp_path, scal
         "nbcache.numpy.ndarray",
         "NRT_MemInfo_alloc_aligned",
     }
-    _, sections = shared_object._read(made.code)
+    file = elf.Elf(made.code)
     relocations = [
         info
-        for section in sections
-        if section[1] == shared_object._RELOCATIONS
-        for _, info, _ in shared_object._RELOCATION.iter_unpack(made.code[section[4] : section[4] + section[5]])
+        for section in file.sections
+        if section.kind == elf.RELOCATIONS
+        for _, info, _ in shared_object._RELOCATION.iter_unpack(file.content(section))
     ]
     assert len(relocations) >= len(made.facts.slots)
     assert {info >> 32 for info in relocations} == {0}  # none by name
-    exported = [name for name, section, _ in shared_object._symbols(made.code, sections, 11) if section]
+    exported = [symbol.name for symbol in file.symbols(elf.DYNAMIC_SYMBOLS) if symbol.section]
     assert exported == [made.facts.anchor]
-    names = [name for name, section, _ in shared_object._symbols(made.code, sections, 2) if section]
+    names = [symbol.name for symbol in file.symbols(elf.SYMBOL_TABLE) if symbol.section]
     assert any(name.startswith("_ZN7cpython") for name in names) and f"{CALL}_0" in names
     # The C library, which knows none of its symbols, opens it.
     program = f"import ctypes\nctypes.CDLL({written(tmp_path, made)!r}, 2)"
@@ -354,4 +355,4 @@ def test_debuggers_and_profilers_find_the_names(tmp_path, scaled):
 
 def test_facts_survive_the_manifest(scaled):
     facts = scaled[0].facts
-    assert parse(json.loads(json.dumps(facts._asdict()))) == facts
+    assert image_facts(json.loads(json.dumps(facts._asdict()))) == facts

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from nbcache.errors import ManifestError
 from nbcache.protocol import manifests
-from nbcache.protocol.images import ImageFacts
 from nbcache.protocol.manifests import (
     Array,
     Code,
@@ -16,6 +15,7 @@ from nbcache.protocol.manifests import (
     Extension,
     Function,
     Host,
+    ImageFacts,
     Manifest,
     Native,
     ObjectFile,

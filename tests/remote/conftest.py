@@ -6,7 +6,7 @@ import pytest
 from nbtest import proc, remotes
 
 from nbcache.remote import storage, tiers
-from nbcache.remote.admission import MAX_OBJECT
+from nbcache.remote.objects import MAX_OBJECT
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from nbcache import remotes
-from nbcache.remote.breaker import FIRST_PAUSE, FIRST_SECONDS, LONGEST_SECONDS, SPREAD, Breaker
+from nbcache.remote.tiers import FIRST_PAUSE, FIRST_SECONDS, LONGEST_SECONDS, SPREAD, Breaker
 
 
 class Clock:

@@ -7,7 +7,7 @@ from nbtest import proc, remotes
 from storekit import SECTIONS, find, header, key, open_store
 
 from nbcache.keyring import Keyring, group_of
-from nbcache.remote import admission, archive, signing
+from nbcache.remote import archive, objects, signing
 from nbcache.store import entry, layers
 
 OURS, THEIRS, NEXT = (signing.generate(name) for name in ("ours", "theirs", "next"))
@@ -114,17 +114,17 @@ def test_who_signs_a_bundle_vouches_for_what_its_entries_were_built_beside(tmp_p
     path = str(tmp_path / "bundle")
     archive.write(path, iter([packed(header("a", extra=beside(THEIRS)), OURS), packed(header("b"), OURS)]))
     ring = Keyring([str(OURS.public)])
-    verdicts = [admission.admit(data, name, ring) for name, data in archive.read(path)]
-    assert verdicts[0] == admission.BESIDE_UNTRUSTED and verdicts[1].header.key == key("b")
+    verdicts = [objects.admit(data, name, ring) for name, data in archive.read(path)]
+    assert verdicts[0] == objects.BESIDE_UNTRUSTED and verdicts[1].header.key == key("b")
     assert archive.sign(path, NEXT) == 2
     ring = Keyring([str(NEXT.public)])
-    admitted = [admission.admit(data, name, ring) for name, data in archive.read(path)]
+    admitted = [objects.admit(data, name, ring) for name, data in archive.read(path)]
     assert [each.header.key for each in admitted] == [key("a"), key("b")]
     # Of what was put into the header afterwards, what others signed before is no proof.
     assert [[each.name for each in found.header.signed] for found in admitted] == [["next"], ["next"]]
     both = Keyring([str(OURS.public), str(NEXT.public)])
     signers = [
-        [each.name for each in admission.admit(data, name, both).header.signed] for name, data in archive.read(path)
+        [each.name for each in objects.admit(data, name, both).header.signed] for name, data in archive.read(path)
     ]
     assert signers == [["next"], ["ours", "next"]]
 

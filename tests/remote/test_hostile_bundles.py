@@ -14,7 +14,7 @@ from storekit import SECTIONS, header, key, open_store
 
 from nbcache.errors import RemoteError
 from nbcache.keyring import Keyring
-from nbcache.remote import admission, archive, signing
+from nbcache.remote import archive, objects, signing
 from nbcache.store import entry
 
 KEY = signing.generate("ours")
@@ -97,7 +97,7 @@ def test_numbers_that_are_none_are_refused_and_no_error():
     for data in forged():
         assert entry.parse(data) is not None
         for ring in (RING, Keyring(["unsigned"])):
-            assert admission.admit(data, key("a"), ring) == admission.DAMAGED
+            assert objects.admit(data, key("a"), ring) == objects.DAMAGED
 
 
 def test_what_is_forged_in_a_bundle_keeps_nothing_else_out(tmp_path):

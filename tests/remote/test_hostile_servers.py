@@ -11,7 +11,7 @@ import pytest
 from nbtest import badservers
 
 from nbcache import config
-from nbcache.remote import admission, objects, storage, tiers
+from nbcache.remote import objects, storage, tiers
 from nbcache.remote.storage import StorageError
 from nbcache.remote.tiers import ANSWER_SECONDS, Tier
 from nbcache.secret import Secret
@@ -64,10 +64,10 @@ def test_an_object_without_end_is_read_no_farther_than_an_object_can_be(tmp_path
     with sending(endless) as (server, address):
         data = storage.opened(Secret(address)).get(NAME, 600)
         assert server.ended.wait(600)
-        assert admission.MAX_OBJECT < len(data) < admission.MAX_OBJECT + len(PIECE)
+        assert objects.MAX_OBJECT < len(data) < objects.MAX_OBJECT + len(PIECE)
         # What is on its way besides fits into the buffers of the kernel and the library.
-        assert server.sent < 2 * admission.MAX_OBJECT
-        assert admission.open_entry(data) == admission.DAMAGED
+        assert server.sent < 2 * objects.MAX_OBJECT
+        assert objects.open_entry(data) == objects.DAMAGED
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_a_directory_holds_files_and_all_else_is_nothing(tmp_path, patient):
     assert (tmp_path / "private").read_text() == "of somebody" and store.get("link") == b"mine"
     with (folder / "huge").open("wb") as file:
         file.truncate(1 << 40)
-    assert len(store.get("huge", 600)) <= admission.MAX_OBJECT + (1 << 20)
+    assert len(store.get("huge", 600)) <= objects.MAX_OBJECT + (1 << 20)
     (folder / "sub").touch()
     with pytest.raises(StorageError) as caught:
         storage.opened(Secret(f"file://{folder}/sub")).get(NAME)

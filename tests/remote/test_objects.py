@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from storekit import SECTIONS, header, key
 
 from nbcache.keyring import Keyring
-from nbcache.remote import admission, objects, signing
+from nbcache.remote import objects, signing
 from nbcache.store import entry
 
 OURS = signing.generate("ours")
@@ -72,7 +72,7 @@ def test_a_head_that_does_not_fit_into_the_beginning_is_none_yet():
     ids=["an entry as it is", "1", "3"],
 )
 def test_what_another_version_wrote_is_known_as_that(data):
-    assert objects.unpack(data) == objects.read_head(data) == admission.OTHER_VERSION
+    assert objects.unpack(data) == objects.read_head(data) == objects.OTHER_VERSION
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_what_another_version_wrote_is_known_as_that(data):
         {"signed": []},
         {"signed": [["ours", OURS.public.public, 1]]},
         {"size": 17},
-        {"size": admission.MAX_OBJECT + 1},
+        {"size": objects.MAX_OBJECT + 1},
         {"size": -1},
         {"size": True},
         {"codec": "none"},
@@ -94,14 +94,14 @@ def test_what_another_version_wrote_is_known_as_that(data):
     ids=lambda changed: "-".join(changed),
 )
 def test_a_head_that_says_otherwise_is_damage(changed):
-    assert objects.unpack(with_head(objects.pack(encoded()), **changed)) == admission.DAMAGED
+    assert objects.unpack(with_head(objects.pack(encoded()), **changed)) == objects.DAMAGED
 
 
 def test_what_would_be_huge_is_inflated_no_farther_than_it_says():
     data = objects.pack(encoded())
     length = int.from_bytes(data[12:16], "little")
     bomb = data[: 16 + length] + zlib.compress(bytes(1 << 28), 9)
-    assert objects.unpack(bomb) == admission.DAMAGED
+    assert objects.unpack(bomb) == objects.DAMAGED
 
 
 @given(st.binary(max_size=200), st.integers(0, 40))

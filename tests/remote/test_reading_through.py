@@ -6,7 +6,7 @@ from storekit import SECTIONS, header, key, open_store
 
 from nbcache.keyring import Keyring
 from nbcache.protocol import helper
-from nbcache.remote import admission, objects, signing
+from nbcache.remote import objects, signing
 from nbcache.remote.reading import Reading
 from nbcache.remote.tiers import Got
 from nbcache.store import entry
@@ -89,7 +89,7 @@ def test_what_programs_of_this_host_crashed_with_does_not_come_back(store, tier)
     condemn(store, bad)
     done, reading = fetch(store, tier)
     assert done.state == helper.MISSING and list(store.find(key("a"))) == []
-    assert reading.refused == {admission.CRASHED: 1} and tier.bad == set(tier.objects)
+    assert reading.refused == {objects.CRASHED: 1} and tier.bad == set(tier.objects)
 
 
 def test_behind_what_programs_crashed_with_there_may_be_another_variant(store, tier):

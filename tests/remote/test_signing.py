@@ -9,7 +9,7 @@ from storekit import SECTIONS, find, header, key, open_store
 from nbcache import process
 from nbcache.errors import EntryError, RemoteError
 from nbcache.keyring import Keyring, Signature, read_key
-from nbcache.remote import admission, objects, signing
+from nbcache.remote import objects, signing
 from nbcache.secret import Secret
 from nbcache.store import entry
 
@@ -25,24 +25,24 @@ def signed(name="a", *keys, sections=SECTIONS, **fields):
 
 
 def test_what_a_trusted_key_signed_comes_in_as_it_was():
-    admitted = admission.admit(signed("a", OURS), key("a"), RING)
-    assert isinstance(admitted, admission.Admitted)
+    admitted = objects.admit(signed("a", OURS), key("a"), RING)
+    assert isinstance(admitted, objects.Admitted)
     assert admitted.sections == SECTIONS
     assert admitted.header._replace(signed=None) == header("a")
     assert [each.name for each in admitted.header.signed] == ["ours"]
 
 
 def test_only_signatures_that_were_verified_stay_on_an_entry():
-    both = admission.admit(signed("a", THEIRS, OURS), key("a"), RING)
+    both = objects.admit(signed("a", THEIRS, OURS), key("a"), RING)
     assert [each.name for each in both.header.signed] == ["ours"]
     every = Keyring([str(OURS.public), str(THEIRS.public)])
-    assert len(admission.admit(signed("a", THEIRS, OURS), key("a"), every).header.signed) == 2
+    assert len(objects.admit(signed("a", THEIRS, OURS), key("a"), every).header.signed) == 2
 
 
 def mutated(rng):
     """An object that isn't one that `ours` signed for key("a"), and what was done to it."""
     data = signed("a", OURS)
-    right = admission.open_entry(data)
+    right = objects.open_entry(data)
     kind = rng.choice(
         [
             "flip",
@@ -77,7 +77,7 @@ def mutated(rng):
         return kind, entry.encode(right.header._replace(**changed), SECTIONS)
     if kind == "swap":
         other = {**SECTIONS, "object": rng.randbytes(100)}
-        theirs = admission.open_entry(signed("b", OURS, sections=other))
+        theirs = objects.open_entry(signed("b", OURS, sections=other))
         return kind, entry.encode(right.header._replace(signed=theirs.header.signed), rng.choice([SECTIONS, other]))
     if kind == "unsigned":
         return kind, entry.encode(right.header._replace(signed=rng.choice([None, ()])), SECTIONS)
@@ -100,14 +100,14 @@ def mutated(rng):
         past = signing.sign(OURS._replace(date="2020-01-01"), header("a"), SECTIONS)
         longer = past._replace(not_after=rng.choice([0, 1 << 40]))
         return kind, entry.encode(right.header._replace(signed=(longer,)), SECTIONS)
-    other = admission.open_entry(signed("b", OURS))
+    other = objects.open_entry(signed("b", OURS))
     return kind, rng.choice([signed("b", OURS), entry.encode(other.header._replace(key=key("a")), SECTIONS)])
 
 
 def judged(data):
     """What becomes of an object."""
     found = objects.unpack(data)
-    return found if isinstance(found, str) else admission.admit(found, key("a"), RING)
+    return found if isinstance(found, str) else objects.admit(found, key("a"), RING)
 
 
 @pytest.mark.parametrize("mutations", MUTATIONS)
@@ -116,15 +116,15 @@ def test_nothing_that_was_tampered_with_comes_in(mutations):
     refused = {}
     for _ in range(mutations):
         kind, data = mutated(rng)
-        verdict = admission.admit(data, key("a"), RING)
+        verdict = objects.admit(data, key("a"), RING)
         assert isinstance(verdict, str), (kind, verdict)
         refused.setdefault(kind, set()).add(verdict)
         if entry.parse(data) is not None:
             assert judged(objects.pack(data)) == verdict
     assert len(refused) == 12
-    assert refused["unsigned"] == {admission.UNSIGNED}
-    assert refused["wrong"] == {admission.UNTRUSTED}
-    assert refused["expired"] == refused["late"] == {admission.WRONG}
+    assert refused["unsigned"] == {objects.UNSIGNED}
+    assert refused["wrong"] == {objects.UNTRUSTED}
+    assert refused["expired"] == refused["late"] == {objects.WRONG}
 
 
 @pytest.mark.parametrize("mutations", MUTATIONS)
@@ -151,8 +151,8 @@ def test_nothing_comes_out_of_an_object_that_was_tampered_with_but_what_was_in_i
 
 def test_unsigned_entries_come_in_by_an_explicit_word_alone_and_count_no_longer_than_that(tmp_path):
     data = entry.encode(header("a"), SECTIONS)
-    assert admission.admit(data, key("a"), Keyring()) == admission.UNSIGNED
-    admitted = admission.admit(data, key("a"), Keyring(["unsigned"]))
+    assert objects.admit(data, key("a"), Keyring()) == objects.UNSIGNED
+    admitted = objects.admit(data, key("a"), Keyring(["unsigned"]))
     assert admitted.header.signed == ()
     store = open_store(tmp_path, trusted_keys=("unsigned",))
     assert store.publish(admitted.header, admitted.sections).ok
@@ -164,7 +164,7 @@ def test_a_revoked_key_makes_what_it_alone_signed_unusable_in_the_local_store_to
     every = Keyring([str(OURS.public), str(THEIRS.public)])
     both = open_store(tmp_path, trusted_keys=(str(OURS.public), str(THEIRS.public)))
     for name, keys in (("a", [OURS]), ("b", [OURS, THEIRS])):
-        admitted = admission.admit(signed(name, *keys), key(name), every)
+        admitted = objects.admit(signed(name, *keys), key(name), every)
         assert both.publish(admitted.header, admitted.sections).ok
     assert len(find(both, "a")[0]) == len(find(both, "b")[0]) == 1
     without = open_store(tmp_path, trusted_keys=(str(THEIRS.public),))
@@ -179,7 +179,7 @@ def test_a_revoked_key_makes_what_it_alone_signed_unusable_in_the_local_store_to
 
 def test_a_key_of_the_same_name_is_another_key():
     again = signing.generate("ours")
-    assert admission.admit(signed("a", again), key("a"), RING) == admission.UNTRUSTED
+    assert objects.admit(signed("a", again), key("a"), RING) == objects.UNTRUSTED
 
 
 def test_a_key_in_the_list_counts_until_its_date(monkeypatch):
@@ -187,16 +187,16 @@ def test_a_key_in_the_list_counts_until_its_date(monkeypatch):
     data = signed("a", OURS)
     noon = 1906545600.0  # 2030-06-01, 12:00 UTC
     monkeypatch.setattr(process.time, "time", lambda: noon)
-    assert isinstance(admission.admit(data, key("a"), until), admission.Admitted)
+    assert isinstance(objects.admit(data, key("a"), until), objects.Admitted)
     monkeypatch.setattr(process.time, "time", lambda: noon + 86400)
-    assert isinstance(admission.admit(data, key("a"), until), str)
+    assert isinstance(objects.admit(data, key("a"), until), str)
 
 
 def test_of_a_key_that_is_listed_twice_the_earlier_end_counts():
     data = signed("a", OURS)
     for words in ([str(OURS.public), f"{OURS.public}:2020-01-01"], [f"{OURS.public}:2{n}20-01-01" for n in (9, 0)]):
         for order in (words, words[::-1]):
-            assert admission.admit(data, key("a"), Keyring(order)) == admission.WRONG
+            assert objects.admit(data, key("a"), Keyring(order)) == objects.WRONG
 
 
 def test_keys_are_read_as_they_are_written():

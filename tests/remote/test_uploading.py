@@ -8,7 +8,7 @@ from nbtest import spoiling
 from storekit import SECTIONS, header, key, open_store
 
 from nbcache.keyring import Keyring
-from nbcache.remote import admission, archive, objects, signing, transfer, uploading
+from nbcache.remote import archive, objects, signing, transfer, uploading
 from nbcache.remote.tiers import Got
 from nbcache.remote.uploading import MAX_WAITING, UPLOADERS, Uploading
 from nbcache.store import entry
@@ -64,7 +64,7 @@ def test_what_is_offered_is_signed_and_stored(tmp_path, tier):
     made.offer(key("a"))
     assert made.drain(600)
     (data,) = tier.objects.values()
-    admitted = admission.admit(objects.unpack(data), key("a"), Keyring([str(KEY.public)]))
+    admitted = objects.admit(objects.unpack(data), key("a"), Keyring([str(KEY.public)]))
     assert admitted.sections == SECTIONS
     assert made.upload(key("a")) == {"already there": 1}
     assert tier.fetched == 0
@@ -104,7 +104,7 @@ def test_who_looks_at_the_whole_of_what_lies_there_replaces_what_nobody_could_ta
     assert made.upload(key("a"), whole=True) == {"stored": 1}
     (name, well) = next(iter(tier.objects.items()))
     stranger = signing.generate(KEY.name)
-    found = admission.open_entry(objects.unpack(well))
+    found = objects.open_entry(objects.unpack(well))
     (ours,) = found.header.signed
     (wrong,) = (signing.sign(stranger, found.header, found.sections),)
     forged = entry.encode(found.header._replace(signed=(ours._replace(value=wrong.value),)), found.sections)
@@ -185,7 +185,7 @@ def test_what_came_from_elsewhere_keeps_its_signatures_and_gets_no_other(tmp_pat
     assert store.publish(own._replace(signed=(signing.sign(other, own, SECTIONS),)), SECTIONS).ok
     Uploading(store, Keyring(trusted), [tier], KEY).upload(key("a"))
     (data,) = tier.objects.values()
-    admitted = admission.admit(objects.unpack(data), key("a"), Keyring(trusted))
+    admitted = objects.admit(objects.unpack(data), key("a"), Keyring(trusted))
     assert [each.name for each in admitted.header.signed] == ["other"]
 
 

@@ -85,13 +85,13 @@ def store(tmp_path):
 def test_slots_stay_without_gaps(tmp_path_factory, gone):
     store = open_store(tmp_path_factory.mktemp("slots"))
     paths = [store.publish(header(guard=f"g{n}"), {"meta": b"m"}, durable=False).path for n in range(6)]
-    plan = evict.Plan(tuple(paths[n] for n in gone), 0, 0, 6, tuple(n + 1 for n in gone))
+    plan = evict.Plan(tuple(paths[n] for n in gone), 0, 0, 6, tuple(n + 1 for n in gone), (0,) * len(gone))
     assert evict.apply(plan) == (len(gone), sum(plan.sizes))
     assert sorted(one.header.guard for one in find(store)[0]) == [f"g{n}" for n in range(6) if n not in gone]
 
 
 def test_what_cannot_be_removed_stays(store):
-    assert evict.apply(evict.Plan(("/nonexistent/x.nbo", "/proc/version"), 0, 0, 0, (1, 1))) == (0, 0)
+    assert evict.apply(evict.Plan(("/nonexistent/x.nbo", "/proc/version"), 0, 0, 0, (1, 1), (0, 0))) == (0, 0)
 
 
 def test_split_slot():

@@ -18,7 +18,7 @@ import nbcache.store.listing
 import nbcache.store.publish  # noqa: F401  a user may not be able to read what is imported later
 from nbcache.config import Settings
 from nbcache.protocol import spool
-from nbcache.store import Refusal, Store, drops, first_calls, layout, lifeline, locks, usage
+from nbcache.store import Refusal, Store, drops, first_calls, layout, locks, usage
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes others, and mounts"),
@@ -195,7 +195,7 @@ def in_a_namespace(flags, work):
             assert ctypes.CDLL(None).unshare(flags) == 0
             inner = os.fork()
             if inner == 0:
-                lifeline.place.cache_clear()
+                first_calls.place.cache_clear()
                 work()
                 os._exit(0)
             ended = os.waitpid(inner, 0)[1]
@@ -236,8 +236,10 @@ def test_who_is_inside_an_entry_in_another_numbering_is_dead_only_when_it_is(pla
     def inside():
         fd = os.open(path, first_calls.FLAGS, 0o600)
         assert first_calls.lock(fd, at)
-        line = lifeline.Lifeline()
-        call = first_calls.Call(digest, key(), first_calls.INSIDE, lifeline.place(), line.segment, time.time(), "lib:f")
+        line = first_calls.Lifeline()
+        call = first_calls.Call(
+            digest, key(), first_calls.INSIDE, first_calls.place(), line.segment, time.time(), "lib:f"
+        )
         first_calls.write(fd, at, first_calls.encode(call))
         os.write(ready[1], b"!")
         os.read(release[0], 1)

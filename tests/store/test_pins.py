@@ -9,7 +9,6 @@ import pytest
 from storekit import SECTIONS, header, key, open_store
 
 from nbcache.cli.main import main
-from nbcache.daemon.catalogue import Catalogue
 from nbcache.errors import PublicationError
 from nbcache.store import layout, locks, names, pins
 from nbcache.store.publish import NO_ROOM
@@ -49,18 +48,11 @@ def evict_by_tidying(store):
     assert store.tidy(30.0)
 
 
-def evict_by_daemon(store):
-    catalogue = Catalogue(f"{store.path}/../daemon", store)
-    assert catalogue.recount(time.monotonic() + 600)
-    assert catalogue.evict(1, 60.0).removed == COUNT - len(PINNED)
-    catalogue.close()
-
-
 def evict_by_clearing(store):
     assert store.clear()[0] == COUNT - len(PINNED)
 
 
-EVICTIONS = [evict_by_gc, evict_by_tidying, evict_by_daemon, evict_by_clearing]
+EVICTIONS = [evict_by_gc, evict_by_tidying, evict_by_clearing]
 
 
 @pytest.mark.parametrize("evict", EVICTIONS)
@@ -125,10 +117,6 @@ def test_nobody_evicts_while_somebody_publishes(store, monkeypatch):
         os.utime(f"{store.path}/{layout.STAMP}", (1, 1))
         store.tidy(30.0)
         assert store.clear() == (0, 0)
-        catalogue = Catalogue(f"{store.path}/../daemon", store)
-        catalogue.recount(time.monotonic() + 600)
-        assert catalogue.evict(1, 60.0).removed == 0
-        catalogue.close()
         assert left(store) == list(range(COUNT))
         with pytest.raises(PublicationError, match=f"new: others publish or evict for 0 s in {store.path}: try"):
             store.names.write("new", MANIFEST)

@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nbtest.usage import paths
 from storekit import key, mode, open_store
 
 from nbcache import process
@@ -96,7 +97,7 @@ def test_odd_files_are_skipped(store, tmp_path):
 
 def test_a_record_that_went_stale_is_none(store, monkeypatch):
     store.write_usage(RECORD)
-    (path,) = usage.paths(store.path)
+    (path,) = paths(store.path)
     assert usage.load(path) is not None
 
     # Fails for a file, and in C: what Python code raises here counts as the program's.
@@ -142,10 +143,12 @@ def test_folding_keeps_the_sums_and_the_last_uses(store):
     assert folding.fold(store.path, lambda _: True) == 0
 
 
-def test_folding_a_part(store):
+def test_folding_a_part(store, monkeypatch):
     for _ in range(5):
         os.utime(store.write_usage(RECORD), (1, 1))
-    assert [folding.fold(store.path, lambda _: True, most=2) for _ in range(4)] == [2, 2, 1, 0]
+    monkeypatch.setattr(usage, "MAX_RECORDS", 2)
+    assert [folding.fold(store.path, lambda _: True) for _ in range(4)] == [2, 2, 1, 0]
+    monkeypatch.undo()
     assert usage.merge(usage.read(store.path))["processes"] == 5
 
 
@@ -178,14 +181,14 @@ class Meter:
 
     def __init__(self, monkeypatch):
         self.bytes = self.files = 0
-        read = usage.bounded.read_up_to
+        read = usage.content.read_up_to
 
         def read_up_to(fd, most):
             data = read(fd, most)
             self.bytes, self.files = self.bytes + len(data), self.files + 1
             return data
 
-        monkeypatch.setattr(usage.bounded, "read_up_to", read_up_to)
+        monkeypatch.setattr(usage.content, "read_up_to", read_up_to)
 
 
 def end_of_a_process(store, seconds=3600):
@@ -288,7 +291,7 @@ def test_what_cannot_be_removed_is_not_counted_twice(place):
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert len(usage.paths(store.path)) == 3
+    assert len(paths(store.path)) == 3
     assert usage.read_total(store.path)["processes"] == 1
 
 

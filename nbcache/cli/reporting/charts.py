@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.cli.reporting.html import Html, join, tag
 from nbcache.cli.text import duration
+from nbcache.store import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from nbcache.cli.reporting.html import Child
-    from nbcache.store.timeline import Bucket, Timeline
+    from nbcache.store.folding import Timeline
+    from nbcache.store.usage import Record
 
 HOUR: Final = 3600.0
 DAY: Final = 86400.0
@@ -101,12 +103,12 @@ def columns_of(line: Timeline, now: float) -> tuple[float, list[Column]]:
     return step, _grouped(buckets, length, step, now)
 
 
-def _grouped(buckets: Mapping[int, Bucket], length: float, step: float, now: float) -> list[Column]:
+def _grouped(buckets: Mapping[int, Record], length: float, step: float, now: float) -> list[Column]:
     sums: dict[int, tuple[int, int]] = {}
     for number, bucket in buckets.items():
         column = int(number * length // step)
         hits, missed = sums.get(column, (0, 0))
-        sums[column] = hits + bucket.hits, missed + bucket.missed
+        sums[column] = hits + bucket["hit_count"], missed + reasons.missed(bucket)
     last = int(now // step)
     first = max(min(*sums, last - FEWEST + 1), last - COLUMNS + 1)
     return [Column(column * step, *sums.get(column, (0, 0))) for column in range(first, last + 1)]

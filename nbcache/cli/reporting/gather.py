@@ -17,8 +17,7 @@ from nbcache.cli.reporting.html import MOST_TEXT
 from nbcache.protocol import heartbeats
 from nbcache.store import evict, layout, pins, reasons, usage
 from nbcache.store.folders import Folder
-from nbcache.store.timeline import Function, Timeline
-from nbcache.summary import Summary, aggregate
+from nbcache.store.folding import Function, Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from nbcache.protocol.heartbeats import Heartbeat
     from nbcache.store import Store
     from nbcache.store.listing import EntryInfo
+    from nbcache.store.usage import Record
 
 SECONDS: Final = 20.0
 """How long headers of entries are read, and then once more entries are compared [s]."""
@@ -89,7 +89,8 @@ class Report:
     limit: int
     entries: int = 0
     size: int = 0
-    summary: Summary = field(default_factory=Summary)
+    total: Record = field(default_factory=usage.nothing)
+    """What all usage records add up to."""
     line: Timeline = field(default_factory=Timeline)
     misses: dict[str, int] = field(default_factory=dict)
     changed: int = 0
@@ -143,8 +144,8 @@ def _read_usage(report: Report, store: Store, keys: set[str], now: float) -> dic
                 report.line.add(record, status.st_mtime, now)
     if budget.over:
         report.notes.append("There are more usage records than are read at once; `nbcache gc` sums them up.")
-    report.summary = aggregate([total])
-    report.misses = reasons.misses(total["misses"])
+    report.total = usage.merge([total])
+    report.misses = reasons.brief(total).get("misses", {})
     report.changed = sum(each.changes for each in report.line.functions.values())
     return {key: when for key, when in total["last_use"].items() if key in keys}
 

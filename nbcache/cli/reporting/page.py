@@ -11,7 +11,7 @@ from nbcache.cli.reporting import charts
 from nbcache.cli.reporting.html import Html, join, name_of, prose, tag
 from nbcache.cli.text import ago, size
 from nbcache.plain import one_line
-from nbcache.store import reasons
+from nbcache.store import reasons, usage
 
 if TYPE_CHECKING:
     from nbcache.cli.reporting.gather import Package, Report
@@ -82,7 +82,7 @@ def _head(report: Report, root: str) -> Html:
     made = time.strftime("%d %B %Y, %H:%M UTC", time.gmtime(report.made))
     alive = len(report.daemons)
     daemons = "no daemon" if not alive else f"{alive} daemon{'s' if alive > 1 else ''}"
-    since = f"first used {ago(report.summary.start, report.made)}" if report.summary.start else "not used yet"
+    since = f"first used {ago(report.total['start'], report.made)}" if report.total["start"] else "not used yet"
     return tag(
         "header",
         tag("div", "nbcache", class_="brand"),
@@ -92,9 +92,10 @@ def _head(report: Report, root: str) -> Html:
 
 
 def _tiles(report: Report) -> Html:
-    summary = report.summary
-    rate = "none" if summary.hit_rate is None else f"{summary.hit_rate:.1%}"
-    lookups = f"of {charts.short(summary.hits + summary.missed)} look-ups"
+    total = report.total
+    hit_rate, builds = reasons.hit_rate(total), charts.short(total["builds_count"])
+    rate = "none" if hit_rate is None else f"{hit_rate:.1%}"
+    lookups = f"of {charts.short(total['hit_count'] + reasons.missed(total))} look-ups"
     lately = _lately(report)
     if lately is not None:
         lookups += f", {lately:.1%} in the last week"
@@ -105,11 +106,11 @@ def _tiles(report: Report) -> Html:
         bar = charts.strip([("full", report.size, "used"), ("free", max(0, report.limit - report.size), "left")])
     return tag(
         "section",
-        _tile("Hit rate", rate, lookups, kind=_mood(summary.hit_rate)),
-        _tile("Compilation saved", charts.span(summary.saved_seconds), f"by {charts.short(summary.hits)} hits"),
-        _tile("Spent compiling", charts.span(summary.built_seconds), f"{charts.short(summary.builds)} compilations"),
+        _tile("Hit rate", rate, lookups, kind=_mood(hit_rate)),
+        _tile("Compilation saved", charts.span(total["saved_seconds"]), f"by {charts.short(total['hit_count'])} hits"),
+        _tile("Spent compiling", charts.span(total["built_seconds"]), f"{builds} compilations"),
         _tile("Store", size(report.size), fill, bar),
-        _tile("Programs", charts.short(summary.processes), f"{charts.short(summary.published)} entries published"),
+        _tile("Programs", charts.short(total["processes"]), f"{charts.short(total['published'])} entries published"),
         class_="tiles",
     )
 
@@ -119,9 +120,7 @@ def _lately(report: Report) -> float | None:
     first = int(report.made // charts.DAY) - 6
     if not any(day < first for day in report.line.days):
         return None
-    hits = sum(bucket.hits for day, bucket in report.line.days.items() if day >= first)
-    missed = sum(bucket.missed for day, bucket in report.line.days.items() if day >= first)
-    return hits / (hits + missed) if hits + missed else None
+    return reasons.hit_rate(usage.merge(bucket for day, bucket in report.line.days.items() if day >= first))
 
 
 def _tile(what: str, value: str, more: str, extra: Child = None, kind: str = "") -> Html:
@@ -273,10 +272,10 @@ def _eviction(report: Report) -> Html:
 
 
 def _evicted(report: Report) -> str:
-    summary = report.summary
+    total = report.total
     past = (
-        f" {charts.short(summary.evicted)} entries, {size(summary.evicted_bytes)}, were evicted so far."
-        if summary.evicted
+        f" {charts.short(total['evicted'])} entries, {size(total['evicted_bytes'])}, were evicted so far."
+        if total["evicted"]
         else ""
     )
     if not report.limit:
@@ -290,7 +289,7 @@ def _evicted(report: Report) -> str:
 
 
 def _uncacheable(report: Report) -> Html | None:
-    told = list(report.summary.uncacheable.items())[:REASONS]
+    told = list(report.total["uncacheable"].items())[:REASONS]
     if not told:
         return None
     rows = [
@@ -311,12 +310,12 @@ def _listed(names: list[str]) -> Html:
 
 def _foot(report: Report) -> Html:
     notes = [tag("p", note) for note in report.notes]
-    errors = [tag("p", f"{what}: {charts.short(count)} times") for what, count in report.summary.errors.items()][
+    errors = [tag("p", f"{what}: {charts.short(count)} times") for what, count in report.total["errors"].items()][
         :REASONS
     ]
     if errors:
         notes.append(_card("Faults that were turned into misses", None, *errors))
-    checks = [tag("p", f"{what}: {charts.short(count)}") for what, count in report.summary.checks.items()][:REASONS]
+    checks = [tag("p", f"{what}: {charts.short(count)}") for what, count in report.total["checks"].items()][:REASONS]
     if checks:
         notes.append(_card("Hits that were compiled all the same, and compared", None, *checks))
     own = "Numbers are what programs left word of when they ended; whoever may use the store may have made some up."

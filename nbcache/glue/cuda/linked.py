@@ -2,10 +2,13 @@
 
 A key covers the content of the files and objects of ``link=`` and ``declare_device``, and by its version what comes
 with numba-cuda and the toolkit. CUDA C++ may include files, of which only the toolkit's are known.
+Where these are, and what identifies them, is here as well.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
 import re
 import sys
@@ -13,11 +16,12 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numba_cuda
+from cuda import pathfinder
+from numba.cuda import cuda_paths
 from numba.cuda.core import config
 from numba.cuda.memory_management.nrt import NRT_LIBRARY
 from numba.cuda.utils import cached_file_read
 
-from nbcache.glue.cuda import headers
 from nbcache.glue.entries.verdicts import Unstorable
 from nbcache.glue.identity.describe_cuda import declaration_of
 from nbcache.glue.identity.ownership import is_compilers
@@ -126,4 +130,38 @@ def _verify_source(name: str, source: bytes) -> None:
 def _is_header_of_toolkit(name: str) -> bool:
     if config.CUDA_NVRTC_EXTRA_SEARCH_PATHS or ".." in name.split("/"):
         return False
-    return any(os.path.isfile(os.path.join(root, name)) for root in headers.directories())
+    return any(os.path.isfile(os.path.join(root, name)) for root in directories())
+
+
+@functools.cache
+def directories() -> list[str]:
+    """Where they are, the first to be looked into first."""
+    cccl = pathfinder.locate_nvidia_header_directory("cccl")
+    # Not get_cuda_paths(), which loads libraries to know where all the rest is.
+    roots = [cuda_paths._get_include_dir().info, None if cccl is None else cccl.abs_path]
+    return [root for root in roots if root is not None]
+
+
+def identity() -> str:
+    """What identifies the toolkit's headers: the versions that they tell, and the names and sizes of the outermost."""
+    found = []
+    for root in directories():
+        with os.scandir(root) as entries:
+            found += [f"{each.name} {each.stat().st_size}" for each in entries if each.is_file()]
+        found += [_head_of(os.path.join(root, *each)) for each in _VERSIONS]
+    return repr(sorted(found))
+
+
+_VERSIONS = (("cuda.h",), ("cuda", "std", "__cccl", "version.h"), ("cuda", "version"))
+"""Headers that say near their beginnings which version they are of."""
+_HEAD = 1 << 16
+
+
+@functools.cache
+def _head_of(path: str) -> str:
+    """Digest of the beginning of a header; "" if there is none."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.blake2b(file.read(_HEAD), digest_size=16).hexdigest()
+    except OSError:
+        return ""

@@ -90,9 +90,9 @@ def _open(unit: CudaUnit, read: Read, births: Births, kind: Any) -> tuple[bytes,
 def _is_same_toolkit(meta: KernelMeta) -> bool:
     """Whether what only some kernels are made of is what it was."""
     if meta.headers:
-        from nbcache.glue.cuda import headers
+        from nbcache.glue.cuda import linked
 
-        if meta.headers != headers.identity():
+        if meta.headers != linked.identity():
             return False
     return not meta.cudadevrt or meta.cudadevrt == cudadevrt()
 

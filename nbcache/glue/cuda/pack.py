@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.capabilities import spelt
 from nbcache.glue.capture import diagnostics
-from nbcache.glue.cuda import headers, linked
-from nbcache.glue.cuda.elf import resources
+from nbcache.glue.cuda import linked
+from nbcache.glue.cuda.cubin import resources
 from nbcache.glue.cuda.library import packed_texts
 from nbcache.glue.cuda.meta import CUDA_META_VERSION, DeviceMeta, Exceptions, KernelMeta
 from nbcache.glue.cuda.toolkit import cudadevrt
@@ -94,7 +94,7 @@ def _meta_of(
         nvvm_options=tuple(library._nvvm_options.items()),
         linker_info=library._linkerinfo_cache.get(unit.cc, ""),
         exceptions=exceptions,
-        headers=headers.identity() if linked.verify(unit, library) else "",
+        headers=linked.identity() if linked.verify(unit, library) else "",
         cudadevrt=cudadevrt() if library.needs_cudadevrt else "",
         caveats=diagnostics.pack(frame),
         readings=_readings(frame),

@@ -13,9 +13,9 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any
 
+from nbcache import elf
 from nbcache.glue import marks
 from nbcache.glue.capture.addresses import has_bare, has_state
-from nbcache.glue.entries import object_file
 from nbcache.glue.entries.meta import Callee, Symbols
 from nbcache.glue.entries.verdicts import Unstorable
 from nbcache.glue.keys import targets
@@ -108,17 +108,15 @@ def _has_object(library: Any) -> bool:
     return False
 
 
-def _symbols_of(library: Any) -> object_file.Symbols:
+def _symbols_of(library: Any) -> elf.Symbols:
     if isinstance(library, Callee):
         return _parsed(library.code)
-    found: object_file.Symbols = marks.once(
-        library, marks.SYMBOLS, lambda: _parsed(bytes(library._get_compiled_object()))
-    )
+    found: elf.Symbols = marks.once(library, marks.SYMBOLS, lambda: _parsed(bytes(library._get_compiled_object())))
     return found
 
 
-def _parsed(code: bytes) -> object_file.Symbols:
-    symbols = object_file.symbols_of(code)
+def _parsed(code: bytes) -> elf.Symbols:
+    symbols = elf.symbols_of(code)
     if symbols is None:
         msg = "its object code is in no format that is known"
         raise Unstorable(msg)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numba.core.environment import lookup_environment
 
+from nbcache.elf import symbols_of
 from nbcache.errors import ImageError
 from nbcache.glue import marks
 from nbcache.glue.capture import placeholders
 from nbcache.glue.entries.meta import Meta
-from nbcache.glue.entries.object_file import symbols_of
 from nbcache.glue.published import natives
 from nbcache.glue.published.constants import constant, names_in, pickles_in
 from nbcache.glue.published.verdicts import Refused

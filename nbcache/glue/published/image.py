@@ -26,7 +26,7 @@ from numba.core.registry import cpu_target
 
 from nbcache.errors import ImageError
 from nbcache.glue.published import shared_object
-from nbcache.protocol.images import ANCHOR, ImageFacts
+from nbcache.protocol.manifests import ANCHOR, ImageFacts
 from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:

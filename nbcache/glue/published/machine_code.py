@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
+from nbcache.elf import symbols_of
 from nbcache.errors import ImageError
-from nbcache.glue.entries.object_file import symbols_of
 from nbcache.glue.published import asking, image, native_check
 from nbcache.glue.published import memo as memory
 from nbcache.protocol import manifests
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from nbcache.glue.published.code import Codes
-    from nbcache.protocol.images import ImageFacts
+    from nbcache.protocol.manifests import ImageFacts
 
 _log = logging.getLogger("nbcache")
 

@@ -71,20 +71,20 @@ def _keep_house_often(seconds):
 def _be_patient():
     import sys
 
-    from nbcache.client import asking, remote
+    from nbcache.client import others, remote
     from nbcache.protocol import heartbeats
     from nbcache.store.directory import Store
 
     heartbeats.DEAD_SECONDS = 600.0
     # An entry may be there before another one that the same job makes, without which it is of no use.
-    asking.UNANSWERED_SECONDS = 60.0
+    others.UNANSWERED_SECONDS = 60.0
     # Else what a program does for its store at its end is left to the next one after a tenth of a second.
     Store.tidy.__defaults__ = (600.0,)
     if "serve" in sys.orig_argv:
-        from nbcache.daemon import judging, supervisor
+        from nbcache.daemon import interpreters, supervisor
         from nbcache.daemon import remote as helpers
 
-        supervisor.FORK_SECONDS = judging.SECONDS = supervisor.EXECUTE_SECONDS = 600.0
+        supervisor.FORK_SECONDS = interpreters.SECONDS = supervisor.EXECUTE_SECONDS = 600.0
         # A job that has answered writes down what it used; one that doesn't end is ended all the same.
         supervisor.GRACE_SECONDS = 60.0
         helpers.START_SECONDS = helpers.LOOK_SECONDS = 600.0

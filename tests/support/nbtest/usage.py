@@ -6,11 +6,18 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nbcache.store import usage
+from nbcache.store import layout, usage
+from nbcache.store.folders import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+def paths(root: str) -> list[str]:
+    """Return the paths of the records of single processes, in no order."""
+    with Folder(root, layout.USAGE) as folder:
+        return [f"{root}/{layout.USAGE}/{item.name}" for item in folder.json_files()]
 
 
 @dataclass
@@ -56,7 +63,7 @@ def _named(uncacheable: dict[str, dict[str, Any]]) -> Counter[str]:
 
 def records(store: Path | str) -> Iterator[dict[str, Any]]:
     """Every readable record of a single process under ``store``."""
-    for path in sorted(usage.paths(str(store))):
+    for path in sorted(paths(str(store))):
         loaded = usage.load(path)
         if loaded is not None:  # it was summed up or deleted while we looked
             yield loaded[0]

@@ -1,10 +1,10 @@
-"""Symbols of object files."""
+"""ELF files: symbols of object files, and what is no such file."""
 
 import llvmlite.binding as llvm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbcache.glue.entries.object_file import symbols_of
+from nbcache.elf import symbols_of
 
 SOURCE = """
 @given = common global i64 0

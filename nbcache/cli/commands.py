@@ -1,0 +1,389 @@
+"""Every command of the line: its name, the function that carries it out, its help, and what it takes.
+
+The module of a command is imported when the command runs: a Python that nobody verified may lack what another one
+needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from nbcache.cli.place import DEFAULT
+from nbcache.store.quarantine import CRASHES
+
+REPORT: Final = "nbcache-report.html"
+"""Where a report goes."""
+HEALTH_SECONDS: Final = 5.0
+"""How long `health` may take [s]."""
+Taken = tuple[tuple[str, ...], dict[str, Any]]
+"""What a command takes: names, and what :mod:`argparse` wants to know of it."""
+
+
+class Command(NamedTuple):
+    """One of them."""
+
+    name: str
+    place: str
+    """``module:function`` in this room."""
+    help: str
+    description: str
+    takes: tuple[Taken, ...] = ()
+    usage: str | None = None
+
+    def add_to(self, commands: Any, shared: argparse.ArgumentParser) -> None:
+        """Add it to a command line."""
+        words = {"help": self.help, "description": self.description, "usage": self.usage}
+        parser = commands.add_parser(self.name, parents=[shared], **words)
+        for names, settings in self.takes:
+            parser.add_argument(*names, **settings)
+        parser.set_defaults(command=partial(_call, self.place))
+
+
+def _call(place: str, args: argparse.Namespace) -> int:
+    module, _, function = place.partition(":")
+    status: int = getattr(importlib.import_module(f"nbcache.cli.{module}"), function)(args)
+    return status
+
+
+def uids(text: str) -> range:
+    """Return the uids that ``FIRST-LAST`` names. Raises ValueError."""
+    first, dash, last = text.partition("-")
+    # argparse says what is wrong with it. Not 0: jobs of root are what it is there to avoid.
+    found = range(int(first), int(last if dash else first) + 1)
+    if not found or found[0] < 1 or found[-1] >= (1 << 32) - 1:
+        raise ValueError(text)
+    return found
+
+
+def _take(name: str, metavar: str | None, words: str, **settings: Any) -> Taken:
+    return (name,), {"help": words, "metavar": metavar, **settings}
+
+
+def _flag(name: str, words: str) -> Taken:
+    return (name,), {"help": words, "action": "store_true"}
+
+
+def _each(name: str, metavar: str, words: str) -> Taken:
+    """An option that may be given several times."""
+    return _take(name, metavar, words, action="append", default=[])
+
+
+def _rest(words: str = "the command to run, with its arguments") -> Taken:
+    """Everything that follows: a command to be run."""
+    return _take("argv", "COMMAND", words, nargs=argparse.REMAINDER)
+
+
+_JSON: Final = _flag("--json", "print JSON")
+_NAME: Final = _take("name", "NAME", "a published name")
+_NAMES: Final = _take("name", "NAME", "a published name", nargs="+")
+_JOBS: Final = (
+    _take("--workers", "N", "how many jobs run at once (default: one for each processor)", type=int, default=0),
+    _take("--job-seconds", "S", "how many seconds a job may take (default: 300)", type=float, default=300.0),
+    _take("--job-memory", "SIZE", "how much memory a job may use (default: 4GiB); 0 for no limit", default="4GiB"),
+    _take(
+        "--job-result", "SIZE", "how large what a job builds may be in all (default: 64MiB); 0 for no limit",
+        default="64MiB",
+    ),
+)  # fmt: skip
+COMMANDS: Final = (
+    Command(
+        "run", "run:run", "run a command with the cache switched on",
+        f"Run a command with NBCACHE_DIR set (default: the settings, else {DEFAULT}).",
+        (_rest(),), "nbcache run [--dir DIR] -- COMMAND [ARGUMENT ...]",
+    ),
+    Command(
+        "check", "run:check", "run a command and compare each hit with what Numba compiles",
+        "Run a command with NBCACHE_CHECK=all: whatever it finds in the store is compiled all the same, and compared. "
+        "Exit status: 0 if nothing was different, 1 if something was or the command failed.",
+        (_rest(),), "nbcache check [--dir DIR] -- COMMAND [ARGUMENT ...]",
+    ),
+    Command(
+        "serve", "serve:serve", "run a daemon that builds what programs ask for",
+        "Run a daemon in the foreground: build the functions that programs ask for, until SIGTERM. SIGHUP makes it "
+        "read its settings again.",
+        (
+            _take("--name", None, "its name among the daemons of this store (default: the host's name)", default=""),
+            *_JOBS,
+            _take(
+                "--job-uids", "FIRST-LAST", "as which uids a daemon that is root runs its jobs (default: uids without "
+                "an account, from 1900000000)", type=uids,
+            ),
+            _take(
+                "--farm", "ADDRESS", "build on the Dask cluster whose scheduler is there, such as tls://HOST:8786, and "
+                "on this host only while that is out of reach (needs nbcache[dask])",
+            ),
+            _take(
+                "--farm-away", None, "while the cluster is out of reach, build on this host (default), or wait for it",
+                choices=("build", "wait"), default="build",
+            ),
+            _take(
+                "--state", "DIR",
+                "a directory on local disk for the audit log (default: $STATE_DIRECTORY or /var/lib/nbcache)",
+            ),
+            _take(
+                "--metrics", "PORT|ADDRESS:PORT|PATH", "where Prometheus reads metrics: a PORT of 127.0.0.1, a Unix "
+                "socket, or FILE.prom for node_exporter",
+            ),
+        ),
+    ),
+    Command(
+        "status", "serve:status", "show daemons, queue and failures",
+        "Show what the daemons of a store are doing, what waits, and what failed.", (_JSON,),
+    ),
+    Command(
+        "prewarm", "prewarm:prewarm", "build functions before a program needs them",
+        "Build what a warm list names (NBCACHE_RECORD writes one), what a module declares signatures for, what a "
+        "program uses, or what the store holds for another toolchain or other settings. Exit status 1 if anything "
+        "could not be built.",
+        (
+            _take("list", "LIST", "warm lists to build; - for standard input", nargs="*"),
+            _each("--module", "MODULE", "import MODULE and build every signature that it declares"),
+            _flag("--from-store", "build everything in the store again, for this toolchain and these settings"),
+            _take(
+                "--run", "COMMAND", "run a program and build what it used; has to be the last option", nargs="+"
+            ),
+            _take(
+                "--cpu", "CPU,...",
+                "build for these processors, such as x86-64-v3,x86-64-v4, whether or not this host is one",
+            ),
+            _take(
+                "--cc", "CC,...",
+                "build kernels for these compute capabilities, such as 8.0,9.0a, with or without a GPU",
+            ),
+            _take(
+                "--dask", "ADDRESS",
+                "build on the Dask cluster whose scheduler is there, such as tls://HOST:8786 (needs nbcache[dask])",
+            ),
+            _flag(
+                "--confined",
+                "have what is imported write nothing, as in a daemon's jobs, or fail where the kernel has no means",
+            ),
+            _flag("--daemon", "let the daemons of the store build, and wait for them"),
+            *_JOBS,
+            _JSON,
+        ),
+    ),
+    Command(
+        "bundle", "bundle:bundle",
+        "put compiled functions into one signed file, or into the layer that a package ships",
+        "Put what the store holds, what a program compiles, or what warm lists name into one FILE, signed with "
+        "NBCACHE_SIGNING_KEY, for `nbcache load-bundle`. With --layer: run a program that exercises a package, once "
+        "for each processor asked for, and put what Numba compiled into a folder that goes into the package's wheel. "
+        "docs/layers.md says what to do with it. Exit status 1 if something could not be built.",
+        (
+            _take("--layer", "DIR", "make a layer: the folder; what is in it stays"),
+            _take(
+                "--cpu", "CPU,...", "the processors to build for, such as x86-64-v2,x86-64-v3 (default: x86-64-v3, on "
+                "AArch64 neoverse-n1)",
+            ),
+            _each(
+                "--only", "PACKAGE",
+                "only functions of this package, and of Numba's inside them; can be given several times",
+            ),
+            *_JOBS,
+            _rest("what the usage says"),
+        ),
+        "nbcache bundle FILE [LIST ...] [-- COMMAND [ARGUMENT ...]]\n"
+        "       nbcache bundle --layer DIR [--cpu CPU,...] [--only PACKAGE] -- COMMAND [ARGUMENT ...]",
+    ),
+    Command(
+        "stats", "counts:show_stats", "show hits, misses by reason, compilation saved and the size of the store",
+        "Show what all processes that used the store did so far, and what is in the store.", (_JSON,),
+    ),
+    Command(
+        "report", "report:report", "write an HTML page about the store",
+        "Write one HTML page: hit rate over time, what cost most to compile, why things missed, what would be evicted, "
+        "which packages keep changing keys. It needs no network and holds no script.",
+        (
+            _take(
+                "file", "FILE", f"where to write it (default: {REPORT}); - for standard output", nargs="?",
+                default=REPORT,
+            ),
+            _take("--max-size", "SIZE", "show what would be evicted at this size (default: NBCACHE_MAX_SIZE)"),
+        ),
+    ),
+    Command(
+        "ls", "entries:list_entries", "list entries",
+        "List the entries of the store, the most recently used last.",
+        (
+            _take(
+                "text", None, "list only entries with this text in their function, signature or kind", nargs="?",
+                default="",
+            ),
+            _JSON,
+        ),
+    ),
+    Command(
+        "show", "entries:show_entry", "show one entry, or what is published under a name",
+        "Show an entry: its header, its sections, and every component of its key; or a publication: its versions and "
+        "what it refers to.",
+        (_take("key", "KEY", "the key of an entry, or the beginning of it; or a published name"), _JSON),
+    ),
+    Command(
+        "why", "why:show_why", "explain why a function was compiled again",
+        "Compare the newest entry of a function with the older entry most like it, and list what differs.",
+        (
+            _take("function", "FUNCTION", "the function as MODULE:QUALNAME, or the end of that"),
+            _flag("--all", "explain every entry and not only the newest"),
+            _JSON,
+        ),
+    ),
+    Command(
+        "verify", "upkeep:verify", "check every byte of every entry",
+        "Check every byte of every entry against its checksums.",
+        (_flag("--remove", "remove the entries that are damaged"),),
+    ),
+    Command(
+        "gc", "upkeep:collect", "evict the least recently used entries",
+        "Evict the least recently used entries until the store has the given size, and remove leftovers of crashed "
+        "processes.",
+        (
+            _take(
+                "--max-size", "SIZE",
+                "the size to reach, such as 500MiB; 0 for no limit (default: NBCACHE_MAX_SIZE)",
+            ),
+            _flag("--dry-run", "only say what would be evicted"),
+        ),
+    ),
+    Command(
+        "clear", "upkeep:clear", "remove every entry that isn't published",
+        "Remove every entry of the store that no published name means. Its statistics are kept.",
+        (_flag("--yes", "don't ask for confirmation"),),
+    ),
+    Command(
+        "publish", "names:publish", "publish a compiled function by name, for processes without Numba",
+        "Import MODULE and publish FUNCTION of it under NAME, for nbcache.load(NAME) in processes without Numba. "
+        "FUNCTION is what @njit, @vectorize, @guvectorize or @cfunc returned, or a dict of such functions.",
+        (
+            _take("name", "NAME", "such as pricing.black_scholes"),
+            _take("function", "MODULE:FUNCTION", "where it is; modules here are found as well"),
+            _take(
+                "signature", "SIG", "a signature to compile and publish, such as 'float64(float64[::1], int64)' "
+                "(default: those there are)", nargs="*",
+            ),
+            _take(
+                "--numba", None, "allow: publish what can't go without Numba by its place in a module, for who loads "
+                "it with the same word", choices=("forbid", "allow"), default="forbid",
+            ),
+        ),
+    ),
+    Command(
+        "names", "names:list_names", "list what is published",
+        "List the functions that are published by name, for nbcache.load(NAME).",
+        (_take("text", None, "list only names with this text in them", nargs="?", default=""), _JSON),
+    ),
+    Command(
+        "unpublish", "names:unpublish", "take published functions back",
+        "Take back what is published under each NAME, all versions of it. What it refers to may be evicted from then "
+        "on; processes that have loaded it keep it.",
+        (_NAMES,),
+    ),
+    Command(
+        "fetch", "names:fetch", "copy a published function to another store",
+        "Copy what is published under NAME, with everything that loading it needs, into another store, such as one on "
+        "this node's own disk. Every byte is checked.",
+        (_NAMES, _take("--to", "DIR", f"the other store (default: {DEFAULT})", default=DEFAULT)),
+    ),
+    Command(
+        "export", "names:export", "make a wheel of a published function, which needs only NumPy",
+        "Make a wheel of what is published under NAME: a package for this platform that needs neither Numba nor "
+        "nbcache. Needs nbcache[wheel] here, and a linker where it was published.",
+        (
+            _NAME,
+            _take("--wheel", "DIR", "where the wheel is put", required=True),
+            _take("--package", None, "the package's name (default: NAME, with underscores)"),
+            _each(
+                "--requires", "REQUIREMENT",
+                "what has to be installed with it, such as the package that its exceptions come from",
+            ),
+        ),
+    ),
+    Command(
+        "remote", "remote:remote", "show how the remote cache is doing, or end its helper",
+        "Show how the tiers of NBCACHE_REMOTE are doing, as the helper of these settings sees them; or end that "
+        "helper, which the next program that misses something starts again.",
+        (
+            _take("action", None, "default: status", choices=("status", "stop"), nargs="?", default="status"),
+            _JSON,
+        ),
+    ),
+    Command(
+        "push", "remote:push", "upload the store to the remote cache",
+        "Upload every entry of the store to the tiers of NBCACHE_REMOTE, signed with NBCACHE_SIGNING_KEY. What is "
+        "there already stays, unless it is damaged. Exit status 1 if something could not be uploaded.",
+    ),
+    Command(
+        "pull", "remote:pull", "fetch what was pushed into the store",
+        "Fetch into the store what the tiers of NBCACHE_REMOTE hold: all that was pushed, or what warm lists name. "
+        "Exit status 1 if something could not be fetched.",
+        (_take("list", "LIST", "warm lists (default: all that `nbcache push` sent)", nargs="*"),),
+    ),
+    Command(
+        "load-bundle", "bundle:load", "take in the file that `nbcache bundle` wrote",
+        "Put the entries of a bundle into the store: those that a key in NBCACHE_TRUSTED_KEYS signed. Exit status 1 if "
+        "any was refused.",
+        (_take("file", "FILE", "the bundle"),),
+    ),
+    Command(
+        "key", "signing:key", "make keys that sign entries; sign and verify bundles",
+        "Make the keys that sign what goes to a remote cache (NBCACHE_SIGNING_KEY), and print their public halves "
+        "(NBCACHE_TRUSTED_KEYS). Whoever has a signing key executes code wherever its public half is trusted.",
+        (
+            _take(
+                "action", None, "generate NAME FILE; public FILE; sign BUNDLE; verify BUNDLE",
+                choices=("generate", "public", "sign", "verify"),
+            ),
+            _take(
+                "words", "WORD", "what the key is called, and its file; or a bundle to sign or to verify", nargs="+"
+            ),
+            _take("--until", "YYYY-MM-DD", "the last day on which a new key counts", default=""),
+        ),
+    ),
+    Command(
+        "quarantine", "upkeep:show", "list entries that programs crashed with",
+        "List the entries that programs died in, within seconds of first calling them. After "
+        f"{CRASHES} crashes an entry is skipped, and a daemon builds it again.",
+        (
+            _take("key", None, "list only entries whose key begins with this", nargs="*"),
+            _flag("--clear", "forget these crashes, so that the entries are used again"),
+            _JSON,
+        ),
+    ),
+    Command(
+        "doctor", "doctor:examine", "check the setup; say what is wrong and what to do",
+        "Check versions, the switch, the settings and the store. Changes nothing. With a COMMAND: run it and say what "
+        "Numba compiled in it and in its children.",
+        (_JSON, _rest("run this command and count the compilations in it")),
+        "nbcache doctor [--dir DIR] [--json] [-- COMMAND [ARGUMENT ...]]",
+    ),
+    Command(
+        "health", "health:health", "check that a daemon builds a function that then loads and runs",
+        "Have a daemon build a new function, load and call it. One line, exit status 0 if all went well. Leaves "
+        "nothing behind.",
+        (
+            _take(
+                "--timeout", "S", f"how many seconds it may take in all (default: {HEALTH_SECONDS:g})", type=float,
+                default=HEALTH_SECONDS,
+            ),
+            _JSON,
+        ),
+    ),
+    Command(
+        "metrics", "metrics:metrics", "print metrics for Prometheus",
+        "Print metrics of a store as Prometheus' text, or write them where node_exporter reads them. A daemon tells "
+        "its own as well: `nbcache serve --metrics`.",
+        (
+            _take(
+                "--textfile", "FILE", "write them to FILE, in one step, for the textfile collector of node_exporter"
+            ),
+        ),
+    ),
+    Command(
+        "config", "counts:show_config", "show each setting and where it came from",
+        "Show each setting, its value, and whether it came from the environment, a file or the defaults.", (_JSON,),
+    ),
+)  # fmt: skip
+"""In the order in which help lists them."""
