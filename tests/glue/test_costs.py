@@ -70,7 +70,7 @@ def test_what_hits_cost(tmp_path):
     assert decorated.get("pickle loads", 0) == 0, decorated
     assert first["pickle loads"] == 2, first
     assert first["files opened"] <= 2 + metadata_files(), first
-    # The files of Numba, llvmlite and NumPy lie in 40 folders, and are some 350 (`nbcache.glue.keys.distributions`).
+    # The files of Numba, llvmlite and NumPy lie in 40 folders, and are some 350 (`nbcache.glue.identity.distributions`).
     assert first.get("listings", 0) <= len(sys.path) + 2 + 40, first
     assert first["stats"] <= 450, first
     each = {name: count / FURTHER for name, count in further.items()}

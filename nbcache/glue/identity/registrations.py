@@ -201,9 +201,18 @@ class ExtensionIndex:
     def modules(self) -> list[str]:
         """The modules that registered anything, as far as another process can import them."""
         if self._count != self._modules[0]:
-            everything = (each for filed in self._filed.values() for each in filed)
-            self._modules = (self._count, frozenset(map(module_of, everything)) - {"__main__"})
+            self._modules = (self._count, frozenset(self.since_then({})[1]))
         return sorted(name for name in self._modules[1] if name in sys.modules)
+
+    def sizes(self) -> dict[bytes, int]:
+        """How much others have registered for each name."""
+        return {name: len(filed) for name, filed in self._filed.items()}
+
+    def since_then(self, sizes: dict[bytes, int]) -> tuple[set[bytes], set[str]]:
+        """For which names others have registered more than that, and the modules that did."""
+        fresh = {name: filed[sizes.get(name, 0) :] for name, filed in self._filed.items()}
+        modules = {module_of(each) for filed in fresh.values() for each in filed}
+        return {name for name, filed in fresh.items() if filed}, modules - {"__main__"}
 
     def digest(self, name: bytes, engine: IdentityEngine) -> bytes:
         """Identity of what others have registered for *name*.  Raises Unidentifiable.
