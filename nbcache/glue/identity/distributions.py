@@ -64,6 +64,8 @@ class Distributions:
         self.recall: Callable[[str], Iterable[bytes]] = lambda _key: ()
         self.remember: Callable[[str, str, bytes, float], None] = lambda *_what: None
         self._owners: dict[str, str | None] = {}
+        self._last: dict[tuple[str, str], bytes] = {}
+        """By directory and package, whose record had a file of it last."""
         self._records: dict[bytes, tuple[bytes, int]] = {}
         self._states: dict[str, str | None] = {}
 
@@ -119,14 +121,18 @@ class Distributions:
     def _owner_below(self, place: tuple[str, str]) -> str | None:
         """The same of a directory of ``sys.path`` and the path from there."""
         folder, below = place
-        names = [os.fsencode(name) for name in metadata_in(folder) if name.endswith(".dist-info")]
-        site, relative = os.fsencode(folder) + b"/", os.fsencode(below)
+        root, row = below.partition("/")[0].partition(".")[0], b"\n%s,sha256=" % os.fsencode(below)
+        last = self._last.get((folder, root))
+        if last is not None and row in self._record_at(last)[0]:
+            return os.fsdecode(last)
         # Most packages are called what their distribution is called; of the others all records are looked into.
-        called = _normal(relative.partition(b"/")[0].partition(b".")[0])
-        row = b"\n%s,sha256=" % relative
-        for name in sorted(names, key=lambda name: _normal(name.partition(b"-")[0]) != called):
-            if row in self._record_at(site + name)[0]:
-                return os.fsdecode(site + name)
+        called = _normal(root)
+        names = [name for name in metadata_in(folder) if name.endswith(".dist-info")]
+        for name in sorted(names, key=lambda name: _normal(name.partition("-")[0]) != called):
+            metadata = os.fsencode(f"{folder}/{name}")
+            if row in self._record_at(metadata)[0]:
+                self._last[folder, root] = metadata
+                return os.fsdecode(metadata)
         return None
 
     def _record_at(self, metadata: bytes) -> tuple[bytes, int]:
@@ -202,8 +208,8 @@ def _sites_of(path: str) -> Iterator[tuple[str, str]]:
             yield folder, path[len(folder) + 1 :]
 
 
-def _normal(name: bytes) -> bytes:
-    return name.lower().replace(b"-", b"_").replace(b".", b"_")
+def _normal(name: str) -> str:
+    return name.lower().replace("-", "_").replace(".", "_")
 
 
 def _begun() -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 import weakref
 from contextlib import contextmanager
-from opcode import opmap
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import FunctionType
 
-_IMPORT_NAME = opmap["IMPORT_NAME"]
 _BY_NAME = frozenset({"import_module", "__import__", "modules", "find_spec"})
 """How code gets modules that it names by text."""
 
@@ -129,13 +127,6 @@ def spelt(function: FunctionType) -> set[str]:
     """What text that *function* has could be the whole name of a module, loaded or not."""
     texts = _texts(_plan_of(function.__code__), function)
     return {text for text in texts if all(part.isidentifier() for part in text.split("."))}
-
-
-def modules_named(code: CodeType) -> Iterator[str]:
-    """The modules that statements in *code* import by their whole names, nested code included."""
-    for each in nested_codes(code):
-        if _IMPORT_NAME in each.co_code[::2]:
-            yield from (module for level, module, _names in _statements(each) if level == 0)
 
 
 def _absolute(level: int, module: str, scope: dict[str, Any]) -> str | None:

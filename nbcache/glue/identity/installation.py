@@ -25,20 +25,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba.core.dispatcher import Dispatcher
+from numba.core.types.abstract import Type
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 
 from nbcache.glue import marks
 from nbcache.glue.identity.attributes import ignored_members
-from nbcache.glue.identity.bytecode import plan_of
+from nbcache.glue.identity.bytecode import imports_of, plan_of
 from nbcache.glue.identity.exact import encode_atom
-from nbcache.glue.identity.imported import modules_named
 from nbcache.glue.identity.instances import dictionary_of
 from nbcache.glue.identity.node import Node
 from nbcache.glue.identity.ownership import (
     cell_values,
     edition_of,
-    is_numba_type,
     is_toolchain_file,
     is_toolchain_module,
 )
@@ -51,15 +50,16 @@ if TYPE_CHECKING:
 
     from nbcache.glue.identity.distributions import Distributions
 
-MOST = 5_000
+MOST = 1_500
 """How many definitions and containers are followed from one; nobody sets what is further off."""
 MOST_ITEMS = 10_000
-"""Of longer containers only the length counts."""
+"""Of longer containers and texts only the length counts."""
 _FEW = 16
 """From how many groups on what was read is compared in one."""
-_DESCRIBED = (np.ndarray, np.generic, np.dtype, Dispatcher, DUFunc, GUFunc)
+_DESCRIBED = frozenset({np.ndarray, np.generic, np.dtype, Dispatcher, DUFunc, GUFunc, Type})
 """What is described as it is in others' code."""
 _FUNCTION_POINTER: type = ctypes._CFuncPtr  # type: ignore[attr-defined]
+_TEXTS = (str, bytes)
 _CONTAINERS = (tuple, list, dict, set, frozenset)
 _PARTS: dict[type, tuple[str, ...]] = {
     MethodType: ("__func__", "__self__"),
@@ -71,6 +71,11 @@ _PARTS: dict[type, tuple[str, ...]] = {
     type(functools.lru_cache(len)): ("__wrapped__",),
 }
 """What is made around functions, and the attributes in which these are."""
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_described(kind: type) -> bool:
+    return not _DESCRIBED.isdisjoint(kind.__mro__)
 
 
 class Reached(Record):
@@ -108,6 +113,7 @@ class Installation:
         self.number = 0
         self._seen: dict[int, _Seen] = {}
         self._reached: dict[int, Reached] = {}
+        self._owners: dict[object, str | None] = {}
         self._by_name: dict[str, str | None] = {}
         """Who owns the modules that code imports when it runs."""
         self._readings: list[_Read] = []
@@ -261,34 +267,29 @@ class Installation:
         if is_toolchain_file(code.co_filename):  # it was made around something
             return
         names, scope = _names_in(code), function.__globals__
-        for name in sorted(names & scope.keys()):
-            self._fresh.items.append((scope, name, scope[name]))
-            if isinstance(scope[name], ModuleType):
-                self._look_at_module(seen, name, scope[name], names, set())
-            else:
-                self._see(seen, name, scope[name])
-        for module in modules_named(code):
-            self._own(seen, self._owner_by_name(module.partition(".")[0]))
+        self._look_at_names(seen, "", scope, names, set())
+        for root in {name.partition(".")[0] for name in imports_of(code)} - {""}:
+            self._own(seen, self._owner_by_name(root))
 
-    def _look_at_module(self, seen: _Seen, label: str, module: ModuleType, names: frozenset[str], on: set[int]) -> None:
-        """What code could read off a module by the *names* that it has."""
-        seen.content.append(f"{label} module {module.__name__}".encode("utf-8", "surrogatepass"))
-        if id(module) in on or edition_of(module) is not None:
-            return
-        on.add(id(module))
-        owner = self._owner_of(module)
-        if owner is None:
-            seen.others.append((label, module))
-            return
-        self._own(seen, owner)
-        scope = vars(module)
+    def _look_at_names(self, seen: _Seen, at: str, scope: dict[str, Any], names: frozenset[str], on: set[int]) -> None:
+        """What code finds in a *scope* by the *names* that it has, and what it could read by them off modules there."""
         for name in sorted(names & scope.keys()):
             value = scope[name]
+            if not isinstance(value, ModuleType):
+                self._fresh.items.append((scope, name, value))
+                self._see(seen, at + name, value)
+                continue
+            seen.content.append(f"{at}{name} module {value.__name__}".encode("utf-8", "surrogatepass"))
+            if id(value) in on or is_toolchain_file(str(getattr(value, "__file__", None))):
+                continue
+            on.add(id(value))
             self._fresh.items.append((scope, name, value))
-            if isinstance(value, ModuleType):
-                self._look_at_module(seen, f"{label}.{name}", value, names, on)
-            else:
-                self._see(seen, f"{label}.{name}", value)
+            owner = self._owner_of(value)
+            if owner is not None:
+                self._own(seen, owner)
+                self._look_at_names(seen, f"{at}{name}.", vars(value), names, on)
+            elif edition_of(value) is None:
+                seen.others.append((at + name, value))
 
     def _look_at_class(self, seen: _Seen, cls: type) -> None:
         self._own(seen, self.owner(cls))
@@ -319,9 +320,9 @@ class Installation:
 
     def _see(self, seen: _Seen, label: str, value: Any) -> None:
         """Note a value that was met: by content, by name, to be followed, or as something of others."""
-        said, follow = encode_atom(value), False
-        kind = type(value)
-        if said is None and (isinstance(value, _DESCRIBED) or is_numba_type(value)):
+        kind, follow = type(value), False
+        said = b"long %d" % len(value) if kind in _TEXTS and len(value) > MOST_ITEMS else encode_atom(value)
+        if said is None and _is_described(kind):  # type: ignore[arg-type]
             seen.others.append((label, value))
             said = b"described"
         elif said is None and kind is FunctionType:
@@ -356,7 +357,11 @@ class Installation:
         return self._owner_of_path(getattr(module, "__file__", None))
 
     def _owner_of_path(self, path: object) -> str | None:
-        return self._distributions.owner(path) if isinstance(path, str) and not is_toolchain_file(path) else None
+        known = self._owners.get(path, self)
+        if known is self:
+            others = isinstance(path, str) and not is_toolchain_file(path)
+            known = self._owners[path] = self._distributions.owner(str(path)) if others else None
+        return known  # type: ignore[return-value]
 
     def _owner_by_name(self, name: str) -> str | None:
         """Which distribution a module at the top is of, loaded or not."""

@@ -22,7 +22,7 @@ import functools, threading
 import paket
 from paket.settings import TABLE, HOOKS
 _lock = threading.RLock()
-_calls = open(__file__)
+_calls = threading.local()
 class Base:
     level = 1
     def lower(self):
@@ -33,7 +33,7 @@ def helper():
     return Base().lower()
 def lowering(context):
     with _lock:
-        _calls.tell()
+        _calls.last = context
         return helper()
 def make(value):
     def inner():
@@ -97,7 +97,7 @@ def digest(*objects):
     return KeyMaker().engine.digest([*objects])
 
 
-def test_a_lock_and_an_open_file_are_no_reason_against_it(place):
+def test_a_lock_is_no_reason_against_it(place):
     assert digest(place.load().lowering) == digest(place.load().lowering)
 
 
