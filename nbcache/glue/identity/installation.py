@@ -41,7 +41,7 @@ from nbcache.glue.identity.ownership import (
     is_toolchain_file,
     is_toolchain_module,
 )
-from nbcache.glue.identity.watched import Readings, Watched, is_unchanged
+from nbcache.glue.identity.watched import MISSING, Readings, Watched, are_same, is_unchanged
 from nbcache.passing import suppressed
 from nbcache.records import Record
 
@@ -91,15 +91,37 @@ class Reached(Record):
     pointers: tuple[tuple[str, object], ...]
 
 
-class _Seen:
-    """What one object reads itself."""
+class _Read(Readings):
+    """What was read of one object."""
 
-    __slots__ = ("content", "obj", "others", "owners", "pointers", "then")
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.items, self.attributes, self.members, self.checks, self.snapshots, self.sizes = [], [], [], [], [], []
+        self.volatile = False
+
+    def holds(self) -> bool:
+        """Whether it is what it was; that is known sooner of many together (`Watched`)."""
+        return (
+            all(scope.get(name, MISSING) is value for scope, name, value in chain(self.items, self.members))
+            and all(getattr(owner, name, MISSING) is value for owner, name, value in self.attributes)
+            and all(len(sized) == size for sized, size in self.sizes)
+            and all(are_same(take(obj), seen) for take, obj, seen in self.snapshots)
+        )
+
+
+class _Seen:
+    """What one object reads itself; ``next`` is what it leads to, once that was looked at."""
+
+    __slots__ = ("content", "digest", "next", "obj", "others", "owners", "pointers", "read", "then")
 
     def __init__(self, obj: object) -> None:
         self.obj = obj  # while it lives, nothing else has its address
+        self.read = _Read()
         self.content: list[bytes] = []
+        self.digest = b""
         self.then: list[object] = []
+        self.next: list[_Seen] | None = None
         self.others: list[tuple[str, object]] = []
         self.owners: set[str] = set()
         self.pointers: list[tuple[str, object]] = []
@@ -116,26 +138,26 @@ class Installation:
         self._owners: dict[object, str | None] = {}
         self._by_name: dict[str, str | None] = {}
         """Who owns the modules that code imports when it runs."""
-        self._readings: list[_Read] = []
         self._watched: list[Watched] = []
-        self._fresh = _Read()
+        self._fresh: list[_Seen] = []
 
     def look_again(self) -> None:
         """See whether all that was read off installed code is what it was; `number` is another one if it isn't.
 
         That is asked before each key, and after what others' code did; looking through a graph compares the number.
         """
-        if self._fresh:
-            self._readings.append(self._fresh)
-            self._fresh = _Read()
-            if len(self._watched) < _FEW:
-                self._watched.append(Watched(self._readings[-1:]))
-            else:
-                self._watched = [Watched(self._readings)]
+        fresh, self._fresh = self._fresh, []
+        if fresh:
+            if len(self._watched) >= _FEW:
+                self._watched, fresh = [], [*self._seen.values()]
+            self._watched.append(Watched([each.read for each in fresh]))
         if not all(map(is_unchanged, self._watched)):
             self.number += 1
-            for each in (self._seen, self._reached, self._watched, self._readings):
-                each.clear()
+            self._reached.clear()
+            self._seen = {key: each for key, each in self._seen.items() if each.read.holds()}
+            for each in self._seen.values():
+                each.next = None
+            self._watched = [Watched([each.read for each in self._seen.values()])]
 
     def owner(self, obj: FunctionType | type) -> str | None:
         """Which distribution defines a function or class, wherever that is to be found; None if none does."""
@@ -196,38 +218,36 @@ class Installation:
 
     def _reach_of_closure(self, node: Node, function: Any) -> Reached:
         """The same of what isn't there for good: the *node* says what it reads itself, and nothing of it is kept."""
-        fresh, self._fresh = self._fresh, _Read()
-        try:
-            seen = _Seen(function)
-            self._look_at_function(seen, function, closure=True)
-            node.watched_items += self._fresh.items
-        finally:
-            self._fresh = fresh
-        return self._follow(seen)
+        seen = _Seen(function)
+        self._look_at_function(seen, function, closure=True)
+        node.watched_items += seen.read.items
+        return self._follow(_closed(seen))
 
     def _look_once(self, obj: Any) -> _Seen:
         seen = self._seen.get(id(obj))
         if seen is None:
-            seen = self._seen[id(obj)] = self._look_at(obj)
+            seen = self._seen[id(obj)] = _closed(self._look_at(obj))
+            self._fresh.append(seen)
         return seen
 
     def _follow(self, first: _Seen) -> Reached:
-        hasher, owners = hashlib.blake2b(digest_size=32, person=b"nbcache install"), set[str]()
+        order, known, pieces, owners = [first], {first}, [], set[str]()
         others: list[tuple[str, object]] = []
         pointers: list[tuple[str, object]] = []
-        order, known = [first], {id(first.obj)}
         for seen in order:
-            hasher.update(b"".join([piece for part in seen.content for piece in (b"%d:" % len(part), part)]))
+            pieces.append(seen.digest)
             owners |= seen.owners
             others += seen.others
             pointers += seen.pointers
-            for each in seen.then:
-                if id(each) not in known and len(order) < MOST:
-                    known.add(id(each))
-                    order.append(self._look_once(each))
+            if len(order) < MOST:
+                if seen.next is None:
+                    seen.next = [self._look_once(each) for each in seen.then]
+                order += [each for each in dict.fromkeys(seen.next) if each not in known]
+                known.update(seen.next)
         words = ", ".join(sorted(owners))
-        hasher.update(words.encode("utf-8", "surrogateescape"))
-        return Reached(hasher.digest(), words, _numbered(others), _numbered(pointers))
+        content = b"".join((*pieces, words.encode("utf-8", "surrogateescape")))
+        digest = hashlib.blake2b(content, digest_size=32, person=b"nbcache install").digest()
+        return Reached(digest, words, _numbered(others), _numbered(pointers))
 
     def _look_at(self, obj: Any) -> _Seen:
         seen = _Seen(obj)
@@ -255,13 +275,13 @@ class Installation:
             seen.content.append(plan_of(code).digest)
         seen.content.append(_name_of(function))
         if not closure:
-            self._fresh.attributes += [(function, each, getattr(function, each)) for each in ("__code__", *_DEFAULTS)]
+            seen.read.attributes += [(function, each, getattr(function, each)) for each in ("__code__", *_DEFAULTS)]
             for each in (function.__defaults__, function.__kwdefaults__):
                 if each:
                     self._see(seen, "defaults", each)
             for cell in function.__closure__ or ():
                 with suppressed(ValueError):  # it is empty
-                    self._fresh.attributes.append((cell, "cell_contents", cell.cell_contents))
+                    seen.read.attributes.append((cell, "cell_contents", cell.cell_contents))
             for value in cell_values(function):
                 self._see(seen, "closure", value)
         if is_toolchain_file(code.co_filename):  # it was made around something
@@ -276,14 +296,14 @@ class Installation:
         for name in sorted(names & scope.keys()):
             value = scope[name]
             if not isinstance(value, ModuleType):
-                self._fresh.items.append((scope, name, value))
+                seen.read.items.append((scope, name, value))
                 self._see(seen, at + name, value)
                 continue
             seen.content.append(f"{at}{name} module {value.__name__}".encode("utf-8", "surrogatepass"))
             if id(value) in on or is_toolchain_file(str(getattr(value, "__file__", None))):
                 continue
             on.add(id(value))
-            self._fresh.items.append((scope, name, value))
+            seen.read.items.append((scope, name, value))
             owner = self._owner_of(value)
             if owner is not None:
                 self._own(seen, owner)
@@ -295,22 +315,22 @@ class Installation:
         self._own(seen, self.owner(cls))
         seen.content.append(_name_of(cls))
         members, ignored = vars(cls), ignored_members(cls) | _OF_CLASSES
-        self._fresh.sizes.append((members, len(members)))
-        self._fresh.attributes.append((cls, "__bases__", cls.__bases__))
+        seen.read.sizes.append((members, len(members)))
+        seen.read.attributes.append((cls, "__bases__", cls.__bases__))
         for base in cls.__bases__:
             self._see(seen, "base", base)
         for name in sorted(name for name in members.keys() - ignored if not name.startswith(marks.PREFIX)):
-            self._fresh.members.append((members, name, members[name]))
+            seen.read.members.append((members, name, members[name]))
             self._see(seen, name, members[name])
 
     def _look_at_items(self, seen: _Seen, content: Any) -> None:
         seen.content.append(b"%s %d" % (type(content).__name__.encode(), len(content)))
         if len(content) > MOST_ITEMS:
-            self._fresh.sizes.append((content, len(content)))
+            seen.read.sizes.append((content, len(content)))
             return
         items = _items_of(content)
         if not isinstance(content, tuple | frozenset):
-            self._fresh.snapshots.append((_items_of, content, items))
+            seen.read.snapshots.append((_items_of, content, items))
         if isinstance(content, set | frozenset):
             atoms = sorted(atom for atom in map(encode_atom, items) if atom is not None)
             seen.content += atoms
@@ -373,17 +393,6 @@ class Installation:
         return self._by_name[name]
 
 
-class _Read(Readings):
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        self.items, self.attributes, self.members, self.checks, self.snapshots, self.sizes = [], [], [], [], [], []
-        self.volatile = False
-
-    def __bool__(self) -> bool:
-        return any((self.items, self.attributes, self.members, self.snapshots, self.sizes))
-
-
 def _number_of(installation: Installation) -> bytes:
     return b"%d" % installation.number
 
@@ -402,6 +411,14 @@ def _found(module: str, qualname: str) -> object:
         if isinstance(found, staticmethod | classmethod):
             found = found.__func__
     return found
+
+
+def _closed(seen: _Seen) -> _Seen:
+    """What was seen, once all of it was."""
+    content = b"".join([piece for part in seen.content for piece in (b"%d:" % len(part), part)])
+    seen.digest = hashlib.blake2b(content, digest_size=16).digest()
+    seen.content.clear()
+    return seen
 
 
 def _numbered(found: list[tuple[str, object]]) -> tuple[tuple[str, object], ...]:

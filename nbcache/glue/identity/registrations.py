@@ -74,6 +74,8 @@ class ExtensionIndex:
         self._namesakes: dict[tuple[int, str], Counter[int]] = {}
         """For a list of a registry how many of it were read that are for one object, by its id."""
         self._filed: dict[bytes, list[Registration]] = {}
+        self._said: set[tuple[object, ...]] = set()
+        """The names, objects and types of all that is filed, which keeps them alive."""
         self._since: dict[bytes, int] = {}
         self._count = 0
         self._sizes: list[int] = []
@@ -406,9 +408,10 @@ class ExtensionIndex:
     ) -> None:
         filed = self._filed.setdefault(name, [])
         formal = tuple(t for t in signature if isinstance(t, type) or is_numba_type(t))
-        said = (each for each in filed if each.registered is registered and each.label.startswith(label))
-        if any(each.key is key and each.formal == formal for each in said):
+        said = (name, label, id(registered), id(key), formal)
+        if said in self._said:
             return
+        self._said.add(said)
         label = f"{label} {getattr(registered, '__qualname__', registered)!s}"
         filed.append(Registration(label, key, registered, formal, rank))
         if only_types(registered):
