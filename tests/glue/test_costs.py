@@ -111,9 +111,12 @@ ONLY_FOR_MISSES = {
     *("client." + name for name in ("asking", "checking", "others", "patience", "publishing", "remote", "trials")),
     *("glue.capture." + name for name in ("addresses", "diagnostics", "placeholders", "readings", "roles", "witness")),
     *("glue.entries." + name for name in ("front_end", "object_file", "pack", "pickling")),
-    *("glue.identity." + name for name in ("attributes", "changes", "files", "instances", "kinds", "reach")),
+    *(
+        "glue.identity." + name
+        for name in ("attributes", "changes", "files", "following", "instances", "kinds", "reach")
+    ),
     *("glue.identity.describe_" + name for name in ("foreign", "numpy", "python")),
-    *("glue.keys." + name for name in ("choices", "scene", "targets")),
+    *("glue.keys." + name for name in ("choices", "targets")),
     *("errors", "glue.hooks.policy", "glue.published", "glue.requests", "metrics", "plain", "protocol", "regular"),
     *("store." + name for name in ("atomic", "bounded", "folders", "listing", "locks", "publish", "usage")),
 }

@@ -27,7 +27,6 @@ from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue.identity import told
 from nbcache.glue.identity.declared import declarations, metadata_in
-from nbcache.glue.identity.files import UNREADABLE, file_digest
 from nbcache.glue.identity.ownership import is_toolchain_definition, is_toolchain_file
 from nbcache.process import os, time
 
@@ -134,6 +133,8 @@ class InstalledExtensions:
         distributions: dict[str, str] = {}
         files: dict[str, str] = {}
         size = 0
+        from nbcache.glue.identity.files import file_digest
+
         for name in sorted(modules):
             path = getattr(sys.modules.get(name), "__file__", None)
             if not isinstance(path, str) or is_toolchain_file(path):
@@ -153,8 +154,11 @@ class InstalledExtensions:
         known, files = remembered["distributions"], remembered["files"]
         if any(self._distributions.state_of(metadata) != state for metadata, state in known.items()):
             return False
-        unreadable = UNREADABLE.hex()
-        return all(file_digest(path).hex() == content != unreadable for path, content in files.items())
+        if not files:
+            return True
+        from nbcache.glue.identity.files import UNREADABLE, file_digest  # most are distributions'
+
+        return all(file_digest(path).hex() == content != UNREADABLE.hex() for path, content in files.items())
 
 
 def _roots_in(entries: str) -> list[str]:
