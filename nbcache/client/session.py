@@ -70,7 +70,7 @@ class ClientSession:
         )
         # Asked for where packages extend Numba, which is where publishing begins to be needed.
         self.maker.installed.recall = lambda key: self.publishing.remembered(key)  # noqa: PLW0108
-        self.maker.installed.remember = lambda *what, **how: self.publishing.remember(*what, **how)  # noqa: PLW0108
+        self.maker.installed.remember = lambda *found: self.publishing.remember(*found, here=False)
         self.maker.distributions.recall = lambda key: self.publishing.remembered_here(key)  # noqa: PLW0108
         self.maker.distributions.remember = lambda *found: self.publishing.remember(
             *found, here=True, what="installed files"

@@ -15,7 +15,8 @@ def warm() -> None:
 
     from nbcache.glue import foreign  # noqa: F401  what a job needs besides
     from nbcache.glue.hooks import deferring
-    from nbcache.glue.keys import conditions, distributions
+    from nbcache.glue.identity import distributions
+    from nbcache.glue.keys import conditions
 
     # What the children run is what was imported now, whatever is installed by the time when one of them is forked.
     conditions.toolchain_components(distributions.Distributions())

@@ -70,7 +70,7 @@ def test_what_hits_cost(tmp_path):
     assert decorated.get("pickle loads", 0) == 0, decorated
     assert first["pickle loads"] == 2, first
     assert first["files opened"] <= 2 + metadata_files(), first
-    # The files of Numba, llvmlite and NumPy lie in 40 folders, and are some 350 (`nbcache.glue.keys.distributions`).
+    # The files of Numba, llvmlite and NumPy lie in 40 folders, and are some 350 (`nbcache.glue.identity.distributions`).
     assert first.get("listings", 0) <= len(sys.path) + 2 + 40, first
     assert first["stats"] <= 450, first
     each = {name: count / FURTHER for name, count in further.items()}
@@ -111,9 +111,12 @@ ONLY_FOR_MISSES = {
     *("client." + name for name in ("checking", "others", "patience", "publishing", "remote", "trials")),
     *("glue.capture." + name for name in ("addresses", "diagnostics", "placeholders", "readings", "roles", "witness")),
     *("glue.entries." + name for name in ("front_end", "pack", "pickling")),
-    *("glue.identity." + name for name in ("attributes", "changes", "files", "instances", "kinds", "reach")),
+    *(
+        "glue.identity." + name
+        for name in ("attributes", "changes", "files", "following", "instances", "kinds", "reach")
+    ),
     *("glue.identity.describe_" + name for name in ("foreign", "numpy", "python")),
-    *("glue.keys." + name for name in ("choices", "scene", "targets")),
+    *("glue.keys." + name for name in ("choices", "targets")),
     *("errors", "glue.hooks.policy", "glue.published", "glue.requests", "metrics", "plain", "protocol", "regular"),
     *("store." + name for name in ("atomic", "folders", "listing", "locks", "publish", "usage")),
 }

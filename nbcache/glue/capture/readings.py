@@ -131,16 +131,6 @@ def others_caller(frame: FrameType | None) -> FrameType | None:
 _EVENTS = event.register.__code__.co_filename
 
 
-def reads_for_others(frame: FrameType | None) -> bool:
-    """Whether *frame* works for somebody's code: the nearest that isn't Python's library or NumPy decides."""
-    while frame is not None:
-        who = whose_code(frame.f_code.co_filename)
-        if who is not _LIBRARY:
-            return who is OTHERS_CODE
-        frame = frame.f_back
-    return False
-
-
 def environment_variable(name: str) -> str:
     """What an environment variable holds, in a form that tells nobody; "" if there is none."""
     return digest_of_variable(os.environ.get(name))

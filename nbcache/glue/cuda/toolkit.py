@@ -29,9 +29,9 @@ from numba.cuda.cudadrv import nvrtc
 from nbcache import capabilities, libm
 from nbcache.capabilities import Capability, spelt
 from nbcache.elf import build_id
+from nbcache.glue.identity.distributions import Distributions
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.keys.conditions import IRRELEVANT_SETTINGS, SHOWING_SETTINGS, files_of, shown_by
-from nbcache.glue.keys.distributions import Distributions
 
 if TYPE_CHECKING:
     from nbcache.glue.keys.conditions import Conditions

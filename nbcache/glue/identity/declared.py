@@ -88,22 +88,36 @@ def _is_original(function: Any) -> bool:
 def _declared_in(folder: str) -> list[tuple[str, bytes]] | None:
     """Path and content of what says something of either; None if something can't be read."""
     try:
-        names = os.listdir(folder or ".")
+        names = [name for name in os.listdir(folder or ".") if _is_metadata(name.lower())]
     except NotADirectoryError:
         return None  # an archive
     except OSError as raised:
         let_pass(raised)
-        return []
+        names = []
+    _metadata[folder] = names
     found = []
     for name in names:
-        if _is_metadata(name.lower()):
-            path = f"{folder or '.'}/{name}/entry_points.txt"
-            text = _content(path)
-            if text is None:
-                return None
-            if GROUP in text or LAYERS in text:
-                found.append((path, text))
+        path = f"{folder or '.'}/{name}/entry_points.txt"
+        text = _content(path)
+        if text is None:
+            return None
+        if GROUP in text or LAYERS in text:
+            found.append((path, text))
     return found
+
+
+def metadata_in(folder: str) -> list[str]:
+    """The names of the directories in which installers wrote down what they installed there."""
+    if folder not in _metadata:
+        try:
+            _metadata[folder] = [name for name in os.listdir(folder) if _is_metadata(name.lower())]
+        except OSError as raised:
+            let_pass(raised)
+            _metadata[folder] = []
+    return _metadata[folder]
+
+
+_metadata: dict[str, list[str]] = {}
 
 
 def _is_metadata(name: str) -> bool:

@@ -116,6 +116,11 @@ def _edition_of_file(path: str) -> str | None:
     return None
 
 
+def is_toolchain_file(path: str) -> bool:
+    """Whether a source file, or a native module, comes with the toolchain."""
+    return _edition_of_file(path) is not None
+
+
 def _redirected_root() -> str | None:
     """Where ``numba.cuda`` comes from, if that isn't Numba."""
     path = getattr(sys.modules.get("numba.cuda"), "__file__", None)

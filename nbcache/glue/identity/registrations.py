@@ -74,6 +74,8 @@ class ExtensionIndex:
         self._namesakes: dict[tuple[int, str], Counter[int]] = {}
         """For a list of a registry how many of it were read that are for one object, by its id."""
         self._filed: dict[bytes, list[Registration]] = {}
+        self._said: set[tuple[object, ...]] = set()
+        """The names, objects and types of all that is filed, which keeps them alive."""
         self._since: dict[bytes, int] = {}
         self._count = 0
         self._sizes: list[int] = []
@@ -201,9 +203,18 @@ class ExtensionIndex:
     def modules(self) -> list[str]:
         """The modules that registered anything, as far as another process can import them."""
         if self._count != self._modules[0]:
-            everything = (each for filed in self._filed.values() for each in filed)
-            self._modules = (self._count, frozenset(map(module_of, everything)) - {"__main__"})
+            self._modules = (self._count, frozenset(self.since_then({})[1]))
         return sorted(name for name in self._modules[1] if name in sys.modules)
+
+    def sizes(self) -> dict[bytes, int]:
+        """How much others have registered for each name."""
+        return {name: len(filed) for name, filed in self._filed.items()}
+
+    def since_then(self, sizes: dict[bytes, int]) -> tuple[set[bytes], set[str]]:
+        """For which names others have registered more than that, and the modules that did."""
+        fresh = {name: filed[sizes.get(name, 0) :] for name, filed in self._filed.items()}
+        modules = {module_of(each) for filed in fresh.values() for each in filed}
+        return {name for name, filed in fresh.items() if filed}, modules - {"__main__"}
 
     def digest(self, name: bytes, engine: IdentityEngine) -> bytes:
         """Identity of what others have registered for *name*.  Raises Unidentifiable.
@@ -397,9 +408,10 @@ class ExtensionIndex:
     ) -> None:
         filed = self._filed.setdefault(name, [])
         formal = tuple(t for t in signature if isinstance(t, type) or is_numba_type(t))
-        said = (each for each in filed if each.registered is registered and each.label.startswith(label))
-        if any(each.key is key and each.formal == formal for each in said):
+        said = (name, label, id(registered), id(key), formal)
+        if said in self._said:
             return
+        self._said.add(said)
         label = f"{label} {getattr(registered, '__qualname__', registered)!s}"
         filed.append(Registration(label, key, registered, formal, rank))
         if only_types(registered):

@@ -20,8 +20,8 @@ from numba.core.registry import cpu_target
 
 from nbcache import libm
 from nbcache.glue.identity import told
+from nbcache.glue.identity.distributions import Distributions
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.glue.keys.distributions import Distributions
 from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:

@@ -1,17 +1,17 @@
 """Packages that extend Numba (``numba_extensions``), and doing without them until they are needed.
 
-Numba loads every such package before the first compilation: a second for some, in a process that may use
-none of them.  A hit needs to know what they would register, and nothing more; so whoever loads them first
-writes down the names (consulted.py), and where an entry's names are none of these, they stay unloaded.
+Numba loads every such package before the first compilation: a second for some, in a process that may use none of them.
+A hit needs to know under which names they would register something (consulted.py), and nothing more; so whoever loads
+them writes the names down, and where an entry's names are none of these, they stay unloaded. What the program has
+registered itself makes no difference: it is compared as ever.
 
-What was written down holds as long as the packages are what they were: the same declarations, and each file
-that loading them imported with the same size, time stamps and inode, and the environment variables that they
-read.  On another host, or where they were installed anew, what the files contain is compared instead, once: then
-it is written down again, with the stamps that they have there.  It is only written down where loading them did
-nothing else that a program could see: no line was printed, no module that was there before has another value in
-it, nor is in what it holds another value (two levels deep), and what can be set of Python and its library
-(warnings' filters, handlers of logs and signals, seeds...) is as it was.  As soon as one of the packages is
-imported by somebody, or something is to be compiled, they are loaded, as Numba would have.
+What was written down holds for an environment in which the same distributions are installed, and as long as those
+that were imported consist of the same (distributions.py); where a file is no distribution's, as in an editable
+installation, its content is compared. How a package reads its environment, and what else it does when it is loaded, is
+its own affair: a process that only hits goes without. But who changes Numba itself takes part in all that is compiled.
+That is written down as well, and such packages are loaded at once.
+
+As soon as one of the packages is imported by somebody, or something is to be compiled, all are loaded, as by Numba.
 """
 
 from __future__ import annotations
@@ -20,49 +20,47 @@ import abc
 import hashlib
 import json
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from numba.core import entrypoints
 from numba.core.typing.typeof import typeof_impl
 
-from nbcache.glue.identity.declared import declarations
-from nbcache.glue.identity.ownership import is_toolchain_definition
-from nbcache.glue.keys.distributions import stamp
+from nbcache.glue.identity import told
+from nbcache.glue.identity.declared import declarations, metadata_in
+from nbcache.glue.identity.ownership import is_toolchain_definition, is_toolchain_file
 from nbcache.process import os, time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
+    from nbcache.glue.identity.distributions import Distributions
     from nbcache.glue.identity.registrations import ExtensionIndex
-    from nbcache.glue.keys.scene import Scene
 
-VERSION = 4
-MOST_FILES = 20_000
-"""What imports more than this is loaded each time: looking at its files would take as long."""
-MOST_BYTES = 64 << 20
-"""Of larger files together nobody compares the contents: reading them would take as long."""
+VERSION = 5
+MOST_BYTES = 4 << 20
+"""Where more than this is no distribution's, the packages are loaded each time: to read it would take as long."""
 
 
 class InstalledExtensions:
     """Those of this process's environment.
 
     ``recall(key)`` yields what was remembered under a key, here or on other hosts; ``remember(key, variant, content,
-    seconds)`` keeps what took so long to find out [s], and tells other hosts unless ``here`` says that it is of no use
-    to them.
+    seconds)`` keeps what took so long to find out [s]. ``patched()`` returns what others have put into Numba.
     """
 
-    def __init__(self, index: ExtensionIndex) -> None:
+    def __init__(
+        self, index: ExtensionIndex, distributions: Distributions, patched: Callable[[], dict[str, Any]]
+    ) -> None:
         self._index = index
+        self._distributions = distributions
+        self._patched = patched
         self.recall: Callable[[str], Iterable[bytes]] = lambda _key: ()
         self.remember: Callable[..., None] = lambda *_what, **_how: None
         self._key = ""
-        self._declared: list[str] = []
+        self._declared: set[str] = set()
         self._known: frozenset[bytes] | None = None
-        self._roots: tuple[str, ...] = ()
-        self._looked = False
-        self._is_told = False
-        """Whether anything is remembered of them, be it of no use."""
+        self._roots: frozenset[str] = frozenset()
+        self._looked = self._found = False
 
     @property
     def waiting(self) -> bool:
@@ -87,27 +85,27 @@ class InstalledExtensions:
         """Load them, as Numba does before it compiles for the first time."""
         if entrypoints._already_initialized:
             return
-        if self._known is not None or not self._key or not self._index.empty:
+        if self._found or not self._key or not sys.modules.keys().isdisjoint(self._declared):
             entrypoints.init_all()
             return
-        from nbcache.glue.keys.scene import Scene
-
-        before, quiet, began = Scene(), False, time.perf_counter()
-        try:
-            entrypoints.init_all()
-        finally:
-            quiet = before.quiet()
+        self._index.refresh()
+        filed, modules, typed = self._index.sizes(), frozenset(sys.modules), set(typeof_impl.registry)
+        changes = dict(self._patched()), len(told.options)
+        began = time.perf_counter()
+        entrypoints.init_all()
         seconds = time.perf_counter() - began
         self._index.refresh()
-        known = self._description(before) if quiet else None
-        if known is not None:
-            files = known.pop("files")
-            # As every host would call it that has the same files.
-            variant = _digest(known) if "digests" in known else f"{_digest(known)}#{_digest(files)}"
-            self.remember(self._key, variant, _written(known, files), seconds, here="digests" not in known)
-        elif not self._is_told:
-            # So that nobody asks other hosts each time.
-            self.remember(self._key, "", _written({}, {}), seconds, here=True)
+        classes = typeof_impl.registry.keys() - typed
+        alone = changes == (self._patched(), len(told.options)) and not any(map(is_toolchain_definition, classes))
+        names, registering = self._index.since_then(filed)
+        # Classes made by calling ABCMeta say that they are from there; who has one has imported the package.
+        matter = {name.partition(".")[0] for name in (*registering, *(cls.__module__ for cls in classes))}
+        roots = (matter | self._declared) - {abc.__name__}
+        sources = self._sources(sys.modules.keys() - modules)
+        if roots.isdisjoint(modules) and sources is not None:
+            spelt = sorted(name.hex() for name in names) if alone else None
+            known = {"names": spelt, "roots": sorted(roots), **sources}
+            self.remember(self._key, _digest(known), json.dumps({"version": VERSION, **known}).encode(), seconds)
 
     def _look(self) -> None:
         declared = declarations()
@@ -116,105 +114,69 @@ class InstalledExtensions:
         if not declared:
             entrypoints._already_initialized = True
             return
-        text = json.dumps([VERSION, sys.prefix, sys.version, declared])
-        self._declared = [module for _path, entries in declared for module in _modules_in(entries)]
-        self._key = hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=32).hexdigest()
-        self._index.refresh()
-        if not self._index.empty:  # what these register might have been registered by loading one that waits
+        self._declared = {root for _path, entries in declared for root in _roots_in(entries)}
+        installed = [sorted(metadata_in(folder)) for folder in sys.path if folder]
+        self._key = _digest([VERSION, sys.prefix, sys.version, declared, installed])
+        if not sys.modules.keys().isdisjoint(self._declared):
             return
         for content in self.recall(self._key):
-            self._is_told = True
             remembered = _read(content)
-            if remembered is None or not _holds(remembered):
-                continue
-            files = remembered.pop("files")
-            stamps = {path: stamp(path) for path in files}
-            if stamps != files:
-                digests = remembered.get("digests", {})
-                if any(path not in digests or _content_of(path) != digests[path] for path in files):
-                    continue
-                variant = f"{_digest(remembered)}#{_digest(stamps)}"
-                self.remember(self._key, variant, _written(remembered, stamps), 0.0, here=True)
-            self._known = frozenset(map(bytes.fromhex, remembered["names"]))
-            self._roots = tuple(remembered["roots"])
-            return
+            if remembered is not None and self._holds(remembered):
+                self._found = True
+                self._roots = frozenset(remembered["roots"])
+                if remembered["names"] is not None:
+                    self._known = frozenset(map(bytes.fromhex, remembered["names"]))
+                return
 
-    def _description(self, before: Scene) -> dict[str, Any] | None:
-        """What they register and for which modules they matter; None if that can't be told."""
-        files: dict[str, list[int]] = {}
-        loaded = [module for name, module in sorted(sys.modules.items()) if name not in before.modules]
-        for module in loaded:
-            path = getattr(module, "__file__", None)
-            if path is None:
+    def _sources(self, modules: Collection[str]) -> dict[str, dict[str, str]] | None:
+        """What *modules* that were loaded came from; None if that can't be compared in another process."""
+        distributions: dict[str, str] = {}
+        files: dict[str, str] = {}
+        size = 0
+        from nbcache.glue.identity.files import file_digest
+
+        for name in sorted(modules):
+            path = getattr(sys.modules.get(name), "__file__", None)
+            if not isinstance(path, str) or is_toolchain_file(path):
                 continue
-            found = stamp(path)
-            if found is None:
+            metadata = self._distributions.metadata_of(path)
+            if metadata is not None:
+                distributions[metadata] = self._distributions.state_of(metadata) or ""
+            else:
+                files[path] = file_digest(path).hex()
+                size += os.path.getsize(path) if os.path.exists(path) else MOST_BYTES
+            if size > MOST_BYTES:
                 return None
-            files[path] = found
-        classes = typeof_impl.registry.keys() - before.typed
-        if any(map(is_toolchain_definition, classes)):
-            return None
-        matter = [*self._index.modules(), *(cls.__module__ for cls in classes), *self._declared]
-        # Classes made by calling ABCMeta say that they are from there; who has one has imported the package.
-        roots = {name.partition(".")[0] for name in matter} - {abc.__name__}
-        if len(files) > MOST_FILES or not roots.isdisjoint(before.modules):
-            return None
-        names = sorted(name.hex() for name in self._index.names())
-        content: dict[str, Any] = {"names": names, "roots": sorted(roots), "files": files}
-        # Where the store is, nbcache itself has read, which is declared as well; and hosts have it elsewhere.
-        read = {name: value for name, value in before.read.items() if not name.startswith("NBCACHE_")}
-        content["environment"] = {} if before.read_everything else read
-        content["everything"] = _environment() if before.read_everything else ""
-        if sum(each[0] for each in files.values()) <= MOST_BYTES:
-            digests = {path: _content_of(path) for path in files}
-            if None not in digests.values():
-                content["digests"] = digests
-        return content
+        return {"distributions": distributions, "files": files}
+
+    def _holds(self, remembered: dict[str, Any]) -> bool:
+        """Whether what they came from is what it was."""
+        known, files = remembered["distributions"], remembered["files"]
+        if any(self._distributions.state_of(metadata) != state for metadata, state in known.items()):
+            return False
+        if not files:
+            return True
+        from nbcache.glue.identity.files import UNREADABLE, file_digest  # most are distributions'
+
+        return all(file_digest(path).hex() == content != UNREADABLE.hex() for path, content in files.items())
 
 
-def _holds(remembered: Mapping[str, Any]) -> bool:
-    """Whether the environment is what it was, as far as they read it."""
-    from nbcache.glue.capture.readings import environment_variable
-
-    if any(environment_variable(name) != value for name, value in remembered["environment"].items()):
-        return False
-    return remembered["everything"] in {"", _environment()}
-
-
-def _environment() -> str:
-    """All of the environment, but for what shells change on the way and what is nbcache's own."""
-    passing = ("_", "PWD", "OLDPWD", "SHLVL")
-    told = sorted(item for item in os.environ.items() if item[0] not in passing and not item[0].startswith("NBCACHE_"))
-    return hashlib.blake2b(repr(told).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
-
-
-def _modules_in(entries: str) -> list[str]:
-    """The modules that the entry points of a distribution name."""
+def _roots_in(entries: str) -> list[str]:
+    """The packages of the modules that the entry points of a distribution name."""
     values = (line.partition("=")[2].strip() for line in entries.splitlines() if "=" in line)
-    return [value.partition(":")[0].strip() for value in values]
-
-
-def _content_of(path: str) -> str | None:
-    """Tell what a file contains; None if it can't be read."""
-    from nbcache.glue.identity.files import UNREADABLE, file_digest
-
-    digest = file_digest(path)
-    return None if digest == UNREADABLE else digest.hex()
+    return [value.partition(":")[0].partition(".")[0].strip() for value in values]
 
 
 def _digest(what: object) -> str:
     text = json.dumps(what, sort_keys=True)
-    return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
-
-
-def _written(known: Mapping[str, Any], files: Mapping[str, Any]) -> bytes:
-    return json.dumps({"version": VERSION, **known, "files": files}).encode("utf-8", "surrogateescape")
+    return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=32).hexdigest()
 
 
 def _read(content: bytes) -> dict[str, Any] | None:
-    """What `_description` told, or None for anything else."""
+    """What was written down, or None for anything else."""
     try:
-        found = json.loads(content)
-        return found if found.pop("version") == VERSION and "names" in found else None
+        found: dict[str, Any] = json.loads(content)
+        wanted = {"names", "roots", "distributions", "files"}
+        return found if found.pop("version") == VERSION and wanted <= found.keys() else None
     except (ValueError, TypeError, KeyError, AttributeError):
         return None

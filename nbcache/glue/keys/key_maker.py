@@ -22,14 +22,15 @@ from nbcache.glue.capture.compilations import Frame, FrameStack
 from nbcache.glue.identity import imported
 from nbcache.glue.identity.consulted import Consulted, split
 from nbcache.glue.identity.describe import Describers, is_compilable
+from nbcache.glue.identity.distributions import Distributions
 from nbcache.glue.identity.graph import IdentityEngine
+from nbcache.glue.identity.installation import Installation
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.patched import Patches
 from nbcache.glue.identity.registrations import ExtensionIndex
 from nbcache.glue.identity.state import generators
 from nbcache.glue.keys.conditions import Conditions
-from nbcache.glue.keys.distributions import Distributions
 from nbcache.glue.keys.installed import InstalledExtensions
 from nbcache.passing import let_pass
 from nbcache.store import reasons
@@ -62,11 +63,12 @@ class KeyMaker:
         self.distributions = Distributions()
         self.conditions = Conditions(self._identify_patches, self.distributions)
         self.extensions = ExtensionIndex()
-        describers = Describers(self.extensions)
+        self.installation = Installation(self.distributions)
+        describers = Describers(self.extensions, self.installation)
         self.engine = IdentityEngine(describers.describe, self._generation, _keeps_memo, is_compilable)
         if _CHOICES in sys.modules:  # the cache was switched off, and its answers stand in for choosers: no longer
             self.choices  # noqa: B018
-        self.installed = InstalledExtensions(self.extensions)
+        self.installed = InstalledExtensions(self.extensions, self.distributions, self.patches.look)
         self.lower: tuple[str, ...] = ()
         """The lower processors whose entries this process may take."""
         self.elsewhere: dict[str, str] = {}
@@ -89,7 +91,7 @@ class KeyMaker:
         return choices
 
     def _generation(self) -> object:
-        return imported.generation, self.extensions.ambiguities
+        return imported.generation, self.extensions.ambiguities, self.installation.number
 
     def prepare(self) -> None:
         """See what is registered by now, with what packages would have added, unless they may wait."""
@@ -137,6 +139,7 @@ class KeyMaker:
     def _close(self, frame: Frame) -> None:
         index, consulted = self.extensions, frame.consulted
         index.refresh()
+        self.installation.look_again()
         self.came_late(frame.modules)
         if not consulted.conflict:
             consulted.conflict = next(filter(None, map(self.choices.change, consulted.asks)), "")
@@ -209,7 +212,10 @@ class KeyMaker:
 
     def _before(self, frame: Frame, names: Collection[bytes]) -> None:
         consulted = frame.consulted
-        for name in self.extensions.relevant_among(names):
+        relevant = self.extensions.relevant_among(names)
+        if relevant:
+            self.installation.look_again()
+        for name in relevant:
             if name not in consulted.snapshot and not consulted.conflict:
                 self.came_late(frame.modules)
                 try:
@@ -235,12 +241,14 @@ class KeyMaker:
                 return reason
         if consulted.asks:
             self.extensions.refresh()
+            self.installation.look_again()
         if self.registered_otherwise(consulted.packed, consulted.snapshot):
             return "something else is registered with Numba for what it uses"
         return None
 
     def _identify_patches(self) -> tuple[tuple[str, str], ...]:
         """What others have put into Numba, as components of a key.  Raises Unidentifiable."""
+        self.installation.look_again()
         members = self.patches.look()
         if not members:
             return ()

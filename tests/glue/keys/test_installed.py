@@ -113,22 +113,43 @@ def test_what_would_change_a_hit_is_loaded(place):
     assert place.run(main) == "2 8 ['g', '<lambda>'] True\n"
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "init",
-    [
-        "print('loaded')",
-        "import builtins; builtins.LOADED = 1",
-        "import os; os.environ['LOADED'] = '1'",
-    ],
-)
-def test_what_does_something_else_is_loaded_each_time(place, init):
-    place.extend(init=init)
-    plain = place.run(store=None)
-    for _ in range(2):
+OWN = """
+def mine(x):
+    return x
+@overload(mine)
+def choose_mine(x):
+    return lambda x: x + 5
+@njit
+def h(x):
+    return mine(x)
+print(h(1), events.seen, "addition" in sys.modules)
+"""
+
+
+def test_what_the_program_registers_itself_has_none_loaded(place):
+    assert place.run(MAIN + OWN).endswith("True\n")
+    assert place.run(MAIN + OWN) == "2 2 [] False\n6 [] False\n"
+
+
+def test_whatever_the_environment_holds(place, monkeypatch):
+    place.extend(init="import os; {**os.environ}")
+    for number in range(3):
+        monkeypatch.setenv("JOB_ID", str(number))
         outcome = place.run()
-        assert outcome.splitlines()[:-1] == plain.splitlines()[:-1]
-        assert outcome.endswith("True\n")
+    assert outcome == "2 2 [] False\n"
+
+
+def test_who_imported_it_himself_leaves_nothing_behind_for_others(place):
+    place.run("import addition\n" + MAIN)
+    main = MAIN.replace("x * 2", "x * 3")
+    assert place.run(main) == "3 2 ['f'] True\n"
+    assert place.run(main) == "3 2 [] False\n"
+
+
+def test_what_changes_numba_is_loaded_at_once(place):
+    place.extend(init="import numba.core.typeinfer as inner; inner.added = lambda: 1")
+    for compiled in ("['f', 'g']", "[]"):
+        assert place.run() == f"2 2 {compiled} True\n"
 
 
 def test_a_package_that_changed_is_loaded_again(place):

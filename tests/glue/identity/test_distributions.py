@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from nbtest import proc, programs
 
-from nbcache.glue.keys import distributions
-from nbcache.glue.keys.distributions import Distributions
+from nbcache.glue.identity import distributions
+from nbcache.glue.identity.distributions import Distributions
 
 FILES = {
     "__init__.py": b"__version__ = '1.0'\n",

@@ -1,4 +1,5 @@
-"""What an installed distribution consists of: one digest over the content of its files, without reading them.
+"""What an installed distribution consists of: one digest over the content of its files, without reading them; and whose
+a file is.
 
 An installer writes down the digest of each file (``RECORD``, which it writes last). A file that has the size that is
 written there, and that nobody modified after that, is taken to have that content; any other file is read. So two hosts
@@ -10,6 +11,11 @@ Where there is no such record (Debian's packages, a checkout that is installed i
 modules inside (a frozen application), contents alone count. More than a few files are read once: the store keeps their
 digests for as long as size, time stamps and inode of each are what they were.
 
+Besides Numba, llvmlite and NumPy, whose files are looked for by folder, any distribution is known by its record: it
+owns the files that are listed there. What an editable installation has imported isn't, nor what somebody put beside it,
+and so it is nobody's. What was installed or edited after this process began may be other than what it has imported:
+then its files are nobody's here.
+
 Not noticed: a file of the recorded size, put there with a time stamp from before the installation. Python itself, which
 keeps bytecode by size and time stamp, wouldn't notice it either.
 """
@@ -19,12 +25,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from nbcache.glue.identity.declared import metadata_in
 from nbcache.passing import let_pass, suppressed
 from nbcache.process import opened, os, time
 from nbcache.store.content import blake2b
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 VERSION = 1
 MOST_BYTES = 1 << 20
@@ -32,6 +39,8 @@ MOST_BYTES = 1 << 20
 _SUFFIXES = {"numba_cuda": (b".py", b".so", b".pyc", b".cu", b".cuh", b".h", b".hpp")}
 """Files that count, where it isn't `_CODE` alone."""
 _CODE = (b".py", b".so", b".pyc")
+_OUTSIDE = (b"..", b"/", b'"')
+"""What rows begin with that name no file below the directory."""
 _LEFT_OUT = {
     "numba": (b"cuda", b"pycc", b"scripts"),
     # Numba asks it for dtypes, ufuncs and limits, and has its own of all other functions.
@@ -54,6 +63,11 @@ class Distributions:
     def __init__(self) -> None:
         self.recall: Callable[[str], Iterable[bytes]] = lambda _key: ()
         self.remember: Callable[[str, str, bytes, float], None] = lambda *_what: None
+        self._owners: dict[str, str | None] = {}
+        self._last: dict[tuple[str, str], bytes] = {}
+        """By directory and package, whose record had a file of it last."""
+        self._records: dict[bytes, tuple[bytes, int]] = {}
+        self._states: dict[str, str | None] = {}
 
     def identity(self, package: Any) -> str:
         """32 hex digits for what a package consists of, whose module is *package*."""
@@ -84,6 +98,76 @@ class Distributions:
             rows += (b"%s,%s" % (each, contents[os.fsdecode(place)].encode()) for each, place in unknown)
             rows.sort()
         return blake2b(b"\n".join(rows), digest_size=16).hexdigest()
+
+    def owner(self, path: str) -> str | None:
+        """Name, version and content of the installed distribution that owns a file; None if none does."""
+        metadata = self.metadata_of(path)
+        return None if metadata is None else self.state_of(metadata)
+
+    def metadata_of(self, path: str) -> str | None:
+        """Where the installer wrote down what the distribution that owns a file consists of."""
+        known = self._owners.get(path, "")
+        if known == "":
+            known = next(filter(None, map(self._owner_below, _sites_of(path))), None)
+            self._owners[path] = known if known is None or self.state_of(known) is not None else None
+        return self._owners[path]
+
+    def state_of(self, metadata: str) -> str | None:
+        """What `owner` says of the files of the distribution whose metadata is there."""
+        if metadata not in self._states:
+            self._states[metadata] = self._describe(os.fsencode(metadata))
+        return self._states[metadata]
+
+    def _owner_below(self, place: tuple[str, str]) -> str | None:
+        """The same of a directory of ``sys.path`` and the path from there."""
+        folder, below = place
+        root, row = below.partition("/")[0].partition(".")[0], b"\n%s,sha256=" % os.fsencode(below)
+        last = self._last.get((folder, root))
+        if last is not None and row in self._record_at(last)[0]:
+            return os.fsdecode(last)
+        # Most packages are called what their distribution is called; of the others all records are looked into.
+        called = _normal(root)
+        names = [name for name in metadata_in(folder) if name.endswith(".dist-info")]
+        for name in sorted(names, key=lambda name: _normal(name.partition("-")[0]) != called):
+            metadata = os.fsencode(f"{folder}/{name}")
+            if row in self._record_at(metadata)[0]:
+                self._last[folder, root] = metadata
+                return os.fsdecode(metadata)
+        return None
+
+    def _record_at(self, metadata: bytes) -> tuple[bytes, int]:
+        known = self._records.get(metadata)
+        if known is None:
+            known = self._records[metadata] = _read_record(metadata)
+        return known
+
+    def _describe(self, metadata: bytes) -> str | None:
+        record, since = self._record_at(metadata)
+        site, _, name = metadata.rpartition(b"/")
+        rows, unknown = [], []
+        try:
+            if not record or os.stat(metadata + b"/RECORD").st_ctime_ns > STARTED:
+                return None
+            for row in map(bytes.rstrip, record.split(b"\n")):
+                path, recorded, _ = row.partition(b",sha256=")
+                if not recorded or not path.endswith(_CODE) or path.startswith(_OUTSIDE):
+                    continue
+                status = os.stat(b"%s/%s" % (site, path))
+                if status.st_mtime_ns > STARTED:
+                    return None
+                if status.st_mtime_ns <= since and row.endswith(b",%d" % status.st_size):
+                    rows.append(row)
+                else:
+                    unknown.append((path, os.fsdecode(b"%s/%s" % (site, path))))
+        except OSError as raised:  # it lacks a file
+            let_pass(raised)
+            return None
+        if unknown:
+            contents = self._contents([place for _path, place in unknown])
+            rows += (b"%s,%s" % (path, contents[place].encode()) for path, place in unknown)
+        rows.sort()
+        digest = blake2b(b"\n".join(rows), digest_size=16).hexdigest()
+        return f"{os.fsdecode(name.removesuffix(b'.dist-info'))} {digest}"
 
     def _contents(self, paths: list[str]) -> dict[str, str]:
         """Of each of these files what an installer would have recorded."""
@@ -117,10 +201,40 @@ def stamp(path: str) -> list[int] | None:
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
+def _sites_of(path: str) -> Iterator[tuple[str, str]]:
+    """The directories of ``sys.path`` that a file lies below, each with the path from there."""
+    for folder in sys.path:
+        if folder and path.startswith(f"{folder}/"):
+            yield folder, path[len(folder) + 1 :]
+
+
+def _normal(name: str) -> str:
+    return name.lower().replace("-", "_").replace(".", "_")
+
+
+def _begun() -> int:
+    """When this process began [ns], to 10 ms, and never too late."""
+    try:
+        with opened("/proc/self/stat", "rb", 0) as file:
+            ticks = int(file.read().rpartition(b")")[2].split()[19])
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - (ticks / os.sysconf("SC_CLK_TCK"))
+        return int((time.time() - age) * 1e9)
+    except (OSError, ValueError, IndexError) as raised:
+        let_pass(raised)
+        return 0
+
+
+STARTED = _begun()
+
+
 def _record(site: bytes, name: str, version: str) -> tuple[bytes, int]:
     """What the installer wrote down, and when. To look for the place would take reading what is installed besides."""
+    return _read_record(site + os.fsencode(f"{name}-{version}.dist-info"))
+
+
+def _read_record(metadata: bytes) -> tuple[bytes, int]:
     try:
-        with opened(os.path.join(site, os.fsencode(f"{name}-{version}.dist-info"), b"RECORD"), "rb", 0) as file:
+        with opened(metadata + b"/RECORD", "rb", 0) as file:
             since = os.fstat(file.fileno()).st_mtime_ns
             if since > time.time() * 1e9:  # who edits a file now can't be told from who did before
                 return b"", -1
