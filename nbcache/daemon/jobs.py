@@ -32,7 +32,7 @@ def build(
     called first, where arguments can be made up, and not handed in if its process dies of that; a kernel can't be.
     """
     from nbcache.glue import foreign
-    from nbcache.glue.requests import requested
+    from nbcache.glue.requests import carrying_out
 
     done = None
     foreign.forbid_calls()
@@ -47,7 +47,7 @@ def build(
             _kernels().become_device(request.cc)
         if tried:
             worker.hold_back()
-        key = requested.carry_out(request, trust, store.holds, insist=insist, maker=worker.maker)
+        key = carrying_out.carry_out(request, trust, store.holds, insist=insist, maker=worker.maker)
         if tried:
             from nbcache.glue import canary
 
@@ -56,9 +56,9 @@ def build(
                 return [blame.FUNCTION, f"built again, it crashed as well ({died}), called with made-up arguments"]
             done = None if died is None else TRIED
             worker.hand_in()
-    except requested.EnvironmentRefusedError as error:
+    except carrying_out.EnvironmentRefusedError as error:
         return [blame.of(error, blame.ENVIRONMENT), str(error)]
-    except (requested.RefusedError, requests.BadRequestError) as error:
+    except (carrying_out.RefusedError, requests.BadRequestError) as error:
         return [blame.of(error), str(error)]
     return done if key is None or store.holds(key) else _why_not()
 
@@ -69,15 +69,15 @@ def import_module(name: str, path: list[str], trusted_uids: list[int], cc: str =
     With a compute capability *cc*, that is what its kernels are compiled for.
     """
     from nbcache.glue import foreign
-    from nbcache.glue.requests import requested
+    from nbcache.glue.requests import carrying_out
 
     foreign.forbid_calls()
     try:
         if cc:
             _kernels().import_trusted(name, cc, path, worker.rule(trusted_uids))
         else:
-            requested.import_trusted(name, path, worker.rule(trusted_uids))
-    except requested.RefusedError as error:
+            carrying_out.import_trusted(name, path, worker.rule(trusted_uids))
+    except carrying_out.RefusedError as error:
         return str(error)
     return None
 
@@ -85,11 +85,11 @@ def import_module(name: str, path: list[str], trusted_uids: list[int], cc: str =
 def _kernels() -> ModuleType:
     """What carries out requests for a GPU. Raises EnvironmentRefusedError where numba-cuda can't be used."""
     from nbcache.glue import warmth
-    from nbcache.glue.requests import requested
+    from nbcache.glue.requests import carrying_out
 
     problem = warmth.kernels_problem()
     if problem is not None:
-        raise requested.EnvironmentRefusedError(problem)
+        raise carrying_out.EnvironmentRefusedError(problem)
     from nbcache.glue.cuda import requested as kernels
 
     return kernels

@@ -11,7 +11,7 @@ from numba.core import types
 
 from nbcache.glue.published.types import type_data
 from nbcache.glue.published.verdicts import Refused
-from nbcache.glue.requests import requested
+from nbcache.glue.requests import carrying_out
 from nbcache.published.examples import CannotMakeUp, example
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def crash(request: Request) -> str | None:
     "" where it came back or raised an exception; None where it went on for too long, or no arguments can be made up.
     What it prints is lost.
     """
-    public, args = requested.compiled_for(request)
+    public, args = carrying_out.compiled_for(request)
     try:
         made = [example(type_data(typ)) for typ in args if not isinstance(typ, types.Omitted)]
     except (Refused, CannotMakeUp):

@@ -327,10 +327,10 @@ CLOSED = """
 import os, sys
 sys.path.insert(0, {folder!r})
 os.setuid(65533)
-from nbcache.glue.requests import requested
+from nbcache.glue.requests import carrying_out
 try:
-    requested.resolve("some", "f")
-except requested.RefusedError as refused:
+    carrying_out.resolve("some", "f")
+except carrying_out.RefusedError as refused:
     print(refused)
 """
 

@@ -22,8 +22,9 @@ from nbcache.glue.cuda.toolkit import capability, toolchain_components
 from nbcache.glue.identity.describe_cuda import declaration_of
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import resolve as loaded
-from nbcache.glue.requests import requested
-from nbcache.glue.requests.requested import EnvironmentRefusedError, RefusedError, UnaskableError
+from nbcache.glue.requests import carrying_out, requested
+from nbcache.glue.requests.carrying_out import EnvironmentRefusedError, RefusedError
+from nbcache.glue.requests.requested import UnaskableError
 from nbcache.protocol.requests import CUDA_KINDS, MAX_ITEMS, MAX_TEXT, Request
 
 if TYPE_CHECKING:
@@ -131,21 +132,21 @@ def declared_function(name: str, return_type: Any, args: Any, link: Any, use_coo
 
 
 def carry_out(request: Request, trust: Trust, is_built: Callable[[str], bool], *, insist: bool) -> str | None:
-    """As `requested.carry_out`, for the compute capability of the request.  Raises RefusedError.
+    """As `carrying_out.carry_out`, for the compute capability of the request.  Raises RefusedError.
 
     This process builds for that one from now on, and for no other.
     """
     known = become_device(request.cc)
     if insist:
         _insist_on_toolkit(request)
-    requested.become(request.path, trust)
-    public, types = requested.fetch(request, insist=insist)
+    carrying_out.become(request.path, trust)
+    public, types = carrying_out.fetch(request, insist=insist)
     if insist and is_built(request.key):
         return request.key
     if not isinstance(public, CUDADispatcher):
         msg = f"{type(public).__name__} is nothing that can be compiled for a GPU"
         raise RefusedError(msg)
-    args, return_type = types or requested.signature(request, public)
+    args, return_type = types or carrying_out.signature(request, public)
     if args in public.overloads:
         # Compiled where it is defined: under a key of that moment.
         return request.key if insist else None
@@ -154,9 +155,9 @@ def carry_out(request: Request, trust: Trust, is_built: Callable[[str], bool], *
     def identify() -> CudaUnit:
         return known.unit(kind, public, args, return_type, capability())
 
-    key = requested.key_of(request, identify, insist=insist)
+    key = carrying_out.key_of(request, identify, insist=insist)
     if not is_built(key):
-        with requested.complaining():
+        with carrying_out.complaining():
             _compile(kind, public, args, return_type)
     return key
 
@@ -174,7 +175,7 @@ def become_device(cc: str) -> CudaCompilations:
 def import_trusted(name: str, cc: str, path: Iterable[str], trust: Trust) -> None:
     """Import a module as `carry_out` imports those of a request.  Raises RefusedError."""
     become_device(cc)
-    requested.import_trusted(name, path, trust)
+    carrying_out.import_trusted(name, path, trust)
 
 
 def _insist_on_toolkit(request: Request) -> None:
