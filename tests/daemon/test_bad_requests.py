@@ -220,7 +220,7 @@ SURROGATE = chr(0xD800)
 )
 def test_text_that_cannot_be_encoded(store, fields):
     """The daemon lives on (the fixture says so), and who asked is answered."""
-    assert "is not what it should be" in outcome_of(store, put(store, request(**fields).line()))
+    assert "must be text that can be part of an environment" in outcome_of(store, put(store, request(**fields).line()))
 
 
 def test_names_and_texts_of_any_bytes(store):

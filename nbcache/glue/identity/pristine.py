@@ -198,11 +198,12 @@ def _containers_in(label: str, container: Any, whole: bool) -> list[Container]:
 def note_loops_of_ufuncs() -> None:
     """Note Numba's table of ufuncs, which has a table for each, once there is one: Numba makes it when it is asked.
 
-    It may have been changed already, so what counts is what Numba fills another one with.
+    It may have been changed already, so what counts is what Numba fills another one with. While it is empty, Numba is
+    importing what it will be filled with, which may compile something.
     """
     module: Any = sys.modules.get(_UFUNCS)
     table = getattr(module, "_ufunc_db", None)
-    if type(table) is dict and id(table) not in _known:
+    if type(table) is dict and table and id(table) not in _known:
         _known[id(table)] = table
         filled: dict[Any, Any] = {}
         module._fill_ufunc_db(filled)
