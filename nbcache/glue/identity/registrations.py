@@ -24,13 +24,11 @@ from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from numba.core import imputils, pythonapi
-from numba.core.datamodel import default_manager
+from numba.core import imputils
 from numba.core.registry import cpu_target
 from numba.core.rewrites import rewrite_registry
 from numba.core.typing import templates
 from numba.core.typing.asnumbatype import as_numba_type
-from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue.identity import consulted, told
 from nbcache.glue.identity.consulted import EVERYTHING, is_type_class
@@ -54,6 +52,7 @@ from nbcache.glue.identity.registered import (
     of_type,
     only_types,
     speaks_for_others,
+    tables_by_class,
     undecorated,
 )
 from nbcache.glue.identity.watched import are_same
@@ -82,7 +81,7 @@ class ExtensionIndex:
         self._registries: list[Any] = []
         self._token: object = None
         self._conversions = self._direct = 0
-        self._tables = _tables()
+        self._tables = tables_by_class()
         self._contents = Tables([*self._tables.values(), as_numba_type.lookup])
         self._seen: dict[str, dict[Any, Any]] = {}
         self._relevant: dict[bytes, tuple[bytes, ...]] = {}
@@ -444,17 +443,6 @@ def _name_in(label: str, cls: type, *, general: bool) -> bytes:
     if general:
         return consulted.model_of(cls) if label == "data model" else EVERYTHING
     return consulted.value_class(cls) if label == "typeof" else consulted.type_class(cls)
-
-
-def _tables() -> dict[str, Any]:
-    """Numba's registries that hold one thing for each class."""
-    return {
-        "data model": default_manager._handlers,
-        "boxing": pythonapi._boxers.functions,
-        "unboxing": pythonapi._unboxers.functions,
-        "reflection": pythonapi._reflectors.functions,
-        "typeof": typeof_impl.registry,
-    }
 
 
 def _chooses(registered: Any) -> bool:
