@@ -65,18 +65,10 @@ def request_for(
     if source is None and not by_value:
         msg = "other processes can't import it"
         raise UnaskableError(msg)
-    types: dict[str, Any] = {"version": typecodec.TYPES_VERSION}
-    wanted: Any = public
-    try:
-        types |= {
-            "args": [_written(typ, at, public) for at, typ in enumerate(unit.args)],
-            "returns": None if unit.return_type is None else typecodec.encode(unit.return_type),
-        }
-    except fields.Unencodable as exc:
-        if not by_value:
-            raise UnaskableError(str(exc)) from exc
+    types, wanted = _types_of(unit, public, by_value=by_value), public
+    if BY_VALUE in types:
         # In one pickle: what the function and its arguments have in common stays one object.
-        types[BY_VALUE], wanted, source = True, (_picklable(public), tuple(unit.args), unit.return_type), None
+        wanted, source = (_picklable(public), tuple(unit.args), unit.return_type), None
     value = _by_value(wanted, dump or _dump) if source is None else None
     return Request(
         key=unit.key,
@@ -96,6 +88,19 @@ def request_for(
         host=os.uname().nodename,
         pid=os.getpid(),
     )
+
+
+def _types_of(unit: Unit, public: Any, *, by_value: bool) -> dict[str, Any]:
+    version = {"version": typecodec.TYPES_VERSION}
+    try:
+        return version | {
+            "args": [_written(typ, at, public) for at, typ in enumerate(unit.args)],
+            "returns": None if unit.return_type is None else typecodec.encode(unit.return_type),
+        }
+    except fields.Unencodable as exc:
+        if by_value:
+            return version | {BY_VALUE: True}
+        raise UnaskableError(str(exc)) from exc
 
 
 def _written(typ: Any, at: int, public: Any) -> Any:
