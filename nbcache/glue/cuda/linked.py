@@ -142,7 +142,7 @@ def directories() -> list[str]:
     return [root for root in roots if root is not None]
 
 
-def identity() -> str:
+def headers_identity() -> str:
     """What identifies the toolkit's headers: the versions that they tell, and the names and sizes of the outermost."""
     found = []
     for root in directories():

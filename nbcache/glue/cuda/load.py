@@ -92,7 +92,7 @@ def _is_same_toolkit(meta: KernelMeta) -> bool:
     if meta.headers:
         from nbcache.glue.cuda import linked
 
-        if meta.headers != linked.identity():
+        if meta.headers != linked.headers_identity():
             return False
     return not meta.cudadevrt or meta.cudadevrt == cudadevrt()
 

@@ -94,7 +94,7 @@ def _meta_of(
         nvvm_options=tuple(library._nvvm_options.items()),
         linker_info=library._linkerinfo_cache.get(unit.cc, ""),
         exceptions=exceptions,
-        headers=linked.identity() if linked.verify(unit, library) else "",
+        headers=linked.headers_identity() if linked.verify(unit, library) else "",
         cudadevrt=cudadevrt() if library.needs_cudadevrt else "",
         caveats=diagnostics.pack(frame),
         readings=_readings(frame),
