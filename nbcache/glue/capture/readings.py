@@ -115,7 +115,10 @@ def others_caller(frame: FrameType | None) -> FrameType | None:
         code = frame.f_code
         who = whose_code(code.co_filename)
         if who is COMPILER:
-            return None if code.co_name == "<module>" or code.co_filename == _EVENTS else found
+            if code.co_name == "<module>" or code.co_filename == _EVENTS:
+                return None
+            # What is asked how it is pickled, say, so that it can be identified.
+            return None if code.co_filename.startswith(_IDENTITY) else found
         if who is OTHERS_CODE:
             if any(getattr(told, "__code__", None) is code for told in gc.callbacks):
                 return None
@@ -129,6 +132,7 @@ def others_caller(frame: FrameType | None) -> FrameType | None:
 
 
 _EVENTS = event.register.__code__.co_filename
+_IDENTITY = directory_of(is_standard.__code__.co_filename)
 
 
 def environment_variable(name: str) -> str:

@@ -98,6 +98,8 @@ class Describers:
             self._installation.describe(node, obj)  # type: ignore[arg-type]
             self._tell_from_namesakes(node, obj)
             return node
+        if not compiled:
+            node.derived = self._installation.derived(type(obj))
         kind = self._by_type.get(type(obj))
         if kind is None:
             kind = self._by_type[type(obj)] = (*_describer_for(type(obj)), _is_individual(type(obj)))

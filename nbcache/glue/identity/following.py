@@ -246,7 +246,10 @@ class Following:
             self._see(seen, "class", kind)
             state = dictionary_of(obj)
             if state is not None:
-                self._look_at_items(seen, state)
+                derived = self._installation.derived(kind)
+                seen.read.snapshots.append((lambda obj: _state_of(obj, derived), obj, _state_of(obj, derived)))
+                for value in _state_of(obj, derived):
+                    self._see(seen, "state", value)
         return seen
 
     def _look_at_function(self, seen: _Seen, function: FunctionType, *, closure: bool) -> None:
@@ -401,6 +404,10 @@ def _names_in(code: CodeType) -> frozenset[str]:
     """All that code names, nested code included."""
     nested = (_names_in(each) for each in code.co_consts if type(each) is CodeType)
     return frozenset(chain(code.co_names, *nested))
+
+
+def _state_of(obj: object, derived: frozenset[str]) -> list[object]:
+    return [part for item in (dictionary_of(obj) or {}).items() if item[0] not in derived for part in item]
 
 
 def _items_of(content: Any) -> list[object]:

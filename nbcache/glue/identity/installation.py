@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from nbcache.glue.identity.ownership import is_toolchain_file
 
@@ -20,6 +21,7 @@ class Installation:
     def __init__(self, distributions: Distributions) -> None:
         self._distributions = distributions
         self._owners: dict[object, str | None] = {}
+        self._derived: WeakKeyDictionary[type, frozenset[str]] = WeakKeyDictionary()
         self._following: Following | None = None
 
     @property
@@ -49,6 +51,18 @@ class Installation:
     def is_definition(self, obj: FunctionType | type) -> bool:
         """Whether *obj* is found under its name in a module of an installed distribution."""
         return self.owner(obj) is not None and _found(str(obj.__module__), obj.__qualname__) is obj
+
+    def derived(self, cls: type) -> frozenset[str]:
+        """What instances of an installed class keep that they have worked out: it follows from the rest."""
+        known = self._derived.get(cls)
+        if known is None:
+            known = frozenset()
+            if self.owner(cls) is not None:
+                from nbcache.glue.identity.instances import names_of_caches
+
+                known = names_of_caches(cls)
+            self._derived[cls] = known
+        return known
 
     def describe(self, node: Node, obj: FunctionType | type) -> None:
         """Add what counts of an installed definition, or of a function that installed code made when it ran."""

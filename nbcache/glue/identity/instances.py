@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copyreg
 import ctypes
+import functools
 import weakref
 from collections import OrderedDict, defaultdict, deque
 from types import (
@@ -186,12 +187,32 @@ def _add_dictionary(node: Node, obj: object) -> None:
     if state is None:
         return
     node.snapshot(_dictionary_itself, obj)
+    if node.derived:
+        derived = node.derived
+        node.snapshot(lambda obj: _flat(_without(dictionary_of(obj) or {}, derived)), obj)
+        state = _without(state, derived)
     if any(type(name) is str and name.startswith(marks.PREFIX) for name in state):
         node.volatile = True
         state = {
             name: value for name, value in state.items() if type(name) is not str or not name.startswith(marks.PREFIX)
         }
     node.value("state", state, owned=True)
+
+
+def _without(state: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    return {name: value for name, value in state.items() if name not in names}
+
+
+def names_of_caches(cls: type) -> frozenset[str]:
+    """What an instance has only because it was asked: the name of a descriptor that can't be set in the class."""
+    members = {name: member for base in reversed(cls.__mro__) for name, member in vars(base).items()}
+    return frozenset(name for name, member in members.items() if _remembers(type(member)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _remembers(kind: type) -> bool:
+    found = {name for name in ("__get__", "__set__", "__call__") if any(name in vars(base) for base in kind.__mro__)}
+    return found == {"__get__"} and kind not in {staticmethod, classmethod}
 
 
 def _dictionary_itself(obj: object) -> list[object]:

@@ -36,8 +36,8 @@ class Node:
     """One object's description.  ``parts``: (label, bytes, words); ``edges``: (label, object)."""
 
     __slots__ = (
-        "checks", "children", "compiled", "digest", "edges", "handed_on", "held", "index", "individual", "live",
-        "lowlink", "names", "obj", "parts", "reached_compiled", "scope", "snapshots", "strings", "title", "volatile",
+        "checks", "children", "compiled", "derived", "digest", "edges", "handed_on", "held", "index", "individual",
+        "live", "lowlink", "names", "obj", "parts", "reached_compiled", "scope", "snapshots", "strings", "title", "volatile",
         "watched_attributes", "watched_items", "watched_members", "watched_sizes", "ways",
     )  # fmt: skip
 
@@ -46,6 +46,8 @@ class Node:
         self.title = title
         self.compiled = compiled
         """Whether what the edges lead to that are added from now on is compiled; else it may run while compiling."""
+        self.derived: frozenset[str] = frozenset()
+        """What an instance keeps that its class, which is installed, has worked out from the rest."""
         self.reached_compiled = False
         self.individual = False
         self.live = False

@@ -40,6 +40,24 @@ def make(value):
         with _lock:
             return value
     return inner
+class cached:
+    def __init__(self, work_out):
+        self.work_out = work_out
+    def __get__(self, instance, owner):
+        vars(instance)[self.work_out.__name__] = value = self.work_out(instance)
+        return value
+class Lazy:
+    def __init__(self, level):
+        self.level = level
+    @functools.cached_property
+    def lock(self):
+        return threading.RLock()
+    @cached
+    def other(self):
+        return threading.RLock()
+lazy = Lazy(1)
+def is_lazy():
+    return lazy
 @functools.lru_cache
 def remembers(x):
     return x
@@ -184,6 +202,19 @@ def test_what_it_made_at_run_time_counts_by_what_that_was_made_with(place):
     assert digest(code.make(1)) != digest(code.make(2))
     with pytest.raises(Unidentifiable):
         digest(code.make(threading.Lock()))
+
+
+def test_what_an_instance_has_worked_out_follows_from_the_rest(place):
+    code = place.load()
+    made, held, found = code.Lazy(2), digest(code.is_lazy), digest(code.Lazy(2))
+    for each in (made, code.lazy):
+        assert each.lock is each.lock
+        assert each.other is each.other
+    assert digest(code.is_lazy) == held
+    assert digest(made) == found
+    code.lazy.level = made.level = 3
+    assert digest(code.is_lazy) != held
+    assert digest(made) != found
 
 
 def test_whose_a_file_is(place, tmp_path):
