@@ -37,8 +37,8 @@ class Node:
 
     __slots__ = (
         "checks", "children", "compiled", "derived", "digest", "edges", "handed_on", "held", "index", "individual",
-        "live", "lowlink", "names", "obj", "parts", "reached_compiled", "scope", "snapshots", "strings", "title", "volatile",
-        "watched_attributes", "watched_items", "watched_members", "watched_sizes", "ways",
+        "live", "lowlink", "names", "obj", "parts", "reached_compiled", "scope", "snapshots", "strings", "title",
+        "volatile", "watched_attributes", "watched_items", "watched_members", "watched_sizes", "ways",
     )  # fmt: skip
 
     def __init__(self, obj: object, title: str, *, compiled: bool = False) -> None:
