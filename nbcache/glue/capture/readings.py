@@ -297,7 +297,10 @@ CURRENT: dict[str, Callable[[str], str]] = {
 def objection(readings: Iterable[tuple[str, str, str]]) -> str | None:
     """Why something compiled under these *readings* isn't what would be compiled now, or None."""
     for kind, name, value in readings:
-        if CURRENT[kind](name) != value:
+        look = CURRENT.get(kind)
+        if look is None:
+            return name  # refused, after the compilation was taken for finished
+        if look(name) != value:
             return f"compiling it read {_in_words(kind, name)}, which is another now"
     return None
 
