@@ -40,7 +40,6 @@ _FIRST: Final = "nbcache.published.packaged"
 _OURS: Final = ("nbcache", "_nbcache")
 _NOT_NEEDED: Final = (
     "nbcache.published.engine",  # for entries, of which a package has none
-    "nbcache.trust",  # for files with settings, which nobody reads here
     "nbcache.client",  # to switch the cache on, as these three
     "nbcache.glue",
     "nbcache.tally",

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import nbcache
 from nbcache import pythons
-from nbcache.cli.commands import COMMANDS
 from nbcache.cli.text import UsageError, printable
 from nbcache.errors import NbcacheError
 
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser; each command's function is in ``command`` of what it parses."""
+    from nbcache.cli.commands import COMMANDS  # what an unknown Python can't import is said in one line
+
     parser = argparse.ArgumentParser(
         prog="nbcache",
         description="A shared compile cache for Numba: "

@@ -161,7 +161,10 @@ class Following:
         node.title = f"installed {obj.__module__}:{obj.__qualname__}"
         reached = self._reach(obj) if whole else self._reach_of_closure(node, obj)
         node.part("distribution", reached.digest, reached.words)
-        node.check(_number_of, self)
+        if whole:
+            node.check(self._what_is_reached, obj)
+        else:
+            node.check(_number_of, self)
         node.names = _names_in(obj.__code__) if isinstance(obj, FunctionType) else frozenset()
         for label, value in (*reached.others, *(reached.pointers if node.compiled else ())):
             node.edge(label, value)
@@ -196,6 +199,12 @@ class Following:
         if known is None:
             known = self._reached[id(root)] = self._follow(self._look_once(root))
         return known
+
+    def _what_is_reached(self, root: FunctionType | type) -> bytes:
+        """What tells whether the same is read from a definition on: most that changes is read from others."""
+        reached = self._reach(root)
+        objects = [id(obj) for _label, obj in (*reached.others, *reached.pointers)]
+        return reached.digest + repr(objects).encode()
 
     def _reach_of_closure(self, node: Node, function: Any) -> Reached:
         """The same of what isn't there for good: the *node* says what it reads itself, and nothing of it is kept."""

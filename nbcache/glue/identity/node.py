@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import marshal
 import weakref
@@ -155,8 +156,11 @@ class Node:
         self.watched_items.append((container, name, value))
 
     def watch_attribute(self, owner: object, name: str, value: object) -> None:
-        """The identity holds while ``getattr(owner, name)`` is *value*."""
-        self.watched_attributes.append((owner, name, value))
+        """The identity holds while ``getattr(owner, name)`` is *value*, or the same text if it makes one each time."""
+        if type(value) is str and attrgetter(name)(owner) is not value:
+            self.check(functools.partial(_text_of, name), owner)
+        else:
+            self.watched_attributes.append((owner, name, value))
 
     def watch_paths(self, owner: object, *paths: str) -> None:
         """The identity holds while what lies at these *paths*, names with dots between, is what it is now."""
@@ -192,6 +196,10 @@ class Node:
             name = label.encode("utf-8", "surrogatepass")
             pieces += (b"%d:%d:" % (len(name), len(content)), name, content)
         return hashlib.blake2b(b"".join(pieces), digest_size=32, person=b"nbcache node").digest()
+
+
+def _text_of(name: str, owner: object) -> bytes:
+    return str(attrgetter(name)(owner)).encode("utf-8", "surrogatepass")
 
 
 def _written(value: Any) -> bytes | None:

@@ -91,7 +91,7 @@ class KeyMaker:
         return choices
 
     def _generation(self) -> object:
-        return imported.generation, self.extensions.ambiguities, self.installation.number
+        return imported.generation, self.extensions.ambiguities
 
     def prepare(self) -> None:
         """See what is registered by now, with what packages would have added, unless they may wait."""
