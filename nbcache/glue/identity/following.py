@@ -48,8 +48,6 @@ from nbcache.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from nbcache.glue.identity.installation import Installation
-
 MOST = 1_500
 """How many definitions and containers are followed from one; nobody sets what is further off."""
 MOST_ITEMS = 10_000
@@ -130,7 +128,8 @@ class _Seen:
 class Following:
     """What installed definitions read in this process, and what their names lead to."""
 
-    def __init__(self, installation: Installation) -> None:
+    def __init__(self, installation: Any) -> None:
+        """*installation* is the `Installation` that this belongs to, which says who owns what."""
         self._installation = installation
         self.number = 0
         self._seen: dict[int, _Seen] = {}
@@ -362,7 +361,7 @@ class Following:
             follow = kind in _PARTS or isinstance(value, _CONTAINERS) or self._installation.owner(kind) is not None
             if not follow and not is_toolchain_module(kind.__module__):
                 seen.others.append((label, value))
-        seen.content.append(label.encode("utf-8", "surrogatepass") + b"=" + said)  # type: ignore[operator]
+        seen.content.append(label.encode("utf-8", "surrogatepass") + b"=" + said)
         if follow:
             seen.then.append(value)
 

@@ -206,7 +206,7 @@ def _without(state: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
 def names_of_caches(cls: type) -> frozenset[str]:
     """What an instance has only because it was asked: the name of a descriptor that can't be set in the class."""
     members = {name: member for base in reversed(cls.__mro__) for name, member in vars(base).items()}
-    return frozenset(name for name, member in members.items() if _remembers(type(member)))
+    return frozenset(name for name, member in members.items() if _remembers(type(member)))  # type: ignore[arg-type]
 
 
 @functools.lru_cache(maxsize=4096)
