@@ -124,6 +124,11 @@ class _Seen:
         self.owners: set[str] = set()
         self.pointers: list[tuple[str, object]] = []
 
+    @property
+    def is_leaf(self) -> bool:
+        """Whether its digest is all that counts of it: processes may share such constants or not."""
+        return not (self.then or self.others or self.pointers)
+
 
 class Following:
     """What installed definitions read in this process, and what their names lead to."""
@@ -220,7 +225,7 @@ class Following:
         return seen
 
     def _follow(self, first: _Seen) -> Reached:
-        order, known, pieces, owners = [first], {first}, [], set[str]()
+        order, known, pieces, owners = [first], {first: 0}, [], set[str]()
         others: list[tuple[str, object]] = []
         pointers: list[tuple[str, object]] = []
         for seen in order:
@@ -231,8 +236,12 @@ class Following:
             if len(order) < MOST:
                 if seen.next is None:
                     seen.next = [self._look_once(each) for each in seen.then]
-                order += [each for each in dict.fromkeys(seen.next) if each not in known]
-                known.update(seen.next)
+                for each in seen.next:
+                    if each not in known:
+                        known[each] = len(order)
+                        order.append(each)
+                # Which one it leads to, where several have one name: lambdas, and instances of one class.
+                pieces.append(b"%a" % [each.digest if each.is_leaf else known[each] for each in seen.next])
         words = ", ".join(sorted(owners))
         content = b"".join((*pieces, words.encode("utf-8", "surrogateescape")))
         digest = hashlib.blake2b(content, digest_size=32, person=b"nbcache install").digest()
@@ -263,8 +272,8 @@ class Following:
     def _look_at_function(self, seen: _Seen, function: FunctionType, *, closure: bool) -> None:
         code = function.__code__
         self._own(seen, self._installation.owner(function))
-        if code.co_filename.startswith("<"):  # text that was made into code
-            seen.content.append(plan_of(code).digest)
+        if code.co_filename.startswith("<") or not self._installation.is_definition(function):
+            seen.content.append(plan_of(code).digest)  # its name doesn't tell which one it is
         seen.content.append(_name_of(function))
         if not closure:
             seen.read.attributes += [(function, each, getattr(function, each)) for each in ("__code__", *_DEFAULTS)]
