@@ -113,7 +113,7 @@ ONLY_FOR_MISSES = {
     *("glue.entries." + name for name in ("front_end", "pack", "pickling")),
     *(
         "glue.identity." + name
-        for name in ("attributes", "changes", "files", "following", "instances", "kinds", "reach")
+        for name in ("attributes", "changes", "files", "instances", "kinds", "reach")
     ),
     *("glue.identity.describe_" + name for name in ("foreign", "numpy", "python")),
     *("glue.keys." + name for name in ("choices", "targets")),

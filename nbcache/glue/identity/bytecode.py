@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _CONTAINS_OP = dis.opmap["CONTAINS_OP"]
-_IMPORT_NAME = dis.opmap["IMPORT_NAME"]
 _EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
 _ENTERS = frozenset(dis.opmap[name] for name in ("BEFORE_WITH", "SETUP_WITH", "LOAD_SPECIAL") if name in dis.opmap)
 
@@ -145,16 +144,6 @@ def nested_codes(code: CodeType) -> Iterator[CodeType]:
     for const in code.co_consts:
         if isinstance(const, CodeType):
             yield from nested_codes(const)
-
-
-def imports_of(code: CodeType) -> Iterator[str]:
-    """The names in import statements of *code*, nested code included; of relative ones what is behind the dots."""
-    for each in nested_codes(code):
-        raw, extended = each.co_code, 0
-        for op, low in zip(raw[::2], raw[1::2], strict=True) if _IMPORT_NAME in raw[::2] else ():
-            if op == _IMPORT_NAME:
-                yield each.co_names[(low | extended) >> _SHIFTS[op]]
-            extended = (low | extended) << 8 if op == _EXTENDED_ARG else 0
 
 
 def names_in(text: str) -> list[str]:

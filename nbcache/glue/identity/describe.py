@@ -14,7 +14,7 @@ from types import (
     FunctionType,
     ModuleType,
 )
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numba.core import types
@@ -41,7 +41,6 @@ from nbcache.glue.identity.state import tell, tells
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
-    from nbcache.glue.identity.installation import Installation
     from nbcache.glue.identity.node import Describer
     from nbcache.glue.identity.registrations import ExtensionIndex
 
@@ -49,9 +48,8 @@ if TYPE_CHECKING:
 class Describers:
     """``describe(obj) -> Node``; *extensions* tells apart namesakes for which something is registered."""
 
-    def __init__(self, extensions: ExtensionIndex, installation: Installation) -> None:
+    def __init__(self, extensions: ExtensionIndex) -> None:
         self._extensions = extensions
-        self._installation = installation
         self._by_type: dict[type, tuple[type, Describer, bool]] = {}
         """For a class, which of its bases is described, by what, and whether one instance can be told from another."""
         self._leaves: dict[int, tuple[str, Node]] = {}
@@ -94,12 +92,6 @@ class Describers:
                 self._leaves[id(obj)] = (name, node)
             return node
         node = Node(obj, "", compiled=compiled)
-        if self._counts_by_distribution(obj, compiled=compiled):
-            self._installation.describe(node, obj)  # type: ignore[arg-type]
-            self._tell_from_namesakes(node, obj)
-            return node
-        if not compiled:
-            node.derived = self._installation.derived(type(obj))
         kind = self._by_type.get(type(obj))
         if kind is None:
             kind = self._by_type[type(obj)] = (*_describer_for(type(obj)), _is_individual(type(obj)))
@@ -119,7 +111,9 @@ class Describers:
         """Add what no describer knows: which of its namesakes it is, and what a subclass adds to the *base*."""
         if not node.title:
             node.title = type(obj).__name__
-        self._tell_from_namesakes(node, obj.target if isinstance(obj, Referred) else obj)
+        ordinal = self._extensions.ordinal(obj.target if isinstance(obj, Referred) else obj)
+        if ordinal is not None:
+            node.part("among namesakes", repr(ordinal).encode(), str(ordinal))
         node.compiled = compiled and is_class_of_values(type(obj))
         if base is not type(obj) and base is not object and base not in _WITH_THEIR_STATE:
             from nbcache.glue.identity.instances import add_state
@@ -130,21 +124,6 @@ class Describers:
                 node.part("class", type(obj).__qualname__.encode())
             if not node.compiled:
                 add_state(node, obj, beyond=base)
-
-    def _tell_from_namesakes(self, node: Node, obj: object) -> None:
-        ordinal = self._extensions.ordinal(obj)
-        if ordinal is not None:
-            node.part("among namesakes", repr(ordinal).encode(), str(ordinal))
-
-    def _counts_by_distribution(self, obj: Any, *, compiled: bool) -> bool:
-        """Whether an installed distribution says what *obj* is.
-
-        What compiles counts by what it reads, but for a function that no dispatcher has: others say how that compiles.
-        """
-        if type(obj) is FunctionType:
-            of = self._installation.is_definition if compiled else self._installation.owner
-            return bool(of(obj))
-        return not compiled and isinstance(obj, type) and self._installation.is_definition(obj)
 
 
 def _describer_for(cls: type) -> tuple[type, Describer]:

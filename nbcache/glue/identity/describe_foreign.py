@@ -80,7 +80,7 @@ def _describe_builtin(node: Node, function: Any) -> None:
         node.title = f"native method {function.__name__}"
         node.value("owner", owner)
         return
-    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    module = owner or sys.modules.get(getattr(function, "__module__", None) or "")
     path = getattr(module, "__file__", None)
     if module is None or path is None:
         msg = f"the native function {name} has no source that can be seen"

@@ -14,6 +14,7 @@ import weakref
 from abc import ABCMeta
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import (
+    ClassMethodDescriptorType,
     CodeType,
     GetSetDescriptorType,
     MappingProxyType,
@@ -359,6 +360,7 @@ DESCRIBERS: dict[type, Describer] = {
     ModuleType: _describe_module,
     WrapperDescriptorType: _describe_descriptor,
     MethodDescriptorType: _describe_descriptor,
+    ClassMethodDescriptorType: _describe_descriptor,
     MethodType: _describe_method,
     property: _describe_property,
     staticmethod: _describe_wrapped,

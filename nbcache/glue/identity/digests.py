@@ -17,12 +17,17 @@ def sharing_pattern(nodes: list[Node]) -> bytes:
     places = {id(node.obj): i for i, node in enumerate(nodes)}
     hasher = hashlib.blake2b(digest_size=32, person=b"nbcache sharing")
     for node in nodes:
-        reached = (id(child.obj) for child in node.children)
+        children = sorted(node.children, key=_digest_of) if node.unordered else node.children
+        reached = (id(child.obj) for child in children)
         held = (id(obj) for _content, obj in node.held)
         for each in itertools.chain([id(node.obj)], reached, held):
             hasher.update(b"%d," % places.setdefault(each, len(places) + len(nodes)))
         hasher.update(b";")
     return hasher.digest()
+
+
+def _digest_of(node: Node) -> bytes:
+    return node.digest or b""
 
 
 def components(first: Node, visit: Callable[[object, bool], Node]) -> Iterator[list[Node]]:
@@ -99,9 +104,7 @@ def _edge_bytes(node: Node, inside: set[Node]) -> list[tuple[bytes, Node | None]
 
 
 def _refined(node: Node, colours: dict[Node, bytes], edges: list[tuple[bytes, Node | None]]) -> bytes:
-    pieces = [colours[node]]
-    for prefix, child in edges:
-        pieces.append(prefix)
-        if child is not None:
-            pieces.append(colours[child])
-    return hashlib.blake2b(b"".join(pieces), digest_size=32, person=b"nbcache edge").digest()
+    pieces = [prefix if child is None else prefix + colours[child] for prefix, child in edges]
+    if node.unordered:
+        pieces.sort()
+    return hashlib.blake2b(b"".join((colours[node], *pieces)), digest_size=32, person=b"nbcache edge").digest()

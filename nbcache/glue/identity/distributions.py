@@ -99,13 +99,8 @@ class Distributions:
             rows.sort()
         return blake2b(b"\n".join(rows), digest_size=16).hexdigest()
 
-    def owner(self, path: str) -> str | None:
-        """Name, version and content of the installed distribution that owns a file; None if none does."""
-        metadata = self.metadata_of(path)
-        return None if metadata is None else self.state_of(metadata)
-
     def metadata_of(self, path: str) -> str | None:
-        """Where the installer wrote down what the distribution that owns a file consists of."""
+        """Where the installer wrote down what the distribution that owns a file consists of; None if none owns it."""
         known = self._owners.get(path, "")
         if known == "":
             known = next(filter(None, map(self._owner_below, _sites_of(path))), None)
@@ -113,7 +108,7 @@ class Distributions:
         return self._owners[path]
 
     def state_of(self, metadata: str) -> str | None:
-        """What `owner` says of the files of the distribution whose metadata is there."""
+        """Name, version and content of the distribution whose metadata is there; None if that can't be told."""
         if metadata not in self._states:
             self._states[metadata] = self._describe(os.fsencode(metadata))
         return self._states[metadata]

@@ -70,6 +70,17 @@ def encode_atom(value: object) -> bytes | None:
     return encode_value(value) if isinstance(value, np.dtype) and value.base.names is None else None
 
 
+def encode_plain(value: object) -> bytes | None:
+    """The same for tuples and frozen sets of such values, too."""
+    if type(value) is not tuple and type(value) is not frozenset:
+        return encode_atom(value)
+    items = [encode_plain(item) for item in value]
+    parts = [item for item in items if item is not None]
+    if len(parts) < len(items):
+        return None
+    return _framed(b"(", b"".join(parts)) if type(value) is tuple else _framed(b"{", b"".join(sorted(parts)))
+
+
 def encode_value(value: object) -> bytes | None:
     """The same for whatever a copy is as good as; a dtype's fields count by the names that they have now."""
     if isinstance(value, np.dtype):

@@ -4,14 +4,14 @@ An instance is its class, its ``__dict__``, its slots, and what a builtin base s
 through descriptors and methods of ``object`` and of those bases, never through what a class overrides.  What a native
 class holds beyond that only its own pickle reduction tells; a class written in Python isn't asked, for its
 ``__reduce__`` or ``__getstate__`` may leave things out.  Python's own classes are asked, because what they leave out
-they can make again.  What nobody tells is unidentifiable.
+they can make again.  What nobody tells is unidentifiable, but for locks: who holds one means nothing in another process.
 """
 
 from __future__ import annotations
 
 import copyreg
 import ctypes
-import functools
+import threading
 import weakref
 from collections import OrderedDict, defaultdict, deque
 from types import (
@@ -35,6 +35,7 @@ from nbcache.passing import let_pass, suppressed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_LOCAL = threading.local
 _PROXIES = (weakref.ProxyType, weakref.CallableProxyType)
 _REDUCERS = ("__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__")
 
@@ -187,10 +188,6 @@ def _add_dictionary(node: Node, obj: object) -> None:
     if state is None:
         return
     node.snapshot(_dictionary_itself, obj)
-    if node.derived:
-        derived = node.derived
-        node.snapshot(lambda obj: _flat(_without(dictionary_of(obj) or {}, derived)), obj)
-        state = _without(state, derived)
     if any(type(name) is str and name.startswith(marks.PREFIX) for name in state):
         node.volatile = True
         state = {
@@ -199,29 +196,15 @@ def _add_dictionary(node: Node, obj: object) -> None:
     node.value("state", state, owned=True)
 
 
-def _without(state: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
-    return {name: value for name, value in state.items() if name not in names}
-
-
-def names_of_caches(cls: type) -> frozenset[str]:
-    """What an instance has only because it was asked: the name of a descriptor that can't be set in the class."""
-    members = {name: member for base in reversed(cls.__mro__) for name, member in vars(base).items()}
-    return frozenset(name for name, member in members.items() if _remembers(type(member)))  # type: ignore[arg-type]
-
-
-@functools.lru_cache(maxsize=4096)
-def _remembers(kind: type) -> bool:
-    found = {name for name in ("__get__", "__set__", "__call__") if any(name in vars(base) for base in kind.__mro__)}
-    return found == {"__get__"} and kind not in {staticmethod, classmethod}
-
-
 def _dictionary_itself(obj: object) -> list[object]:
     """Another dictionary may be put in its place, which what is known of the items of this one doesn't tell."""
     return [dictionary_of(obj)]
 
 
 def dictionary_of(obj: object) -> dict[str, Any] | None:
-    """The ``__dict__`` of *obj* itself, whatever its class calls so; None if it has none."""
+    """The ``__dict__`` of *obj* itself, whatever its class calls so, or what this thread has there; None for none."""
+    if isinstance(obj, _LOCAL):
+        return cast("dict[str, Any]", _LOCAL.__getattribute__(obj, "__dict__"))
     member = next((vars(base)["__dict__"] for base in type(obj).__mro__ if "__dict__" in vars(base)), None)
     if type(member) is GetSetDescriptorType:
         return cast("dict[str, Any]", member.__get__(obj))
@@ -236,6 +219,8 @@ _GET_DICT = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_
 def _add_reduction(node: Node, obj: Any, native: type) -> None:
     """Add what pickling would write down; *native* is the class of which nobody else knows what it holds."""
     cls = type(obj)
+    if _is_lock(native) or native is _LOCAL:
+        return
     name = f"{cls.__module__}.{cls.__qualname__}"
     own = [base for base in _tellers(cls) if not is_native(base) and not is_toolchain_module(base.__module__)]
     if own and native is not object:
@@ -263,3 +248,11 @@ def _add_reduction(node: Node, obj: Any, native: type) -> None:
     node.value("reduced state", state, owned=True)
     node.value("items", list(items) if items is not None else None, owned=True)
     node.value("pairs", list(pairs) if pairs is not None else None, owned=True)
+
+
+def _is_lock(cls: type) -> bool:
+    """Whether instances of a native class are there to be acquired and released, and to be left where they are."""
+    return all(hasattr(cls, name) for name in _OF_LOCKS)
+
+
+_OF_LOCKS = ("acquire", "release", "__enter__", "__exit__")

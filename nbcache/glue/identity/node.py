@@ -7,10 +7,10 @@ import hashlib
 import marshal
 import weakref
 from operator import attrgetter
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from nbcache.glue.identity.exact import encode_atom
+from nbcache.glue.identity.exact import encode_atom, encode_plain
 from nbcache.glue.identity.watched import Readings, Watched, is_unchanged
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ class Node:
     """One object's description.  ``parts``: (label, bytes, words); ``edges``: (label, object)."""
 
     __slots__ = (
-        "checks", "children", "compiled", "derived", "digest", "edges", "handed_on", "held", "index", "individual",
-        "live", "lowlink", "names", "obj", "parts", "reached_compiled", "scope", "snapshots", "strings", "title",
+        "checks", "children", "compiled", "digest", "edges", "handed_on", "held", "index", "individual", "live",
+        "lowlink", "names", "obj", "parts", "reached_compiled", "scope", "snapshots", "strings", "title", "unordered",
         "volatile", "watched_attributes", "watched_items", "watched_members", "watched_sizes", "ways",
     )  # fmt: skip
 
@@ -47,8 +47,6 @@ class Node:
         self.title = title
         self.compiled = compiled
         """Whether what the edges lead to that are added from now on is compiled; else it may run while compiling."""
-        self.derived: frozenset[str] = frozenset()
-        """What an instance keeps that its class, which is installed, has worked out from the rest."""
         self.reached_compiled = False
         self.individual = False
         self.live = False
@@ -76,6 +74,8 @@ class Node:
         """More of these: ``getattr`` may be called with them."""
         self.digest: bytes | None = None
         self.scope: Scope | None = None
+        self.unordered = False
+        """Whether the edges are in no order."""
         self.index = -1
         self.lowlink = -1
 
@@ -130,15 +130,26 @@ class Node:
         elif kind is tuple or kind is list:
             parts = [self._encode(f"{label}[{i}]", item, depth + 1) for i, item in enumerate(value)]  # type: ignore[arg-type,var-annotated]
         else:
-            atoms = [encode_atom(item) for item in value]  # type: ignore[attr-defined]
-            if None in atoms:
-                msg = f"{label} is a set of objects"
-                raise Unidentifiable(msg)
-            parts = sorted(atoms)  # type: ignore[arg-type]
-            if not self.compiled and _NUMBERS.issuperset(map(type, value)):  # type: ignore[call-overload]
-                # They have the same order in each process, and code that runs may go through them.
-                parts += atoms  # type: ignore[arg-type]
+            parts = self._encode_items(label, value)
         return kind.__name__.encode() + b"%d(" % len(parts) + b"".join(parts) + b")"
+
+    def _encode_items(self, label: str, value: Any) -> list[bytes]:
+        """The items of a set, which are in no order that processes share."""
+        spelt = [encode_plain(item) for item in value]
+        parts = sorted(item for item in spelt if item is not None)
+        if len(parts) == len(spelt):
+            if not self.compiled and _NUMBERS.issuperset(map(type, value)):
+                # They have the same order in each process, and code that runs may go through them.
+                parts += spelt  # type: ignore[arg-type]
+            return parts
+        if self.obj is not value:  # a node of its own, all of whose edges lead to items
+            self.edge(label, value)
+            return [b"@"]
+        self.unordered = True
+        others = [item for item, plain in zip(value, spelt, strict=True) if plain is None]
+        for item in sorted(others, key=_name_of):  # so that processes come by most in one order
+            self.edge(label, item)
+        return [*parts, b"@" * len(others)]
 
     def _encode_many(self, label: str, value: Any) -> bytes | None:
         """A large container as Python's own C code writes it down, if it can."""
@@ -196,6 +207,11 @@ class Node:
             name = label.encode("utf-8", "surrogatepass")
             pieces += (b"%d:%d:" % (len(name), len(content)), name, content)
         return hashlib.blake2b(b"".join(pieces), digest_size=32, person=b"nbcache node").digest()
+
+
+def _name_of(item: Any) -> str:
+    """What a function or a class is called; "" for all else."""
+    return f"{item.__module__}:{item.__qualname__}" if isinstance(item, type | FunctionType) else ""
 
 
 def _text_of(name: str, owner: object) -> bytes:

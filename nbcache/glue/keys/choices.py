@@ -277,7 +277,7 @@ class Choices:
             return REFUSED if answer is _REFUSAL else NO_ANSWER
         with self._maker.as_before():
             if answer.known is None or not answer.known[1].unchanged():
-                answer.known = self._maker.engine.scoped(answer.root)
+                answer.known = self._maker.scoped_for_good(answer.root)
             content = answer.known[0]
             for typ in answer.types:
                 content += self._maker.type_digest(typ)

@@ -24,7 +24,6 @@ from nbcache.glue.identity.consulted import Consulted, split
 from nbcache.glue.identity.describe import Describers, is_compilable
 from nbcache.glue.identity.distributions import Distributions
 from nbcache.glue.identity.graph import IdentityEngine
-from nbcache.glue.identity.installation import Installation
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.patched import Patches
@@ -63,8 +62,7 @@ class KeyMaker:
         self.distributions = Distributions()
         self.conditions = Conditions(self._identify_patches, self.distributions)
         self.extensions = ExtensionIndex()
-        self.installation = Installation(self.distributions)
-        describers = Describers(self.extensions, self.installation)
+        describers = Describers(self.extensions)
         self.engine = IdentityEngine(describers.describe, self._generation, _keeps_memo, is_compilable)
         if _CHOICES in sys.modules:  # the cache was switched off, and its answers stand in for choosers: no longer
             self.choices  # noqa: B018
@@ -139,7 +137,6 @@ class KeyMaker:
     def _close(self, frame: Frame) -> None:
         index, consulted = self.extensions, frame.consulted
         index.refresh()
-        self.installation.look_again()
         self.came_late(frame.modules)
         if not consulted.conflict:
             consulted.conflict = next(filter(None, map(self.choices.change, consulted.asks)), "")
@@ -212,10 +209,7 @@ class KeyMaker:
 
     def _before(self, frame: Frame, names: Collection[bytes]) -> None:
         consulted = frame.consulted
-        relevant = self.extensions.relevant_among(names)
-        if relevant:
-            self.installation.look_again()
-        for name in relevant:
+        for name in self.extensions.relevant_among(names):
             if name not in consulted.snapshot and not consulted.conflict:
                 self.came_late(frame.modules)
                 try:
@@ -241,14 +235,12 @@ class KeyMaker:
                 return reason
         if consulted.asks:
             self.extensions.refresh()
-            self.installation.look_again()
         if self.registered_otherwise(consulted.packed, consulted.snapshot):
             return "something else is registered with Numba for what it uses"
         return None
 
     def _identify_patches(self) -> tuple[tuple[str, str], ...]:
         """What others have put into Numba, as components of a key.  Raises Unidentifiable."""
-        self.installation.look_again()
         members = self.patches.look()
         if not members:
             return ()
@@ -319,7 +311,8 @@ class KeyMaker:
         if refused is not None and refused[0] == self.extensions.generation:
             raise Unidentifiable(refused[1])
         try:
-            digest, scope = self.engine.scoped(typ)
+            lasting = not is_toolchain_module(type(typ).__module__)
+            digest, scope = self.scoped_for_good(typ) if lasting else self.engine.scoped(typ)
         except Unidentifiable as exc:
             # Each function that takes it asks, and to find out may have taken a walk through half of a package.
             self._refused_types[typ] = (self.extensions.generation, str(exc))
@@ -337,6 +330,11 @@ class KeyMaker:
         elif last is not None:
             self._open_types[typ] = (generation, digest, scope)
         return digest, scope
+
+    def scoped_for_good(self, root: object) -> tuple[bytes, Scope]:
+        """Digest and scope of what lives as long as the process: all of these walk through a package once."""
+        # What is kept of walks would be dropped while modules are hidden, and again when they aren't.
+        return self.engine.scoped(root) if imported.generation is not None else self.engine.scoped_for_good(root)
 
     def hands_on(self, typ: Any) -> bool:
         """Whether a type of a signature, whose digest is known, brings a module along."""

@@ -1,6 +1,5 @@
 """Which variables of code are read in blocks of `with` alone, and what blocks of `objmode` need of them."""
 
-import threading
 
 import numba
 import pytest
@@ -10,7 +9,7 @@ from nbcache.glue.identity.blocks import blocks_of
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.keys.key_maker import KeyMaker
 
-IN, OUT, T = threading.Lock(), 1, "float64"
+IN, OUT, T = (each for each in ()), 1, "float64"
 
 
 def plain(x):

@@ -2,7 +2,6 @@
 
 import collections
 import enum
-import threading
 import typing
 
 import pytest
@@ -14,15 +13,15 @@ COLOR = """
 class Color(Enum):
     RED = 1
     BLUE = 2
-    def frame(self, what=LOCK):
-        return what, LOCK
+    def frame(self, what=OPAQUE):
+        return what, OPAQUE
 """
 POINT = """
 class Point(NamedTuple):
     x: float
     y: int = 7
-    def frame(self, what=LOCK):
-        return what, LOCK
+    def frame(self, what=OPAQUE):
+        return what, OPAQUE
 """
 GIVEN = {
     "Enum": enum.Enum,
@@ -30,7 +29,7 @@ GIVEN = {
     "EnumMeta": enum.EnumMeta,
     "NamedTuple": typing.NamedTuple,
     "namedtuple": collections.namedtuple,
-    "LOCK": threading.Lock(),  # which nobody identifies
+    "OPAQUE": (each for each in ()),  # which nobody identifies
 }
 
 
@@ -60,7 +59,7 @@ def look(root):
         (POINT, "x: float", "z: float"),
         (POINT, "class Point(NamedTuple)", "class Base(NamedTuple):\n    x: float\nclass Point(Base)"),
         (
-            POINT + "class Point(Point):\n    def __new__(cls, x, y=2):\n        return LOCK\n",
+            POINT + "class Point(Point):\n    def __new__(cls, x, y=2):\n        return OPAQUE\n",
             "y=2",
             "y=3",
         ),
@@ -75,17 +74,17 @@ def test_what_numba_reads_of_values_counts(source, old, new):
 @pytest.mark.parametrize(
     ("source", "old", "new"),
     [
-        (COLOR, "return what, LOCK", "return 5"),
-        (COLOR, "what=LOCK", "what=1"),
+        (COLOR, "return what, OPAQUE", "return 5"),
+        (COLOR, "what=OPAQUE", "what=1"),
         (
             COLOR,
             "class Color(Enum)",
-            "class Mixin:\n    def more(self):\n        return LOCK\nclass Color(Mixin, Enum)",
+            "class Mixin:\n    def more(self):\n        return OPAQUE\nclass Color(Mixin, Enum)",
         ),
-        (COLOR, "def frame", "def __init__(self, number):\n        self.lock = LOCK\n    def frame"),
-        (POINT, "return what, LOCK", "return 5"),
-        (POINT, "x: float", "x: 'LOCK'"),
-        (POINT, "def frame", "K = LOCK\n    def frame"),
+        (COLOR, "def frame", "def __init__(self, number):\n        self.lock = OPAQUE\n    def frame"),
+        (POINT, "return what, OPAQUE", "return 5"),
+        (POINT, "x: float", "x: 'OPAQUE'"),
+        (POINT, "def frame", "K = OPAQUE\n    def frame"),
     ],
 )
 def test_methods_annotations_and_what_members_have_besides_do_not(source, old, new):
@@ -96,14 +95,14 @@ def test_methods_annotations_and_what_members_have_besides_do_not(source, old, n
 @pytest.mark.parametrize(
     ("source", "runs"),
     [
-        (COLOR, "value = property(lambda self: LOCK)"),
-        (COLOR, "__getattribute__ = lambda self, name: LOCK"),
-        (POINT, "__iter__ = lambda self: LOCK"),
-        (POINT, "__getitem__ = lambda self, at: LOCK"),
+        (COLOR, "value = property(lambda self: OPAQUE)"),
+        (COLOR, "__getattribute__ = lambda self, name: OPAQUE"),
+        (POINT, "__iter__ = lambda self: OPAQUE"),
+        (POINT, "__getitem__ = lambda self, at: OPAQUE"),
     ],
 )
 def test_a_class_that_runs_when_its_values_are_read_counts_as_a_whole(source, runs):
-    cls = made(source.replace("return what, LOCK", "return 5").replace("what=LOCK", "what=1"))
+    cls = made(source.replace("return what, OPAQUE", "return 5").replace("what=OPAQUE", "what=1"))
     setattr(cls, runs.partition(" =")[0], eval(runs.partition("= ")[2], GIVEN))
     with pytest.raises(Unidentifiable):
         look(cls)

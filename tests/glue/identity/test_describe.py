@@ -399,7 +399,6 @@ MUTATIONS = {
     "logging": (lambda: logging.getLogger("nbcache_test.c"), lambda _obj: logging.disable(5)),
     "text io": (lambda: io.StringIO("abc"), lambda obj: obj.read(1)),
     "thread local": (threading.local, set_attribute("x", 1)),
-    "lock": (threading.Lock, lambda obj: obj.acquire()),
     "context variable": (lambda: contextvars.ContextVar("v", default=1), lambda obj: obj.set(2)),
     "weak reference": (lambda: weakref.ref(Holder), lambda _obj: setattr(Holder, "new", 1)),
     "weak proxy": (lambda: weakref.proxy(Plain), lambda _obj: setattr(Plain, "new", 1)),

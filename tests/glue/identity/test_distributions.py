@@ -5,6 +5,7 @@ import hashlib
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
 
@@ -240,3 +241,31 @@ def test_numba_edited_under_the_same_version(second_environment, tmp_path):
     assert run("warm", edited=False) == usual
     why = proc.run(["-m", "nbcache", "why", "__main__:g"], tmp_path / "store").stdout
     assert "files of numba" in why, why
+
+
+def test_whose_a_file_is(tmp_path, monkeypatch):
+    installed = Installation(tmp_path)
+    monkeypatch.setattr(distributions, "STARTED", time.time_ns() + 10**12)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found, path = Distributions(), os.fspath(tmp_path / "paket" / "core" / "typing.py")
+    metadata = found.metadata_of(path)
+    assert metadata == os.fspath(installed.record.parent)
+    assert found.state_of(metadata).startswith("paket-1.0 ")
+    for other in (tmp_path / "paket" / "beside.py", tmp_path.parent / "elsewhere.py"):
+        other.write_text("")
+        assert found.metadata_of(os.fspath(other)) is None
+
+
+def test_a_package_of_another_name_than_its_distribution(tmp_path, monkeypatch):
+    installed = Installation(tmp_path)
+    monkeypatch.setattr(distributions, "STARTED", time.time_ns() + 10**12)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    renamed = installed.record.parent.rename(tmp_path / "named_otherwise-2.0.dist-info")
+    assert Distributions().metadata_of(os.fspath(tmp_path / "paket" / "core" / "typing.py")) == os.fspath(renamed)
+
+
+def test_what_was_installed_after_the_process_began_is_nobodys(tmp_path, monkeypatch):
+    Installation(tmp_path)
+    monkeypatch.setattr(distributions, "STARTED", time.time_ns() - 10**12)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert Distributions().metadata_of(os.fspath(tmp_path / "paket" / "core" / "typing.py")) is None

@@ -479,13 +479,13 @@ def test_a_callee_from_before_the_patch_is_not_one_from_after_it(run):
 
 
 REFUSED = """
-import threading
+import os
 from numba import vectorize
 from numba.core.cpu import CPUContext
 from numba.core.registry import cpu_target
-original, lock = CPUContext.get_constant_generic, threading.Lock()
+original, null = CPUContext.get_constant_generic, open(os.devnull)
 def constant(self, builder, ty, val):
-    with lock:
+    if not null.closed:
         return original(self, builder, ty, val)
 CPUContext.get_constant_generic = constant
 

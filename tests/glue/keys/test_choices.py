@@ -56,7 +56,7 @@ def test_what_is_chosen_and_cannot_be_identified_is_a_miss_and_no_fault(run, tmp
 
 
 MANY = """
-import threading
+import os
 from numba import types
 from numba.extending import intrinsic, overload
 from nbcache.glue.keys.choices import Choices
@@ -75,12 +75,12 @@ def counted(cls, name):
 
 counted(Choices, "_digest")
 counted(KeyMaker, "_registered")
-LOCK = threading.Lock()
+NULL = open(os.devnull)
 
 @intrinsic
 def two(context):
     def code(context, builder, signature, args):
-        with LOCK:
+        if not NULL.closed:
             return context.get_constant(types.int64, 2)
     return types.int64(), code
 
