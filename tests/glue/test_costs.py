@@ -111,10 +111,7 @@ ONLY_FOR_MISSES = {
     *("client." + name for name in ("checking", "others", "patience", "publishing", "remote", "trials")),
     *("glue.capture." + name for name in ("addresses", "diagnostics", "placeholders", "readings", "roles", "witness")),
     *("glue.entries." + name for name in ("front_end", "pack", "pickling")),
-    *(
-        "glue.identity." + name
-        for name in ("attributes", "changes", "files", "instances", "kinds", "reach")
-    ),
+    *("glue.identity." + name for name in ("attributes", "changes", "files", "instances", "kinds", "reach")),
     *("glue.identity.describe_" + name for name in ("foreign", "numpy", "python")),
     *("glue.keys." + name for name in ("choices", "targets")),
     *("errors", "glue.hooks.policy", "glue.published", "glue.requests", "metrics", "plain", "protocol", "regular"),

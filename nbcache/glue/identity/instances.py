@@ -4,7 +4,8 @@ An instance is its class, its ``__dict__``, its slots, and what a builtin base s
 through descriptors and methods of ``object`` and of those bases, never through what a class overrides.  What a native
 class holds beyond that only its own pickle reduction tells; a class written in Python isn't asked, for its
 ``__reduce__`` or ``__getstate__`` may leave things out.  Python's own classes are asked, because what they leave out
-they can make again.  What nobody tells is unidentifiable, but for locks: who holds one means nothing in another process.
+they can make again.  What nobody tells is unidentifiable, but for locks: who holds one means nothing in another
+process.
 """
 
 from __future__ import annotations

@@ -142,11 +142,11 @@ class Node:
                 # They have the same order in each process, and code that runs may go through them.
                 parts += spelt  # type: ignore[arg-type]
             return parts
+        others = [item for item in value if encode_plain(item) is None]
         if self.obj is not value:  # a node of its own, all of whose edges lead to items
             self.edge(label, value)
             return [b"@"]
         self.unordered = True
-        others = [item for item, plain in zip(value, spelt, strict=True) if plain is None]
         for item in sorted(others, key=_name_of):  # so that processes come by most in one order
             self.edge(label, item)
         return [*parts, b"@" * len(others)]

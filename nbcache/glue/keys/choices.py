@@ -98,6 +98,9 @@ class Identities(Protocol):
     def type_scoped(self, typ: Any) -> tuple[bytes, Scope | None]:
         """The same with the scope that it holds in; None if it always does."""
 
+    def scoped_for_good(self, root: object) -> tuple[bytes, Scope]:
+        """Digest and scope of what lives as long as the process."""
+
     def hands_on(self, typ: Any) -> bool:
         """Whether a type of a signature brings a module along."""
 

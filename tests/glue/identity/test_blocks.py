@@ -1,6 +1,5 @@
 """Which variables of code are read in blocks of `with` alone, and what blocks of `objmode` need of them."""
 
-
 import numba
 import pytest
 from numba import njit, objmode

@@ -86,7 +86,7 @@ def test_sets_have_no_order(package):
 
 def test_a_set_of_what_nobody_identifies_is_refused():
     with pytest.raises(Unidentifiable):
-        digest({each for each in [(each for each in ())]})
+        digest({(each for each in ())})
 
 
 def test_class_methods_of_native_classes_count_by_their_names():
