@@ -7,7 +7,7 @@ import os
 
 import pytest
 from cuda_programs import HEAD, PROGRAMS, UNCACHEABLE
-from nbtest.kernels import needs_numba_cuda, run
+from nbtest.kernels import needs_numba_cuda, needs_two_capabilities, run
 
 pytestmark = needs_numba_cuda
 
@@ -68,7 +68,7 @@ def test_what_shares_functions_with_others(name, cc, tmp_path):
     check({name: PROGRAMS[name]}, tmp_path, cc)
 
 
-@pytest.mark.skipif("NBTEST_GPU" in os.environ, reason="the GPU of a host has one capability")
+@needs_two_capabilities
 def test_kernels_for_one_capability_are_no_use_to_another(tmp_path):
     program = {"lazy": PROGRAMS["lazy"]}
     run(program, tmp_path / "programs", cc="8.0", store=tmp_path / "store")

@@ -7,7 +7,7 @@ import built_elsewhere
 import pytest
 from cuda_programs import HEAD, PROGRAMS
 from nbtest import daemons, proc
-from nbtest.kernels import needs_numba_cuda, run
+from nbtest.kernels import needs_numba_cuda, needs_two_capabilities, run
 
 pytestmark = needs_numba_cuda
 
@@ -37,6 +37,7 @@ def build(place, count, capabilities):
     assert kernels == {(f"kernels_of_test:kernel{i}", spelt) for i in numbers for spelt in capabilities.values()}
 
 
+@needs_two_capabilities
 def test_a_daemon_builds_kernels_for_two_capabilities(place):
     build(place, 2, {"8.0": "8.0", "9.0": "9.0a"})
 

@@ -3,7 +3,7 @@
 import pytest
 from cuda_programs import HEAD
 from nbtest import daemons
-from nbtest.kernels import needs_numba_cuda, run
+from nbtest.kernels import needs_numba_cuda, needs_two_capabilities, run
 
 pytestmark = needs_numba_cuda
 
@@ -47,6 +47,7 @@ def receive(program, path, place, **more):
     return found, report
 
 
+@needs_two_capabilities
 def test_a_pickled_dispatcher_is_found_and_asked_for_elsewhere(place):
     store = place / "store"
     path, launched = send(place, DISPATCHER, store)

@@ -36,28 +36,6 @@ assert ownership.module_edition("numba.cuda.dispatcher") == told
 numba_cuda.__version__ = "0.0"  # of which nothing is installed
 ownership._redirected_version.cache_clear()
 assert ownership._redirected_version(ownership._redirected_root()) == told
-
-# What the installer wrote down counts, however it ends its lines; without that, the files do.
-def identity(version, folder):
-    toolkit.numba_cuda.__version__ = version
-    toolkit.numba_cuda.__file__ = os.path.abspath(os.path.join(folder, "numba_cuda", "__init__.py"))
-    toolkit._identity_of_numba_cuda.cache_clear()
-    return toolkit._identity_of_numba_cuda()
-
-def installed(folder, record, source):
-    os.makedirs(f"{folder}/numba_cuda/numba/cuda")
-    os.makedirs(f"{folder}/numba_cuda-1.0.dist-info")
-    with open(f"{folder}/numba_cuda-1.0.dist-info/RECORD", "wb") as file:
-        file.write(record)
-    with open(f"{folder}/numba_cuda/numba/cuda/dispatcher.py", "w") as file:
-        file.write(source)
-    return identity("1.0", folder)
-
-RECORD = b"numba_cuda/__init__.py,sha256=a,1\\nnumba_cuda/numba/cuda/dispatcher.py,sha256=%s,2\\n"
-one = installed("one", RECORD % b"x", "")
-assert installed("same", (RECORD % b"x").replace(b"\\n", b"\\r\\n"), "") == one
-assert installed("other", RECORD % b"y", "") != one
-assert installed("files", b"", "1") == installed("files again", b"", "1") != installed("others", b"", "2")
 """
 
 

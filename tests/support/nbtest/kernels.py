@@ -20,6 +20,9 @@ needs_numba_cuda = pytest.mark.skipif(
     importlib.util.find_spec("numba_cuda") is None,
     reason="numba-cuda isn't installed: `pip install nbcache[cuda]`",
 )
+needs_two_capabilities = pytest.mark.skipif(
+    bool(os.environ.get("NBTEST_GPU")), reason="the GPU of a host has one capability"
+)
 
 
 def run(programs, folder, *, cc="9.0", store=None, env=None):
