@@ -12,9 +12,14 @@ import hypothesis
 import pytest
 from nbtest import proc
 
+HERE = Path(__file__).parent
 # Compiling and shared machines are slow at random: timeouts are pytest's business.
 hypothesis.settings.register_profile("nbcache", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("nbcache")
+
+WITHOUT_SCIPY = {"client", "fleet", "glue", "layers", "published", "random", "reach", "remote", "traps"}
+"""Folders whose tests' children have no SciPy (`proc.scipy_for`, `proc.SCIPY`): Numba loads it where a process first compiles,
+which is a fifth of what that costs. Those of a daemon have it, since its interpreters do."""
 
 
 def pytest_configure(config):
@@ -42,6 +47,13 @@ def pytest_collection_modifyitems(items):
         for at, item in enumerate(sorted(several, key=lambda each: each.name)):
             if at % step != start:
                 item.add_marker(pytest.mark.long)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Before fixtures of any scope, which start children as well."""
+    absent = item.path.relative_to(HERE).parts[0] in WITHOUT_SCIPY and not hasattr(item.module, "daemons")
+    proc.DEFAULTS["NBTEST_WITHOUT"] = "scipy" if absent else ""
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ def key(place):
     return {"NBCACHE_SIGNING_KEY": str(path), "NBCACHE_TRUSTED_KEYS": str(signing.read(Secret(str(path))).public)}
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(8)
 @pytest.mark.parametrize(
     "command",
     [

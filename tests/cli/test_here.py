@@ -47,6 +47,7 @@ def test_doctor_executes_nothing_of_it(here):
     assert "armed" in done.stdout
 
 
+@pytest.mark.long
 def test_publish_takes_modules_from_elsewhere_then(here):
     (here.parent / "code").mkdir()
     (here.parent / "code/lib.py").write_text(LIB)

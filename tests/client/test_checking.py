@@ -1,6 +1,7 @@
 """NBCACHE_CHECK: a wrong hit is found, said, counted and set aside, and what Numba compiles is used."""
 
 import json
+import shutil
 
 import pytest
 from nbtest import proc
@@ -24,19 +25,37 @@ MAKE = {"PYTHONHASHSEED": "1"}
 CHECK = {"NBCACHE_CHECK": "all", "PYTHONHASHSEED": "2"}
 
 
-@pytest.fixture
-def ran(tmp_path):
+def running(folder):
     """What a program says in a process of its own, over one store."""
-    paths = tmp_path / "main.py", tmp_path / "store"
 
-    def run(text, extra=None, said="", store=True):
-        paths[0].write_text(text)
-        outcome = proc.run([paths[0]], paths[1] if store else None, extra or {}, cwd=tmp_path)
+    def run(text, extra=None, said=""):
+        (folder / "main.py").write_text(text)
+        outcome = proc.run([folder / "main.py"], folder / "store", extra or {}, cwd=folder)
         assert outcome.status == 0, outcome.stderr
         assert said in outcome.stderr if said else not outcome.stderr, outcome.stderr
         return json.loads(outcome.stdout)
 
     return run
+
+
+@pytest.fixture
+def ran(tmp_path):
+    return running(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """A store that has what `TWO` compiles."""
+    folder = tmp_path_factory.mktemp("two")
+    assert running(folder)(TWO, MAKE)[:2] == [8, 700]
+    return folder / "store"
+
+
+@pytest.fixture
+def warm(tmp_path, two):
+    """As `ran`, over a copy of that store."""
+    shutil.copytree(two, tmp_path / "store")
+    return running(tmp_path)
 
 
 def opened(tmp_path):
@@ -63,22 +82,22 @@ def exchange(tmp_path, *keeping):
     return entry_of(store, ":plus").digest
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("keeping", [(), ("ir",)], ids=["all", "all-but-the-digest"])
-def test_a_hit_made_wrong_on_purpose(ran, tmp_path, keeping):
-    assert ran(TWO, MAKE)[:2] == [8, 700]
+def test_a_hit_made_wrong_on_purpose(warm, tmp_path, keeping):
     digest = exchange(tmp_path, *keeping)
-    assert ran(TWO)[:2] == [700, 700]  # what makes it wrong does so, and nobody notices
-    *results, stats = ran(TWO, CHECK, said="to other code than the entry")
+    assert warm(TWO)[:2] == [700, 700]  # what makes it wrong does so, and nobody notices
+    *results, stats = warm(TWO, CHECK, said="to other code than the entry")
     assert results == [8, 700]
     assert stats["checks"][reasons.DIFFERENT] == 1
     store = opened(tmp_path)
     assert digest in quarantine.condemned(store.path, store.trust)
-    *results, stats = ran(TWO)
+    *results, stats = warm(TWO)
     assert (results, stats["hit_count"]) == ([8, 700], 2)
 
 
-def test_the_command_says_it(ran, tmp_path):
-    ran(TWO, MAKE)
+def test_the_command_says_it(warm, tmp_path):
+    (tmp_path / "main.py").write_text(TWO)
     argv = ["-m", "nbcache", "check", "--", "python", "main.py"]
 
     def check():
@@ -95,30 +114,30 @@ def test_the_command_says_it(ran, tmp_path):
     assert proc.run(["-m", "nbcache", "check"], tmp_path / "store").status == 2
 
 
-def test_a_wrong_entry_that_stays_is_passed_over(ran, tmp_path):
+def test_a_wrong_entry_that_stays_is_passed_over(warm, tmp_path):
     """A process that may not replace it can set it aside all the same."""
-    ran(TWO, MAKE)
     exchange(tmp_path)
-    ran(TWO)  # which marks it as good
-    *results, _stats = ran(TWO, {**CHECK, "NBCACHE_READONLY": "1"}, said="it is set aside")
+    warm(TWO)  # which marks it as good
+    *results, _stats = warm(TWO, {**CHECK, "NBCACHE_READONLY": "1"}, said="it is set aside")
     assert results == [8, 700]
-    *results, stats = ran(TWO, {"NBCACHE_READONLY": "1"}, said="programs crashed with it")
+    *results, stats = warm(TWO, {"NBCACHE_READONLY": "1"}, said="programs crashed with it")
     assert results == [8, 700]
     assert stats["misses"] == {reasons.QUARANTINED: 1}
 
 
-def test_what_has_no_digest_is_counted_apart(ran, tmp_path):
-    ran(TWO, MAKE)
+@pytest.mark.long
+def test_what_has_no_digest_is_counted_apart(warm, tmp_path):
     store = opened(tmp_path)
     plus = entry_of(store, ":plus")
     sections = sections_of(plus)
     del sections["ir"]
     assert store.publish(plus.header, sections, recache=True).ok
-    *results, stats = ran(TWO, CHECK)
+    *results, stats = warm(TWO, CHECK)
     assert results == [8, 700]
     assert stats["checks"] == {reasons.SAME: stats["hit_count"] - 1, reasons.NO_DIGEST: 1}
 
 
+@pytest.mark.long
 def test_half_of_the_hits(ran):
     functions = "".join(f"@numba.njit\ndef f{n}(x):\n    return x + {n}\nf{n}(1)\n" for n in range(24))
     text = f"import json, numba, nbcache\n{functions}print(json.dumps(nbcache.stats()))"

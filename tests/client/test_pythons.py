@@ -96,6 +96,7 @@ def command(tmp_path, before, *argv, **environ):
     return run(tmp_path, "import sys\nsys.version_info = (3, 99, 0, 'alpha', 0)\n" + program, None, **environ)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("argv", [["ls"], ["stats"], ["gc"], ["status"], ["verify"], ["config"]], ids=" ".join)
 def test_commands_work_there_or_say_one_line(tmp_path, store, argv):
     run(tmp_path, PROGRAM, store)

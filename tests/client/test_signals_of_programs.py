@@ -47,15 +47,13 @@ INSIDE = (
 )
 """The fault is in the first call itself."""
 HANDLED = (
-    "import os, signal, sys\ndef abort(number, frame):\n    print('handler', number, flush=True)\n    sys.exit(1)\n"
-    f"signal.signal(signal.SIGABRT, abort)\n{MAKE}print(make(1)(1), make(2)(1), flush=True)\n"
-    "os.kill(os.getpid(), signal.SIGABRT)\nprint('not reached')\n"
-)
-"""As the workers of gunicorn, which are aborted when they take too long."""
-DISPOSITIONS = (
     f"{MAKE}print(make(1)(1), make(2)(1.5))\n"
     "print([line for line in open('/proc/self/status') if line.startswith(('SigBlk', 'SigIgn', 'SigCgt'))])\n"
+    "import os, signal, sys\ndef abort(number, frame):\n    print('handler', number, flush=True)\n    sys.exit(1)\n"
+    "signal.signal(signal.SIGABRT, abort)\nprint(make(3)(1), make(4)(1), flush=True)\n"
+    "os.kill(os.getpid(), signal.SIGABRT)\nprint('not reached')\n"
 )
+"""Dispositions, and a handler as that of the workers of gunicorn, which are aborted when they take too long."""
 FAULTHANDLER = (
     "import faulthandler, os\nfile = open('told', 'w')\n{before}\n"
     f"{MAKE}print(make(1)(1), make(2)(1), flush=True)\n"
@@ -100,7 +98,10 @@ def same(place):
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
-@pytest.mark.parametrize("text", [RECOVERED, AT_EXIT, INSIDE], ids=["later", "at exit", "in a first call"])
+@pytest.mark.parametrize(
+    "text",
+    [pytest.param(RECOVERED, id="later", marks=pytest.mark.long), pytest.param(AT_EXIT, id="at exit"), pytest.param(INSIDE, id="in a first call")],
+)  # fmt: skip
 def test_faults_that_a_library_recovers_from(same, place, text):
     (place / "lib.c").write_text(C)
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", place / "lib.so", place / "lib.c"], check=True)
@@ -114,19 +115,15 @@ def test_who_recovered_from_a_fault_and_is_killed(same, place):
     assert same(RECOVERED + "import os\nos.kill(os.getpid(), 9)\n")[0] == -9
 
 
-def test_a_handler_of_aborts(same):
-    assert same(HANDLED)[0] == 1
-
-
-def test_dispositions_are_as_without(same):
-    assert same(DISPOSITIONS)[0] == 0
+def test_dispositions_are_as_without_and_a_handler_of_aborts_is_heeded(same):
+    assert same(HANDLED, count=2)[0] == 1
 
 
 @pytest.mark.every(2)
 @pytest.mark.parametrize("place_of", ["before", "after"])
 def test_fatal_errors_are_told_where_the_program_says(same, place_of):
     lines = {"before": "", "after": "", place_of: "faulthandler.enable(file)"}
-    status, said, told = same(FAULTHANDLER.format(**lines))
+    status, said, told = same(FAULTHANDLER.format(**lines), count=2)
     assert (status, said.splitlines()[1], told) == (-signal.SIGSEGV, "True", "Fatal Python error: Segmentation fault")
 
 

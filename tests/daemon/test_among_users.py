@@ -225,6 +225,7 @@ def test_who_asks_for_another_s_key_finds_what_is_built_for_him(town, how):
         assert daemon.stop() == 0
 
 
+@pytest.mark.long
 def test_a_job_hands_in_64_mebibytes_unless_more_is_allowed(town):
     does = FILLING.replace("range(12)", "range(9)").replace("1 << 20", "8 << 20").format(store=str(town.store))
     with town.daemon("--workers", "1") as daemon:

@@ -23,7 +23,7 @@ def cut_off(data):
     return data[:-10]
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("damage", [broken_header, broken_object, cut_off, lambda _: b""])
 def test_damage(place, damage):
     (place / "lib.py").write_text(LIB)

@@ -232,6 +232,7 @@ def test_a_full_disk(place):
             unhealthy(health(store))
 
 
+@pytest.mark.long
 def test_a_store_that_is_deleted_meanwhile(place):
     store = place / "store"
     with daemon(store) as running, hung(running):

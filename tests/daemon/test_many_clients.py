@@ -92,6 +92,7 @@ def test_each_signature_is_built_once(place, capsys, clients, signatures, count)
     proc.verify(store)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("clients", "signatures"), SIZES)
 @pytest.mark.timeout(900)
 def test_one_of_two_daemons_is_killed_in_mid_job(place, capsys, clients, signatures):

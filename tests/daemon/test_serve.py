@@ -121,7 +121,7 @@ def poisoned(place, name):
     ],
 )
 def test_poison_is_told_and_does_not_spread(place, names):
-    good = 20
+    good = 8
     (place / "good.py").write_text(programs.functions(good))
     main, store = write(place, main=programs.caller("good")), place / "store"
     expected = proc.run([main])

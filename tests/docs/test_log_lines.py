@@ -14,8 +14,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
 LOUD = {"warning", "error", "exception", "critical", "log", "once", "report", "_report"}
-TELLING = {"tell", "_nbcache.tell"}
-"""What adds the words of an exception to a line."""
 SPEAKERS = re.compile(r"log|^self$|sparing|_failures_said|problems|getLogger")
 QUIET = {"DEBUG", "INFO"}
 REPORTING = {"service.py", "presence.py"}
@@ -37,6 +35,13 @@ def text_of(node):
     return None
 
 
+def is_telling(function):
+    """Whether it is what adds the words of an exception to a line."""
+    if isinstance(function, ast.Attribute):
+        return function.attr == "tell" and isinstance(function.value, ast.Name) and function.value.id == "_nbcache"
+    return isinstance(function, ast.Name) and function.id == "tell"
+
+
 def is_quiet(call):
     return any(isinstance(arg, ast.Attribute) and arg.attr in QUIET for arg in call.args[:2]) or any(
         isinstance(arg, ast.IfExp) and isinstance(arg.orelse, ast.Attribute) and arg.orelse.attr in QUIET
@@ -49,7 +54,7 @@ def loud_lines(path):
     """Yield (line number, text) of whatever a module logs at WARNING or above."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in TELLING:
+        if isinstance(node, ast.Call) and is_telling(node.func):
             text = text_of(node.args[0])
             if text is not None:  # others have a function of that name, too
                 yield node.lineno, text
@@ -62,7 +67,7 @@ def loud_lines(path):
             # Of two, the first is what the line is about, for saying it once.
             if texts:
                 yield node.lineno, max(texts, key=len)
-        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "problem" and path.name in REPORTING:
+        elif path.name in REPORTING and isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "problem":
             text = text_of(node.value)
             if text is not None:
                 yield node.lineno, text

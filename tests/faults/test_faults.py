@@ -27,7 +27,7 @@ def expected(tmp_path_factory):
     return outcome
 
 
-@pytest.mark.every(9)
+@pytest.mark.every(14)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.long] if name in TWINS else []) for name in breakage.FAULTS]
 )

@@ -12,7 +12,7 @@ import pytest
 from nbtest import proc, programs, usage
 
 SIGNATURES = 12
-SIZES = [8, pytest.param(16, marks=pytest.mark.long)]
+SIZES = [4, pytest.param(16, marks=pytest.mark.long)]
 BOUND = 900  # [s] what hangs takes longer, on any machine
 
 

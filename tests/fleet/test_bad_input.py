@@ -130,18 +130,18 @@ class TestDirectory:
         check(main, store, **nobody)
         assert '"functions": []' in events.read_text()
 
-    def test_owned_by_someone_else(self, place, as_root):
+    def test_owned_by_someone_else(self, place, filled, as_root):
+        shutil.copytree(filled / "store", place / "store")
         main, store = write(place), place / "store"
-        fill(main, store)
         for path in [store, *store.rglob("*")]:
             os.chown(path, OTHER_UID, OTHER_UID)
         before = usage.read(store)
         check(main, store, says=str(store))
         assert not usage.read(store).since(before).hits
 
-    def test_writable_by_others(self, place):
+    def test_writable_by_others(self, place, filled):
+        shutil.copytree(filled / "store", place / "store")
         main, store = write(place), place / "store"
-        fill(main, store)
         store.chmod(0o777)
         before = usage.read(store)
         outcome = check(main, store, says=str(store))
@@ -149,9 +149,9 @@ class TestDirectory:
         assert not usage.read(store).since(before).hits
 
     @pytest.mark.long
-    def test_objects_writable_by_others(self, place):
+    def test_objects_writable_by_others(self, place, filled):
+        shutil.copytree(filled / "store", place / "store")
         main, store = write(place), place / "store"
-        fill(main, store)
         (store / "v1" / "objects").chmod(0o777)
         before = usage.read(store)
         check(main, store)

@@ -27,7 +27,7 @@ print(f(1), f(2.5))
 """
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("size", [0, 2000], ids=["none", "small"])
 @pytest.mark.parametrize("handler", ["signal.SIG_DFL", "told"])
 def test_no_file_of_ours_is_what_is_too_large(tmp_path: Path, handler: str, size: int) -> None:

@@ -114,6 +114,7 @@ def test_a_host_takes_what_others_compiled_for_its_name(place):
     assert run(place, LOOSE.replace("2.0", "3.0"), ladder=own)[1]["builds_count"] >= 1
 
 
+@pytest.mark.long
 def test_without_a_ladder_no_other_level_is_taken(place):
     run(place, STRICT, MIDDLE)
     assert run(place, STRICT)[1]["builds_count"] >= 1

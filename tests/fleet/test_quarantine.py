@@ -190,7 +190,7 @@ def said(path):
     return entry.parse(path.read_bytes()).header.function
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize(
     "end",
     [

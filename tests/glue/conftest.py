@@ -8,7 +8,7 @@ import types
 from pathlib import Path
 
 import pytest
-from nbtest import programs
+from nbtest import proc, programs
 
 import nbcache
 from nbcache.client import activation
@@ -78,7 +78,7 @@ def run(tmp_path):
             capture_output=True,
             text=True,
             timeout=900,
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
+            env={**os.environ, "PYTHONPATH": proc.search_path(REPOSITORY), **proc.DEFAULTS, **environment},
         )
         assert result.returncode == 0, result.stderr
         return result.stdout, result.stderr

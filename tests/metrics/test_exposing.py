@@ -173,6 +173,7 @@ def test_a_place_that_cannot_be_is_said_once(tmp_path, caplog, monkeypatch, path
     assert caplog.text.count("can't be served") == 1
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("how", ["reads nothing", "says nothing"])
 def test_nobody_waits_behind_who_is_slow(address, how):
     """However long a request may take: here that is for ever."""

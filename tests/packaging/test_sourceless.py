@@ -99,6 +99,7 @@ def without_sources(program):
     return [site / "__main__.pyc"], {"PYTHONPATH": proc.search_path(site)}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("make", [in_archive, without_sources])
 def test_a_program_without_source_files_is_cached_and_what_it_reads_counts(tmp_path, make):
     program = Program(tmp_path)

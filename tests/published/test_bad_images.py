@@ -155,6 +155,7 @@ def test_two_versions_live_side_by_side(either):
     assert node(either, program, either.parent).stdout == "[0. 2. 4.] [2. 3. 4.] [0. 2. 4.]\n"
 
 
+@pytest.mark.long
 @pytest.mark.every(2)
 def test_eight_threads_load_at_once(either):
     program = """

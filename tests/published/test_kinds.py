@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from nbtest import published
+from nbtest import proc, published
 from nbtest.published import accumulator, node
 
 KINDS = Path(__file__).parent / "kinds"
@@ -70,7 +70,7 @@ def _measured(folder, names):
     head = f"NAMES = {names!r}\nTARGET = {{target!r}}\n"
     extra = {"PYTHONHASHSEED": "1"}
     store, theirs, ours = folder / "store", folder / "numba", folder / "node"
-    path = {"NBCACHE_LOG": "ERROR", **extra}
+    path = {"NBCACHE_LOG": "ERROR", **extra, **proc.SCIPY}
     accumulator(store, head.format(target=str(theirs)) + _ACCUMULATE + _MEASURE, KINDS, **path)
     node(store, head.format(target=str(ours)) + _LOAD + _MEASURE, KINDS, **path)
     return pickle.loads(theirs.read_bytes()), pickle.loads(ours.read_bytes())

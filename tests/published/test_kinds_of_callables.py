@@ -79,6 +79,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.long
 @pytest.mark.every(2)
 def test_ufuncs_gufuncs_and_callbacks_in_a_namespace_are_what_numbas_are(folder):
     store = folder / "store"

@@ -168,6 +168,7 @@ def numba_choice(kinds):
     return lambda value: numbers.index(chosen(value))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kinds", [*([kind] for kind in ALONE), *TOGETHER], ids=str)
 def test_what_is_let_through_is_what_numba_would_choose(kinds):
     check, choice = outcomes([(kind,) for kind in kinds]), numba_choice(kinds)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 
 import pytest
+from nbtest import proc
 from nbtest.published import accumulator, node
 
 from nbcache.protocol.manifests import Native
@@ -17,6 +18,7 @@ from nbcache.shared_libraries import build_in
 CC, PATH = shutil.which("cc"), os.environ["PATH"]
 pytestmark = [
     pytest.mark.usefixtures("way"),
+    pytest.mark.every(2),
     pytest.mark.skipif(CC is None, reason="needs a C compiler"),
 ]
 C = """
@@ -79,7 +81,7 @@ def publish(place, what, decorators=DECORATORS, more=""):
     if what == "a symbol":
         more = "import llvmlite.binding\nllvmlite.binding.load_library_permanently('./libblend.so.2')\n"
     wanted = "".join(f"nbcache.publish('{each}', {each}({FUNCTIONS[what]}))\n" for each in decorators)
-    accumulator(place / "store", HEAD + before + more + wanted, place)
+    accumulator(place / "store", HEAD + before + more + wanted, place, **proc.SCIPY)
 
 
 CALLS = """
@@ -103,7 +105,7 @@ def test_the_same_functions_are_called_at_a_node(place, what):
     build(place)
     publish(place, what)
     answer = ANSWERS.get(what, 4.0)
-    assert node(place / "store", CALLS, place).stdout.split() == [str(answer)] * 4
+    assert node(place / "store", CALLS, place, **proc.SCIPY).stdout.split() == [str(answer)] * 4
 
 
 def test_a_library_is_found_by_its_name_where_it_lies_elsewhere(place):
@@ -191,10 +193,8 @@ def test_linear_algebra_is_refused_where_scipy_is_not(place):
     pytest.importorskip("scipy")
     text = "nbcache.publish('called', njit(lambda a: np.linalg.inv(a)), ['float64[:, ::1](float64[:, ::1])'])\n"
     build(place)
-    accumulator(place / "store", HEAD + text, place)
+    accumulator(place / "store", HEAD + text, place, **proc.SCIPY)
     fails = FAILS.replace("(1.0)", "(__import__('numpy').eye(2) * 2)")
-    assert node(place / "store", fails, place).stdout.startswith("[[ 0.5")
-    without = "import importlib.util\nfind = importlib.util.find_spec\n"
-    without += "importlib.util.find_spec = lambda name, *more: None if name == 'scipy' else find(name, *more)\n"
-    said = node(place / "store", without + fails, place).stdout
+    assert node(place / "store", fails, place, **proc.SCIPY).stdout.startswith("[[ 0.5")
+    said = node(place / "store", fails, place).stdout
     assert "it uses linear algebra, for which Numba calls SciPy's, which isn't here: install scipy" in said

@@ -182,6 +182,7 @@ def measure(program: Program, folder: Path, log: str = "warning", *, plain: bool
         counts.mkdir()
         # Programs that ask for Numba's own cache get it without nbcache, and must find it empty.
         extra = {"NBCACHE_COUNT": str(counts), "NBCACHE_LOG": log, "NUMBA_CACHE_DIR": str(folder / "numba")}
+        extra |= proc.scipy_for(program.path.read_text(encoding="utf-8"))
         outcome = proc.run([program.path], store if cached else None, extra, cwd=folder)
         return Ran(outcome, tally.read(str(counts)))
 

@@ -152,6 +152,7 @@ def test_a_server_that_is_stopped_while_a_program_runs(fleet, program, tmp_path,
         fleet.close()
 
 
+@pytest.mark.long
 def test_a_full_server_is_read_and_said(fleet, program, tmp_path, command):
     with remotes.redis(tmp_path, "--maxmemory", "1kb") as (address, _):
         host = fleet.host("host", address, log_file=str(tmp_path / "log"))

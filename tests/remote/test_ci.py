@@ -87,6 +87,7 @@ def test_what_was_pushed_can_be_pulled(fleet, server, program):
     assert "here already" in nbcache(["pull"], reader)
 
 
+@pytest.mark.long
 @pytest.mark.every(3)
 def test_what_was_damaged_on_a_server_is_pushed_again(fleet, server, program, patient):
     """Its beginning is as it was: nothing less than reading all of it shows that nobody can use it."""

@@ -57,6 +57,7 @@ def test_what_programs_crashed_with_is_replaced_on_the_server(fleet, poisoned, r
     assert run(other) == (0, 0)
 
 
+@pytest.mark.long
 def test_a_host_that_can_not_replace_it_takes_it_no_more(fleet, tmp_path, poisoned, run, command):
     host = fleet.host("host", poisoned, signs=False)
     remotes.wake(host)

@@ -73,6 +73,7 @@ def reader(fleet, address, name="reader"):
     return host
 
 
+@pytest.mark.long
 def test_a_host_with_the_same_files_need_not_load_them(fleet, package, filled):
     package.install()  # as files of another host have other stamps
     host = reader(fleet, filled)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from nbtest import hitcheck
+from nbtest import hitcheck, proc
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
@@ -222,6 +222,8 @@ class Run:
             "PYTHONDONTWRITEBYTECODE": "1",  # two versions within a second of one size share a .pyc
             "NBTEST_EVENTS": str(self._events),
         }
+        texts = [text for each in self.program.steps for text in each.files.values() if text is not None]
+        environment |= {**proc.DEFAULTS, **proc.scipy_for(*texts)}
         if self.mode == "nbcache":
             environment["NBCACHE_DIR"] = str(self.cache)
             environment |= hitcheck.settings()

@@ -31,7 +31,10 @@ FEW = 1
 """How many programs of a family run before a merge: they show the family; the longer suite runs all, and those that are
 pending. A program takes four processes or more, 5 s of processor time."""
 
-SLOW = frozenset({"06-symbols-spawned-workers", "12-address-closure-as-a-value", "12-address-closure-reads-a-global"})
+SLOW = frozenset({
+    "06-symbols-closures", "06-symbols-spawned-workers", "08-index-signatures-all-at-once", "09-damage-truncated-to-half",
+    "12-address-closure-as-a-value", "12-address-closure-reads-a-global", "26-mutable-record",
+})  # fmt: skip
 """Programs that take twice that: others of their families are chosen."""
 
 

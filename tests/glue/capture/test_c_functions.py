@@ -78,7 +78,7 @@ LIBRARIES = {
 def answers(tmp_path, text, *args, store="store"):
     """What a program answers, and how much is compiled in it."""
     (tmp_path / "program.py").write_text(HEAD + text)
-    outcome = proc.run([tmp_path / "program.py", *args], store and tmp_path / store, cwd=tmp_path)
+    outcome = proc.run([tmp_path / "program.py", *args], store and tmp_path / store, proc.scipy_for(text), cwd=tmp_path)
     assert outcome.status == 0, outcome.stderr
     return json.loads(outcome.stdout)
 
@@ -150,6 +150,7 @@ end(called(hidden)(2.0), both(2.0))
     assert answers(tmp_path, text) == [[7, 12], 0]
 
 
+@pytest.mark.every(2)
 @needs_a_compiler
 @pytest.mark.parametrize("same", [False, True], ids=["another content", "a copy of the file"])
 def test_libraries_of_one_name(tmp_path, same):
@@ -172,6 +173,7 @@ end(*found)
     assert answers(tmp_path, text, "b") == [b, 0]
 
 
+@pytest.mark.long
 @needs_a_compiler
 def test_a_library_without_a_build_id_counts_by_its_content(tmp_path):
     path = built(tmp_path, 3, "libscaled.so", "-Wl,--build-id=none")

@@ -75,6 +75,7 @@ def test_what_is_linked_late_is_built_again_where_it_is_damaged(tmp_path):
         assert (outcome.said, outcome.stderr) == ((0, LATE), "")
 
 
+@pytest.mark.long
 def test_who_may_not_remove_it_builds_it_all_the_same(tmp_path):
     (tmp_path / "main.py").write_text(PROGRAM)
     store = tmp_path / "store"

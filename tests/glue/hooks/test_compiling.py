@@ -257,6 +257,7 @@ assert REFUSED(refused)
 """
 
 
+@pytest.mark.long
 def test_a_program_that_has_no_descriptor_left_compiles(tmp_path):
     for _ in ("cold", "warm"):
         outcome = proc.run(["-c", WITHOUT_DESCRIPTORS], tmp_path / "store", cwd=tmp_path)

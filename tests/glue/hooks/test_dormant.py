@@ -33,7 +33,7 @@ def test_importing_numba_wakes_nobody(tmp_path):
     assert run(tmp_path, code) == ["False", "[]"]
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("use", FIRST_USES)
 def test_the_first_use_wakes_it(tmp_path, use):
     import pickle

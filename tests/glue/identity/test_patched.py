@@ -404,6 +404,7 @@ HARMLESS = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("what", HARMLESS)
 def test_what_changes_nothing_is_no_change_by_others(tmp_path, what, when):
@@ -474,8 +475,8 @@ print(one, outer(A), len(nbcache.stats()["hits"]))
 
 
 def test_a_callee_from_before_the_patch_is_not_one_from_after_it(run):
-    said = [run(LATE, WHEN=when)[0].split()[:2] for when in ("late", "early", "never", "late", "early", "never")]
-    assert said == [["5.0", "6.0"], ["1000.0", "1001.0"], ["5.0", "6.0"]] * 2
+    said = [run(LATE, WHEN=when)[0].split()[:2] for when in ("late", "early", "never", "early")]
+    assert said == [["5.0", "6.0"], ["1000.0", "1001.0"], ["5.0", "6.0"], ["1000.0", "1001.0"]]
 
 
 REFUSED = """

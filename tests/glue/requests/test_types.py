@@ -119,7 +119,7 @@ TYPED = [
     np.zeros(2, "U7"), np.zeros(2, RECORD), np.zeros(2, RECORD)[0], np.zeros(2, SPARSE), np.zeros(2, OVERLAPPING), np.zeros(2, TITLED),
     np.zeros(1, np.dtype([("a", "i1"), ("b", "f8")], align=True)), np.zeros(1, np.dtype([])), np.frombuffer(b"12345678", "f8"), np.float32(1), np.datetime64("2020", "s"),
     np.timedelta64(1, "s"), np.dtype("f4"), np.dtype(RECORD), np.float64, np.random.default_rng(1), np.random.default_rng(1).bit_generator,
-    np.polynomial.Polynomial([1.0, 2.0]), twice, numba.typed.List([1]), numba.typed.Dict.empty(types.unicode_type, types.float64[::1]), types.int64, types.float64[:],
+    np.polynomial.Polynomial([1.0, 2.0]), twice, types.int64, types.float64[:],
 ]  # fmt: skip
 MADE = [
     types.Array(types.int64, 3, "F", readonly=True, aligned=False), types.Array(types.Optional(types.int8), 0, "C"), types.Buffer(types.uint8, 1, "C"),
@@ -131,7 +131,7 @@ MADE = [
     types.literal(0), types.literal(2**64 - 1), types.literal(-(2**63)), types.literal("text"), types.literal("\udcff"), types.literal(True), types.literal(slice(1, None)),
     types.literal(slice(None, -1, 2)), types.BooleanLiteral(False), types.DType(types.NPDatetime("ns")), types.NumberClass(types.NPTimedelta("h")),
     Counter.class_type.instance_type, types.Optional(Counter.class_type.instance_type), types.DictType(types.int64, types.DictType(types.int64, types.ListType(types.boolean))),
-    types.PolynomialType(types.float64[::1], None, types.float64[::1], 2), types.EnumMember(Color, types.unicode_type),
+    types.ListType(types.int64), types.DictType(types.unicode_type, types.float64[::1]), types.PolynomialType(types.float64[::1], None, types.float64[::1], 2), types.EnumMember(Color, types.unicode_type),
 ]  # fmt: skip
 if hasattr(types, "SetType"):
     MADE.append(types.SetType(types.int64))

@@ -8,14 +8,15 @@ NBTEST_STATS=FILE     one JSON line at exit: nbcache.stats().
 NBTEST_PATIENT=1      nobody is given up who is only slow: a daemon, its interpreters, servers and helpers of remote caches;
                       and who tidies up at his end does all of it.
 NBTEST_TURN=SECONDS   how often a daemon keeps house.
+NBTEST_WITHOUT=NAME   there is no module of this name.
 """
 
 import os
+import sys
 
 
 def _fake_numba_version(version):
     import importlib.metadata
-    import sys
     import types
 
     fake = types.ModuleType("numba._version")
@@ -60,8 +61,6 @@ def _dump_stats(path):
 
 
 def _keep_house_often(seconds):
-    import sys
-
     if "serve" in sys.orig_argv:
         from nbcache.daemon import housekeeping
 
@@ -69,8 +68,6 @@ def _keep_house_often(seconds):
 
 
 def _be_patient():
-    import sys
-
     from nbcache.client import others, remote
     from nbcache.protocol import heartbeats
     from nbcache.store.directory import Store
@@ -102,6 +99,8 @@ def _be_patient():
         uploading.Uploading.drain.__defaults__ = (600.0,)
 
 
+if os.environ.get("NBTEST_WITHOUT"):
+    sys.modules[os.environ["NBTEST_WITHOUT"]] = None
 if os.environ.get("NBTEST_FAKE_NUMBA"):
     _fake_numba_version(os.environ["NBTEST_FAKE_NUMBA"])
 if os.environ.get("NBCACHE_DIR") or os.environ.get("NBCACHE_COUNT"):

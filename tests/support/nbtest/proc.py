@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[3]
 INJECT = ROOT / "tests" / "support" / "inject"
+DEFAULTS: dict[str, str] = {}
+"""What is in the environment of a child that says nothing else; tests/conftest.py says in which there is no SciPy."""
+SCIPY = {"NBTEST_WITHOUT": ""}
+"""What is added to the environment of a child that has SciPy."""
+_NEEDS_SCIPY = re.compile(r"scipy|linalg|dot\(|cov\(|corrcoef|roots\(| @ ")
 _DROPPED = ("NBCACHE_", "NUMBA_", "NBTEST_", "PYTHON", "COVERAGE_")
 
 
@@ -48,11 +53,17 @@ def environment(store: Path | str | None = None, extra: Mapping[str, str] | None
     env["PYTHONPATH"] = search_path(ROOT)
     env["PYTHONDONTWRITEBYTECODE"] = "1"
     env["NUMBA_NUM_THREADS"] = "2"
+    env.update(DEFAULTS)
     if store is not None:
         env["NBCACHE_DIR"] = str(store)
         env.update(hitcheck.settings())
     env.update(extra or {})
     return env
+
+
+def scipy_for(*texts: str) -> dict[str, str]:
+    """Return what is added to the environment of a program: ``SCIPY`` if it is about linear algebra or SciPy."""
+    return SCIPY if any(map(_NEEDS_SCIPY.search, texts)) else {}
 
 
 def search_path(site: Path) -> str:
