@@ -5,12 +5,11 @@ compile in, and what a program does to that module, where ``B`` says whether it 
 in nothing but ``B``, run in turn over one store: each has to print what it prints without a cache.
 """
 
-import base64
-import hashlib
 import pathlib
 
 import pytest
 from nbtest import proc
+from nbtest.records import row
 
 HEAD = """
 import argparse, array, collections, configparser, contextvars, dataclasses, decimal, enum, functools, os, pathlib, re
@@ -48,8 +47,7 @@ def _install(site, modules):
     for name, text in {"__init__": "", "settings": "MODE = 1\n", **modules}.items():
         path = package / f"{name}.py"
         path.write_text(text)
-        digest = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest()).rstrip(b"=").decode()
-        rows.append(f"paket/{path.name},sha256={digest},{path.stat().st_size}")
+        rows.append(row(f"paket/{path.name}", text.encode()))
     (site / "paket-1.0.dist-info").mkdir()
     (site / "paket-1.0.dist-info" / "RECORD").write_text("\n".join([*rows, ""]))
 

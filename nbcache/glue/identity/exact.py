@@ -70,17 +70,6 @@ def encode_atom(value: object) -> bytes | None:
     return encode_value(value) if isinstance(value, np.dtype) and value.base.names is None else None
 
 
-def encode_plain(value: object) -> bytes | None:
-    """The same for tuples and frozen sets of such values, too."""
-    if type(value) is not tuple and type(value) is not frozenset:
-        return encode_atom(value)
-    items = [encode_plain(item) for item in value]
-    parts = [item for item in items if item is not None]
-    if len(parts) < len(items):
-        return None
-    return _framed(b"(", b"".join(parts)) if type(value) is tuple else _framed(b"{", b"".join(sorted(parts)))
-
-
 def encode_value(value: object) -> bytes | None:
     """The same for whatever a copy is as good as; a dtype's fields count by the names that they have now."""
     if isinstance(value, np.dtype):
@@ -117,30 +106,22 @@ _SEED_IS_GIVEN = not sys.flags.hash_randomization or os.environ.get("PYTHONHASHS
 
 def encode_constant(value: object) -> bytes:
     """The bytes of a constant the Python compiler can put into ``co_consts`` (no code objects)."""
-    atom = encode_atom(value)
-    if atom is not None:
-        return atom
+    found = encode_plain(value)
+    if found is None:
+        msg = f"unknown constant of type {type(value).__name__}"
+        raise TypeError(msg)
+    return found
+
+
+def encode_plain(value: object) -> bytes | None:
+    """The bytes of an atom, or of a tuple or frozen set of nothing else; None for all others."""
+    if type(value) is not tuple and type(value) is not frozenset:
+        return encode_atom(value)
+    items = [encode_plain(item) for item in value]
+    parts = [item for item in items if item is not None]
+    if len(parts) < len(items):
+        return None
     if type(value) is tuple:
-        return _framed(b"(", b"".join(encode_constant(item) for item in value))
-    if type(value) is frozenset:
-        items = [encode_constant(item) for item in value]
-        if have_one_order(value):  # Numba puts them into a set in this order, and code that runs goes through them
-            return _framed(b"{", b"".join(items))
-        return _framed(b"{", b"".join(sorted(items)))
-    msg = f"unknown constant of type {type(value).__name__}"
-    raise TypeError(msg)
-
-
-CONSTANTS = frozenset({int, float, complex, bool, str, bytes, type(None), tuple, frozenset})
-"""The classes of what code has as constants."""
-
-
-def is_same_constant(value: Any, other: Any) -> bool:
-    """Whether a value is the same constant as another one; nobody's code is asked, as ``==`` of a tuple would do."""
-    if type(value) is not type(other):
-        return False
-    if type(value) is tuple:
-        return len(value) == len(other) and all(map(is_same_constant, value, other))
-    if type(value) is frozenset:
-        return {*map(type, value)} <= CONSTANTS - {tuple, frozenset} and value == other
-    return repr(value) == repr(other)  # 0.0 isn't -0.0, and a NaN is itself
+        return _framed(b"(", b"".join(parts))
+    # Numba puts them into a set in the order that processes share, and code that runs goes through them.
+    return _framed(b"{", b"".join(parts if have_one_order(value) else sorted(parts)))

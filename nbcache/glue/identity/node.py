@@ -49,9 +49,9 @@ class Node:
         """Whether what the edges lead to that are added from now on is compiled; else it may run while compiling."""
         self.reached_compiled = False
         self.individual = False
+        """Whether anybody could tell the object from another one that is just like it."""
         self.live = False
         """Whether compiled code is bound to this very object, whatever it holds."""
-        """Whether anybody could tell the object from another one that is just like it."""
         self.held: list[tuple[bytes, object]] = []
         """Such objects that are described as part of this one, with their content."""
         self.ways: list[bool] = []
@@ -135,18 +135,19 @@ class Node:
 
     def _encode_items(self, label: str, value: Any) -> list[bytes]:
         """The items of a set, which are in no order that processes share."""
-        spelt = [encode_plain(item) for item in value]
-        parts = sorted(item for item in spelt if item is not None)
-        if len(parts) == len(spelt):
+        spelt = [(item, encode_plain(item)) for item in value]
+        plain = [content for _item, content in spelt if content is not None]
+        parts = sorted(plain)
+        if len(plain) == len(spelt):
             if not self.compiled and _NUMBERS.issuperset(map(type, value)):
                 # They have the same order in each process, and code that runs may go through them.
-                parts += spelt  # type: ignore[arg-type]
+                parts += plain
             return parts
-        others = [item for item in value if encode_plain(item) is None]
         if self.obj is not value:  # a node of its own, all of whose edges lead to items
             self.edge(label, value)
             return [b"@"]
         self.unordered = True
+        others = [item for item, content in spelt if content is None]
         for item in sorted(others, key=_name_of):  # so that processes come by most in one order
             self.edge(label, item)
         return [*parts, b"@" * len(others)]

@@ -311,8 +311,9 @@ class KeyMaker:
         if refused is not None and refused[0] == self.extensions.generation:
             raise Unidentifiable(refused[1])
         try:
-            lasting = not is_toolchain_module(type(typ).__module__)
-            digest, scope = self.scoped_for_good(typ) if lasting else self.engine.scoped(typ)
+            # Numba's own types are many, and some of them refer to what a program drops.
+            of_numba = is_toolchain_module(type(typ).__module__)
+            digest, scope = self.engine.scoped(typ) if of_numba else self.scoped_for_good(typ)
         except Unidentifiable as exc:
             # Each function that takes it asks, and to find out may have taken a walk through half of a package.
             self._refused_types[typ] = (self.extensions.generation, str(exc))

@@ -1,7 +1,5 @@
 """What an installed package consists of: the same for all who installed the same, another for whoever changed a file."""
 
-import base64
-import hashlib
 import os
 import shutil
 import sys
@@ -14,6 +12,7 @@ import numba
 import numpy as np
 import pytest
 from nbtest import proc, programs
+from nbtest.records import row
 
 from nbcache.glue.identity import distributions
 from nbcache.glue.identity.distributions import Distributions
@@ -24,11 +23,6 @@ FILES = {
     "core/tests/test_typing.py": b"assert True\n",
     "native.cpython-311-x86_64-linux-gnu.so": b"\x7fELF" * 9,
 }
-
-
-def row(path, content):
-    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-    return f"{path},sha256={digest},{len(content)}"
 
 
 class Installation:
