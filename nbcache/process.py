@@ -16,7 +16,8 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 __all__ = [
-    "has_rights_of_its_own", "heeds_environment", "is_frozen", "is_wanted", "nothing_collected", "opened", "os", "time",
+    "has_rights_of_its_own", "heeds_environment", "is_frozen", "is_wanted", "nothing_collected", "opened", "os",
+    "out_of_the_way", "time",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -58,6 +59,9 @@ else:
     os = _Genuine(_os, _calls)  # what that module defines itself is written in Python, and made of these
     time = _Genuine(_time, _clocks())
 
+_HIGH: Final = 48
+"""From where on descriptors of ours are kept. The table of a process has room for 64 to begin with; enlarging it in a process
+that has threads, as NumPy's has, waits 8 ms or more for all processors."""
 _AT_SECURE: Final = 23  # getauxval(3), <linux/auxvec.h>
 
 
@@ -113,6 +117,19 @@ def _is_secure() -> bool:
     while (entry := vector[at : at + 2 * word]) and not entry.startswith(_AT_SECURE.to_bytes(word, sys.byteorder)):
         at += 2 * word
     return any(entry[word:])
+
+
+def out_of_the_way(fd: int) -> int:
+    """Return a copy of a descriptor under a number that a program won't have soon: it expects its own from 3 on.
+
+    A child that executes another program doesn't inherit it. Raises OSError if none is free.
+    """
+    import fcntl
+
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+    except OSError:  # a limit below that, or none free above it
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
 class nothing_collected:  # noqa: N801  named as what it is like

@@ -88,17 +88,18 @@ def numba_imported() -> None:
         _activate()
         return
     try:
-        from nbcache.glue import releases
-        from nbcache.glue.hooks import dormant
+        with process.nothing_collected():
+            from nbcache.glue import releases
+            from nbcache.glue.hooks import dormant
 
-        environ = dict(os.environ) if process.heeds_environment() else {}
-        asleep = _is_patient(environ) and dormant.sleep(lambda: _activate(environ))
-        if releases.problem() is None:
-            from nbcache.glue.identity import pristine, told
+            environ = dict(os.environ) if process.heeds_environment() else {}
+            asleep = _is_patient(environ) and dormant.sleep(lambda: _activate(environ))
+            if releases.problem() is None:
+                from nbcache.glue.identity import pristine, told
 
-            # Behind the tripwires, which are in Numba's classes: whoever looks for patches needn't look at those.
-            told.listen(just_imported=True)
-            _parts.watch(pristine.note_part)
+                # Behind the tripwires, which are in Numba's classes: whoever looks for patches needn't look at those.
+                told.listen(just_imported=True)
+                _parts.watch(pristine.note_part)
     except Exception as raised:  # noqa: BLE001  as below
         _let_pass(raised)
         asleep = False

@@ -14,7 +14,6 @@ is killed. Where nothing can be written, it is tried again once a minute.
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import resource
 import stat
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.counting import program
 from nbcache.passing import let_pass, suppressed
-from nbcache.process import os, time
+from nbcache.process import os, out_of_the_way, time
 from nbcache.store import layout, reasons
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ RETRY_SECONDS: Final = 60.0
 """How long nothing is tried where a record can't be written [s]."""
 MOST_WAITING: Final = 10_000
 """How many counts wait to be written at most; where there are more, the oldest are given up."""
-_HIGH: Final = 500
 _MANY: Final = 1e9
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -54,8 +52,7 @@ class KeptFile:
         fd = os.open(path, flags, mode)
         try:
             status = os.fstat(fd)
-            most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-            self._fd = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, min(_HIGH, most - 10))
+            self._fd = out_of_the_way(fd)
         finally:
             os.close(fd)
         self._file = status.st_dev, status.st_ino

@@ -175,3 +175,25 @@ def test_arrays_and_callbacks_load_no_describers_of_other_kinds(tmp_path):
     loaded = {name.rpartition(".")[2] for name in outcomes[2].stdout.split()}
     assert "describe_numpy" in loaded
     assert not loaded & {"kinds", "instances", "describe_python", "describe_foreign", "describe_cuda"}
+
+
+COLLECTIONS = """
+import gc, sys
+
+def note(phase, info):
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "numba_imported":
+            amid.append(info)
+        frame = frame.f_back
+
+amid = []
+gc.callbacks.append(note)
+import numba
+print(amid, "nbcache.client.hook" in sys.modules)
+"""
+
+
+def test_nothing_is_collected_while_what_numba_made_is_noted(tmp_path):
+    outcome = proc.run(["-c", COLLECTIONS], tmp_path / "store")
+    assert (outcome.stdout, outcome.stderr) == ("[] True\n", "")

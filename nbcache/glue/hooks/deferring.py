@@ -17,7 +17,6 @@ is more than a short program has, forks meet it in the middle of an import, and 
 from __future__ import annotations
 
 import errno
-import fcntl
 import functools
 import importlib
 import os
@@ -69,8 +68,6 @@ _PACKAGES: Final = (
 """Those that compiling adds modules to."""
 _SPARE: Final = 3
 """How many descriptors are in reserve: an import has one open at a time, and a lease is another one."""
-_HIGH: Final = 500, 50, 3
-"""Where they are kept: a program expects its own in the order of opening, and closes all from 3 on."""
 
 
 class _Rest:
@@ -121,10 +118,8 @@ class _Rest:
         try:
             status = process.os.fstat(here)
             self._file = status.st_dev, status.st_ino
-            for lowest in _HIGH:
-                with suppressed(OSError, ValueError):
-                    while len(self._spare) < _SPARE:
-                        self._spare.append(fcntl.fcntl(here, fcntl.F_DUPFD_CLOEXEC, lowest))
+            while len(self._spare) < _SPARE:
+                self._spare.append(process.out_of_the_way(here))
         finally:
             process.os.close(here)
             process.os.close(other)

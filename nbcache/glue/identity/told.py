@@ -19,7 +19,6 @@ from numba.core.typing.asnumbatype import AsNumbaTypeRegistry, as_numba_type
 from numba.core.typing.context import BaseContext as TypingContext
 
 from nbcache.glue.identity import pristine
-from nbcache.process import nothing_collected
 
 options: list[tuple[bytes, ...]] = []
 """LLVM's command line, as ``llvmlite.binding.set_option`` extends it."""
@@ -51,8 +50,7 @@ def listen(*, just_imported: bool = False) -> None:
         # Making another registry takes as long as a tenth of a hit.
         own_annotations.update((as_numba_type if just_imported else AsNumbaTypeRegistry()).lookup)
         if just_imported:
-            with nothing_collected():
-                pristine.note(pristine.of_numba(sys.modules), whole=True)
+            pristine.note(pristine.of_numba(sys.modules), whole=True)
 
 
 class _CommandLine(ffi._lib_fn_wrapper):
