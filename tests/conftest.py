@@ -1,6 +1,5 @@
 """What holds for every test: settings of nbcache and Numba come from the test alone."""
 
-import compileall
 import os
 import shutil
 import tempfile
@@ -23,11 +22,8 @@ which is a fifth of what that costs. Those of a daemon have it, since its interp
 
 
 def pytest_configure(config):
-    """Children import the checkout and write nothing there, so each of them would compile what it imports."""
     if not hasattr(config, "workerinput"):
-        for each in (proc.ROOT / "nbcache", proc.INJECT):
-            compileall.compile_dir(each, quiet=2)
-        compileall.compile_file(proc.ROOT / "_nbcache.py", quiet=2)
+        proc.compile_sources()
 
 
 @pytest.hookimpl(tryfirst=True)

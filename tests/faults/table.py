@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[1] / "support"), str(Path(__file__).parents[2])]
 
 import pytest  # noqa: E402  its place comes first
-from nbtest import breakage  # noqa: E402
+from nbtest import breakage, proc  # noqa: E402
 
 ATTEMPTS = 3
 
@@ -74,6 +74,7 @@ def row(name, limit, on_miss, crowded):
 
 
 def main():
+    proc.compile_sources()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("words", nargs="*", metavar="WORD", help="faults whose name holds one of these (default: all)")
     parser.add_argument("--limit", type=float, default=2.0, help="how many times plain Numba is too long (default: 2)")

@@ -71,6 +71,13 @@ def search_path(site: Path) -> str:
     return os.pathsep.join([str(INJECT), str(site)])
 
 
+def compile_sources() -> None:
+    """Children import the checkout and write nothing there, so each of them would compile what it imports."""
+    for each in (ROOT / "nbcache", INJECT):
+        compileall.compile_dir(each, quiet=2)
+    compileall.compile_file(ROOT / "_nbcache.py", quiet=2)
+
+
 def installed(site: Path) -> Path:
     """Put nbcache into ``site`` as a wheel would, compiled: a checkout's sources are compiled in each process."""
     shutil.copytree(ROOT / "nbcache", site / "nbcache", ignore=shutil.ignore_patterns("__pycache__"))
