@@ -60,8 +60,8 @@ else:
     time = _Genuine(_time, _clocks())
 
 _HIGH: Final = 48
-"""From where on descriptors of ours are kept. The table of a process has room for 64 to begin with; enlarging it in a process
-that has threads, as NumPy's has, waits 8 ms or more for all processors."""
+"""From where on descriptors of ours are kept. The table of a process has room for 64 to begin with; to enlarge it in a
+process that has threads, as NumPy's has, waits 8 ms or more for all processors."""
 _AT_SECURE: Final = 23  # getauxval(3), <linux/auxvec.h>
 
 
