@@ -339,13 +339,17 @@ def usage_records_of_a_stranger(scene):
 
 
 def _by_a_stranger(path, inside, beside):
-    """A stranger makes a directory that is named after this user first, and many others in it and beside it."""
+    """A stranger makes a directory that is named after this user first, and many others in it and beside it.
+
+    A daemon may take them away meanwhile.
+    """
     if os.getuid() != 0:
         pytest.skip("needs root: becomes another user")
     shutil.rmtree(path, ignore_errors=True)
     code = (
-        "import os, sys\npath, inside, beside = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])\nos.mkdir(path)\n"
-        "for number in range(inside):\n    os.mkdir(f'{path}/{number}')\n"
+        "import contextlib, os, sys\npath, inside, beside = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])\n"
+        "for number in range(inside):\n    with contextlib.suppress(FileNotFoundError):\n"
+        "        os.makedirs(f'{path}/{number}', exist_ok=True)\n"
         "for number in range(beside):\n    os.mkdir(f'{path}-{number:08x}')\n"
     )
     python = proc.interpreter_for(STRANGER)
