@@ -74,12 +74,12 @@ def words(sentence: str) -> int:
     return len(re.findall(r"\S*\w\S*", sentence))
 
 
-def complaints(text: str) -> list[str]:
-    """Return what is wrong with a page, a line each."""
+def complaints(text: str, *, line: int = LONGEST_LINE) -> list[str]:
+    """Return what is wrong with a page, a line each; *line*: the longest one [characters]."""
     found = [
-        f"{number}: a line of {len(line)} characters"
-        for number, line in enumerate(text.splitlines(), 1)
-        if len(line) > LONGEST_LINE and not line.lstrip().startswith(("|", "![")) and " " in line.strip()
+        f"{number}: a line of {len(each)} characters"
+        for number, each in enumerate(text.splitlines(), 1)
+        if len(each) > line and not each.lstrip().startswith(("|", "![")) and " " in each.strip()
     ]
     all_of_them = sorted(sentences(text), key=words)
     if all_of_them and words(all_of_them[int(SHARE * (len(all_of_them) - 1))]) > LONGEST_SENTENCE:
