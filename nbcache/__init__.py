@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["__version__", "disable", "enable", "exists", "load", "names", "prewarm", "publish", "stats", "unpublish"]
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 
 def enable(dir: str | os.PathLike[str]) -> None:  # noqa: A002 - the setting's own name

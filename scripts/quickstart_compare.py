@@ -125,7 +125,7 @@ What to do next:
   Use it yourself:      pip install .      (into the environment of your program)
                         NBCACHE_DIR=~/.cache/nbcache python your_program.py      (twice)
                         nbcache doctor     (if the second run isn't faster)
-  Share it:             README.md says what is guaranteed, docs/operating.md how to run a store for others.""")
+  Share it:             docs/guarantees.md says what is guaranteed, docs/operating.md how to run a store for others.""")
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ _JOBS: Final = (
     _take("--job-seconds", "S", "how many seconds a job may take (default: 300)", type=float, default=300.0),
     _take("--job-memory", "SIZE", "how much memory a job may use (default: 4GiB); 0 for no limit", default="4GiB"),
     _take(
-        "--job-result", "SIZE", "how large what a job builds may be in all (default: 64MiB); 0 for no limit",
+        "--job-result", "SIZE", "how much a job may build in all (default: 64MiB); 0 for no limit",
         default="64MiB",
     ),
 )  # fmt: skip
@@ -96,7 +96,7 @@ COMMANDS: Final = (
     ),
     Command(
         "check", "run:check", "run a command and compare each hit with what Numba compiles",
-        "Run a command with NBCACHE_CHECK=all: whatever it finds in the store is compiled all the same, and compared. "
+        "Run a command with NBCACHE_CHECK=all: each function found in the store is also compiled, and compared. "
         "Exit status: 0 if nothing was different, 1 if something was or the command failed.",
         (_rest(),), "nbcache check [--dir DIR] -- COMMAND [ARGUMENT ...]",
     ),
@@ -108,8 +108,8 @@ COMMANDS: Final = (
             _take("--name", None, "its name among the daemons of this store (default: the host's name)", default=""),
             *_JOBS,
             _take(
-                "--job-uids", "FIRST-LAST", "as which uids a daemon that is root runs its jobs (default: uids without "
-                "an account, from 1900000000)", type=uids,
+                "--job-uids", "FIRST-LAST", "the uids as which a daemon that is root runs its jobs (default: uids "
+                "without an account, from 1900000000)", type=uids,
             ),
             _take(
                 "--farm", "ADDRESS", "build on the Dask cluster whose scheduler is there, such as tls://HOST:8786, and "
@@ -135,9 +135,9 @@ COMMANDS: Final = (
     ),
     Command(
         "prewarm", "prewarm:prewarm", "build functions before a program needs them",
-        "Build what a warm list names (NBCACHE_RECORD writes one), what a module declares signatures for, what a "
-        "program uses, or what the store holds for another toolchain or other settings. Exit status 1 if anything "
-        "could not be built.",
+        "Build functions and store them: those of a warm list (NBCACHE_RECORD writes one), those that a module has "
+        "signatures for, those that a program uses, or those of the store for another toolchain or other settings. "
+        "Exit status 1 if anything could not be built.",
         (
             _take("list", "LIST", "warm lists to build; - for standard input", nargs="*"),
             _each("--module", "MODULE", "import MODULE and build every signature that it declares"),
@@ -159,7 +159,7 @@ COMMANDS: Final = (
             ),
             _flag(
                 "--confined",
-                "have what is imported write nothing, as in a daemon's jobs, or fail where the kernel has no means",
+                "keep imported modules from writing anything, as in a daemon's jobs; fail if the kernel can't do that",
             ),
             _flag("--daemon", "let the daemons of the store build, and wait for them"),
             *_JOBS,
@@ -168,11 +168,11 @@ COMMANDS: Final = (
     ),
     Command(
         "bundle", "bundle:bundle",
-        "put compiled functions into one signed file, or into the layer that a package ships",
-        "Put what the store holds, what a program compiles, or what warm lists name into one FILE, signed with "
-        "NBCACHE_SIGNING_KEY, for `nbcache load-bundle`. With --layer: run a program that exercises a package, once "
-        "for each processor asked for, and put what Numba compiled into a folder that goes into the package's wheel. "
-        "docs/layers.md says what to do with it. Exit status 1 if something could not be built.",
+        "write compiled functions into one signed file, or into the layer that a package ships",
+        "Write the store, or what a program compiles, or what warm lists name, into one FILE for nbcache load-bundle. "
+        "NBCACHE_SIGNING_KEY signs it. With --layer: run a program that uses a package, once for each processor, and "
+        "put what Numba compiled into a folder that goes into the wheel of the package (docs/layers.md). Exit status 1 "
+        "if something could not be built.",
         (
             _take("--layer", "DIR", "make a layer: the folder; what is in it stays"),
             _take(
@@ -184,7 +184,7 @@ COMMANDS: Final = (
                 "only functions of this package, and of Numba's inside them; can be given several times",
             ),
             *_JOBS,
-            _rest("what the usage says"),
+            _rest("FILE, and warm lists or a command; with --layer a command: see above"),
         ),
         "nbcache bundle FILE [LIST ...] [-- COMMAND [ARGUMENT ...]]\n"
         "       nbcache bundle --layer DIR [--cpu CPU,...] [--only PACKAGE] -- COMMAND [ARGUMENT ...]",
@@ -195,8 +195,8 @@ COMMANDS: Final = (
     ),
     Command(
         "report", "report:report", "write an HTML page about the store",
-        "Write one HTML page: hit rate over time, what cost most to compile, why things missed, what would be evicted, "
-        "which packages keep changing keys. It needs no network and holds no script.",
+        "Write one HTML page: hit rate over time, what costs most, why functions miss, what would be evicted, "
+        "and which packages keep changing keys. It needs no network and holds no script.",
         (
             _take(
                 "file", "FILE", f"where to write it (default: {REPORT}); - for standard output", nargs="?",
@@ -224,7 +224,7 @@ COMMANDS: Final = (
     ),
     Command(
         "why", "why:show_why", "explain why a function was compiled again",
-        "Compare the newest entry of a function with the older entry most like it, and list what differs.",
+        "Compare the newest entry of a function with the older entry that is most similar, and list what differs.",
         (
             _take("function", "FUNCTION", "the function as MODULE:QUALNAME, or the end of that"),
             _flag("--all", "explain every entry and not only the newest"),
@@ -250,7 +250,7 @@ COMMANDS: Final = (
     ),
     Command(
         "clear", "upkeep:clear", "remove every entry that isn't published",
-        "Remove every entry of the store that no published name means. Its statistics are kept.",
+        "Remove every entry of the store that no published name refers to. Statistics are kept.",
         (_flag("--yes", "don't ask for confirmation"),),
     ),
     Command(
@@ -265,8 +265,8 @@ COMMANDS: Final = (
                 "(default: those there are)", nargs="*",
             ),
             _take(
-                "--numba", None, "allow: publish what can't go without Numba by its place in a module, for who loads "
-                "it with the same word", choices=("forbid", "allow"), default="forbid",
+                "--numba", None, "allow: publish a function that can't run without Numba by its place in a module; "
+                "nbcache.load(NAME, numba='allow') then uses Numba", choices=("forbid", "allow"), default="forbid",
             ),
         ),
     ),
@@ -276,14 +276,14 @@ COMMANDS: Final = (
         (_take("text", None, "list only names with this text in them", nargs="?", default=""), _JSON),
     ),
     Command(
-        "unpublish", "names:unpublish", "take published functions back",
-        "Take back what is published under each NAME, all versions of it. What it refers to may be evicted from then "
-        "on; processes that have loaded it keep it.",
+        "unpublish", "names:unpublish", "remove published functions",
+        "Remove what is published under each NAME, in all versions. What it refers to may then be evicted. Processes "
+        "that have loaded it keep it.",
         (_NAMES,),
     ),
     Command(
         "fetch", "names:fetch", "copy a published function to another store",
-        "Copy what is published under NAME, with everything that loading it needs, into another store, such as one on "
+        "Copy what is published under each NAME, with all that loading it needs, into another store, such as one on "
         "this node's own disk. Every byte is checked.",
         (_NAMES, _take("--to", "DIR", f"the other store (default: {DEFAULT})", default=DEFAULT)),
     ),
@@ -303,8 +303,8 @@ COMMANDS: Final = (
     ),
     Command(
         "remote", "remote:remote", "show how the remote cache is doing, or end its helper",
-        "Show how the tiers of NBCACHE_REMOTE are doing, as the helper of these settings sees them; or end that "
-        "helper, which the next program that misses something starts again.",
+        "Show how the servers of NBCACHE_REMOTE are doing, as the helper process of these settings sees them. Or end "
+        "that helper; the next program that misses something starts one again.",
         (
             _take("action", None, "default: status", choices=("status", "stop"), nargs="?", default="status"),
             _JSON,
@@ -312,25 +312,25 @@ COMMANDS: Final = (
     ),
     Command(
         "push", "remote:push", "upload the store to the remote cache",
-        "Upload every entry of the store to the tiers of NBCACHE_REMOTE, signed with NBCACHE_SIGNING_KEY. What is "
+        "Upload every entry of the store to the servers of NBCACHE_REMOTE, signed with NBCACHE_SIGNING_KEY. What is "
         "there already stays, unless it is damaged. Exit status 1 if something could not be uploaded.",
     ),
     Command(
         "pull", "remote:pull", "fetch what was pushed into the store",
-        "Fetch into the store what the tiers of NBCACHE_REMOTE hold: all that was pushed, or what warm lists name. "
+        "Fetch into the store what the servers of NBCACHE_REMOTE hold: all that was pushed, or what warm lists name. "
         "Exit status 1 if something could not be fetched.",
         (_take("list", "LIST", "warm lists (default: all that `nbcache push` sent)", nargs="*"),),
     ),
     Command(
-        "load-bundle", "bundle:load", "take in the file that `nbcache bundle` wrote",
-        "Put the entries of a bundle into the store: those that a key in NBCACHE_TRUSTED_KEYS signed. Exit status 1 if "
+        "load-bundle", "bundle:load", "load the file that `nbcache bundle` wrote into the store",
+        "Load the entries of a bundle into the store, if a key in NBCACHE_TRUSTED_KEYS signed them. Exit status 1 if "
         "any was refused.",
         (_take("file", "FILE", "the bundle"),),
     ),
     Command(
         "key", "signing:key", "make keys that sign entries; sign and verify bundles",
         "Make the keys that sign what goes to a remote cache (NBCACHE_SIGNING_KEY), and print their public halves "
-        "(NBCACHE_TRUSTED_KEYS). Whoever has a signing key executes code wherever its public half is trusted.",
+        "(NBCACHE_TRUSTED_KEYS). The holder of a signing key executes code wherever its public half is trusted.",
         (
             _take(
                 "action", None, "generate NAME FILE; public FILE; sign BUNDLE; verify BUNDLE",
@@ -373,7 +373,7 @@ COMMANDS: Final = (
     ),
     Command(
         "metrics", "metrics:metrics", "print metrics for Prometheus",
-        "Print metrics of a store as Prometheus' text, or write them where node_exporter reads them. A daemon tells "
+        "Print metrics of a store as Prometheus' text, or write them where node_exporter reads them. A daemon has "
         "its own as well: `nbcache serve --metrics`.",
         (
             _take(

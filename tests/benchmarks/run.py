@@ -1,7 +1,7 @@
 """Compare nbcache, Numba's own cache and plain Numba, in fresh processes that take turns.
 
     python tests/benchmarks/run.py [--repeat 7] [--only first-hit --only kinds] [--entries 1000000]
-    python tests/benchmarks/run.py --figures            # what README shows, and rewrites chart and table there
+    python tests/benchmarks/run.py --figures            # rewrites README's chart and the table of docs/benchmarks.md
     python tests/benchmarks/run.py --only extensions [--with-extensions PYTHON --without-extensions PYTHON]
 
 ``extensions`` is left out unless it is named, or the Pythons of its two environments are: it installs packages.
@@ -36,7 +36,9 @@ def main() -> int:
     parser.add_argument("--entries", type=int, default=1_000_000, help="in a large store")
     parser.add_argument("--with-extensions", metavar="PYTHON", help="has rocket-fft, vector, awkward and sparse")
     parser.add_argument("--without-extensions", metavar="PYTHON", help="the same without these")
-    parser.add_argument("--figures", action="store_true", help="measure what README shows, and write it there")
+    parser.add_argument(
+        "--figures", action="store_true", help="measure what README's chart shows, and write it and its table"
+    )
     options = parser.parse_args()
     pythons = [path and os.path.abspath(path) for path in (options.with_extensions, options.without_extensions)]
     environments = Environments(*pythons) if all(pythons) else None

@@ -1,4 +1,4 @@
-"""README's chart and table show the same figures, those of the last `run.py --figures`."""
+"""README's chart and the table of docs/benchmarks.md show the same figures, those of the last `run.py --figures`."""
 
 import sys
 from pathlib import Path
@@ -14,10 +14,13 @@ def test_the_chart_is_drawn_from_the_figures():
     assert figures.CHART.read_text(encoding="utf-8") == figures.chart(figures.read())
 
 
-def test_the_table_in_the_readme_is_that_of_the_figures():
-    text = figures.README.read_text(encoding="utf-8")
-    assert figures.shown(text) == figures.table(figures.read())
-    assert str(figures.CHART.relative_to(figures.ROOT)) in text
+def test_the_table_in_the_guide_is_that_of_the_figures():
+    assert figures.shown(figures.PAGE.read_text(encoding="utf-8")) == figures.table(figures.read())
+
+
+def test_the_readme_shows_the_chart():
+    readme = (figures.ROOT / "README.md").read_text(encoding="utf-8")
+    assert str(figures.CHART.relative_to(figures.ROOT)) in readme
 
 
 @pytest.mark.parametrize("picture", sorted(figures.CHART.parent.glob("*.svg")), ids=lambda path: path.name)

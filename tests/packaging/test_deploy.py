@@ -14,6 +14,10 @@ from nbcache.cli import main as cli
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+manifests = pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
+PLAIN_VARIABLES = {"XDG_RUNTIME_DIR", "TMPDIR"}
+VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
+"""What the Pod Security level "restricted" lets a pod mount."""
 COUNTED = (
     "import json, sys, runpy\nsys.path.insert(0, '')\nrunpy.run_path('main.py', run_name='__main__')\nimport nbcache\n"
 )
@@ -25,7 +29,11 @@ def documents(path):
 
 
 def pods(path):
-    return [each["spec"]["template"]["spec"] for each in documents(path) if each["kind"] in {"Deployment", "DaemonSet"}]
+    return [each["spec"]["template"]["spec"] for each in documents(path) if each["kind"] == "Deployment"]
+
+
+def containers(pod):
+    return [*pod.get("initContainers", []), *pod["containers"]]
 
 
 def settings_of_the_image():
@@ -56,20 +64,41 @@ def test_the_settings_of_the_image_exist():
     assert set(settings_of_the_image()) <= known
 
 
-@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
+@manifests
 def test_manifests_mount_what_they_have_and_set_what_exists(path):
-    known = {config.PREFIX + name.upper() for name in config.NAMES}
+    known = {config.PREFIX + name.upper() for name in config.NAMES} | PLAIN_VARIABLES
     for each in documents(path):
         if each["kind"] == "ConfigMap":
             assert set(each["data"]) <= known
     for pod in pods(path):
         volumes = {volume["name"] for volume in pod["volumes"]}
-        for container in [*pod.get("initContainers", []), *pod["containers"]]:
+        for container in containers(pod):
             assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
             assert {variable["name"] for variable in container.get("env", [])} <= known
             command = container.get("command", [])
             if command[:1] == ["nbcache"]:
                 assert cli.build_parser().parse_args(command[1:])
+
+
+@manifests
+def test_pods_run_under_the_level_restricted(path):
+    for pod in pods(path):
+        assert pod["securityContext"]["runAsNonRoot"] is True and pod["securityContext"]["runAsUser"] > 0
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
+        assert all(set(volume) - {"name"} <= VOLUMES for volume in pod["volumes"])
+        for container in containers(pod):
+            own = container["securityContext"]
+            assert own["allowPrivilegeEscalation"] is False and own["capabilities"] == {"drop": ["ALL"]}
+            assert own["readOnlyRootFilesystem"] is True and "runAsUser" not in own and "privileged" not in own
+
+
+@manifests
+def test_images_have_a_tag_and_containers_their_limits(path):
+    for pod in pods(path):
+        for container in containers(pod):
+            assert container["image"].rpartition(":")[2] not in {"", "latest"} and container["imagePullPolicy"]
+            assert set(container["resources"]) == {"requests", "limits"}
 
 
 def test_only_who_builds_has_a_signing_key():
@@ -78,10 +107,11 @@ def test_only_who_builds_has_a_signing_key():
             for container in pod["containers"]:
                 if container["name"] == "app":
                     assert all("key" not in mount["name"] for mount in container["volumeMounts"])
+                    assert all(mount["subPath"] == "own" for mount in container["volumeMounts"])
 
 
-def test_manifests_are_what_kubernetes_takes():
+@manifests
+def test_manifests_are_what_kubernetes_takes(path):
     validate = pytest.importorskip("kubernetes_validate")
-    for path in MANIFESTS:
-        for each in documents(path):
-            validate.validate(each, "1.29", strict=True)
+    for each in documents(path):
+        validate.validate(each, "1.29", strict=True)

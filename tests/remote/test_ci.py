@@ -1,15 +1,11 @@
 """Whole stores and bundles: what CI builds, and what its runners take."""
 
 import json
-import re
-import shlex
-import subprocess
 import sys
 import tarfile
 
 import pytest
 from nbtest import badservers, proc, remotes
-from nbtest.proc import ROOT
 
 from nbcache.remote import objects, signing, storage
 from nbcache.secret import Secret
@@ -226,51 +222,6 @@ def test_files_that_are_no_bundles(tmp_path, builder, runner, program):
         assert "bundle" in nbcache(["load-bundle", tmp_path / name], runner, 1)
     assert "No such file" in nbcache(["load-bundle", tmp_path / "absent"], runner, 1)
     assert not [path for path in tmp_path.iterdir() if path.suffix == ".tmp"]
-
-
-def steps(language, page="remote.md"):
-    """The commands of a workflow in the guide, in order."""
-    guide = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    found = re.search(rf"<!-- {language} -->\n```yaml\n(.*?)```", guide, re.DOTALL)
-    lines = found[1].splitlines()
-    runs = [line.partition("run:")[2].strip() for line in lines if "run:" in line]
-    return [*runs, *(line.strip()[2:] for line in lines if re.match(r"\s+- (?!run:|uses:)", line))]
-
-
-@pytest.mark.every(2)
-@pytest.mark.parametrize("language", ["github", "gitlab"])
-def test_the_workflows_of_the_guide_do_what_they_say(fleet, tmp_path, program, language):
-    """Each step of the job that builds, then of one that takes, on runners that share nothing but a file."""
-    (tmp_path / "bin").mkdir()
-    for name, command in (("python", sys.executable), ("nbcache", f"{sys.executable} -m nbcache")):
-        (tmp_path / "bin" / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
-        (tmp_path / "bin" / name).chmod(0o755)
-    (tmp_path / "exercise.py").write_text(PROGRAM)
-    secret = (tmp_path / "ci.key").read_text()
-    for job, env in (("build", fleet.host("builder", "")), ("test", fleet.host("runner", "", signs=False))):
-        env["SIGNING_KEY"] = secret if job == "build" else ""
-        env["RUNNER_TEMP"] = str(tmp_path / job)
-        (tmp_path / job).mkdir()
-        if job == "build":
-            env["NBCACHE_SIGNING_KEY"] = str(tmp_path / job / "ci.key")
-        ran = 0
-        for step in steps(f"{language} {job}"):
-            if step.startswith("pip "):
-                continue
-            ran += 1
-            path = f"{tmp_path / 'bin'}:/usr/bin:/bin"
-            done = subprocess.run(
-                ["bash", "-ec", step],
-                env={**proc.environment(None, env), "PATH": path},
-                cwd=tmp_path,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert done.returncode == 0, (step, done)
-        assert ran >= 2, shlex.quote(job)
-    counts = program({**fleet.host("runner", "", signs=False)})
-    assert counts["builds_count"] == 0
 
 
 def test_the_key_of_a_host_signs(fleet):

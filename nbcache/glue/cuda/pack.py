@@ -54,7 +54,7 @@ def pack_kernel(unit: CudaUnit, frame: Frame, kernel: Any, births: Births) -> Pa
 def pack_code(unit: CudaUnit, frame: Frame, library: Any, cc: Any, return_type: Any, births: Births) -> Packed:
     """The same of what ``cuda.compile`` and its like return.  Raises Unstorable."""
     if library._linking_files:
-        msg = "it is handed on together with the files that it links"
+        msg = "it is passed on together with the files that it links"
         raise Unstorable(msg)
     meta = _meta_of(unit, frame, library, births, return_type=return_type)._replace(cc=cc)
     sections = {"nvvm": packed_texts(library.llvm_strs)}

@@ -341,7 +341,7 @@ def _describe_module_attributes(node: Node, label: str, module: ModuleType, want
         elif attribute in wanted.reads:
             _describe_module_attributes(node, inner, value, wanted.below(attribute, frozenset()), seen)
     if len(node.edges) > MOST_HANDED_ON:
-        msg = f"{label} is handed on to code that could read more than {MOST_HANDED_ON} things off it"
+        msg = f"{label} is passed as a value to code that could read more than {MOST_HANDED_ON} attributes of it"
         raise Unidentifiable(msg)
     for attribute in sorted(names - scope.keys() - wanted.reads.keys()):
         # A submodule imported later, or an attribute set later, changes what the code means.
@@ -401,7 +401,7 @@ def _attribute(node: Node, module: ModuleType, name: str, *, asked: bool) -> obj
 def hand_on(node: Node, module: ModuleType, edition: str | None) -> None:
     """Others may read off *module* whatever they like, by names that are known only when all is known."""
     if edition is None and (type(module) is not ModuleType or "__getattr__" in vars(module)):
-        msg = f"the module {module.__name__}, which answers when asked, is handed on to other code"
+        msg = f"the module {module.__name__}, which computes its attributes, is passed as a value to other code"
         raise Unidentifiable(msg)
     node.handed_on.append(module)
 

@@ -1,4 +1,4 @@
-"""What README shows of the benchmark: figures kept as JSON, and from these alone the chart and the table.
+"""What the guides show of the benchmark: figures kept as JSON, and from these alone README's chart and the table.
 
 `run.py --figures` measures and writes all three; `test_figures.py` asks that they agree.
 """
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "docs" / "pictures" / "benchmark.json"
 CHART = ROOT / "docs" / "pictures" / "benchmark.svg"
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "benchmarks.md"
+"""Where the table is."""
 MEASURES = ("first-hit", "further-hits", "kinds")
 """What has to be measured for it."""
 ROWS = {
@@ -45,11 +46,11 @@ def of_samples(samples: Samples, machine: str) -> Figures:
 
 
 def write(figures: Figures) -> None:
-    """Write figures, chart and README's table."""
+    """Write figures, chart and table."""
     DATA.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     CHART.write_text(chart(figures), encoding="utf-8")
-    text = README.read_text(encoding="utf-8")
-    README.write_text(_TABLE.sub(lambda found: found[1] + table(figures) + found[3], text), encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(_TABLE.sub(lambda found: found[1] + table(figures) + found[3], text), encoding="utf-8")
 
 
 def read() -> Figures:
@@ -58,13 +59,13 @@ def read() -> Figures:
 
 
 def shown(text: str) -> str:
-    """Return the table in README's text."""
+    """Return the table in the text of a page."""
     found = _TABLE.search(text)
     return "" if found is None else found[2]
 
 
 def table(figures: Figures) -> str:
-    """Return README's table."""
+    """Return the table."""
     lines = [
         f"| | {' | '.join(SIDES)} | own / nbcache | plain / nbcache |",
         "|---|" + "---:|" * (len(SIDES) + 2),

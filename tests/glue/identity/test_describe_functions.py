@@ -164,7 +164,7 @@ def test_a_module_that_gets_another_class(digest):
 @pytest.mark.parametrize("make", [pep_562, properties])
 def test_a_module_that_answers_is_not_handed_on(digest, make):
     source = "@njit\ndef g(m): return m.K\n@njit\ndef f(): return g(lazy)"
-    with pytest.raises(Unidentifiable, match="the module lazy, which answers when asked, is handed on"):
+    with pytest.raises(Unidentifiable, match="the module lazy, which computes its attributes, is passed as a value"):
         digest(function(source, lazy=make(1)))
 
 
