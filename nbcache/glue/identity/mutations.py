@@ -17,9 +17,11 @@ import itertools
 import sys
 from bisect import bisect_right
 from operator import is_not, ne
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+
+from nbcache.records import Record
 
 
 def dictionary_behind(proxy: Any) -> dict[Any, Any] | None:
@@ -59,7 +61,7 @@ class Asked:
         return found
 
 
-class _Held(NamedTuple):
+class _Held(Record):
     """What dictionaries held."""
 
     changes: object
