@@ -33,7 +33,7 @@ def enable(dir: str | os.PathLike[str]) -> None:  # noqa: A002 - the setting's o
 
     settings = config.load()
     sources = {**settings.sources, "dir": "nbcache.enable()"}
-    hook.arm(settings._replace(dir=os.path.abspath(os.fspath(dir)), sources=sources))
+    hook.arm(settings._replace(dir=os.path.abspath(os.path.expanduser(os.fspath(dir))), sources=sources))
 
 
 def disable() -> None:

@@ -50,6 +50,8 @@ SYSTEM_FILE: Final = "/etc/nbcache/nbcache.toml"
 DEFAULT: Final = "default"
 DEFAULT_MAX_SIZE: Final = 5 << 30
 DEFAULT_WAIT_SECONDS: Final = 30.0
+NAMESPACE: Final = "NUMBA_NBCACHE_NAMESPACE"
+"""Where :func:`tell_namespace` puts it. Numba knows no such setting."""
 _MAX_FILE: Final = 1 << 20
 _CREDENTIALS: Final = ("AWS_", "AZURE_", "AZBLOB_", "GOOGLE_", "GCS_")
 
@@ -62,6 +64,10 @@ class Settings(Record):
     dir: str | None = None
     """The store, absolute. None: nbcache is off."""
     disable: bool = False
+    disable_all: bool = False
+    """Neither nbcache nor Numba's own cache."""
+    namespace: str = ""
+    """A part of every key: entries of one namespace are none in another."""
     readonly: bool = False
     """Never publish an entry."""
     recache: bool = False
@@ -98,6 +104,8 @@ class Settings(Record):
     """A warm list to append to, absolute."""
     count: str | None = None  # type: ignore[assignment]  # not the method that tuples have
     """The directory to record every compilation in, absolute; see `nbcache.tally`. Works with `dir` unset."""
+    stats_log: str | None = None
+    """A file to which a line is added of what a process hit and compiled when it ends, absolute."""
     log: str = "WARNING"
     log_file: str | None = None
     """Absolute."""
@@ -229,6 +237,19 @@ def numba_settings() -> dict[str, str]:
 def tell_numba(cpu_name: str, cpu_features: str) -> None:
     """Set what Numba compiles for, in the environment: there it looks, and so do the daemons' interpreters."""
     os.environ.update(processor_settings(cpu_name, cpu_features))
+
+
+def tell_namespace(namespace: str) -> None:
+    """Set the namespace of this process among Numba's settings: so requests, warm lists and jobs have it as well."""
+    if namespace:
+        os.environ[NAMESPACE] = namespace
+    else:
+        os.environ.pop(NAMESPACE, None)
+
+
+def namespace() -> str:
+    """Return the namespace of this process; "" if it is in none."""
+    return os.environ.get(NAMESPACE, "")
 
 
 def tell_numba_nothing() -> None:

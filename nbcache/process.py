@@ -67,7 +67,7 @@ _AT_SECURE: Final = 23  # getauxval(3), <linux/auxvec.h>
 
 def is_wanted(environ: Mapping[str, str]) -> bool:
     """Whether the environment asks for nbcache, and may."""
-    return bool(environ.get("NBCACHE_DIR") or environ.get("NBCACHE_COUNT")) and heeds_environment()
+    return any(map(environ.get, ("NBCACHE_DIR", "NBCACHE_COUNT", "NBCACHE_DISABLE_ALL"))) and heeds_environment()
 
 
 def heeds_environment() -> bool:

@@ -7,6 +7,7 @@ words for what it does, and :func:`read` shows nobody what may be secret.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -92,6 +93,13 @@ def _fraction(value: object) -> float:
 def _on_miss(value: object) -> str:
     text = _text(value).lower()
     if text not in {"auto", "wait", "compile"}:
+        raise ValueError(value)
+    return text
+
+
+def _name(value: object) -> str:
+    text = _text(value)
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", text):
         raise ValueError(value)
     return text
 
@@ -232,6 +240,8 @@ _A_FLAG: Final = "1, true, yes, on or 0, false, no, off"
 READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
     "dir": (_path, _A_PATH),
     "disable": (_flag, _A_FLAG),
+    "disable_all": (_flag, _A_FLAG),
+    "namespace": (_name, "a name of at most 64 letters, digits and . _ -"),
     "readonly": (_flag, _A_FLAG),
     "recache": (_flag, _A_FLAG),
     "unverified": (_flag, _A_FLAG),
@@ -259,6 +269,7 @@ READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
     "signing_key": (_key_file, "the path of the file that `nbcache key generate` wrote, and not the key itself,"),
     "record": (_path, _A_PATH),
     "count": (_path, _A_PATH),
+    "stats_log": (_path, _A_PATH),
     "log": (_level, "debug, info, warning, error or critical"),
     "log_file": (_path, _A_PATH),
 }

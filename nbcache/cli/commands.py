@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import time
+from datetime import datetime
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -58,6 +60,17 @@ def uids(text: str) -> range:
     return found
 
 
+def moment(text: str) -> float:
+    """Return the time [s since 1970] that ``2h``, ``7d`` or a date names. Raises ValueError."""
+    units = {"m": 60, "h": 3600, "d": 86400}
+    if text[-1:] in units:
+        ago = float(text[:-1]) * units[text[-1]]
+        if not 0 <= ago < float("inf"):
+            raise ValueError(text)
+        return time.time() - ago
+    return datetime.fromisoformat(text).timestamp()
+
+
 def _take(name: str, metavar: str | None, words: str, **settings: Any) -> Taken:
     return (name,), {"help": words, "metavar": metavar, **settings}
 
@@ -92,7 +105,11 @@ COMMANDS: Final = (
     Command(
         "run", "run:run", "run a command with the cache switched on",
         f"Run a command with NBCACHE_DIR set (default: the settings, else {DEFAULT}).",
-        (_rest(),), "nbcache run [--dir DIR] -- COMMAND [ARGUMENT ...]",
+        (
+            _flag("--stats", "at the end, print one line with hits, compilations and what was saved"),
+            _rest(),
+        ),
+        "nbcache run [--dir DIR] [--stats] -- COMMAND [ARGUMENT ...]",
     ),
     Command(
         "check", "run:check", "run a command and compare each hit with what Numba compiles",
@@ -191,7 +208,15 @@ COMMANDS: Final = (
     ),
     Command(
         "stats", "counts:show_stats", "show hits, misses by reason, compilation saved and the size of the store",
-        "Show what all processes that used the store did so far, and what is in the store.", (_JSON,),
+        "Show what all processes that used the store did so far, and what is in the store.",
+        (
+            _take(
+                "--since", "WHEN", "only what was counted since then: a time ago such as 30m, 2h or 7d (by the hour; "
+                "by the day beyond two weeks), or a date such as 2026-11-27", type=moment,
+            ),
+            _flag("--zero", "begin to count anew"),
+            _JSON,
+        ),
     ),
     Command(
         "report", "report:report", "write an HTML page about the store",
@@ -251,7 +276,10 @@ COMMANDS: Final = (
     Command(
         "clear", "upkeep:clear", "remove every entry that isn't published",
         "Remove every entry of the store that no published name refers to. Statistics are kept.",
-        (_flag("--yes", "don't ask for confirmation"),),
+        (
+            _take("--namespace", "NAME", "only entries that programs with NBCACHE_NAMESPACE=NAME made"),
+            _flag("--yes", "don't ask for confirmation"),
+        ),
     ),
     Command(
         "publish", "names:publish", "publish a compiled function by name, for processes without Numba",

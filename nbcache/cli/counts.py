@@ -23,16 +23,21 @@ _EXAMPLES = 3
 
 
 def show_stats(args: argparse.Namespace) -> int:
-    """Print the statistics of a store."""
-    store = open_store(args)
+    """Print the statistics of a store, or begin them anew."""
+    store = open_store(args, write=args.zero, looking=not args.zero)
     sizes, known = [], set()
     for info in store.scan():
         sizes.append(info.size)
         known.add(info.key)
+    if args.zero:
+        folding.forget(store.path, known.__contains__)
+        print(f"{store.path}: statistics begin anew; entries, and what `nbcache report` shows of the past, stay")
+        return 0
     if store.writable:
         folding.fold_all(store.path, known.__contains__)
     budget = usage.Budget()
-    total = usage.merge(usage.read(store.path, budget))
+    records = usage.read(store.path, budget) if args.since is None else folding.since(store.path, args.since, budget)
+    total = usage.merge(records)
     if budget.over:
         print(
             f"only {size(usage.MAX_READ)} of usage records were read; `nbcache gc` by the store's owner sums them up",

@@ -17,6 +17,7 @@ import site
 import subprocess
 import sys
 import sysconfig
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -190,10 +191,10 @@ def check_settings(settings: Settings) -> Iterator[Finding]:
         yield wrong("setting", problem, "correct it; until then the default holds")
     for name in config.unknown_variables():
         yield remark("setting", f"{name} means nothing to nbcache", "see `nbcache config` for the names")
-    if settings.disable:
-        yield remark(
-            "setting", f"NBCACHE_DISABLE is set ({settings.sources.get('disable')})", "unset it to use the cache"
-        )
+    for name in ("disable", "disable_all"):
+        if getattr(settings, name):
+            words = f"NBCACHE_{name.upper()} is set ({settings.sources.get(name)})"
+            yield remark("setting", words, "unset it to use the cache")
     if settings.recache:
         yield remark("setting", "NBCACHE_RECACHE is set: every look-up is a miss", "unset it for normal use")
     trusted = ", ".join(map(str, sorted(Trust(settings.trusted_uids).uids)))
@@ -217,10 +218,11 @@ def check_store(settings: Settings) -> Iterator[Finding]:
         yield wrong("trust", store.reason, advice)
         return
     yield ok("trust", "owner and permissions as they should be, here and in the directories above")
-    yield check_daemons(store)
+    yield from check_daemons(store)
     yield _check_writing(settings, path)
     yield from _check_contents(settings, store)
     yield from check_layers(settings)
+    yield from check_hits(settings, store)
     yield from check_names(store)
     yield from check_quarantine(store)
     yield from check_remote(settings)
@@ -356,10 +358,38 @@ def check_quarantine(store: Store) -> Iterator[Finding]:
         )
 
 
-def check_daemons(store: Store) -> Finding:
-    """Who builds for those that can't write."""
-    alive = [each.name for each in heartbeats.read(store.path, store.trust) if each.alive]
-    return ok("daemons", ", ".join(alive) if alive else "none: every process builds what it misses")
+def check_daemons(store: Store) -> Iterator[Finding]:
+    """Who builds for those that can't write, and whether it builds for this user."""
+    alive = [each for each in heartbeats.read(store.path, store.trust) if each.alive]
+    names = ", ".join(each.name for each in alive)
+    yield ok("daemons", names or "none: every process builds what it misses")
+    uid = os.geteuid()
+    if alive and not any(each.hears(uid) for each in alive):
+        advice = f"add {uid} to NBCACHE_TRUSTED_UIDS of the daemon, and restart it; until then programs compile"
+        yield remark("daemons", f"none of them accepts requests of this user (uid {uid})", advice)
+
+
+def check_hits(settings: Settings, store: Store) -> Iterator[Finding]:
+    """Whether there is anything that a program could hit, now or later."""
+    what = "hits"
+    headers = [info.header for info in store.scan() if info.header is not None]
+    made_for = {str(each.extra["cpu"]) for each in headers if "cpu" in each.extra}
+    wanted = {settings.cpu, *settings.cpu_ladder} - {values.HOST}
+    if settings.cpu == values.HOST:
+        with suppress(Exception):  # what is wrong with Numba has been said
+            from nbcache.glue.keys import targets
+
+            wanted.add(targets.host_name())
+    if made_for and wanted and not made_for & wanted:
+        advice = "compile for a level that all hosts have: NBCACHE_CPU=x86-64-v3 on each of them"
+        yield remark(
+            what, f"no entry is for {', '.join(sorted(wanted))}: they are for {', '.join(sorted(made_for))}", advice
+        )
+    may_write = not settings.readonly and os.access(os.path.join(store.path, layout.OBJECTS), os.W_OK)
+    built = any(each.alive and each.hears(os.geteuid()) for each in heartbeats.read(store.path, store.trust))
+    if not (headers or may_write or built or layer_places(settings)):
+        advice = "let programs write it, run a daemon (`nbcache serve`), or name a layer in NBCACHE_LAYERS"
+        yield wrong(what, "there is nothing in the store, and nobody adds anything: every look-up will miss", advice)
 
 
 def check_switch(settings: Settings) -> Iterator[Finding]:

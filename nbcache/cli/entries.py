@@ -32,7 +32,7 @@ _NO_HEADER = "(damaged or of another version)"
 
 def list_entries(args: argparse.Namespace) -> int:
     """Print a line for each entry."""
-    store = open_store(args)
+    store = open_store(args, looking=True)
     entries = list(store.scan())
     used = usage.last_use(usage.read(store.path), {info.key for info in entries}.__contains__)
     rows = []
@@ -53,7 +53,7 @@ def list_entries(args: argparse.Namespace) -> int:
 
 def show_entry(args: argparse.Namespace) -> int:
     """Print everything known about each variant of one key; the status is 1 when one of them can't be used."""
-    store = open_store(args)
+    store = open_store(args, looking=True)
     named = open_named(args)
     if args.key in named:
         return _show_name(named[args.key], args.key, as_json=args.json)

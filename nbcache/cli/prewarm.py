@@ -40,6 +40,7 @@ def prewarm(args: argparse.Namespace) -> int:
     if args.confined and (cluster or args.daemon):
         raise UsageError("prewarm: --confined is for what is built here; daemons and clusters confine jobs anyway")
     settings = settings_of(args)
+    config.tell_namespace(settings.namespace)
     store = _store_to_fill(settings, asking=args.daemon)
     cpus = processors_of(args.cpu)
     if cpus and args.daemon:
@@ -71,6 +72,7 @@ def prewarm(args: argparse.Namespace) -> int:
         print_json({"wished": len(wishes), "failed": failed, "unreadable": complaints, "status of the program": status})
     else:
         _say(len(wishes), failed, complaints)
+        _count_functions(store, args.module)
     return 1 if failed or complaints or status else 0
 
 
@@ -143,6 +145,15 @@ def _wishes(args: argparse.Namespace, store: Store) -> tuple[list[Wish], list[st
     if args.from_store:
         wishes.extend(prewarming.from_store(store))
     return wishes, complaints, status
+
+
+def _count_functions(store: Store, modules: list[str]) -> None:
+    """Say of how many functions of each module the store has code: a module alone counts as one thing to build."""
+    headers = [info.header for info in store.scan()] if modules else []
+    functions = {each.function for each in headers if each is not None}
+    for module in modules:
+        count = sum(each.partition(":")[0] == module for each in functions)
+        print(f"{printable(module)}: the store has {count} of its functions")
 
 
 def _say(wished: int, failed: list[dict[str, str]], complaints: list[str]) -> None:

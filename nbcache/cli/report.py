@@ -21,7 +21,7 @@ def report(args: argparse.Namespace) -> int:
     from nbcache.cli.reporting.page import render
 
     limit = settings_of(args).max_size if args.max_size is None else parse_size(args.max_size)
-    data = render(gather(open_store(args), limit)).encode()
+    data = render(gather(open_store(args, looking=True), limit)).encode()
     if args.file == "-":
         sys.stdout.buffer.write(data)
         return 0

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, NoReturn
 
 from nbcache.cli import command
 from nbcache.cli.place import DEFAULT, settings_of
-from nbcache.cli.text import CommandError, UsageError, table
+from nbcache.cli.text import CommandError, UsageError, duration, table
 from nbcache.store import reasons, usage
 from nbcache.trust import Trust
 
@@ -25,15 +26,35 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Become the command. Returns only by raising: there is nothing left to return to."""
+    """Become the command; with ``--stats``, wait for it and print a line. Else it only returns by raising."""
     argv = command.given(args)
     if not argv:
         raise UsageError("run: no command given: nbcache run -- python program.py")
-    directory = settings_of(args).dir or os.path.expanduser(DEFAULT)
+    settings = settings_of(args)
+    directory = settings.dir or os.path.expanduser(DEFAULT)
     os.makedirs(os.path.dirname(directory), exist_ok=True)
+    if args.stats:
+        return _run_and_sum_up(argv, directory, Trust(settings.trusted_uids))
+    return _become(argv, directory)
+
+
+def _become(argv: list[str], directory: str) -> NoReturn:
     os.environ["NBCACHE_DIR"] = directory
     with command.starting(argv, "run"):
         os.execvp(argv[0], argv)  # noqa: S606 - running what it was given is its purpose
+    raise AssertionError  # whatever keeps it from that was raised
+
+
+def _run_and_sum_up(argv: list[str], directory: str, trust: Trust) -> int:
+    """Run the command, and say what it and its children did with the store."""
+    before = _counted(directory, trust)
+    status = command.run(argv, {**os.environ, "NBCACHE_DIR": directory}, "run")
+    after = _counted(directory, trust)
+    names = ("hit_count", "saved_seconds", "builds_count", "built_seconds")
+    hits, saved, builds, spent = (after[name] - before[name] for name in names)
+    sys.stdout.flush()
+    print(f"nbcache: {hits} hits saved {duration(saved)}; {builds} compiled in {duration(spent)}", file=sys.stderr)
+    return status
 
 
 def check(args: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from nbcache import config, pythons
 from nbcache.cli import metrics
 from nbcache.cli.place import open_store, settings_of
-from nbcache.cli.text import CommandError, UsageError, ago, duration, print_json, printable, table
+from nbcache.cli.text import CommandError, UsageError, ago, duration, print_json, printable, table, user_name
 from nbcache.cli.upkeep import parse_size
 from nbcache.client import logs
 from nbcache.protocol import heartbeats, spool
@@ -97,7 +97,7 @@ def serve(args: argparse.Namespace) -> int:
 
 def status(args: argparse.Namespace) -> int:
     """Say which daemons are alive, what waits, and what failed lately."""
-    store = open_store(args)
+    store = open_store(args, looking=True)
     daemons = heartbeats.read(store.path, store.trust)
     waiting = len(spool.scan(store.path, store.trust))
     failed = spool.failures(store.path)
@@ -126,6 +126,8 @@ def status(args: argparse.Namespace) -> int:
     ]
     for line in table(rows, ("daemon", "pid", "state", "busy", "queue", "a job", "jobs run") if rows else (), " > >>>"):
         print(line)
+    for daemon in daemons:
+        print(f"{printable(daemon.name)} accepts requests of {_trusted(daemon)}")
     print(f"{waiting} requests wait" if waiting < spool.MAX_SCANNED else f"at least {waiting} requests wait")
     done = sorted((job for each in daemons for job in each.jobs), key=lambda job: -job[1])
     for what, when, seconds, how in done[:SHOWN]:
@@ -136,6 +138,11 @@ def status(args: argparse.Namespace) -> int:
     if len(failed) > SHOWN:
         print(f"and {len(failed) - SHOWN} more failures")
     return 0
+
+
+def _trusted(daemon: Heartbeat) -> str:
+    """Return whose requests a daemon carries out, by name where there is one."""
+    return "whom it trusts: it doesn't say" if daemon.trusts is None else ", ".join(map(user_name, daemon.trusts))
 
 
 def _state(daemon: Heartbeat) -> str:

@@ -81,6 +81,16 @@ def ago(moment: float, now: float | None = None) -> str:
     return passed if passed == "now" else f"{passed} ago"
 
 
+def user_name(uid: int) -> str:
+    """Return a user's name; the number, where there is none."""
+    import pwd  # of the commands, few name users
+
+    try:
+        return printable(pwd.getpwuid(uid).pw_name)
+    except (KeyError, OSError):
+        return str(uid)
+
+
 def print_json(value: Any) -> None:
     """Print `value` as JSON for programs and people."""
     print(json.dumps(value, indent=2, sort_keys=True, default=str))

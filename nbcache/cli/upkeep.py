@@ -64,12 +64,13 @@ def clear(args: argparse.Namespace) -> int:
     if not args.yes:
         if not sys.stdin.isatty():
             raise UsageError("clear: not a terminal to ask on: pass --yes")
-        print(f"Remove every entry of {store.path}? [y/N] ", end="", flush=True)
+        which = "every entry" if args.namespace is None else f"every entry of the namespace {args.namespace}"
+        print(f"Remove {which} of {store.path}? [y/N] ", end="", flush=True)
         if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
             raise CommandError("nothing removed")
-    count, freed = store.clear()
+    count, freed = store.clear(args.namespace)
     print(f"{count} entries removed, {size(freed)}")
-    left = sum(1 for _ in store.scan())
+    left = sum(1 for _ in store.scan()) if args.namespace is None else 0
     if left:
         print(f"{left} entries stay, of published functions (`nbcache unpublish` frees them) or written meanwhile")
     return 0

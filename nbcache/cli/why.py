@@ -51,7 +51,7 @@ class Comparison:
 
 def show_why(args: argparse.Namespace) -> int:
     """Print the comparisons of the functions that match."""
-    store = open_store(args)
+    store = open_store(args, looking=True)
     functions = _collect([store, *open_layers(args)], args.function)
     reasons = _uncacheable(usage.read(store.path), args.function)
     if not functions and not reasons:

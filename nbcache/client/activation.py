@@ -31,7 +31,9 @@ def activate(settings: Settings | None, store: Store | None = None) -> None:
     logs.configure(settings)
     for problem in settings.problems:
         _log.warning("%s", problem)
-    if settings.disable or settings.dir is None:
+    if settings.disable_all:
+        _disable_all(settings)
+    if settings.disable or settings.disable_all or settings.dir is None:
         return
     found = Store.open(settings) if store is None else store
     if isinstance(found, Refusal):
@@ -53,6 +55,7 @@ def activate(settings: Settings | None, store: Store | None = None) -> None:
         from nbcache.glue.hooks import forks, seams
 
         _choose_processor(settings)
+        config.tell_namespace(settings.namespace)
         session = ClientSession(settings, found)
         reason = seams.install(session)
     if reason is not None:
@@ -61,7 +64,7 @@ def activate(settings: Settings | None, store: Store | None = None) -> None:
     _active = session
     attend_kernels()
     forks.protect(_in_child, _finish)
-    atexit.register(session.finish)
+    atexit.register(_finish)
 
 
 def attend_kernels() -> None:
@@ -94,6 +97,19 @@ def _choose_processor(settings: Settings) -> None:
         _log.warning("NBCACHE_CPU=%s: %s; code is compiled for this host's processor", settings.cpu, reason)
 
 
+def _disable_all(settings: Settings) -> None:
+    """Have ``cache=True`` mean nothing, so that not even Numba's own cache is used."""
+    from nbcache.glue import releases
+
+    reason = None if settings.unverified else releases.problem()
+    if reason is None:
+        from nbcache.glue.hooks import seams
+
+        seams.forbid_files()
+    else:
+        _log.warning("NBCACHE_DISABLE_ALL: Numba's own cache stays on: %s", reason)
+
+
 def _in_child() -> None:
     if _active is not None:
         _active.frames.restart()
@@ -102,6 +118,10 @@ def _in_child() -> None:
 def _finish() -> None:
     if _active is not None:
         _active.finish()
+        if _active.settings.stats_log is not None:
+            from nbcache.client import recording  # few ask for it
+
+            recording.sum_up(_active.settings.stats_log, _active.counters)
 
 
 def forget() -> None:
@@ -119,11 +139,12 @@ def deactivate() -> None:
         _active.leave()
         _active.enabled = False
         seams.remove()
+        config.tell_namespace("")
         kernel_seams = sys.modules.get("nbcache.glue.cuda.seams")
         if kernel_seams is not None:
             kernel_seams.remove()
         _active.finish()
-        atexit.unregister(_active.finish)
+        atexit.unregister(_finish)
 
 
 def session() -> ClientSession | None:

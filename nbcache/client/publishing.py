@@ -6,7 +6,7 @@ import functools
 import logging
 from typing import TYPE_CHECKING, Any
 
-from nbcache import __version__
+from nbcache import __version__, config
 from nbcache.client import logs
 from nbcache.process import os, time
 from nbcache.store import reasons, standing
@@ -229,7 +229,7 @@ class Publishing:
         from nbcache.glue.capture.witness import looking_away
         from nbcache.glue.keys import targets
 
-        twins = self._lookup.twins
+        twins, space = self._lookup.twins, config.namespace()
         made_for = packed.extra
         if made_for is None:
             made_for = {"cpu": targets.name(), **({} if packed.strict is None else {"strict": packed.strict})}
@@ -244,7 +244,7 @@ class Publishing:
             build=build,
             # A twin gets a variant of its own, so that the next process can load both.
             guard=packed.guard + (f"#{twins[unit.key]}" if unit.key in twins else ""),
-            extra={**self._origin(), **made_for},
+            extra={**self._origin(), **made_for, **({"namespace": space} if space else {})},
         )
         # Not waiting for the disk: what a power failure tears fails its checksums and is a miss.
         # Nobody else's code takes part, and looking who does takes as long as the system calls.

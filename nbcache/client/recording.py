@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
 import sys
 from typing import TYPE_CHECKING, Any, cast
@@ -11,8 +12,10 @@ from nbcache import regular
 from nbcache.client import logs
 from nbcache.process import os
 from nbcache.protocol.requests import BadRequestError
+from nbcache.store import reasons
 
 if TYPE_CHECKING:
+    from nbcache.counting import Counters
     from nbcache.glue.keys.units import Unit
     from nbcache.protocol.requests import Request
 
@@ -37,17 +40,41 @@ def requested(unit: Unit, *, by_value: bool = True) -> Request | None:
         return None
 
 
+_summed_up: set[int] = set()
+"""The process that has added its line, which a forked child has not."""
+
+
+def sum_up(path: str, counters: Counters) -> None:
+    """Add a line of what this process did to a file, once: any number of processes may. Never raises OSError."""
+    if counters.empty or os.getpid() in _summed_up:
+        return
+    _summed_up.add(os.getpid())
+    counted = counters.snapshot()
+    line = {name: counted[name] for name in ("start", "end", "pid", "argv0", "hit_count", "saved_seconds")}
+    line |= {"misses": reasons.missed(counted), "uncacheable": reasons.uncacheable(counted)}
+    line |= {name: counted[name] for name in ("builds_count", "built_seconds")}
+    try:
+        _add_line(path, json.dumps(line).encode())
+    except OSError as exc:
+        what = getattr(exc, "strerror", None) or exc
+        logs.once(_log, logging.WARNING, "NBCACHE_STATS_LOG=%s can't be written: %s", path, what)
+
+
+def _add_line(path: str, line: bytes) -> None:
+    fd = regular.open_to_append(path, _MODE)
+    try:
+        regular.write(fd, line + b"\n")
+    finally:
+        os.close(fd)
+
+
 def append(path: str, unit: Unit) -> None:
     """Add a unit to a list. Any number of processes may: each line is one write. Never raises OSError."""
     request = requested(unit)
     if request is None:
         return
     try:
-        fd = regular.open_to_append(path, _MODE)
-        try:
-            regular.write(fd, request.line() + b"\n")
-        finally:
-            os.close(fd)
+        _add_line(path, request.line())
     except (OSError, BadRequestError) as exc:
         logs.once(
             _log,

@@ -110,7 +110,7 @@ class Remote:
 
     def _told(self, answer: Answer | None) -> str:
         if answer is None:
-            self._complain("its helper doesn't answer")
+            self._complain("no answer in time; `nbcache remote status` says from which server")
             return reasons.REMOTE_FAILED
         self._average = answer.seconds
         if answer.state == helper.FAILED:

@@ -151,15 +151,15 @@ class ClientSession:
 
         Only the outermost compilation takes part, so there is no cycle of waiting.
         """
-        self.counters.miss(missed.reason)
-        if len(self.frames):
-            return missed
-        if self._others is None:
-            from nbcache.client.others import Others
+        found = None
+        if not len(self.frames):
+            if self._others is None:
+                from nbcache.client.others import Others
 
-            self._others = Others(self.settings, self.store, self.counters)
-
-        found = self._others.find(unit, lambda: look_up().there(), self.frames.on_close, is_there=missed.is_usable)
+                self._others = Others(self.settings, self.store, self.counters)
+            found = self._others.find(unit, lambda: look_up().there(), self.frames.on_close, is_there=missed.is_usable)
+        if found is None:  # who was served in the end has a hit, and missed nothing
+            self.counters.miss(missed.reason)
         return found or missed
 
     def open_frame(self, unit: Unit | None, *, reason: str = "", taint: bool = False) -> None:

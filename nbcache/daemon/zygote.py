@@ -236,6 +236,7 @@ def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool)
     importing.guard(trust)
     # Not from files: the daemon has read them.
     settings = config.Settings(
+        namespace=config.namespace(),
         dir=root,
         on_miss="compile",
         trusted_uids=frozenset(uids),

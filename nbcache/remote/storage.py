@@ -76,6 +76,8 @@ _WORDS: Final = {
     413: "it takes nothing so large (413)",
 }
 _MAX_WORDS: Final = 120
+_CODE: Final = re.compile(r"(?:<Code>|\bcode: \"?)([A-Z][A-Za-z]{2,60})\b")
+"""What S3 and its like call an error."""
 
 
 class StorageError(Exception):
@@ -243,7 +245,8 @@ def _words_of(error: BaseException) -> str:
     text = str(error)
     status, causes = _STATUS.search(text), _CAUSES.findall(text)
     if status:
-        return _WORDS.get(int(status[1]), f"it answers {status[1]}")
+        code = _CODE.search(text)
+        return _WORDS.get(int(status[1]), f"it answers {status[1]}") + (f": {code[1]}" if code else "")
     if causes:
         return one_line(causes[-1].replace("timeout reached", "it doesn't answer in time"))[:_MAX_WORDS]
     return one_line(text.partition("=>")[2].strip().partition("\n")[0] or type(error).__name__)[:_MAX_WORDS]

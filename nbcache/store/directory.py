@@ -286,14 +286,14 @@ class Store:
 
         return self.writable and evict.remove_slot(path)
 
-    def clear(self) -> tuple[int, int]:
+    def clear(self, namespace: str | None = None) -> tuple[int, int]:
         """Remove every entry, and leftovers of any age; return how many entries and how many bytes went.
 
-        Usage records, requests, leases and what published names refer to stay.
+        With a *namespace*, only its entries. Usage records, requests, leases and what published names refer to stay.
         """
         from nbcache.store import upkeep
 
-        return upkeep.clear(self) if self.writable else (0, 0)
+        return upkeep.clear(self, namespace) if self.writable else (0, 0)
 
     def gc(self, max_size: int | None = None, *, dry_run: bool = False) -> Plan:
         """Evict the least recently used entries if the store is larger than ``max_size`` (default: NBCACHE_MAX_SIZE).

@@ -83,6 +83,35 @@ def fold_all(root: str, keep: Callable[[str], bool]) -> int:
     return count
 
 
+def forget(root: str, keep: Callable[[str], bool]) -> None:
+    """Begin to count anew: of all that was counted, only when each key was used last is kept. Raises OSError.
+
+    What processes that run have counted so far is forgotten as well; they begin another record.
+    """
+    for _ in range(FOLD_STEPS):
+        budget = usage.Budget(FOLD_STEP)
+        fold(root, keep, age=0.0, budget=budget)
+        if not budget.over:
+            break
+    total = usage.read_total(root)
+    kept = {**usage.nothing(), "last_use": {} if total is None else total["last_use"]}
+    data = json.dumps(kept, separators=(",", ":")).encode("ascii")
+    atomic.write_file(f"{root}/{layout.USAGE_TOTAL}", data, durable=False)
+
+
+def since(root: str, moment: float, budget: usage.Budget) -> Iterator[Record]:
+    """Yield what was counted from *moment* [Unix s] on: whole hours, or days where that is too long ago."""
+    line, now = Timeline.read(root), time.time()
+    buckets, length = (line.hours, HOUR) if now - moment < (HOURS - 1) * HOUR else (line.days, DAY)
+    for number, bucket in buckets.items():
+        if number >= moment // length:
+            yield bucket
+    with suppressed(OSError), Folder(root, layout.USAGE) as folder:
+        for _, record, status in usage.records(folder, budget, None):
+            if record is not None and status.st_mtime >= moment:
+                yield record
+
+
 def _fold(
     root: str,
     folder: Folder,

@@ -83,19 +83,26 @@ def sweep(store: Store, deadline: float = float("inf")) -> int:
     return count
 
 
-def clear(store: Store) -> tuple[int, int]:
-    """Remove every entry that no published name refers to, and temporaries of any age; return how many, and bytes."""
+def clear(store: Store, namespace: str | None = None) -> tuple[int, int]:
+    """Remove every entry that no published name refers to, and temporaries of any age; return how many, and bytes.
+
+    With a *namespace*, only its entries.
+    """
     count = size = 0
     with pins.held(store.lease, store.path, store.trust, patience=pins.PATIENCE_SECONDS) as pinned:
         if pinned.problem is not None:
             return 0, 0
         for info in store.scan():
-            if info.key not in pinned.entries:
+            if info.key not in pinned.entries and (namespace is None or _namespace(info) == namespace):
                 standing.removing(info.path)
                 if folders.remove(info.path):
                     count, size = count + 1, size + info.size
     listing.sweep(store.path, now=float("inf"), leases=False)
     return count, size
+
+
+def _namespace(info: EntryInfo) -> object:
+    return None if info.header is None else info.header.extra.get("namespace")
 
 
 def tidy(store: Store, max_size: int, seconds: float) -> bool:

@@ -11,8 +11,8 @@ from nbcache.cli.main import build_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).parent)]
-import prose
-import test_log_lines
+import prose  # noqa: E402
+import test_log_lines  # noqa: E402
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LONGEST = 9 * 1024  # [bytes]

@@ -21,7 +21,7 @@ from nbcache.client.remote import LOOKUP_SECONDS, PROCESS_SECONDS
 FUNCTIONS = 16
 SLACK = 0.5
 """What a process that was kept from running at the wrong moment may count beside [s], and what the machine lost."""
-UNHEARD = "its helper doesn't answer"
+UNHEARD = "no answer in time"
 """What is said where a helper was kept from saying in time what is wrong with a server."""
 PROGRAM = (
     "import json, sys\nfrom numba import njit\nimport nbcache\ntotal = 0\n"

@@ -150,7 +150,7 @@ def test_a_helper_that_can_not_work_says_so(fleet, program):
     host = fleet.host("host", "s3://bucket/x?region=x&endpoint=http://127.0.0.1:nonsense")
     outcome = proc.run([program], extra=host)
     assert outcome.stdout == "2\n"
-    assert "its helper doesn't answer" not in outcome.stderr and len(outcome.stderr.splitlines()) == 1, outcome
+    assert "no answer in time" not in outcome.stderr and len(outcome.stderr.splitlines()) == 1, outcome
     assert list(Path(host["XDG_RUNTIME_DIR"]).glob("nbcache/*.sock"))
 
 

@@ -113,6 +113,7 @@ class _Known(NamedTuple):
     path: str
     function: str
     signature: str
+    kind: str
     compile_seconds: float
     created: float
 
@@ -162,7 +163,8 @@ def _read_headers(report: Report, infos: list[EntryInfo]) -> dict[str, _Known]:
         header = info.header
         if header is not None:
             function, signature = header.function[:MOST_TEXT], header.signature[:MOST_TEXT]
-            known[info.path] = _Known(info.key, info.path, function, signature, header.compile_seconds, header.created)
+            seconds, created = header.compile_seconds, header.created
+            known[info.path] = _Known(info.key, info.path, function, signature, header.kind, seconds, created)
     return known
 
 
@@ -201,12 +203,13 @@ def _costly(functions: dict[str, Function], known: Iterable[_Known]) -> list[Cos
 
 def _read_changes(report: Report, store: Store, known: list[_Known]) -> None:
     """Say which packages keep changing keys, and what of them changes."""
-    groups: dict[tuple[str, str], list[_Known]] = {}
+    # A ufunc and its wrapper have one name and one signature, and keys that have nothing in common.
+    groups: dict[tuple[str, str, str], list[_Known]] = {}
     for each in known:
-        groups.setdefault((each.function, each.signature), []).append(each)
+        groups.setdefault((each.function, each.signature, each.kind), []).append(each)
     functions = dict.fromkeys(name.partition(" ")[0] for name in report.line.functions)
     seen: Counter[str] = Counter()
-    for (function, _), members in groups.items():
+    for (function, _, _), members in groups.items():
         seen[function] += len({each.key for each in members}) - 1
         functions[function] = None
     told: Counter[str] = Counter()

@@ -31,7 +31,13 @@ from nbcache.capabilities import Capability, spelt
 from nbcache.elf import build_id
 from nbcache.glue.identity.distributions import Distributions
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.glue.keys.conditions import IRRELEVANT_SETTINGS, SHOWING_SETTINGS, files_of, shown_by
+from nbcache.glue.keys.conditions import (
+    IRRELEVANT_SETTINGS,
+    SHOWING_SETTINGS,
+    files_of,
+    namespace_components,
+    shown_by,
+)
 
 if TYPE_CHECKING:
     from nbcache.glue.keys.conditions import Conditions
@@ -191,7 +197,7 @@ class KernelConditions:
         settings = [(f"config/NUMBA_{name}", repr(getattr(config, name))) for name in _settings()]
         # libnvvm computes what is constant in this thread.
         floats = ("target/floating point", libm.environment() or "as usual")
-        return [*toolchain_components(), ("target/cc", spelt(cc)), floats, *settings]
+        return [*toolchain_components(), ("target/cc", spelt(cc)), floats, *settings, *namespace_components()]
 
     def summary(self, cc: Capability) -> str:
         """One line for people."""

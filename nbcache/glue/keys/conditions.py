@@ -19,6 +19,7 @@ from numba.core import config
 from numba.core.registry import cpu_target
 
 from nbcache import libm
+from nbcache.config import namespace
 from nbcache.glue.identity import told
 from nbcache.glue.identity.distributions import Distributions
 from nbcache.glue.identity.node import Unidentifiable
@@ -137,7 +138,14 @@ def host_components() -> list[_Component]:
 
 def config_components() -> list[_Component]:
     """Every setting that could matter, as it is now."""
-    return [(f"config/NUMBA_{name}", repr(getattr(config, name))) for name in _relevant_settings()]
+    found = [(f"config/NUMBA_{name}", repr(getattr(config, name))) for name in _relevant_settings()]
+    return [*found, *namespace_components()]
+
+
+def namespace_components() -> list[_Component]:
+    """The namespace that keys of this process are in, if it is in one."""
+    name = namespace()
+    return [("config/NBCACHE_NAMESPACE", name)] if name else []
 
 
 def _relevant_settings() -> list[str]:

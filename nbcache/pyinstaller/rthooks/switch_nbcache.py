@@ -2,7 +2,7 @@
 
 import os
 
-if os.environ.get("NBCACHE_DIR") or os.environ.get("NBCACHE_COUNT"):
+if os.environ.get("NBCACHE_DIR") or os.environ.get("NBCACHE_COUNT") or os.environ.get("NBCACHE_DISABLE_ALL"):
     try:
         import _nbcache
 

@@ -103,7 +103,7 @@ if os.environ.get("NBTEST_WITHOUT"):
     sys.modules[os.environ["NBTEST_WITHOUT"]] = None
 if os.environ.get("NBTEST_FAKE_NUMBA"):
     _fake_numba_version(os.environ["NBTEST_FAKE_NUMBA"])
-if os.environ.get("NBCACHE_DIR") or os.environ.get("NBCACHE_COUNT"):
+if os.environ.get("NBCACHE_DIR") or os.environ.get("NBCACHE_COUNT") or os.environ.get("NBCACHE_DISABLE_ALL"):
     from nbcache.client import hook
 
     hook.arm()
