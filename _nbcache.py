@@ -1,8 +1,8 @@
 """The switch: has the client called once Numba is imported.
 
 Every Python that starts with ``NBCACHE_DIR``, ``NBCACHE_COUNT`` or ``NBCACHE_DISABLE_ALL`` set imports this module and,
-until it imports Numba, nothing else of nbcache. It lies beside the package, so that not even that has to be found, and imports nothing itself,
-not even annotations from `__future__`, which is a file as well.
+until it imports Numba, nothing else of nbcache. It lies beside the package, so that not even that has to be found, and
+imports nothing itself, not even annotations from `__future__`, which is a file as well.
 """
 
 import sys

@@ -71,6 +71,7 @@ def test_without_any_cache_numba_s_own_is_not_written_either(program, tmp_path):
     assert list(beside.glob("*.nb[ic]"))
 
 
+@pytest.mark.long
 def test_each_process_adds_a_line_of_what_it_did(program, tmp_path):
     log = tmp_path / "log"
     program(tmp_path / "store", stats_log=str(log))
@@ -81,12 +82,14 @@ def test_each_process_adds_a_line_of_what_it_did(program, tmp_path):
     assert warm["argv0"] == str(program.path)
 
 
+@pytest.mark.long
 def test_a_log_that_can_not_be_written_is_a_line(program, tmp_path):
     extra = {"NBCACHE_STATS_LOG": str(tmp_path)}
     outcome = proc.run([program.path], tmp_path / "store", extra)
     assert outcome.status == 0 and outcome.stderr.count("NBCACHE_STATS_LOG=") == 1
 
 
+@pytest.mark.long
 def test_a_directory_below_one_s_home_is_found_when_a_program_names_it(tmp_path):
     (tmp_path / "home").mkdir(mode=0o755)
     tmp_path.chmod(0o755)
