@@ -54,6 +54,9 @@ def test_a_daemon_builds_in_the_namespace_of_who_asks(program, tmp_path):
     with daemons.daemon(store) as builder:
         program(store, namespace="tenant", on_miss="wait", wait_seconds="600")
         builder.says("lib:f")
+    # Who waited and was served has missed nothing: all that counts as missed was compiled here.
+    told = json.loads(nbcache(store, "stats", "--json"))
+    assert told["hits"] >= 1 and told["missed"] == told["builds"], told
     assert "lib:f" in nbcache(store, "ls")
     before = json.loads(nbcache(store, "ls", "lib:f", "--json"))
     assert [each["function"] for each in before] == ["lib:f"]
