@@ -43,6 +43,13 @@ def real_path(given: str, trust: Trust) -> str:
     return Paths(trust, absent=True).directory(os.path.join(os.getcwd(), given))
 
 
+SHARED_PLACE: Final = (
+    ". Others could put another store in its place: chmod +t on it prevents that, and so does mounting the store alone"
+    " (subPath in Kubernetes); see docs/hpc.md and docs/containers.md"
+)
+"""What to do about a directory above a store that others may write, as project directories and volumes are."""
+
+
 def prepare(path: str, given: str, trust: Trust, *, readonly: bool) -> str | None:
     """Make the store if need be and look at what is there; return what is wrong. May raise OSError."""
     name = f"NBCACHE_DIR={given}"
@@ -58,7 +65,8 @@ def prepare(path: str, given: str, trust: Trust, *, readonly: bool) -> str | Non
         return f"{name} is not a directory"
     problem = trust.path_problem(path)
     if problem is not None:
-        return f"{name} {problem}"
+        above = problem.startswith("lies in") and "is writable by" in problem
+        return f"{name} {problem}{SHARED_PLACE if above else ''}"
     if not readonly:
         # A full or read-only disk doesn't keep anybody from reading what is there.
         with suppressed(OSError):
