@@ -32,6 +32,8 @@ def run(args: argparse.Namespace) -> int:
     directory = settings_of(args).dir or os.path.expanduser(DEFAULT)
     os.makedirs(os.path.dirname(directory), exist_ok=True)
     os.environ["NBCACHE_DIR"] = directory
+    if args.progress:
+        os.environ["NBCACHE_PROGRESS"] = "1"
     with command.starting(argv, "run"):
         os.execvp(argv[0], argv)  # noqa: S606 - running what it was given is its purpose
 

@@ -163,6 +163,11 @@ class Watch:
         self._looked = self._since = time.monotonic()
         self._last: float | None = None
 
+    @property
+    def last(self) -> float | None:
+        """What was spent when it last grew by something that counts [s]."""
+        return self._last
+
     def advanced(self) -> bool:
         """Whether work was seen to be done since the last time that it was."""
         now = time.monotonic()
@@ -180,3 +185,35 @@ class Watch:
             return False
         self._last, self._since = spent, now
         return True
+
+
+PACE_SECONDS: Final = 0.5
+"""Over how long the pace of who builds is taken [s]."""
+LAGGING: Final = 1.5
+"""How many times as long as compiling it here something may still take at that pace to be waited for."""
+
+
+class Pace:
+    """Whether what somebody else builds is there sooner than it would be here.
+
+    Workers that let everything else go first may get hardly any time where others are at work as well.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        """Compiling takes about so long [s]; None if nobody knows: then nothing is too slow."""
+        self._seconds = seconds
+        self._since = time.monotonic()
+        self._first: float | None = None
+
+    def lags(self, spent: float | None) -> bool:
+        """Whether who builds, and has *spent* so much processor time on it [s], is too slow to be waited for."""
+        if self._seconds is None:
+            return False
+        waited = time.monotonic() - self._since
+        if spent is not None and (self._first is None or spent < self._first):
+            self._first, self._since, waited = spent, time.monotonic(), 0.0
+        if waited < PACE_SECONDS:
+            return False
+        pace = (spent - self._first) / waited if spent is not None and self._first is not None else 0.0
+        left = max(self._seconds - (spent or 0.0), 0.1 * self._seconds)
+        return left > LAGGING * self._seconds * pace
