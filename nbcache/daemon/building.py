@@ -257,7 +257,7 @@ class Building:
             return
         if request.is_profile:
             # Which keys that would have been, nobody knows: there is nothing to write down.
-            _log.warning("%s: %s", request.function, reason)
+            _log.info("%s: %s", request.function, reason)
             self._give_up(job)
             return
         what = request.what

@@ -69,8 +69,6 @@ def build_profile(line: str, told: str, root: str, trusted_uids: list[int], seco
 
     Each key is claimed before anything is compiled under it.
     """
-    from nbcache.client import activation
-    from nbcache.client.others import Others
     from nbcache.glue import foreign
     from nbcache.glue.requests import carrying_out, profiled
     from nbcache.protocol import profiles
@@ -78,17 +76,14 @@ def build_profile(line: str, told: str, root: str, trusted_uids: list[int], seco
     foreign.forbid_calls()
     trust = worker.rule(trusted_uids)
     store = worker.HandingStore(root, trust, writable=True, keyring=worker.keyring())
-    session = activation.session()
     try:
         request = requests.read(line.encode())
         profile = profiles.parsed(told.encode())
-        if session is None:
-            return {"problem": "nbcache is off"}
         if request.cc:
             _kernels().become_device(request.cc)
         worker.begin_to_claim()
-        session.others = Others(session.settings._replace(on_miss="auto"), session.store, session.counters)
-        session.others.share(profile)
+        if worker.share is not None:
+            worker.share(profile)
         lane = profiled.Lane(request, profile, trust, store, worker.maker)
         more = lane.run(seconds, worker.may_go_on)
     except carrying_out.RefusedError as error:

@@ -76,7 +76,7 @@ def goes_on(job: Job, future: Future[Any]) -> bool:
         let_pass(raised)
         built, more, problem = 0, False, repr(raised)
     if problem is not None:
-        _log.warning("%s: %.300s", job.request.function, problem)
+        _log.info("%s: %.300s", job.request.function, problem)
     else:
         _log.info("built %d functions of %s for %s", built, job.request.function, job.request.host)
     job.asked = time.monotonic()

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nbcache.glue.keys.key_maker import KeyMaker
+    from nbcache.protocol.profiles import Profile
     from nbcache.store.entry import Header
     from nbcache.store.locks import Lease
     from nbcache.store.publish import Published
@@ -46,6 +47,8 @@ LANDLOCK_VARIABLE: Final = "NBCACHE_JOB_LANDLOCK"
 """Set by an interpreter that writes nothing but its scratch directory, though it has no namespaces."""
 maker: KeyMaker | None = None
 """What makes keys in this process and in those that it forks, once its interpreter has prepared it."""
+share: Callable[[Profile], None] | None = None
+"""Has this process divide with others what it compiles from now on, once its interpreter has switched the cache on."""
 _GONE: Final = "the daemon is gone"
 
 
