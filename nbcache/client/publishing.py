@@ -219,6 +219,7 @@ class Publishing:
         profile.
         """
         from nbcache.client import profiling, recording
+        from nbcache.glue.capture.witness import looking_away
 
         if not self._writes_profile:
             if len(self._frames) == 1:
@@ -231,7 +232,9 @@ class Publishing:
             self._profiler = profiling.Profiler(self._store, self._maker.conditions.summary(), self._counters)
         self._profiler.compiled(frame, unit, request, seconds)
         if len(self._frames) == 1:
-            self._profiler.write(at_end=False)
+            # What is read for that is no part of what is compiled.
+            with looking_away():
+                self._profiler.write(at_end=False)
 
     def _keep_request(self, unit: Unit, packed: Packed) -> None:
         """Say in the entry how to ask for it, so that it can be built again for another toolchain."""

@@ -33,7 +33,7 @@ from nbcache.store.directory import Store
 from nbcache.trust import Trust, overflow_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.protocol.profiles import Profile
