@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("nbcache")
 _POLL_SECONDS: Final = (0.005, 0.1)
+_SELDOM: Final = 0.02
+_SELDOM_SECONDS: Final = 0.5
+"""What part of the time waited so far may pass between two looks, and how much at most [s]."""
 
 
 class Others:
@@ -163,13 +166,16 @@ class Others:
         _log.info("%s: waiting for another process that is building it", unit.name)
         pause, longest = _POLL_SECONDS
         watch = patience.Watch(lambda: self._spent(unit.key))
+        crowd = patience.Crowd(lambda: self._kept_waiting(unit.key))
         pace = patience.Pace(self._expected.get((unit.name, unit.signature_text)))
         while wait.left > 0 and not pace.lags(watch.last):
             self._tell_waiting(unit)
             wait.sleep(pause)
-            pause = min(pause * 1.5, longest)
+            # Of many who wait, each look costs whoever builds.
+            pause = min(pause * 1.5, max(longest, min(_SELDOM * wait.lasted, _SELDOM_SECONDS)))
             if watch.advanced():
                 wait.progress()
+            wait.excuse(crowd.grew())
             stamp = self._store.stamp(unit.key)
             if stamp != seen:
                 seen = stamp
@@ -190,6 +196,12 @@ class Others:
             lease.release()
             self._given_up = ""
         return self._given_up != ""
+
+    def _kept_waiting(self, key: str) -> float | None:
+        """For how long whoever holds a key's lease could have run, and had no processor [s]."""
+        holder = self._store.lease_holder(key)
+        # Where a daemon holds it for a job, it is the job that is kept waiting.
+        return None if holder is None or self._daemons.spent(key) is not None else heartbeats.kept_waiting(holder)
 
     def _spent(self, key: str) -> float | None:
         """How much processor time whoever holds a key's lease has had [s]."""

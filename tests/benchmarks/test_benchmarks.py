@@ -32,6 +32,8 @@ def test_the_benchmark_of_published_functions_runs():
 
 @pytest.mark.long
 def test_the_benchmark_of_cold_starts_runs():
-    outcome = proc.run([RUN.with_name("cold_starts.py"), *["--repeat", "1", "--functions", "4", "--weight", "2", "--jobs", "3"]])
+    outcome = proc.run(
+        [RUN.with_name("cold_starts.py"), *["--repeat", "1", "--functions", "4", "--weight", "2", "--jobs", "3"]]
+    )
     assert outcome.status == 0, outcome.stdout + outcome.stderr
     assert "compilations for" in outcome.stdout
