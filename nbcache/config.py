@@ -52,6 +52,7 @@ DEFAULT_MAX_SIZE: Final = 5 << 30
 DEFAULT_WAIT_SECONDS: Final = 30.0
 NAMESPACE: Final = "NUMBA_NBCACHE_NAMESPACE"
 """Where :func:`tell_namespace` puts it. Numba knows no such setting."""
+AUTO_JOBS: Final = -1
 _MAX_FILE: Final = 1 << 20
 _CREDENTIALS: Final = ("AWS_", "AZURE_", "AZBLOB_", "GOOGLE_", "GCS_")
 
@@ -76,6 +77,11 @@ class Settings(Record):
     """What fraction of hits is compiled all the same, and compared (:mod:`nbcache.client.checking`)."""
     unverified: bool = False
     """Try with a Python or a Numba that nbcache was never verified with."""
+    jobs: int = 0
+    """How many workers a helper of this process has that compiles ahead of it, where no daemon does. 0: there is none;
+    :data:`AUTO_JOBS`: as many as there are processors."""
+    progress: bool = False
+    """Say on a terminal what is being compiled and waited for."""
     on_miss: OnMiss = "auto"
     wait_seconds: float = DEFAULT_WAIT_SECONDS
     """The longest wait for somebody else's compile [s]."""
@@ -350,7 +356,7 @@ def _toml_parser() -> Callable[[str], dict[str, Any]] | None:
     return tomllib.loads
 
 
-_KEPT: Final = frozenset({"log", "log_file", "trusted_uids", "umask", "count", "unverified"})
+_KEPT: Final = frozenset({"progress", "log", "log_file", "trusted_uids", "umask", "count", "unverified"})
 """The settings that say nothing about what is found and stored."""
 NAMES: Final = tuple(name for name in Settings._fields if name in READERS)
 """The settings, in the order of :class:`Settings`."""

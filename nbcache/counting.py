@@ -67,6 +67,10 @@ class Counters:
         seen = {"count": 1, "functions": [function[: reasons.MAX_TEXT]]}
         self._count({"uncacheable": {reason[: reasons.MAX_TEXT]: seen}})
 
+    def unasked(self, reason: str) -> None:
+        """Count a function that other processes can't be asked for."""
+        self._count({"unasked": {reason[: reasons.MAX_TEXT]: 1}})
+
     def built(self, key: str, function: str, seconds: float) -> None:
         """Count a compilation here and how long it took [s]."""
         from nbcache.store import usage
@@ -90,6 +94,17 @@ class Counters:
     def error(self, what: str) -> None:
         """Count a fault that was turned into a miss."""
         self._count({"errors": {what[: reasons.MAX_TEXT]: 1}})
+
+    @property
+    def hits(self) -> dict[str, int]:
+        """How often each key was used so far. It goes on growing, in this process."""
+        hits: dict[str, int] = self._total["hits"]
+        return hits
+
+    @property
+    def done(self) -> int:
+        """How many functions were loaded or compiled so far."""
+        return int(self._total["hit_count"] + self._total["builds_count"])
 
     @property
     def saved_seconds(self) -> float:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 HOST: Final = "host"
 """As a processor: whatever the process runs on, with all that it can do."""
 MAX_WAIT_SECONDS: Final = 86400.0
+_MAX_JOBS: Final = 256
 _OTHERS: Final = 0o077
 """The permissions of group and others: a umask that takes the owner's away makes a store that nobody can use."""
 _LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -140,6 +141,17 @@ def _duration(value: object) -> float:
     return seconds
 
 
+def _jobs(value: object) -> int:
+    if isinstance(value, bool):
+        raise ValueError(value)  # noqa: TRY004
+    if isinstance(value, str) and value.strip().lower() == "auto":
+        return -1
+    jobs = value if isinstance(value, int) else int(_text(value))
+    if not 0 <= jobs <= _MAX_JOBS:
+        raise ValueError(value)
+    return jobs
+
+
 def _size(value: object) -> int:
     if isinstance(value, bool):
         raise ValueError(value)  # noqa: TRY004
@@ -246,6 +258,8 @@ READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
     "recache": (_flag, _A_FLAG),
     "unverified": (_flag, _A_FLAG),
     "check": (_fraction, "all, none or a fraction from 0 to 1, such as 0.01,"),
+    "jobs": (_jobs, "auto or a number of workers from 0 to 256"),
+    "progress": (_flag, _A_FLAG),
     "on_miss": (_on_miss, "auto, wait or compile"),
     "wait_seconds": (_duration, "a time up to one day, such as 30, 500ms or 2m,"),
     "wait_budget": (_duration, "a time up to one day, such as 30, 500ms or 2m,"),

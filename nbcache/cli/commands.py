@@ -106,10 +106,11 @@ COMMANDS: Final = (
         "run", "run:run", "run a command with the cache switched on",
         f"Run a command with NBCACHE_DIR set (default: the settings, else {DEFAULT}).",
         (
+            _flag("--progress", "say on the terminal what is being compiled and waited for (NBCACHE_PROGRESS)"),
             _flag("--stats", "at the end, print one line with hits, compilations and what was saved"),
             _rest(),
         ),
-        "nbcache run [--dir DIR] [--stats] -- COMMAND [ARGUMENT ...]",
+        "nbcache run [--dir DIR] [--progress] [--stats] -- COMMAND [ARGUMENT ...]",
     ),
     Command(
         "check", "run:check", "run a command and compare each hit with what Numba compiles",
@@ -139,6 +140,14 @@ COMMANDS: Final = (
             _take(
                 "--state", "DIR",
                 "a directory on local disk for the audit log (default: $STATE_DIRECTORY or /var/lib/nbcache)",
+            ),
+            _take(
+                "--idle", "S", "end when nothing was asked for in so many seconds (default: never)", type=float,
+                default=0.0,
+            ),
+            _flag(
+                "--helper", "be what NBCACHE_JOBS starts: hear this user alone, let everything else go first, and end "
+                "if there is one already",
             ),
             _take(
                 "--metrics", "PORT|ADDRESS:PORT|PATH", "where Prometheus reads metrics: a PORT of 127.0.0.1, a Unix "
@@ -368,6 +377,16 @@ COMMANDS: Final = (
                 "words", "WORD", "what the key is called, and its file; or a bundle to sign or to verify", nargs="+"
             ),
             _take("--until", "YYYY-MM-DD", "the last day on which a new key counts", default=""),
+        ),
+    ),
+    Command(
+        "profile", "profile:profile", "list, show or remove what programs are known to compile",
+        "Work with profiles: each program leaves one, and when much of what it needs is missing, workers build all of "
+        "it at once (NBCACHE_JOBS, or a daemon).",
+        (
+            _take("action", None, "ls; show NAME; rm NAME ...", choices=("ls", "show", "rm")),
+            _take("name", "NAME", "how a profile's name begins, or the file name of its program", nargs="*"),
+            _JSON,
         ),
     ),
     Command(

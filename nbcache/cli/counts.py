@@ -57,7 +57,7 @@ def show_stats(args: argparse.Namespace) -> int:
 def _told(total: Record) -> dict[str, Any]:
     """Return the sum of all records as it is printed for programs."""
     names = ("processes", "published", "evicted", "evicted_bytes", "saved_seconds", "built_seconds", "start", "end",
-             "sources", "misses", "uncacheable", "errors", "checks")  # fmt: skip
+             "sources", "misses", "uncacheable", "unasked", "errors", "checks")  # fmt: skip
     counts = {"hits": total["hit_count"], "builds": total["builds_count"], "missed": reasons.missed(total)}
     return {**{name: total[name] for name in names}, **counts, "hit_rate": reasons.hit_rate(total)}
 
@@ -77,6 +77,7 @@ def _rows(total: Record) -> list[tuple[str, str, str]]:
         ("published", str(total["published"]), ""),
         ("evicted", str(total["evicted"]), size(total["evicted_bytes"]) if total["evicted"] else ""),
         *_group("uncacheable", uncacheable, total["uncacheable"]),
+        *(_group("couldn't be asked for", total["unasked"]) if total["unasked"] else ()),
         *_group("errors", total["errors"]),
         *(_group("hits checked", total["checks"]) if total["checks"] else ()),
     ]

@@ -33,6 +33,8 @@ def run(args: argparse.Namespace) -> int:
     settings = settings_of(args)
     directory = settings.dir or os.path.expanduser(DEFAULT)
     os.makedirs(os.path.dirname(directory), exist_ok=True)
+    if args.progress:
+        os.environ["NBCACHE_PROGRESS"] = "1"
     if args.stats:
         return _run_and_sum_up(argv, directory, Trust(settings.trusted_uids))
     return _become(argv, directory)

@@ -56,6 +56,7 @@ def farm_of(address: str | None, option: str) -> str:
 def serve(args: argparse.Namespace) -> int:
     """Run a daemon in the foreground."""
     # Imported here: no other command needs the watchdog, and most are gone before it would be imported.
+    from nbcache.daemon import helping
     from nbcache.daemon.commons import Options
     from nbcache.daemon.notify import Notifier
     from nbcache.daemon.service import Service
@@ -80,11 +81,17 @@ def serve(args: argparse.Namespace) -> int:
     # systemd names all of a unit's directories, with colons.
     state = args.state or given.get("STATE_DIRECTORY", "").partition(":")[0] or STATE
     waits = args.farm_away == "wait"
-    service = Service(
-        settings,
-        Options(args.name, args.workers, limits, os.path.abspath(state), args.job_uids, farm, farm_waits=waits),
-        read_settings,
-    )
+    name = args.name or (helping.name() if args.helper else "")
+    options = Options(
+        name, args.workers, limits, os.path.abspath(state), args.job_uids, farm,
+        farm_waits=waits, idle=args.idle, alone=args.helper,
+    )  # fmt: skip
+    service = Service(settings, options, read_settings)
+    if args.helper:
+        lease = service.store.lease(helping.key())
+        if lease is None:
+            return 0
+        helping.give_way()
     watched = metrics.of_daemon(args.metrics, lambda: service.settings, service.meter)
     service.handle_signals()
     with contextlib.ExitStack() as stack:

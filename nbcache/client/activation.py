@@ -6,7 +6,7 @@ import atexit
 import importlib.util
 import logging
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbcache import config, pythons, values
 from nbcache.client import logs
@@ -15,6 +15,9 @@ from nbcache.config import Settings
 from nbcache.counting import Counters
 from nbcache.process import os
 from nbcache.store.directory import Refusal, Store
+
+if TYPE_CHECKING:
+    from nbcache.protocol.profiles import Profile
 
 _log = logging.getLogger("nbcache")
 _active: ClientSession | None = None
@@ -150,6 +153,15 @@ def deactivate() -> None:
 def session() -> ClientSession | None:
     """The session of this process, or None while the cache is off."""
     return _active if _active is not None and _active.enabled else None
+
+
+def share(profile: Profile) -> None:
+    """From now on, divide with others who compile it what a profile lists."""
+    if _active is not None:
+        from nbcache.client.others import Others
+
+        _active.others = Others(_active.settings._replace(on_miss="auto"), _active.store, _active.counters)
+        _active.others.share(profile)
 
 
 def stats() -> dict[str, Any]:

@@ -80,6 +80,18 @@ class Found:
         """This, if anything was found."""
         return self if self.result is not None or self.is_checked else None
 
+    def with_warnings(self) -> Any | None:
+        """What was found, once it was warned of what its compilation warned of."""
+        if self.caveats:
+            try:
+                from nbcache.glue.capture.diagnostics import repeat
+            except Exception as raised:  # noqa: BLE001  no descriptor to import it with, say
+                let_pass(raised)
+                _log.debug("traceback of the internal error", exc_info=True)
+            else:
+                repeat(self.caveats)
+        return self.result
+
 
 class Lookup:
     """Look-ups of one process in one store."""

@@ -14,17 +14,23 @@ from nbcache.process import os, time
 from nbcache.protocol import heartbeats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from nbcache.client.cold import ColdStart
     from nbcache.client.patience import Patience, Wait
+    from nbcache.client.progress import Progress
     from nbcache.config import Settings
     from nbcache.counting import Counters
     from nbcache.glue.keys.units import Unit
+    from nbcache.protocol.profiles import Profile
     from nbcache.store.directory import Store
     from nbcache.store.locks import Lease
 
 _log = logging.getLogger("nbcache")
 _POLL_SECONDS: Final = (0.005, 0.1)
+_SELDOM: Final = 0.02
+_SELDOM_SECONDS: Final = 0.5
+"""What part of the time waited so far may pass between two looks, and how much at most [s]."""
 
 
 class Others:
@@ -39,6 +45,38 @@ class Others:
         self._daemons = Daemons(store, self._patience)
         self._given_up = ""
         """The key whose lease was last waited for in vain."""
+        self._cold: ColdStart | None = None
+        self._progress: Progress | None = None
+        if settings.progress:
+            from nbcache.client.progress import Progress
+
+            self._progress = Progress(counters)
+        self.shares = False
+        """Whether others are compiling what this process needs, all of it: then it takes a lease for each function,
+        also for one inside another that it compiles, and asks for none by itself."""
+        self._expected: Mapping[tuple[str, str], float] = {}
+        """How long compiling takes, by function and signature, as far as that is known [s]."""
+
+    def missed(self, unit: Unit, compiled: float) -> None:
+        """A function isn't there that the program itself asks for, which has *compiled* for so long [s]."""
+        if self.shares:
+            return
+        workers = self._daemons.workers
+        if self._cold is None and (workers or self._settings.jobs):
+            from nbcache.client.cold import ColdStart  # most processes find nobody to ask
+
+            self._cold = ColdStart(self._settings, self._store)
+        if self._cold is not None:
+            self._cold.missed(unit, workers, compiled)
+            asked = self._cold.asked
+            if asked is not None:
+                self.share(asked[0])
+                if self._progress is not None:
+                    self._progress.began(*asked)
+
+    def share(self, profile: Profile) -> None:
+        """From now on others are compiling what a profile lists, and this process divides that with them."""
+        self.shares, self._expected = True, profile.seconds_of
 
     def find(
         self,
@@ -54,12 +92,32 @@ class Others:
         use here: it would not be built again. Damage is another matter, and so is what programs crashed with.
         """
         settings = self._settings
+        if self._progress is not None:
+            keep = self._told_of(unit, keep)
         with self._patience.wait() as wait:
             found = None
-            asks = settings.on_miss != "compile" and not settings.recache and not is_there
+            asks = settings.on_miss != "compile" and not (settings.recache or is_there)
+            # Who shares the work would wait behind all the rest for what he can compile meanwhile.
+            asks = asks and not (self.shares and self._store.writable)
             if asks and wait.left > 0 and self._daemons.worth_asking() and self._daemons.build(unit, wait):
                 found = self._came(load, wait)
             return self._wait_for_lease(unit, load, keep, wait, is_there=is_there) if found is None else found
+
+    def _told_of(self, unit: Unit, keep: Callable[[Callable[[], None]], None]) -> Callable[[Callable[[], None]], None]:
+        """Tell that a function is compiled now, unless it comes from elsewhere, and when that is over."""
+        progress = self._progress
+        assert progress is not None
+        progress.says("compiling", unit.name)
+
+        def closing(release: Callable[[], None]) -> None:
+            release()
+            progress.end()
+
+        return lambda release: keep(lambda: closing(release))
+
+    def _tell_waiting(self, unit: Unit) -> None:
+        if self._progress is not None:
+            self._progress.says("waiting for", unit.name)
 
     def _came(self, load: Callable[[], Any | None], wait: Wait) -> Any | None:
         before = self._counters.saved_seconds
@@ -105,13 +163,19 @@ class Others:
         """Wait until somebody's lease is over or their entry is there, whichever is first; (None, None) if neither."""
         if wait.left <= 0 or self._is_stuck():
             return None, None
+        _log.info("%s: waiting for another process that is building it", unit.name)
         pause, longest = _POLL_SECONDS
         watch = patience.Watch(lambda: self._spent(unit.key))
-        while wait.left > 0:
+        crowd = patience.Crowd(lambda: self._kept_waiting(unit.key))
+        pace = patience.Pace(self._expected.get((unit.name, unit.signature_text)))
+        while wait.left > 0 and not pace.lags(watch.last):
+            self._tell_waiting(unit)
             wait.sleep(pause)
-            pause = min(pause * 1.5, longest)
+            # Of many who wait, each look costs whoever builds.
+            pause = min(pause * 1.5, max(longest, min(_SELDOM * wait.lasted, _SELDOM_SECONDS)))
             if watch.advanced():
                 wait.progress()
+            wait.excuse(crowd.grew())
             stamp = self._store.stamp(unit.key)
             if stamp != seen:
                 seen = stamp
@@ -132,6 +196,12 @@ class Others:
             lease.release()
             self._given_up = ""
         return self._given_up != ""
+
+    def _kept_waiting(self, key: str) -> float | None:
+        """For how long whoever holds a key's lease could have run, and had no processor [s]."""
+        holder = self._store.lease_holder(key)
+        # Where a daemon holds it for a job, it is the job that is kept waiting.
+        return None if holder is None or self._daemons.spent(key) is not None else heartbeats.kept_waiting(holder)
 
     def _spent(self, key: str) -> float | None:
         """How much processor time whoever holds a key's lease has had [s]."""
@@ -167,6 +237,12 @@ class Daemons:
         self._looked = -LOOK_SECONDS
         self._alive: list[heartbeats.Heartbeat] = []
         self._given_up: dict[tuple[str, int, float], int] = {}
+
+    @property
+    def workers(self) -> int:
+        """How many jobs a living daemon runs at once that hears this user; 0 where there is none."""
+        self._look(LOOK_SECONDS)
+        return max((each.workers for each in self._alive if not self._is_stuck(each)), default=0)
 
     def worth_asking(self) -> bool:
         """Whether a daemon is alive and would get to a request soon enough.
@@ -229,6 +305,7 @@ class Daemons:
 
         pause, longest = _ASK_SECONDS
         before, quiet = self._store.stamp(unit.key), time.monotonic()
+        _log.info("%s: waiting for a daemon that was asked for it", unit.name)
         watch = patience.Watch(lambda: self.spent(unit.key, scope))
         while spool.waits(path):
             if self._store.stamp(unit.key) == before:

@@ -10,6 +10,8 @@ Waiting pays if what is waited for comes. Whether it will, nobody can know, so t
   spent here as well, so waiting for as long costs at most as much again. Without an end to it, it is no progress: the
   bounds for one function and for the process hold all the same.
 - **A budget** for the process, all of its threads and functions: ``NBCACHE_WAIT_BUDGET``.
+- **A crowd** is no reason to give up: for as long as whoever builds could have run and had no processor, this process
+  would have had none either, so that isn't counted. Thirty processes that all gave up at once would each take as long.
 
 What was waited for and came is charged only as far as it took longer than compiling would have. With
 ``NBCACHE_ON_MISS=wait`` the share is :data:`PATIENT_SHARE`, which keeps the program within twice its time. Only who
@@ -50,6 +52,8 @@ class Patience:
         """Nothing was waited for yet."""
         self.insists = settings.on_miss == "wait" and settings.says_how_long
         """Whether waiting without any sign of progress has no other end than the limits that somebody set."""
+        self.is_told = settings.says_how_long
+        """Whether somebody set the limits, which then hold by the clock."""
         self._share = PATIENT_SHARE if settings.on_miss == "wait" else SHARE
         self._most = 0.0 if settings.on_miss == "compile" else settings.wait_seconds
         self._budget = settings.waiting_in_all
@@ -97,13 +101,13 @@ class Patience:
 class Wait:
     """One function's waiting. What :meth:`left` says holds until the next sign of progress."""
 
-    __slots__ = ("_began", "_most", "_patience", "_progress", "_slept", "_worth", "came")
+    __slots__ = ("_began", "_excused", "_most", "_patience", "_progress", "_slept", "_worth", "came")
 
     def __init__(self, patience: Patience, most: float) -> None:
         self._patience = patience
         self._most = most
         self._began = self._progress = time.monotonic()
-        self._worth = 0.0
+        self._worth = self._excused = 0.0
         self._slept = False
         self.came = False
         """Whether what was waited for is here."""
@@ -116,14 +120,19 @@ class Wait:
         """Settle up, also when the program's own exception ends the waiting."""
         if self._slept:
             waited = time.monotonic() - self._began
-            self._patience.charge(waited, max(0.0, waited - self._worth), came=self.came)
+            self._patience.charge(waited, max(0.0, waited - self._excused - self._worth), came=self.came)
 
     @property
     def left(self) -> float:
         """How long may still be waited for this, as things are [s]; nothing more if it isn't positive."""
         now = time.monotonic()
-        waited, silent = now - self._began, now - self._progress
+        waited, silent = now - self._began - self._excused, now - self._progress
         return min(self._most - waited, self._patience.budget - waited, self._patience.allowance - silent)
+
+    @property
+    def lasted(self) -> float:
+        """How long this has been waited for [s]."""
+        return time.monotonic() - self._began
 
     def sleep(self, seconds: float) -> None:
         """Wait for so long [s], or as long as is allowed."""
@@ -133,6 +142,11 @@ class Wait:
     def progress(self) -> None:
         """Somebody was seen to work on it until now."""
         self._progress = time.monotonic()
+
+    def excuse(self, seconds: float) -> None:
+        """Whoever works on it was kept from that for so long [s], as this process would have been."""
+        if not self._patience.is_told:
+            self._excused = min(self._excused + max(0.0, seconds), time.monotonic() - self._began)
 
     def done(self, seconds: float) -> None:
         """It came: compiling it would have taken so long [s]."""
@@ -163,6 +177,11 @@ class Watch:
         self._looked = self._since = time.monotonic()
         self._last: float | None = None
 
+    @property
+    def last(self) -> float | None:
+        """What was spent when it last grew by something that counts [s]."""
+        return self._last
+
     def advanced(self) -> bool:
         """Whether work was seen to be done since the last time that it was."""
         now = time.monotonic()
@@ -180,3 +199,55 @@ class Watch:
             return False
         self._last, self._since = spent, now
         return True
+
+
+class Crowd:
+    """Tells now and then for how long somebody was kept waiting; ``kept`` tells that of all so far [s]."""
+
+    def __init__(self, kept: Callable[[], float | None]) -> None:
+        """Begin now: what was before is no matter."""
+        self._kept = kept
+        self._looked = 0.0
+        self._last: float | None = None
+
+    def grew(self) -> float:
+        """For how long that was since this was last asked [s]."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_SECONDS:
+            return 0.0
+        self._looked, last = now, self._last
+        self._last = self._kept()
+        # Somebody else may have taken over.
+        return 0.0 if last is None or self._last is None else max(0.0, self._last - last)
+
+
+PACE_SECONDS: Final = 0.5
+"""Over how long the pace of who builds is taken [s]."""
+LAGGING: Final = 1.5
+"""How many times as long as compiling it here something may still take at that pace to be waited for."""
+
+
+class Pace:
+    """Whether what somebody else builds is there sooner than it would be here.
+
+    Workers that let everything else go first may get hardly any time where others are at work as well.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        """Compiling takes about so long [s]; None if nobody knows: then nothing is too slow."""
+        self._seconds = seconds
+        self._since = time.monotonic()
+        self._first: float | None = None
+
+    def lags(self, spent: float | None) -> bool:
+        """Whether who builds, and has *spent* so much processor time on it [s], is too slow to be waited for."""
+        if self._seconds is None:
+            return False
+        waited = time.monotonic() - self._since
+        if spent is not None and (self._first is None or spent < self._first):
+            self._first, self._since, waited = spent, time.monotonic(), 0.0
+        if waited < PACE_SECONDS:
+            return False
+        pace = (spent - self._first) / waited if spent is not None and self._first is not None else 0.0
+        left = max(self._seconds - (spent or 0.0), 0.1 * self._seconds)
+        return left > LAGGING * self._seconds * pace

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from nbcache.client.lookup import Lookup
+    from nbcache.client.profiling import Profiler
     from nbcache.counting import Counters
     from nbcache.glue.capture.compilations import Frame, FrameStack
     from nbcache.glue.cuda.units import CudaUnit
@@ -34,7 +35,15 @@ class Publishing:
     """What one process adds to one store."""
 
     def __init__(
-        self, store: Store, maker: KeyMaker, history: History, frames: FrameStack, *, counters: Counters, lookup: Lookup
+        self,
+        store: Store,
+        maker: KeyMaker,
+        history: History,
+        frames: FrameStack,
+        *,
+        counters: Counters,
+        lookup: Lookup,
+        writes_profile: bool,
     ) -> None:
         self._store = store
         self._maker = maker
@@ -44,6 +53,8 @@ class Publishing:
         self._lookup = lookup
         self._unstored: dict[str, Callable[[], None]] = {}
         """By key, what stores what was compiled to check a hit."""
+        self._writes_profile = writes_profile
+        self._profiler: Profiler | None = None
 
     def result(self, frame: Frame, unit: Unit, cres: Any) -> bool:
         """The compilation of *frame*, the innermost one, succeeded; return whether that can be an entry."""
@@ -59,8 +70,7 @@ class Publishing:
         if packed is not None:
             self._lookup.libraries.setdefault(unit.key, cres.library)
             marks.belongs_to(cres.library, unit)
-            if len(self._frames) == 1:
-                self._keep_request(unit, packed)
+            self._note(frame, unit, packed, own)
             self._publish(unit, frame.build, seconds, packed)
         return packed is not None
 
@@ -193,6 +203,38 @@ class Publishing:
         say = _log.info if reason.startswith(CHANGED) else _log.debug
         say("%s can't be cached: %s", unit.name, reason)
         return None
+
+    @property
+    def seconds(self) -> float:
+        """How long this process has compiled so far, as its profile has it [s]."""
+        return 0.0 if self._profiler is None else self._profiler.seconds
+
+    def finish(self) -> None:
+        """At the end of the process: leave what was compiled to others who will run its program."""
+        if self._profiler is not None:
+            self._profiler.write(at_end=True)
+
+    def _note(self, frame: Frame, unit: Unit, packed: Packed, seconds: float) -> None:
+        """Keep how to ask for what took so long to compile by itself [s]: in its entry, and for the program's
+        profile.
+        """
+        from nbcache.client import profiling, recording
+        from nbcache.glue.capture.witness import looking_away
+
+        if not self._writes_profile:
+            if len(self._frames) == 1:
+                self._keep_request(unit, packed)
+            return
+        request = recording.noted(unit, self._counters if len(self._frames) == 1 else None)
+        if len(self._frames) == 1 and request is not None and request.value is None and self._store.writable:
+            packed.sections["request"] = request.line()
+        if self._profiler is None:
+            self._profiler = profiling.Profiler(self._store, self._maker.conditions.summary(), self._counters)
+        self._profiler.compiled(frame, unit, request, seconds)
+        if len(self._frames) == 1:
+            # What is read for that is no part of what is compiled.
+            with looking_away():
+                self._profiler.write(at_end=False)
 
     def _keep_request(self, unit: Unit, packed: Packed) -> None:
         """Say in the entry how to ask for it, so that it can be built again for another toolchain."""

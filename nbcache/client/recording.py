@@ -16,7 +16,9 @@ from nbcache.store import reasons
 
 if TYPE_CHECKING:
     from nbcache.counting import Counters
+    from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.glue.keys.units import Unit
+    from nbcache.protocol.profiles import Head
     from nbcache.protocol.requests import Request
 
 _log = logging.getLogger("nbcache")
@@ -68,6 +70,21 @@ def _add_line(path: str, line: bytes) -> None:
         os.close(fd)
 
 
+def noted(unit: Unit, counters: Counters | None) -> Request | None:
+    """A unit as a request for a profile; None for what can't be asked for, which *counters* count with its reason.
+
+    Without *counters*, only what other processes can import: somebody else's compilation has asked for it.
+    """
+    from nbcache.glue.requests.requested import UnaskableError
+
+    try:
+        return request_for(unit, explain=False, by_value=counters is not None)
+    except UnaskableError as exc:
+        if counters is not None:
+            counters.unasked(str(exc))
+        return None
+
+
 def append(path: str, unit: Unit) -> None:
     """Add a unit to a list. Any number of processes may: each line is one write. Never raises OSError."""
     request = requested(unit)
@@ -96,7 +113,19 @@ def request_for(unit: Unit, *, explain: bool = True, by_value: bool = True) -> R
         return cuda_requested.request_for(cast("Any", unit), explain=explain, by_value=by_value)
     from nbcache.glue.requests import requested
 
-    request = requested.request_for(unit, explain=explain, by_value=by_value)
+    return _with_device(requested.request_for(unit, explain=explain, by_value=by_value))
+
+
+def lane_of(maker: KeyMaker, head: Head, package: str, lane: int) -> Request:
+    """Ask for what a profile lists, or what of it is in one package, as one of several who do.  Raises
+    UnaskableError.
+    """
+    from nbcache.glue.requests import requested
+
+    return _with_device(requested.profile_request(maker, head.program, head.name, head.uid, package, lane))
+
+
+def _with_device(request: Request) -> Request:
     # A module may compile kernels when it is imported, also for who wants a function for the CPU.
     seams = sys.modules.get("nbcache.glue.cuda.seams")
     kernels = None if seams is None else seams.known()

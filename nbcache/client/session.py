@@ -75,7 +75,8 @@ class ClientSession:
         self.maker.distributions.remember = lambda *found: self.publishing.remember(
             *found, here=True, what="installed files"
         )
-        self._others: Others | None = None
+        self.others: Others | None = None
+        """Whom this process shares its compiling with; None before the first miss."""
         self._told, self._recorded = 0, set[str]()
 
     @functools.cached_property
@@ -83,7 +84,11 @@ class ClientSession:
         """What this process adds to the store."""
         from nbcache.client.publishing import Publishing  # a process that only hits publishes nothing
 
-        return Publishing(self.store, self.maker, self.history, self.frames, counters=self.counters, lookup=self.lookup)
+        writes_profile = self.store.journals and not self.settings.readonly
+        return Publishing(
+            self.store, self.maker, self.history, self.frames,
+            counters=self.counters, lookup=self.lookup, writes_profile=writes_profile,
+        )  # fmt: skip
 
     def _reach_out(self) -> Remote:
         from nbcache.client.remote import Remote  # a process that only hits never needs it
@@ -144,20 +149,24 @@ class ClientSession:
             self.fault("looking up", unit)
             self.open_frame(None, reason=reasons.INTERNAL)
             return None
-        return _warned(found)
+        return found.with_warnings()
 
     def from_others(self, unit: Unit, look_up: Callable[[], Found], missed: Found) -> Found:
         """What a daemon builds, or another process is building; *look_up* finds it then.
 
-        Only the outermost compilation takes part, so there is no cycle of waiting.
+        Only the outermost compilation takes part, so there is no cycle of waiting; or each, where others compile all
+        that the program needs (:mod:`nbcache.client.cold`).
         """
-        found = None
-        if not len(self.frames):
-            if self._others is None:
-                from nbcache.client.others import Others
+        nested = len(self.frames) > 0
+        if self.others is None and not nested:
+            from nbcache.client.others import Others
 
-                self._others = Others(self.settings, self.store, self.counters)
-            found = self._others.find(unit, lambda: look_up().there(), self.frames.on_close, is_there=missed.is_usable)
+            self.others = Others(self.settings, self.store, self.counters)
+        found = None
+        if self.others is not None and not nested:
+            self.others.missed(unit, self.publishing.seconds)
+        if self.others is not None and (not nested or self.others.shares):
+            found = self.others.find(unit, lambda: look_up().there(), self.frames.on_close, is_there=missed.is_usable)
         if found is None:  # who was served in the end has a hit, and missed nothing
             self.counters.miss(missed.reason)
         return found or missed
@@ -250,7 +259,7 @@ class ClientSession:
             let_pass(raised)
             self.fault("looking up", unit)
             return None
-        return _warned(found)
+        return found.with_warnings()
 
     def save(self, cres: Any) -> None:
         """The compilation of the innermost frame succeeded: publish it."""
@@ -425,6 +434,8 @@ class ClientSession:
 
     def _finish(self) -> None:
         self.lookup.finish()
+        if "publishing" in vars(self):  # else nothing was compiled
+            self.publishing.finish()
         # A forked child may come here twice: by atexit, and by multiprocessing, which atexit calls too.
         if self.counters.empty or self._told == os.getpid():
             return
@@ -435,16 +446,3 @@ class ClientSession:
             self._journal.end()
         # Whoever may: in a fleet that only hits, nobody else would.
         self.store.tidy()
-
-
-def _warned(found: Found) -> Any | None:
-    """What was found, once it was warned of what its compilation warned of."""
-    if found.caveats:
-        try:
-            from nbcache.glue.capture.diagnostics import repeat
-        except Exception as raised:  # noqa: BLE001  no descriptor to import it with, say
-            let_pass(raised)
-            _log.debug("traceback of the internal error", exc_info=True)
-        else:
-            repeat(found.caveats)
-    return found.result

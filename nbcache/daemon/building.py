@@ -8,7 +8,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.daemon import blame, housekeeping, interpreters, jobs, turns
+from nbcache.daemon import blame, housekeeping, interpreters, jobs, lanes, turns
 from nbcache.daemon.confinement import Uids
 from nbcache.daemon.farm import Farm, exposure
 from nbcache.daemon.interpreters import Judging
@@ -81,6 +81,7 @@ class Building:
         if self._farm is not None:
             self._commons.workers = self._room(self._farm)
         free = self._commons.workers - self._commons.jobs.busy
+        lanes.make_room(self._commons.jobs.values(), free)
         for job in turns.ordered(self._commons.jobs.values(), self._served) if free > 0 else ():
             if free <= 0:
                 return
@@ -93,7 +94,8 @@ class Building:
         if not job.looked:
             job.looked = True
             # A self-test is about building, and nobody else has its function.
-            job.look = None if job.request.function == SELF_TEST else self._remote.fetch(job.request.key)
+            no_key = job.request.function == SELF_TEST or job.request.is_profile
+            job.look = None if no_key else self._remote.fetch(job.request.key)
             if job.look is not None:
                 job.look.add_done_callback(lambda _look: self._wake())
         return job.look is not None and not job.look.done()
@@ -124,9 +126,15 @@ class Building:
             submit: Callable[..., Future[Any]] = job.pool.submit
             aside = quarantine.condemned(store.path, store.trust, job.request.uid)
             ticket = Ticket(key, asked=job.request.uid, what=job.request.function, aside=tuple(aside))
-            tried = key in self._commons.suspects
             uids = sorted(store.trust.uids)
-            job.future = submit(jobs.build, line, store.path, uids, True, tried, ticket=ticket)
+            if job.request.is_profile:
+                ticket.key, ticket.claims = "", lanes.claims_for(job, lambda: self._commons.store)
+                told = lanes.profile_of(job.request, store)
+                seconds = self._commons.options.limits.seconds * lanes.SHARE
+                job.future = submit(jobs.build_profile, line, told, store.path, uids, seconds, ticket=ticket)
+            else:
+                tried = key in self._commons.suspects
+                job.future = submit(jobs.build, line, store.path, uids, True, tried, ticket=ticket)
         except (NbcacheError, OSError, RuntimeError) as error:
             self._finish(job, str(error), blame.of(error, blame.ENVIRONMENT))
             return False
@@ -163,7 +171,7 @@ class Building:
         return self._pools.get(*_environment(job), uid=job.request.uid)
 
     def _goes_to_farm(self, job: Job) -> bool:
-        return self._farm is not None and self._farm.slots > 0 and not job.stays
+        return self._farm is not None and self._farm.slots > 0 and not job.stays and not job.request.is_profile
 
     def _make_pool(self, interpreter: str, numba_settings: Mapping[str, str], kernels: bool) -> ForkingPool:
         commons, trust = self._commons, self._commons.store.trust
@@ -196,6 +204,10 @@ class Building:
                     self._judge(job, future)
 
     def _judge(self, job: Job, future: Future[Any]) -> None:
+        if job.request.is_profile:
+            if not lanes.goes_on(job, future):
+                self._give_up(job)
+            return
         request = job.request
         to_blame = blame.FUNCTION
         farmed = self._farm is not None and not isinstance(job.pool, ForkingPool)
@@ -242,6 +254,11 @@ class Building:
         commons, request = self._commons, job.request
         if request.function == SELF_TEST:
             self._finish_test(job, reason)
+            return
+        if request.is_profile:
+            # Which keys that would have been, nobody knows: there is nothing to write down.
+            _log.info("%s: %s", request.function, reason)
+            self._give_up(job)
             return
         what = request.what
         if reason is None:

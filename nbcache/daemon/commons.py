@@ -12,6 +12,7 @@ from nbcache.daemon.pool import Limits
 from nbcache.protocol import spool
 from nbcache.store import standing
 from nbcache.store.usage import SELF_TEST
+from nbcache.trust import Trust
 
 if TYPE_CHECKING:
     from nbcache.config import Settings
@@ -41,6 +42,10 @@ class Options:
     """The address of the scheduler of a cluster that jobs run on; "" for jobs here."""
     farm_waits: bool = False
     """Whether jobs wait for the cluster while it is out of reach. If not, they run here."""
+    idle: float = 0.0
+    """After how long without a request it ends [s]; 0 for never."""
+    alone: bool = False
+    """Whether it hears its own user alone, whoever else is trusted."""
 
 
 class Stock(NamedTuple):
@@ -107,3 +112,8 @@ class Commons:
     """What is in the store, as far as it was counted."""
     again: deque[Request] = field(default_factory=deque)
     """What is to be built again, in the name of whom it was built for. Any thread may add to it."""
+
+    @property
+    def heard(self) -> Trust:
+        """Whose requests are carried out."""
+        return Trust() if self.options.alone else self.store.trust

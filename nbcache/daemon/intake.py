@@ -96,7 +96,7 @@ class Intake:
         began = time.monotonic()
         if began - self._kept >= PASS_SECONDS:
             self._kept = began
-            for where in (layout.REQUESTS, layout.TRIALS):
+            for where in (layout.REQUESTS, layout.TRIALS, layout.PROFILES):
                 drops.keep(root, where, trust.uids)
         while self._news and time.monotonic() - began < MAX_NEWS_SECONDS:
             path = self._news.popleft()

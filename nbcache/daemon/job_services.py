@@ -1,4 +1,4 @@
-"""What a daemon's jobs may ask of it: to judge a file, to take an entry, to write down what was used.
+"""What a daemon's jobs may ask of it: to judge a file, to take an entry, to claim a key, to write down what was used.
 
 To look at a file may wait for a file server, for ever. Who waits then is whoever brought the file, and nobody else:
 what may hang is done in a thread for each user, and what comes of it in the thread that asks (:class:`Beside`).
@@ -89,6 +89,12 @@ class Services:
         elif "entry" in said:
             done = self._publisher.take(ticket, lambda most: channel.unsealed(fds, most))
             end.send({"ok": done.ok, "reason": done.reason})
+        elif ticket.claims is not None and "claim" in said:
+            channel.close_all(fds)
+            end.send({"ok": ticket.claims.take(str(said["claim"])), "stop": ticket.claims.stop})
+        elif ticket.claims is not None and "release" in said:
+            channel.close_all(fds)
+            ticket.claims.release(str(said["release"]))
         elif "usage" in said:
             self._publisher.usage(ticket, channel.unsealed(fds, MAX_RECORD))
         else:

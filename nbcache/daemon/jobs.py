@@ -5,7 +5,7 @@ Each is for a process of its own that has the hook switched on over the store, a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import nbcache
 from nbcache.daemon import blame, worker
@@ -61,6 +61,34 @@ def build(
     except (carrying_out.RefusedError, requests.BadRequestError) as error:
         return [blame.of(error), str(error)]
     return done if key is None or store.holds(key) else _why_not()
+
+
+def build_profile(line: str, told: str, root: str, trusted_uids: list[int], seconds: float) -> dict[str, Any]:
+    """Compile what a profile lists and nobody has begun, for so long [s]; return how much was ``built``, and whether
+    there is ``more``; or a ``problem``.
+
+    Each key is claimed before anything is compiled under it.
+    """
+    from nbcache.glue import foreign
+    from nbcache.glue.requests import carrying_out, profiled
+    from nbcache.protocol import profiles
+
+    foreign.forbid_calls()
+    trust = worker.rule(trusted_uids)
+    store = worker.HandingStore(root, trust, writable=True, keyring=worker.keyring())
+    try:
+        request = requests.read(line.encode())
+        profile = profiles.parsed(told.encode())
+        if request.cc:
+            _kernels().become_device(request.cc)
+        worker.begin_to_claim()
+        if worker.share is not None:
+            worker.share(profile)
+        lane = profiled.Lane(request, profile, trust, store, worker.maker)
+        more = lane.run(seconds, worker.may_go_on)
+    except carrying_out.RefusedError as error:
+        return {"problem": str(error)}
+    return {"built": lane.built, "more": more and not worker.was_refused()}
 
 
 def import_module(name: str, path: list[str], trusted_uids: list[int], cc: str = "") -> str | None:

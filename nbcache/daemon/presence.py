@@ -108,7 +108,7 @@ class Presence:
             commons.workers, jobs.busy, len(jobs) - jobs.busy, self._seconds, draining, *commons.stock,
             tuple(self._recent),
             heartbeats.birth(os.getpid()), heartbeats.place(),
-            tuple(sorted(commons.store.trust.uids)), turns.queues(jobs.waiting), self._finished, jobs.working,
+            tuple(sorted(commons.heard.uids)), turns.queues(jobs.waiting), self._finished, jobs.working,
             self.confined,
         )  # fmt: skip
 

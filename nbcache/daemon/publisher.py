@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nbcache.daemon.audit import Audit
+    from nbcache.daemon.claims import Claims
     from nbcache.store.directory import Store
     from nbcache.store.entry import Header
     from nbcache.store.found import FoundEntry
@@ -88,6 +89,8 @@ class Ticket:
     """How much of what it handed in was refused."""
     told: bool = False
     """Whether it told what it used: a job does that once."""
+    claims: Claims | None = None
+    """What it may claim; None for a job that may claim nothing."""
 
 
 class Publisher:

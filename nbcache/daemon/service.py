@@ -81,6 +81,12 @@ class Service:
         self._room = turns.Room(self._commons.jobs)
         self._stopping = False
         self._reload = False
+        self._busy_at = time.monotonic()
+
+    @property
+    def store(self) -> Store:
+        """The store that is served."""
+        return self._commons.store
 
     @property
     def settings(self) -> Settings:
@@ -112,6 +118,7 @@ class Service:
                     self._read_settings()
                     notifier.ready(f"serving {root}")
                 self._turn(watch)
+                self._end_if_idle()
                 notifier.alive()
                 self._wake.wait(self._rest() if watch.watches else min(self._rest(), PASS_SECONDS))
             notifier.stopping()
@@ -139,6 +146,14 @@ class Service:
             building.failures_grew = False
             spool.sweep_failures(self._commons.store.path)
         self._presence.give_sign()
+
+    def _end_if_idle(self) -> None:
+        idle, now = self._commons.options.idle, time.monotonic()
+        if self._commons.jobs:
+            self._busy_at = now
+        elif 0 < idle < now - self._busy_at:
+            _log.info("nothing was asked for in %g seconds", idle)
+            self._stopping = True
 
     def stop(self) -> None:
         """Take no more requests, and end soon."""
@@ -241,7 +256,7 @@ class Service:
         behind = self._commons.jobs.next
         for _ in range(len(behind)):
             self._offer(behind.popleft(), insists=True)
-        self._intake.turn(self._commons.store.path, self._commons.store.trust, self._offer)
+        self._intake.turn(self._commons.store.path, self._commons.heard, self._offer)
         watch.follow(self._intake.drops)
         self._commons.answers.answer_again()
 
@@ -276,7 +291,7 @@ class Service:
 
     def _look_at(self, waiting: Waiting) -> None:
         job = self._commons.jobs.get(waiting.key)
-        request = spool.take(waiting, self._commons.store.trust)
+        request = spool.take(waiting, self._commons.heard)
         if request is None:
             return
         age = self._age(waiting)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from concurrent.futures import Executor, Future
 
+    from nbcache.daemon.claims import Claims
     from nbcache.protocol.requests import Request
     from nbcache.protocol.spool import Waiting
     from nbcache.store.locks import Lease
@@ -120,6 +121,8 @@ class Job:
     """For each other uid, the first request for the same key that what comes of this one doesn't answer."""
     attempts: int = 0
     lease: Lease | None = None
+    claims: Claims | None = None
+    """What it has claimed, if it goes through a profile."""
     future: Future[Any] | None = None
     pool: Executor | None = None
     """Where it runs, or ran."""
@@ -144,6 +147,9 @@ class Job:
         lease, self.lease = self.lease, None
         if lease is not None:
             lease.release()
+        claims, self.claims = self.claims, None
+        if claims is not None:
+            claims.end()
 
 
 class Jobs(dict[str, Job]):
@@ -174,5 +180,12 @@ class Jobs(dict[str, Job]):
     @property
     def working(self) -> dict[str, float]:
         """How much processor time each running one has had [s], by its key."""
-        running = ((heartbeats.work_name(key, job.request.scope), job.worked) for key, job in self.items())
-        return {name: worked for name, worked in running if worked is not None}
+        found: dict[str, float] = {}
+        for key, job in self.items():
+            worked = job.worked
+            if worked is not None and job.claims is not None:
+                claimed = job.claims.working(worked).items()
+                found.update({heartbeats.work_name(each, ""): spent for each, spent in claimed})
+            elif worked is not None:
+                found[heartbeats.work_name(key, job.request.scope)] = worked
+        return found

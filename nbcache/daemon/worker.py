@@ -5,11 +5,12 @@ over the channel that is its own, and waits for the answer::
 
     {"judge": "writers" | "owner", "sticky": bool} + what it opened    ->  {"problem": text | null}
     {"entry": true} + a sealed file                                     ->  {"ok": bool, "reason": text}
+    {"claim": key}                                                      ->  {"ok": bool, "stop": bool}
 
 and it *says*, and gets no answer::
 
     {"started": true}    {"result": JSON} | {"error": text} | {"crash": text}
-    {"usage": true} + a sealed file    {"done": true}
+    {"usage": true} + a sealed file    {"release": key}    {"done": true}
 
 An interpreter has such a channel too, while nothing that a job brings runs in it.
 """
@@ -21,7 +22,7 @@ import os
 import stat
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from nbcache import config
 from nbcache.daemon import channel
@@ -32,9 +33,10 @@ from nbcache.store.directory import Store
 from nbcache.trust import Trust, overflow_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from nbcache.glue.keys.key_maker import KeyMaker
+    from nbcache.protocol.profiles import Profile
     from nbcache.store.entry import Header
     from nbcache.store.locks import Lease
     from nbcache.store.publish import Published
@@ -45,6 +47,8 @@ LANDLOCK_VARIABLE: Final = "NBCACHE_JOB_LANDLOCK"
 """Set by an interpreter that writes nothing but its scratch directory, though it has no namespaces."""
 maker: KeyMaker | None = None
 """What makes keys in this process and in those that it forks, once its interpreter has prepared it."""
+share: Callable[[Profile], None] | None = None
+"""Has this process divide with others what it compiles from now on, once its interpreter has switched the cache on."""
 _GONE: Final = "the daemon is gone"
 
 
@@ -107,6 +111,12 @@ class _Current:
     link: Link | None = None
     held: list[bytes] | None = None
     """Entries that aren't handed in yet; None where each is handed in at once."""
+    claims: set[str] | None = None
+    """The keys that this job has claimed; None for a job that claims nothing."""
+    stopped = False
+    """Whether it is to end soon."""
+    refused = False
+    """Whether something that it handed in was not taken."""
 
 
 _current = _Current()
@@ -122,6 +132,55 @@ def hand_in() -> None:
     held, _current.held = _current.held or [], None
     for data in held:
         _handed_in(data)
+
+
+def begin_to_claim() -> None:
+    """Have each key claimed from now on that this job compiles something under."""
+    _current.claims = set()
+
+
+def may_go_on() -> bool:
+    """Whether there is any use in compiling more: nobody waits for this worker, and what was handed in was taken."""
+    return not (_current.stopped or _current.refused)
+
+
+def was_refused() -> bool:
+    """Whether something that was handed in was not taken."""
+    return _current.refused
+
+
+class _Claim:
+    """A lease that the daemon holds for this job."""
+
+    held = True
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+    def release(self) -> None:
+        """Let others have it."""
+        if _current.claims is not None and _current.link is not None and self.key in _current.claims:
+            _current.claims.discard(self.key)
+            with suppress(OSError):
+                _current.link.say({"release": self.key})
+
+
+def _claimed(key: str) -> Lease | None:
+    from nbcache.store.locks import Lease
+
+    assert _current.claims is not None
+    assert _current.link is not None
+    if key in _current.claims:
+        return Lease(key, None)
+    try:
+        said = _current.link.ask({"claim": key})
+    except OSError:
+        return Lease(key, None)
+    _current.stopped |= bool(said.get("stop"))
+    if not said.get("ok"):
+        return None
+    _current.claims.add(key)
+    return cast("Lease", _Claim(key))
 
 
 def connect(end: channel.Channel) -> Link:
@@ -239,10 +298,14 @@ class HandingStore(Store):
         if _current.held is not None:
             _current.held.append(data)
             return _published(True, "held back")
-        return _handed_in(data)
+        done = _handed_in(data)
+        _current.refused |= not done.ok
+        return done
 
     def lease(self, key: str) -> Lease | None:
-        """Hold nothing: the daemon holds it."""
+        """Hold nothing: the daemon does, for a job that claims what it compiles, and else for each job's own key."""
+        if _current.claims is not None and _current.link is not None:
+            return _claimed(key)
         from nbcache.store.locks import Lease
 
         return Lease(key, None)

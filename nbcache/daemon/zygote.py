@@ -258,6 +258,7 @@ def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool)
     session = activation.session()
     if session is not None:
         worker.maker = _prepared(session.maker)
+        worker.share = activation.share
     for name in _EACH_JOB_NEEDS:
         importlib.import_module(name)
     if worker.KERNELS_VARIABLE in given:

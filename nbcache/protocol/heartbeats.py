@@ -33,6 +33,7 @@ the jobs, as many are told as fit in; of ``trusts`` and ``queues``, all or nothi
 :data:`MAX_DAEMONS` newest, and a daemon removes those of an hour ago (:func:`sweep`): one that lives writes again.
 
 :func:`processor_time` tells how much a process has had: whoever waits for it can tell from that whether it gets on.
+:func:`kept_waiting` tells how long others kept it from that.
 """
 
 from __future__ import annotations
@@ -311,6 +312,19 @@ _AT_WORK: Final = frozenset({b"R", b"D"})
 def processor_time(pid: int, *, children: bool = True) -> float | None:
     """Return it, with that of its ended ``children`` [s]; None if it can't be known. Never raises."""
     return _seconds(_fields(f"/proc/{pid}/stat"), 15 if children else 13)
+
+
+def kept_waiting(pid: int) -> float | None:
+    """Return for how long a process's first thread could have run, and had no processor [s]; None if nobody knows.
+
+    Never raises.
+    """
+    try:
+        with opened(f"/proc/{pid}/schedstat", "rb") as file:
+            return int(file.read(100).split()[1]) / 1e9
+    except (OSError, ValueError, IndexError) as raised:
+        let_pass(raised)
+        return None
 
 
 def thread(tid: int) -> tuple[bool, float] | None:

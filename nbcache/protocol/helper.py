@@ -67,14 +67,14 @@ _BOOT: Final = (
     "fds = os.listdir('/proc/self/fd') if os.path.isdir('/proc/self/fd') else range(1024)\n"
     "for fd in map(int, fds): os.closerange(max(3, fd), fd + 1)\n"
     "if os.fork(): os._exit(0)\n"
-    "sys.path[:] = [*([] if sys.argv[1] in sys.path else sys.argv[1:]), *filter(None, sys.path)]\n"
-    "from nbcache.remote.helper import main\n"
-    "main()"
+    "package = sys.argv.pop(1)\n"
+    "sys.path[:] = [*([] if package in sys.path else [package]), *filter(None, sys.path)]\n"
 )
 """The helper belongs to nobody: no program finds it among its children, and it keeps nothing open that a program has.
 
 Else the lock of ``flock FILE python …`` or the end of somebody's pipe would be held as long as the helper runs.
 """
+_REMOTE: Final = "from nbcache.remote.helper import main\nmain()"
 
 
 class Meeting(Record):
@@ -221,6 +221,21 @@ def offer(place: Meeting, key: str) -> bool:
 
 def start(settings: Settings, seconds: float) -> bool:
     """Start a helper for these settings; return whether that could be tried. Takes *seconds* at most; never raises."""
+    try:
+        # No pipe, which may be full.
+        with open(os.memfd_create("nbcache-settings"), "w+b") as told:
+            told.write(written(settings))
+            told.seek(0)
+            return detached(_REMOTE, [], seconds, told.fileno())
+    except OSError as raised:
+        let_pass(raised)
+        return False
+
+
+def detached(code: str, arguments: list[str], seconds: float, told: int | None = None) -> bool:
+    """Have a process run *code* that belongs to nobody, with *arguments* and with what it is *told* as its input;
+    return whether that could be tried. Takes *seconds* at most; never raises.
+    """
     python = _python()
     if not python:
         return False
@@ -228,20 +243,18 @@ def start(settings: Settings, seconds: float) -> bool:
     flags = [flag for flag, given in (("-E", sys.flags.ignore_environment), ("-s", sys.flags.no_user_site)) if given]
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     try:
-        # No pipe, which may be full.
-        with open(os.memfd_create("nbcache-settings"), "w+b") as told:
-            told.write(written(settings))
-            told.seek(0)
-            quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
-            # Not a fork: what other threads hold at the moment stays with them.
-            pid = os.posix_spawn(
-                python,
-                [python, *flags, "-c", _BOOT, package],
-                config.for_children(),
-                file_actions=[(os.POSIX_SPAWN_DUP2, told.fileno(), 0), *quiet],
-                setsigmask=(),
-                setsigdef=_SIGNALS,
-            )
+        quiet: list[Any] = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
+        if told is not None:
+            quiet[0] = (os.POSIX_SPAWN_DUP2, told, 0)
+        # Not a fork: what other threads hold at the moment stays with them.
+        pid = os.posix_spawn(
+            python,
+            [python, *flags, "-c", _BOOT + code, package, *arguments],
+            config.for_children(),
+            file_actions=quiet,
+            setsigmask=(),
+            setsigdef=_SIGNALS,
+        )
         # What was started ends as soon as it has forked, however long that takes on a crowded machine.
         deadline = time.monotonic() + seconds
         while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.monotonic() < deadline:

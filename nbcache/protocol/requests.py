@@ -4,10 +4,10 @@
 
     request = JSON object on one line, UTF-8, at most MAX_REQUEST bytes
         nbcache      = "request"
-        version      = 1 | 2                ; 2 from a process that compiles for a GPU
+        version      = 1 | 2 | 3            ; 2 from a process that compiles for a GPU; 3 for a profile
         key          = 64 hex digits        ; what the client looked for; whoever builds it computes it anew
         kind         = text                 ; "dispatcher", "ufunc", "cfunc"; for a GPU: "cuda kernel",
-                                            ; "cuda device function"
+                                            ; "cuda device function"; "profile": see below
         function     = "module:qualname"
         signature    = text                 ; for people
         types        = {"version", "args": [type...], "returns": type}   ; `nbcache.glue.requests.types`
@@ -29,10 +29,16 @@ digest (blake2b, 16 bytes); or by value. `cc` is the compute capability of the c
 the CPU has one where its module may compile kernels when it is imported. `toolkit` is what identifies the libraries
 that compile a kernel: whoever has others builds something else.
 
+A request of kind "profile" asks for all that a profile lists and that isn't there (`nbcache.protocol.profiles`), under
+the keys that it has in the environment that the request names. `by` has the profile's name as its source, `types` whose
+profile it is, and which package of it is wanted ("" for all): ``{"uid", "package", "lane"}``. Its `key` is no
+function's; each lane of a profile has another one.
+
 Version log:
 
 1. First version.
 2. `cuda`, and kinds that have it. What has none is written in version 1 still, which older daemons understand.
+3. The kind "profile", with all fields of version 2.
 
 What is guaranteed
 ------------------
@@ -55,11 +61,25 @@ from typing import Any, Final
 
 from nbcache import capabilities
 from nbcache.errors import NbcacheError
-from nbcache.grammar import Malformed, Reader, choice, fields, hexadecimal, mapping, member, number, row, several, text
+from nbcache.grammar import (
+    Malformed,
+    Reader,
+    choice,
+    fields,
+    hexadecimal,
+    mapping,
+    member,
+    natural,
+    number,
+    row,
+    several,
+    text,
+)
 from nbcache.store import entry, layout
 
-REQUEST_VERSION: Final = 2
+REQUEST_VERSION: Final = 3
 """The newest version that is understood."""
+_WITH_CUDA: Final = 2
 _WITHOUT_CUDA: Final = 1
 MAX_REQUEST: Final = 16 << 20
 """The longest request [bytes]. A pickled function holds the arrays it reads."""
@@ -71,6 +91,8 @@ MAX_TEXT: Final = 4096
 MAX_ITEMS: Final = 1000
 KINDS: Final = ("dispatcher", "ufunc", "cfunc")
 CUDA_KINDS: Final = ("cuda kernel", "cuda device function")
+PROFILE: Final = "profile"
+"""The kind of a request for a whole profile."""
 
 
 class BadRequestError(NbcacheError):
@@ -123,6 +145,11 @@ class Request:
         return self.kind in CUDA_KINDS
 
     @property
+    def is_profile(self) -> bool:
+        """Whether all that a profile lists is asked for."""
+        return self.kind == PROFILE
+
+    @property
     def call(self) -> str:
         """The signature, and the compute capability that it is for, for people."""
         return f"{self.signature} for {self.cc}" if self.is_for_gpu else self.signature
@@ -151,7 +178,7 @@ class Request:
         by = {"source": self.source} if self.value is None else {"pickle": base64.b64encode(self.value).decode("ascii")}
         said = {
             "nbcache": "request",
-            "version": REQUEST_VERSION if self.cc else _WITHOUT_CUDA,
+            "version": REQUEST_VERSION if self.is_profile else _WITH_CUDA if self.cc else _WITHOUT_CUDA,
             "key": self.key,
             "kind": self.kind,
             "function": self.function,
@@ -166,7 +193,7 @@ class Request:
             "components": self.components,
             "created": self.created,
             "client": {"host": self.host, "pid": self.pid},
-            **({"cuda": {"cc": self.cc, "toolkit": self.toolkit}} if self.cc else {}),
+            **({"cuda": {"cc": self.cc, "toolkit": self.toolkit}} if self.cc or self.is_profile else {}),
         }
         line = json.dumps(said, separators=(",", ":"), ensure_ascii=True).encode("ascii")
         if len(line) > MAX_REQUEST:
@@ -192,25 +219,25 @@ def read(line: bytes) -> Request:
         msg = "it is not a request"
         raise BadRequestError(msg)
     version = said.get("version")
-    if type(version) is not int or version not in {_WITHOUT_CUDA, REQUEST_VERSION}:
-        known = f"{_WITHOUT_CUDA} and {REQUEST_VERSION} are understood"
+    if type(version) is not int or not _WITHOUT_CUDA <= version <= REQUEST_VERSION:
+        known = f"{_WITHOUT_CUDA} to {REQUEST_VERSION} are understood"
         msg = f"it is a request of version {_shown(version, 40)}; {known}"
         raise BadRequestError(msg)
     try:
-        return _request(said, for_device=version == REQUEST_VERSION)
+        return _request(said, _READERS[version])
     except Malformed as error:
         msg = f"its field {error}"
         raise BadRequestError(msg) from error
 
 
-def _request(said: dict[str, Any], *, for_device: bool) -> Request:
-    read = fields(_WITH_DEVICE if for_device else _FIELDS, others=True)(said)
-    by, client, cuda = read.pop("by"), read.pop("client"), read.pop("cuda", {"cc": "", "toolkit": {}})
+def _request(said: dict[str, Any], readers: Mapping[str, Reader]) -> Request:
+    read = fields(readers, others=True)(said)
+    by, client, cuda = read.pop("by"), read.pop("client"), read.pop("cuda", _NO_CUDA)
     by_value = "pickle" in by
     if not by_value:
-        member(read, "function", _function)
+        member(read, "function", named_function)
     source, value = (
-        (None, member(by, "pickle", _bytes)) if by_value else (fields(_SOURCE, others=True)(by)["source"], None)
+        (None, member(by, "pickle", base64_bytes)) if by_value else (fields(_SOURCE, others=True)(by)["source"], None)
     )
     return Request(**read, **cuda, source=source, value=value, host=client["host"], pid=int(client["pid"]))
 
@@ -252,7 +279,8 @@ def _capability(value: Any) -> str:
         raise Malformed("a compute capability", value) from None
 
 
-def _bytes(value: Any) -> bytes:
+def base64_bytes(value: Any) -> bytes:
+    """Read bytes out of base64."""
     try:
         return base64.b64decode(text(value), validate=True)
     except ValueError:  # binascii.Error as well
@@ -265,10 +293,10 @@ def _anything(value: Any) -> Any:
 
 _key: Final = hexadecimal(layout.KEY_SIZE)
 _module: Final = _matching(re.compile(r"\w+(\.\w+)*"), "the name of a module")
-_function: Final = _matching(re.compile(r"\w+(\.\w+)*:.+", re.DOTALL), "module:qualname")
+named_function: Final = _matching(re.compile(r"\w+(\.\w+)*:.+", re.DOTALL), "module:qualname")
 _setting: Final = _matching(re.compile(r"NUMBA_[A-Z0-9_]+", re.ASCII), "one of Numba's settings")
 _SOURCE: Final = {"source": hexadecimal(32)}
-_FIELDS: Final[Mapping[str, Reader]] = {
+FIELDS: Final[Mapping[str, Reader]] = {
     "key": _key,
     "kind": choice(*KINDS),
     "function": _text,
@@ -285,7 +313,22 @@ _FIELDS: Final[Mapping[str, Reader]] = {
     "client": fields({"host": _text, "pid": number}, others=True),
 }
 _WITH_DEVICE: Final[Mapping[str, Reader]] = {
-    **_FIELDS,
+    **FIELDS,
     "kind": choice(*KINDS, *CUDA_KINDS),
     "cuda": fields({"cc": _capability, "toolkit": mapping(_text, MAX_ITEMS, names=_text)}, others=True),
 }
+_cuda: Final = _WITH_DEVICE["cuda"]
+
+
+def _cuda_or_none(value: Any) -> Any:
+    return _NO_CUDA if value == _NO_CUDA else _cuda(value)
+
+
+_NO_CUDA: Final[Mapping[str, Any]] = {"cc": "", "toolkit": {}}
+_PROFILE: Final[Mapping[str, Reader]] = {
+    **_WITH_DEVICE,
+    "kind": choice(PROFILE),
+    "types": fields({"uid": natural, "package": _text, "lane": natural}, others=True),
+    "cuda": _cuda_or_none,
+}
+_READERS: Final = {_WITHOUT_CUDA: FIELDS, _WITH_CUDA: _WITH_DEVICE, REQUEST_VERSION: _PROFILE}

@@ -9,6 +9,7 @@
     $NBCACHE_DIR/v1/names/<name>.json           what is published under a name; with ~<n>, the n-th version of it
     $NBCACHE_DIR/v1/files/ab/<62 hex>           a file of a publication, by its digest
     $NBCACHE_DIR/v1/requests  v1/answers  v1/failed  v1/leases  v1/usage  v1/trials  v1/daemon  v1/askers
+    $NBCACHE_DIR/v1/profiles
 
 Slots of one key are filled without gaps (removing one moves the last into its place), so that a reader may stop at the
 first one that is missing.
@@ -32,6 +33,7 @@ FAILED: Final = f"{LAYOUT}/failed"
 LEASES: Final = f"{LAYOUT}/leases"
 TRIALS: Final = f"{LAYOUT}/trials"
 ASKERS: Final = f"{LAYOUT}/askers"
+PROFILES: Final = f"{LAYOUT}/profiles"
 USAGE: Final = f"{LAYOUT}/usage"
 DAEMON: Final = f"{LAYOUT}/daemon"
 NAMES: Final = f"{LAYOUT}/names"

@@ -146,7 +146,7 @@ def none_counted() -> dict[str, Any]:
         "hits": {}, "hit_count": 0, "saved_seconds": 0.0, "sources": {},
         "builds": [], "builds_count": 0, "built_seconds": 0.0, "published": 0,
         "misses": {}, "uncacheable": {}, "errors": {}, "waits": {}, "waited_seconds": 0.0,
-        "checks": {},
+        "checks": {}, "unasked": {},
     }  # fmt: skip
 
 

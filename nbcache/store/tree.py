@@ -17,12 +17,14 @@ _TREE: Final = (
     (layout.LEASES, layout.DIR_MODE),
     (layout.DAEMON, layout.DIR_MODE),
     # Open to everybody who may read, and sticky: a client whose uid may not write entries still asks for them
-    # (requests/), tells what it crashed with (trials/; both in a directory of its own there) and that it used them
-    # (usage/), or eviction would take what only such clients use. Nothing that lies there is trusted for where it lies.
+    # (requests/), tells what it crashed with (trials/), leaves what it compiled (profiles/; all in a directory of its
+    # own there) and that it used them (usage/), or eviction would take what only such clients use. Nothing that lies
+    # there is trusted for where it lies.
     # Whoever wants it otherwise changes the mode: it is set only when the directory is made.
     (layout.REQUESTS, layout.DROP_MODE),
     (layout.USAGE, layout.DROP_MODE),
     (layout.TRIALS, layout.DROP_MODE),
+    (layout.PROFILES, layout.DROP_MODE),
     # Last: where this one is, the others are.
     (layout.OBJECTS, layout.DIR_MODE),
 )

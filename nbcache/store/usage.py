@@ -10,7 +10,7 @@ the middle of it, is left out. In a file that ends in ``.json``, which was writt
     builds [{key, function, seconds}] · builds_count · built_seconds [s]
     misses {reason: count} · uncacheable {reason: {count, functions}} · errors {what: count}
     waits {upper bound [s], "inf" or "in vain": count} · waited_seconds [s]
-    checks {result: count} · published count · evicted count · evicted_bytes [bytes]
+    checks {result: count} · unasked {reason: count} · published count · evicted count · evicted_bytes [bytes]
 
 They are for people (``nbcache stats``) and for eviction, which learns from them when an entry was last used.
 
@@ -58,7 +58,7 @@ MAX_READ: Final = 256 << 20
 SELF_TEST: Final = "__main__:nbcache_selftest"
 """The function that ``nbcache health`` has built. Whoever builds it leaves no record: it is nobody's program."""
 _MOST_NAMES: Final = MAX_REASONS + 50
-_REASONS: Final = ("sources", "misses", "errors", "waits", "checks")
+_REASONS: Final = ("sources", "misses", "errors", "waits", "checks", "unasked")
 _MOST: Final = (1 << 53) - 1
 
 Record = dict[str, Any]

@@ -28,3 +28,12 @@ def test_the_benchmark_of_published_functions_runs():
     outcome = proc.run([RUN.with_name("published.py"), "--repeat", "1", "--functions", "4"])
     assert outcome.status == 0, outcome.stdout + outcome.stderr
     assert "each further function, manifest in hand [us]" in outcome.stdout
+
+
+@pytest.mark.long
+def test_the_benchmark_of_cold_starts_runs():
+    outcome = proc.run(
+        [RUN.with_name("cold_starts.py"), *["--repeat", "1", "--functions", "4", "--weight", "2", "--jobs", "3"]]
+    )
+    assert outcome.status == 0, outcome.stdout + outcome.stderr
+    assert "compilations for" in outcome.stdout

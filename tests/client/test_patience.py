@@ -170,3 +170,70 @@ def test_progress_is_processor_time(clock):
     assert seen(0.7)
     assert seen(0.1)
     assert not seen(5.0, 0.01)
+
+
+def in_a_crowd(held, clock, kept):
+    """Wait for who gets on, and is *kept* from that for such a part of the time; return for how long."""
+    with held.wait() as wait:
+        before = clock.now
+        wait.progress()
+        while wait.left > 0.01 and clock.now - before < 1000:
+            slept = clock.now
+            wait.sleep(0.1)
+            wait.progress()
+            wait.excuse(kept * (clock.now - slept))
+    return clock.now - before
+
+
+def test_what_the_crowd_takes_from_who_builds_is_not_counted(clock, counters):
+    assert in_a_crowd(account(counters), clock, 0.0) == pytest.approx(30, abs=0.2)
+    assert in_a_crowd(account(counters), clock, 0.9) == pytest.approx(300, abs=2)
+
+
+def test_limits_that_somebody_set_hold_in_a_crowd_as_well(clock, counters):
+    held = account(counters, wait_seconds=5.0, sources={"wait_seconds": "environment"})
+    assert in_a_crowd(held, clock, 0.9) == pytest.approx(5, abs=0.2)
+
+
+def test_a_crowd_is_what_was_added_since_it_was_last_asked(clock):
+    kept = iter([5.0, 5.5, None, 7.0, 1.0])
+    crowd = patience.Crowd(lambda: next(kept))
+    told = []
+    for _ in range(5):
+        told.append(crowd.grew())
+        assert crowd.grew() == 0.0
+        clock.now += 1
+    assert told == [0.0, 0.5, 0.0, 0.0, 0.0]
+
+
+def test_who_has_a_processor_to_himself_is_waited_for(clock):
+    pace, spent = patience.Pace(10.0), 0.0
+    for _ in range(90):
+        clock.now += 0.1
+        spent += 0.1
+        assert not pace.lags(spent)
+
+
+def test_who_gets_a_tenth_of_one_is_too_slow_unless_he_is_nearly_done(clock):
+    pace = patience.Pace(10.0)
+    assert not pace.lags(0.5)
+    clock.now += 1
+    assert pace.lags(0.6)
+    nearly = patience.Pace(10.0)
+    nearly.lags(9.0)
+    clock.now += 1
+    assert not nearly.lags(9.1)
+
+
+def test_of_what_nobody_knows_the_length_of_nothing_is_too_slow(clock):
+    pace = patience.Pace(None)
+    clock.now += 100
+    assert not pace.lags(None)
+
+
+def test_who_is_not_seen_to_work_is_too_slow_after_half_a_second(clock):
+    pace = patience.Pace(1.0)
+    clock.now += 0.4
+    assert not pace.lags(None)
+    clock.now += 0.2
+    assert pace.lags(None)

@@ -53,8 +53,9 @@ def warm_costs(tmp_path):
     assert trial[1][1]["files opened"] <= warm[1][1]["files opened"] + 25
     assert cold[2][1]["LLVM runs"] >= FURTHER  # the instruments work
     assert cold[2][1]["locks"] >= FURTHER
-    # What a miss does with files: its own, the lease's, the record's, and those of the directories above them.
-    assert cold[2][1]["stats"] <= 13 * FURTHER, cold[2]
+    # What a miss does with files: its own, the lease's, the record's, and those of the directories above them. The
+    # program's profile is written each time that what was compiled has doubled.
+    assert cold[2][1]["stats"] <= 13 * FURTHER + 3 * 10, cold[2]
     assert cold[2][1]["files opened"] <= 8 * FURTHER, cold[2]
     return warm[0], *[part[1] for part in warm[1:4]], warm[4]
 

@@ -49,7 +49,7 @@ def changed(**fields):
         (b"[]", "not a request"),
         (b'{"nbcache": "failure"}', "not a request"),
         (changed(version=2), "cuda must be there"),
-        (changed(version=3), "version 3; 1 and 2 are understood"),
+        (changed(version=4), "version 4; 1 to 3 are understood"),
         (changed(version=[2]), "version [2]"),
         (changed(kind="cuda kernel"), "field kind"),
         (changed(version=2, cuda="9.0"), "field cuda"),

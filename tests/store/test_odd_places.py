@@ -27,9 +27,9 @@ pytestmark = [
 OWNER, STRANGER = 4320, 4321
 FOLDERS = [
     "", layout.LAYOUT, layout.OBJECTS, f"{layout.OBJECTS}/{key()[:2]}", layout.REQUESTS, layout.ANSWERS, layout.FAILED,
-    layout.LEASES, layout.TRIALS, layout.USAGE, layout.DAEMON, layout.NAMES, layout.FILES,
+    layout.LEASES, layout.TRIALS, layout.PROFILES, layout.USAGE, layout.DAEMON, layout.NAMES, layout.FILES,
 ]  # fmt: skip
-DROPS = {layout.REQUESTS, layout.TRIALS, layout.USAGE}
+DROPS = {layout.REQUESTS, layout.TRIALS, layout.PROFILES, layout.USAGE}
 EVERYBODY = [(USER_OBJ, 7, NO_ID), (USER, 7, STRANGER), (GROUP_OBJ, 7, NO_ID), (MASK, 7, NO_ID), (OTHER, 5, NO_ID)]
 NEW_PIDS, NEW_IPC, NEW_USERS = 0x20000000, 0x08000000, 0x10000000
 OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442  # the same on all machines

@@ -116,6 +116,11 @@ def carry_out(
     return key
 
 
+def key_now(request: Request, maker: KeyMaker, public: Any, args: tuple[Any, ...], return_type: Any) -> str:
+    """Today's key of what a request asks for, whichever it was when that was written.  Raises RefusedError."""
+    return _made(public, args) or _key(request, maker, public, args, return_type, insist=False)
+
+
 def compiled_for(request: Request) -> tuple[Any, tuple[Any, ...]]:
     """What :func:`carry_out` compiled, and for which types of arguments.  Raises RefusedError."""
     public, types = fetch(request, insist=True)

@@ -7,7 +7,9 @@ class of ``__main__``) goes with the function into one pickle.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import hashlib
 import io
 import os
 import sys
@@ -31,11 +33,13 @@ from nbcache.glue.identity.ownership import resolve as loaded
 from nbcache.glue.requests import fields
 from nbcache.glue.requests import types as typecodec
 from nbcache.glue.requests.carrying_out import BY_VALUE, compile_for, default, in_words, resolve, source_digest
-from nbcache.protocol.requests import MAX_ITEMS, MAX_TEXT, Request
+from nbcache.protocol.requests import MAX_ITEMS, MAX_TEXT, PROFILE, Request
+from nbcache.store import layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.glue.keys.units import Unit
 
 
@@ -56,9 +60,7 @@ def request_for(
     Without *explain*, the components of the key are left out; without *by_value*, what can't be
     named can't be asked for. *public*: what users know the owner as, if that isn't known here; *dump* pickles it.
     """
-    if process.is_frozen() or sys.flags.optimize:
-        optimized, frozen = "interpreters that build for others run without -O", "a frozen program is no interpreter"
-        raise UnaskableError(frozen if process.is_frozen() else optimized)
+    _insist_on_interpreter()
     public = marks.public_face(unit.owner) if public is None else public
     module, qualname = unit.name.split(":", 1)
     source = source_digest(sys.modules[module]) if is_found(public, module, qualname) else None
@@ -79,15 +81,47 @@ def request_for(
         source=source,
         value=value,
         modules=tuple(unit.maker.extensions.modules())[:MAX_ITEMS],
-        path=tuple(map(_absolute, sys.path))[:MAX_ITEMS],
-        interpreter=sys.executable or "",
-        settings=config.numba_settings(),
-        toolchain=unit.maker.conditions.summary(),
         components=tuple(in_words(unit)) if explain else (),
-        created=time.time(),
-        host=os.uname().nodename,
-        pid=os.getpid(),
+        **_from_here(unit.maker),
     )
+
+
+def profile_request(maker: KeyMaker, program: str, name: str, uid: int, package: str, lane: int) -> Request:
+    """Ask for what a profile of this *name* and user lists, in this process's environment.  Raises UnaskableError."""
+    _insist_on_interpreter()
+    request = Request(
+        key="0" * layout.KEY_SIZE,
+        kind=PROFILE,
+        function=f"profile:{program}"[:MAX_TEXT],
+        signature="",
+        types={"uid": uid, "package": package, "lane": lane},
+        source=name,
+        value=None,
+        modules=(),
+        components=(),
+        **_from_here(maker),
+    )
+    of = f"{request.scope} {request.source} {request.toolchain}".encode()
+    return dataclasses.replace(request, key=hashlib.blake2b(of, digest_size=layout.KEY_SIZE // 2).hexdigest())
+
+
+def _insist_on_interpreter() -> None:
+    if process.is_frozen() or sys.flags.optimize:
+        optimized, frozen = "interpreters that build for others run without -O", "a frozen program is no interpreter"
+        raise UnaskableError(frozen if process.is_frozen() else optimized)
+
+
+def _from_here(maker: KeyMaker) -> dict[str, Any]:
+    """What a request says of who asks."""
+    return {
+        "path": tuple(map(_absolute, sys.path))[:MAX_ITEMS],
+        "interpreter": sys.executable or "",
+        "settings": config.numba_settings(),
+        "toolchain": maker.conditions.summary(),
+        "created": time.time(),
+        "host": os.uname().nodename,
+        "pid": os.getpid(),
+    }
 
 
 def _types_of(unit: Unit, public: Any, *, by_value: bool) -> dict[str, Any]:

@@ -9,6 +9,8 @@ NBTEST_PATIENT=1      nobody is given up who is only slow: a daemon, its interpr
                       and who tidies up at his end does all of it.
 NBTEST_TURN=SECONDS   how often a daemon keeps house.
 NBTEST_WITHOUT=NAME   there is no module of this name.
+NBTEST_COLD=SECONDS   every program leaves a profile, and whatever is missing is worth asking others for; a helper that was
+                      started for that ends when nothing was asked for in so long.
 """
 
 import os
@@ -99,6 +101,13 @@ def _be_patient():
         uploading.Uploading.drain.__defaults__ = (600.0,)
 
 
+def _start_cold(seconds):
+    from nbcache.client import cold, profiling
+
+    profiling.LEAST_SECONDS = cold.LEAST_SECONDS = cold.WORTH_SECONDS = 0.0
+    cold.IDLE_SECONDS = seconds
+
+
 if os.environ.get("NBTEST_WITHOUT"):
     sys.modules[os.environ["NBTEST_WITHOUT"]] = None
 if os.environ.get("NBTEST_FAKE_NUMBA"):
@@ -113,5 +122,7 @@ if os.environ.get("NBTEST_PATIENT"):
     _be_patient()
 if os.environ.get("NBTEST_EVENTS"):
     _watch_compilations(os.environ["NBTEST_EVENTS"])
+if os.environ.get("NBTEST_COLD"):
+    _start_cold(float(os.environ["NBTEST_COLD"]))
 if os.environ.get("NBTEST_TURN"):
     _keep_house_often(float(os.environ["NBTEST_TURN"]))

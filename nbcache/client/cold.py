@@ -1,0 +1,138 @@
+"""A cold start: what this process's program is known to need is asked for at once, when it begins to miss.
+
+Who builds it is a daemon, or with ``NBCACHE_JOBS`` a helper that is started here. The program goes on meanwhile.
+Nothing is waited for in here, and nothing raises: where nobody can be asked, the program compiles as it would have.
+
+It is asked for once in a process, at the first miss that is *worth* it: other processes have to import what this one
+has imported, so there has to be some seconds' work for them. That is so where the whole profile was compiled with
+another toolchain, where what is missing takes long by itself, and where this process has compiled for a while already.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING, Final
+
+from nbcache.config import AUTO_JOBS
+from nbcache.process import os
+from nbcache.protocol import helper, profiles, spool
+
+if TYPE_CHECKING:
+    from nbcache.config import Settings
+    from nbcache.glue.keys.units import Unit
+    from nbcache.protocol.profiles import Profile
+    from nbcache.store.directory import Store
+
+_log = logging.getLogger("nbcache")
+LEAST_SECONDS: Final = 2.0
+"""How long all of a profile takes for which it is worth to ask others [s]."""
+WORTH_SECONDS: Final = 1.0
+"""How long one missing function takes, or this process has compiled so far, that shows that much is missing [s]."""
+IDLE_SECONDS: Final = 600.0
+"""How long a helper stays that nobody asks for anything [s]."""
+MAX_LANES: Final = 64
+_START_SECONDS: Final = 0.5
+_SERVE: Final = "os.setsid()\nos.chdir('/')\nfrom nbcache.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+
+
+class ColdStart:
+    """Of one process and store."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        """Look at nothing yet."""
+        self._settings = settings
+        self._store = store
+        self._profile: Profile | None = None
+        self._package = ""
+        self._has_looked = False
+        self._is_over = settings.recache or settings.on_miss == "compile"
+        self.asked: tuple[Profile, int] | None = None
+        """What was asked for, if it was, and by how many workers."""
+
+    def missed(self, unit: Unit, workers: int, compiled: float) -> None:
+        """A function isn't there that the program itself asks for. Daemons have so many *workers*, and this process has
+        *compiled* for so long [s].
+        """
+        if self._is_over:
+            return
+        helps = 0 if workers else self._helpers()
+        if not workers and not helps:
+            return
+        profile = self._known(unit)
+        if profile is None or profile.seconds < LEAST_SECONDS:
+            self._is_over = True
+        elif self._is_worth(profile, unit, compiled):
+            self._is_over = True
+            lanes = self._ask(profile, unit, workers or helps)
+            if lanes:
+                self.asked = profile, lanes
+                if helps:
+                    self._start_helper(helps)
+
+    def _helpers(self) -> int:
+        """How many workers a helper of this process's would have; 0 for none."""
+        jobs = self._settings.jobs
+        if not jobs or not self._store.writable:
+            return 0
+        processors = _processors()
+        # The program takes one itself, and on no other one would anybody be of help.
+        return 0 if processors < 2 else processors if jobs == AUTO_JOBS else min(jobs, processors)
+
+    def _known(self, unit: Unit) -> Profile | None:
+        if not self._has_looked:
+            self._has_looked = True
+            from nbcache.client import profiling
+
+            name, _what = profiling.program()
+            self._profile = profiles.read(self._store.path, name, self._store.trust)
+            if self._profile is None:
+                self._package = unit.name.partition(":")[0].partition(".")[0]
+                if self._package != "__main__":
+                    self._profile = profiles.of_package(self._store.path, self._package, self._store.trust)
+        return self._profile
+
+    @staticmethod
+    def _is_worth(profile: Profile, unit: Unit, compiled: float) -> bool:
+        if compiled >= WORTH_SECONDS or profile.head.toolchain != unit.maker.conditions.summary():
+            return True
+        named = [at for at, each in enumerate(profile.units) if each.function == unit.name]
+        return any(profile.chain(at) >= WORTH_SECONDS for at in named)
+
+    def _ask(self, profile: Profile, unit: Unit, workers: int) -> int:
+        """Ask for a profile; return by how many lanes."""
+        from nbcache.client import recording
+        from nbcache.glue.requests.requested import UnaskableError
+
+        longest = max(profile.ranks(), default=0.0)
+        useful = math.ceil(profile.seconds / max(longest, 0.1))
+        lanes = max(1, min(workers, useful, len(profile.units), MAX_LANES))
+        try:
+            asked = [
+                spool.submit(
+                    self._store.path, recording.lane_of(unit.maker, profile.head, self._package, lane)
+                )
+                for lane in range(lanes)
+            ]  # fmt: skip
+        except UnaskableError as exc:
+            _log.info("%s can't be built ahead: %s", profile.head.program, exc)
+            return 0
+        _log.info(
+            "%s: much isn't there that it needs; %d workers were asked for the %d functions of its profile (%.0f s)",
+            profile.head.program, lanes, len(profile.units), profile.seconds,
+        )  # fmt: skip
+        return sum(path is not None for path in asked)
+
+    def _start_helper(self, workers: int) -> None:
+        options = ["--dir", self._store.path, "--helper", "--workers", str(workers), "--idle", f"{IDLE_SECONDS:g}"]
+        options += ["--job-result", "0"]
+        if not helper.detached(_SERVE, ["serve", *options], _START_SECONDS):
+            _log.info("no helper can be started here for NBCACHE_JOBS")
+
+
+def _processors() -> int:
+    """How many processors this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        return os.cpu_count() or 1

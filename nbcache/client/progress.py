@@ -1,0 +1,78 @@
+"""``NBCACHE_PROGRESS``: one line on standard error, if that is a terminal, about what is compiled or waited for.
+
+It is drawn over while something goes on, a few times a second at most, and erased at the end. Nothing of it raises, and
+where standard error is no terminal, nothing is written.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from nbcache.passing import let_pass
+from nbcache.process import os, time
+
+if TYPE_CHECKING:
+    from nbcache.counting import Counters
+    from nbcache.protocol.profiles import Profile
+
+PAUSE_SECONDS: Final = 0.2
+_WIDEST: Final = 200
+_ERASE: Final = "\r\x1b[K"
+
+
+class Progress:
+    """Of one process."""
+
+    def __init__(self, counters: Counters) -> None:
+        """Write nothing yet."""
+        self._counters = counters
+        self._profile: Profile | None = None
+        self._workers = 0
+        self._drawn_at = 0.0
+        self._is_drawn = False
+
+    def began(self, profile: Profile, workers: int) -> None:
+        """So many *workers* were asked for all of a profile."""
+        self._profile, self._workers = profile, workers
+
+    def says(self, doing: str, name: str) -> None:
+        """Tell what is being done with the function of this name."""
+        now = time.monotonic()
+        if now - self._drawn_at >= PAUSE_SECONDS:
+            self._drawn_at = now
+            self._write(f"{_ERASE}{self._line(doing, name)[: self._width()]}")
+            self._is_drawn = True
+
+    def end(self) -> None:
+        """Erase the line."""
+        if self._is_drawn:
+            self._is_drawn = False
+            self._write(_ERASE)
+
+    def _line(self, doing: str, name: str) -> str:
+        words = f"nbcache: {doing} {name}"
+        if self._profile is None:
+            return words
+        done = self._counters.done
+        total = max(len(self._profile.units), done)
+        seconds = self._profile.seconds * (1 - done / max(1, total))
+        workers = f"{self._workers} worker{'' if self._workers == 1 else 's'}"
+        return f"{words} | {done} of {total} functions ready, {seconds:.0f} s of compiling left, {workers}"
+
+    @staticmethod
+    def _width() -> int:
+        try:
+            return max(20, os.get_terminal_size(2).columns - 1)
+        except (OSError, AttributeError, ValueError):
+            return _WIDEST
+
+    @staticmethod
+    def _write(text: str) -> None:
+        out: Any = sys.stderr
+        try:
+            if out is not None and out.isatty():
+                out.write(text)
+                out.flush()
+        except Exception as raised:  # noqa: BLE001  a stream of the program's may raise what it likes
+            let_pass(raised)

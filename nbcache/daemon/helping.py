@@ -1,0 +1,37 @@
+"""A daemon that a program started for itself (``NBCACHE_JOBS``): one for each user, host and store.
+
+It hears nobody but its user, takes only the time that nobody else on this host wants, and ends when nothing was asked
+for in a while (`nbcache serve --helper --idle`). Being the only one is a lease: the kernel drops that with its process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import suppress
+from typing import Final
+
+from nbcache.store import layout
+
+LOWEST: Final = 19
+"""The priority of a helper and of its workers."""
+
+
+def name() -> str:
+    """Return what a helper is called among the daemons of a store."""
+    return f"{layout.host()}-jobs-{os.geteuid()}"
+
+
+def key() -> str:
+    """Return the key whose lease a helper holds while it is there."""
+    return hashlib.blake2b(f"the helper {name()}".encode(), digest_size=layout.KEY_SIZE // 2).hexdigest()
+
+
+def give_way() -> None:
+    """Let all other processes go first, for this one and those that it starts."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, LOWEST)
+    # Where sessions share the processors equally (sched_autogroup), this is one of its own, of which priorities say
+    # nothing to others.
+    with suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as file:
+        file.write(str(LOWEST))

@@ -1,0 +1,93 @@
+"""A lane through a profile: what it lists is compiled, one unit after the other, as far as nobody has begun it.
+
+Any number of processes may go through one profile at once. They divide it by leases: a lane compiles nothing under a
+key whose lease it can't have, and goes on with what isn't built upon that. What can't be imported, identified or
+compiled is left to the program, which will be told by Numba.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from nbcache.glue.keys.key_maker import KeyMaker
+from nbcache.glue.requests import carrying_out
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nbcache.protocol.profiles import Profile
+    from nbcache.protocol.requests import Request
+    from nbcache.store.directory import Store
+    from nbcache.trust import Trust
+
+_log = logging.getLogger("nbcache")
+
+
+class Lane:
+    """One way through a profile, in a process of its own with the hook switched on."""
+
+    def __init__(
+        self, asked: Request, profile: Profile, trust: Trust, store: Store, maker: KeyMaker | None = None
+    ) -> None:
+        """*asked* names the environment: where modules are looked for."""
+        self._asked = asked
+        self._units = profile.units
+        self._todo = profile.in_order()
+        self._trust = trust
+        self._store = store
+        self._maker = maker or KeyMaker()
+        self._elsewhere: dict[int, str] = {}
+        """Units that others were building when it was their turn, with today's keys."""
+        self.built = 0
+
+    def run(self, seconds: float, may_go_on: Callable[[], bool]) -> bool:
+        """Compile for so long [s] at most; return whether there may be more to do. Raises RefusedError for a bad
+        path.
+        """
+        carrying_out.become(self._asked.path, self._trust)
+        deadline = time.monotonic() + seconds
+        while self._todo:
+            if time.monotonic() > deadline or not may_go_on():
+                return True
+            at = next((at for at in self._todo if not self._waits(at)), self._todo[0])
+            self._todo.remove(at)
+            self._do(at)
+        # What others had begun, and didn't finish.
+        for at in [at for at, key in self._elsewhere.items() if not self._store.exists(key)]:
+            if time.monotonic() > deadline or not may_go_on():
+                return True
+            self._do(at)
+        return False
+
+    def _waits(self, at: int) -> bool:
+        """Whether somebody else is building what a unit is built upon."""
+        keys = (self._elsewhere.get(each) for each in self._units[at].inside)
+        return any(key is not None and not self._store.exists(key) for key in keys)
+
+    def _do(self, at: int) -> None:
+        unit = self._units[at]
+        try:
+            request = unit.request(self._asked)
+            public, types = carrying_out.fetch(request, insist=False)
+            args, return_type = types or carrying_out.signature(request, public)
+            key = carrying_out.key_now(request, self._maker, public, args, return_type)
+            if not self._store.exists(key):
+                self._compile(at, key, public, args, return_type)
+        except carrying_out.RefusedError as error:
+            _log.debug("%s of a profile is left to the program: %s", unit.function, error)
+        except Exception as error:  # noqa: BLE001  what a profile names may raise what it likes, and others are left
+            _log.debug("%s of a profile is left to the program: %r", unit.function, error)
+
+    def _compile(self, at: int, key: str, public: Any, args: tuple[Any, ...], return_type: Any) -> None:
+        lease = self._store.lease(key)
+        if lease is None:
+            self._elsewhere[at] = key
+            return
+        try:
+            with carrying_out.complaining():
+                carrying_out.compile_for(public, args, return_type)
+            self.built += 1
+        finally:
+            lease.release()

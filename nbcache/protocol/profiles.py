@@ -1,0 +1,416 @@
+"""Profiles: what a program compiled or loaded, for the day on which all of it has to be compiled again.
+
+::
+
+    v1/profiles/<uid>/<name>.jsonl      ; a directory of that user's own (`nbcache.store.drops`)
+    first line = JSON object
+        nbcache      = "profile"
+        version      = 1
+        program      = text                 ; for people: a path, or -m and a module, and a working directory
+        packages     = {name: number of units}
+        toolchain    = text                 ; with which it was compiled last
+        written      = Unix time [s]
+    each other line = JSON object: a unit
+        kind, function, signature, types, modules   ; as in `nbcache.protocol.requests`
+        pickle       = base64 | absent      ; the function, where no module has it
+        key          = 64 hex digits        ; the last one under which it was compiled or loaded
+        seconds      = number               ; how long it took by itself [s]
+        inside       = [numbers of units, from 0]    ; which others it was built upon, as far as they are listed
+        used         = Unix time [s]
+
+What is guaranteed
+------------------
+- **It is bounded**: :data:`MAX_UNITS` units, :data:`MAX_SIZE` bytes, and :data:`MAX_PROFILES` for each user; what was
+used the
+  longest ago goes first.
+- **Reading raises nothing.** What is no profile of this version is none; a unit that makes no sense makes it none.
+- **It is somebody's word.** Whoever carries it out imports and unpickles what it says. So it counts only in a directory
+of
+  a trusted user's own, and as that user's file, by the rule of trust. What was read is only text.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from nbcache.grammar import Malformed, fields, hexadecimal, mapping, maybe, member, natural, number, several, text
+from nbcache.passing import suppressed
+from nbcache.process import os, time
+from nbcache.protocol import requests
+from nbcache.protocol.requests import Request
+from nbcache.store import atomic, content, drops, layout
+from nbcache.trust import OPEN_FLAGS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from nbcache.store.folders import Folder
+    from nbcache.trust import Trust
+
+VERSION: Final = 1
+MAX_UNITS: Final = 1000
+MAX_SIZE: Final = 2 << 20
+"""The largest profile [bytes]."""
+MAX_PROFILES: Final = 100
+"""How many profiles a user has."""
+MAX_AGE: Final = 90 * 86400.0
+"""For how long a profile is kept that nobody writes or uses [s]."""
+MAX_VALUE: Final = 64 << 10
+"""The largest pickle of a unit [bytes]."""
+MAX_INSIDE: Final = 64
+"""How many others a unit names that it was built upon."""
+MAX_PACKAGES: Final = 100
+MAX_HEADS: Final = 50
+"""How many profiles are looked at for one of a package."""
+NAME_SIZE: Final = 32
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """See the module."""
+
+    kind: str
+    function: str
+    signature: str
+    types: Mapping[str, Any]
+    modules: tuple[str, ...]
+    value: bytes | None
+    key: str
+    seconds: float
+    inside: tuple[int, ...] = ()
+    used: float = 0.0
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The same for what is asked for in the same way: of functions by value, the newest of one name counts."""
+        how = self.signature if self.value is not None else json.dumps(self.types, sort_keys=True)
+        return self.kind, self.function, how, "" if self.value is None else "by value"
+
+    @property
+    def package(self) -> str:
+        """The package that the function is in, or its module where that is in none."""
+        return self.function.partition(":")[0].partition(".")[0]
+
+    def request(self, asked: Request) -> Request:
+        """Ask for this one from the environment of who *asked* for the profile."""
+        source = "0" * 32 if self.value is None else None
+        return replace(
+            asked, key=self.key, kind=self.kind, function=self.function, signature=self.signature,
+            types=self.types, modules=self.modules, value=self.value, source=source,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What its first line says of a profile, and where it lies."""
+
+    program: str
+    packages: Mapping[str, int]
+    toolchain: str
+    written: float
+    name: str = ""
+    uid: int = -1
+    """Whose it is, as the owner of the file says; not in the file."""
+    size: int = 0
+    """[bytes]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """See the module."""
+
+    head: Head
+    units: Sequence[Unit] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """How long all of it takes on one processor [s]."""
+        return sum(unit.seconds for unit in self.units)
+
+    @property
+    def seconds_of(self) -> dict[tuple[str, str], float]:
+        """How long each unit takes by itself, by function and signature [s]."""
+        return {(unit.function, unit.signature): unit.seconds for unit in self.units}
+
+    def of_package(self, package: str) -> Profile:
+        """What of it is in one package."""
+        return Profile(self.head, _renumbered(self.units, [unit.package == package for unit in self.units]))
+
+    def ranks(self) -> list[float]:
+        """For each unit, the longest chain of seconds that begins with it and goes on with who uses it [s].
+
+        Whoever goes by falling ranks begins with what keeps others waiting the longest, and meets no unit before
+        those that it is built upon, but where units are built upon each other.
+        """
+        users: list[list[int]] = [[] for _ in self.units]
+        for at, unit in enumerate(self.units):
+            for each in unit.inside:
+                users[each].append(at)
+        found: dict[int, float] = {}
+        for start in range(len(self.units)):
+            todo, open_ = [start], set[int]()
+            while todo:
+                at = todo[-1]
+                waits = [each for each in users[at] if each not in found and each not in open_]
+                if at not in found and at not in open_ and waits:
+                    open_.add(at)
+                    todo.extend(waits)
+                    continue
+                todo.pop()
+                above = max((found.get(each, 0.0) for each in users[at]), default=0.0)
+                found.setdefault(at, above + max(self.units[at].seconds, 1e-6))
+                open_.discard(at)
+        return [found[at] for at in range(len(self.units))]
+
+    def chain(self, at: int) -> float:
+        """How long a unit takes with all that it is built upon [s]."""
+        todo, seen = [at], {at}
+        while todo:
+            fresh = set(self.units[todo.pop()].inside) - seen
+            seen |= fresh
+            todo += fresh
+        return sum(self.units[each].seconds for each in seen)
+
+    def in_order(self) -> list[int]:
+        """The numbers of the units, in the order in which they are best built."""
+        ranks = self.ranks()
+        return sorted(range(len(ranks)), key=lambda at: (-ranks[at], at))
+
+
+def merged(old: Profile | None, head: Head, units: Sequence[Unit], used: Iterable[str]) -> Profile:
+    """What a program's profile is after another run: what that compiled or loaded (*units*) replaces what was known of
+    it, and of the rest, what has one of the keys that were *used* was used now.
+    """
+    now, seen = time.time(), set(used)
+    taken = {unit.identity for unit in units}
+    rest = [] if old is None else list(old.units)
+    kept = [unit.identity not in taken for unit in rest]
+    dated = [replace(unit, used=now) if unit.key in seen else unit for unit in _renumbered(rest, kept)]
+    places = {unit.identity: len(units) + at for at, unit in enumerate(dated)}
+    known = {unit.identity: at for at, unit in enumerate(units)} | places
+    # What one of the old ones was built upon may be among the new ones.
+    edges = [
+        [known[rest[each].identity] for each in unit.inside] for unit, stays in zip(rest, kept, strict=True) if stays
+    ]
+    joined = [*units, *(replace(unit, inside=tuple(inside)) for unit, inside in zip(dated, edges, strict=True))]
+    return Profile(head, _latest(joined, MAX_UNITS))
+
+
+def _latest(units: Sequence[Unit], most: int) -> list[Unit]:
+    """The units that were used last, so many at most, in the order that they have."""
+    newest = sorted(range(len(units)), key=lambda at: -units[at].used)[:most]
+    stays = set(newest)
+    return _renumbered(units, [at in stays for at in range(len(units))])
+
+
+def _renumbered(units: Sequence[Unit], kept: Sequence[bool]) -> list[Unit]:
+    places = {at: place for place, at in enumerate(at for at, stays in enumerate(kept) if stays)}
+    return [
+        replace(units[at], inside=tuple(places[each] for each in units[at].inside if each in places)) for at in places
+    ]
+
+
+def encode(profile: Profile) -> bytes:
+    """Return a profile as its file holds it: as many of its units as there is room for."""
+    units = _latest(profile.units, MAX_UNITS)
+    while True:
+        data = b"\n".join([_head_line(profile.head, units), *map(_unit_line, units)]) + b"\n"
+        if len(data) <= MAX_SIZE or not units:
+            return data
+        units = _latest(units, len(units) * 3 // 4)
+
+
+def _head_line(head: Head, units: Iterable[Unit]) -> bytes:
+    packages: dict[str, int] = {}
+    for unit in units:
+        if unit.package in packages or len(packages) < MAX_PACKAGES:
+            packages[unit.package] = packages.get(unit.package, 0) + 1
+    said = {
+        "nbcache": "profile", "version": VERSION, "program": head.program[: requests.MAX_TEXT], "packages": packages,
+        "toolchain": head.toolchain[: requests.MAX_TEXT], "written": head.written,
+    }  # fmt: skip
+    return json.dumps(said, separators=(",", ":")).encode("ascii")
+
+
+def _unit_line(unit: Unit) -> bytes:
+    said = {
+        "kind": unit.kind, "function": unit.function, "signature": unit.signature, "types": unit.types,
+        "modules": unit.modules, "key": unit.key, "seconds": round(unit.seconds, 4), "inside": unit.inside[:MAX_INSIDE],
+        "used": round(unit.used, 1),
+        "pickle": None if unit.value is None else base64.b64encode(unit.value).decode("ascii"),
+    }  # fmt: skip
+    return json.dumps(said, separators=(",", ":")).encode("ascii")
+
+
+_HEAD: Final = {
+    "program": text,
+    "packages": mapping(natural, MAX_PACKAGES),
+    "toolchain": text,
+    "written": number,
+}
+_UNIT: Final = {
+    **{name: requests.FIELDS[name] for name in ("key", "kind", "function", "signature", "types", "modules")},
+    "seconds": number,
+    "inside": several(natural, most=MAX_INSIDE),
+    "used": number,
+    "pickle": maybe(requests.base64_bytes),
+}
+_name: Final = hexadecimal(NAME_SIZE)
+
+
+def _head_of(line: bytes) -> Head | None:
+    said = json.loads(line)
+    if not isinstance(said, dict) or said.get("nbcache") != "profile" or said.get("version") != VERSION:
+        return None
+    return Head(**fields(_HEAD, others=True)(said))
+
+
+def parsed(data: bytes) -> Profile:
+    """Return the profile that a file's content is. Raises ValueError for what is none."""
+    first, *rest = data.split(b"\n")
+    if sum(map(data.count, (b"[", b"{", b","))) > requests.MAX_PARTS:
+        raise ValueError("it has too many parts")
+    head = _head_of(first)
+    lines = [line for line in rest if line]
+    if head is None or len(lines) > MAX_UNITS:
+        raise ValueError("it is no profile of this version")
+    units: list[Unit] = []
+    for line in lines:
+        read = fields(_UNIT, others=True)(json.loads(line))
+        value = read.pop("pickle")
+        if value is None:
+            member(read, "function", requests.named_function)
+        if any(each >= len(lines) for each in read["inside"]):
+            raise Malformed("the number of a unit", read["inside"])
+        units.append(Unit(**read, value=value))
+    return Profile(head, units)
+
+
+# -- where they lie ----------------------------------------------------------------------------
+
+
+def write(root: str, name: str, profile: Profile) -> bool:
+    """Write one of this user's own profiles; return whether it is there now. Never raises."""
+    with suppressed(OSError, ValueError, TypeError):
+        directory = _own(root)
+        if directory is not None:
+            data = encode(profile)
+            new = not os.path.lexists(_path(directory, name))
+            if new:
+                _make_room(directory)
+            return atomic.write_file(_path(directory, name), data, durable=False, mode=0o600)
+    return False
+
+
+def _own(root: str) -> str | None:
+    """This user's own directory. Raises OSError."""
+    try:
+        return drops.own(root, layout.PROFILES)
+    except FileNotFoundError:
+        # A store from before there were profiles.
+        atomic.make_directory(f"{root}/{layout.PROFILES}", layout.DROP_MODE)
+        return drops.own(root, layout.PROFILES)
+
+
+def _make_room(directory: str) -> None:
+    """Remove what is too old, and the oldest where there are too many. Raises OSError."""
+    with os.scandir(directory) as items:
+        found = [(item.stat(follow_symlinks=False).st_mtime, item.name) for item in items]
+    found.sort(reverse=True)
+    old = time.time() - MAX_AGE
+    for at, (written, each) in enumerate(found):
+        if at >= MAX_PROFILES - 1 or written < old:
+            with suppressed(OSError):
+                os.unlink(f"{directory}/{each}")
+
+
+def read(root: str, name: str, trust: Trust, uid: int | None = None) -> Profile | None:
+    """Return the profile of this name: one's own, else that of another trusted user, or of *uid* alone.
+
+    None if there is none that counts. Never raises.
+    """
+    found = None
+    for folder in drops.folders(root, layout.PROFILES, trust):
+        with suppressed(OSError):
+            owner = folder.status.st_uid
+            if owner == (os.geteuid() if uid is None else uid):
+                found = _read(folder, name, trust) or found
+            elif uid is None and found is None:
+                found = _read(folder, name, trust)
+    return found
+
+
+def _read(folder: Folder, name: str, trust: Trust) -> Profile | None:
+    found = _json(folder, _file(name), trust, parsed)
+    if found is None:
+        return None
+    profile, status = found
+    head = replace(profile.head, name=name, uid=status.st_uid, size=status.st_size)
+    return Profile(head, profile.units)
+
+
+def _json(folder: Folder, file: str, trust: Trust, parse: Callable[[bytes], T]) -> tuple[T, os.stat_result] | None:
+    """Read a file of the owner of a directory; None for anything else. Raises OSError."""
+    fd = folder.open(file, OPEN_FLAGS)
+    try:
+        status = os.fstat(fd)
+        # Somebody else's, moved or linked here, would be the owner's word.
+        if status.st_uid != folder.status.st_uid or status.st_nlink != 1:
+            return None
+        return content.read_json_from(fd, MAX_SIZE, trust, parse)
+    finally:
+        os.close(fd)
+
+
+def heads(root: str, trust: Trust, most: int = MAX_HEADS) -> list[Head]:
+    """Return the first lines of the profiles of trusted users, the newest *most* ones. Never raises."""
+    found: list[Head] = []
+    for folder in drops.folders(root, layout.PROFILES, trust):
+        with suppressed(OSError):
+            dated = sorted(
+                ((item.stat(follow_symlinks=False).st_mtime, item.name) for item in folder.json_files()), reverse=True
+            )
+            for written, file in dated[:most]:
+                head = _head(folder, file, trust)
+                if head is not None:
+                    found.append(replace(head, written=written))
+    return sorted(found, key=lambda head: -head.written)[:most]
+
+
+def _head(folder: Folder, file: str, trust: Trust) -> Head | None:
+    name = file.removesuffix(layout.GROWING)
+    with suppressed(OSError, ValueError):
+        found = _json(folder, _file(name), trust, lambda data: _head_of(data.partition(b"\n")[0]))
+        if found is not None and found[0] is not None:
+            return replace(found[0], name=name, uid=found[1].st_uid, size=found[1].st_size)
+    return None
+
+
+def of_package(root: str, package: str, trust: Trust) -> Profile | None:
+    """Return what the newest profile that has anything of a package has of it; None if none has."""
+    for head in heads(root, trust):
+        if package in head.packages:
+            found = read(root, head.name, trust, head.uid)
+            if found is not None:
+                return found.of_package(package)
+    return None
+
+
+def remove(root: str, name: str, trust: Trust) -> bool:
+    """Remove the profiles of this name that this process may; return whether one went."""
+    gone = False
+    for folder in drops.folders(root, layout.PROFILES, trust):
+        gone |= folder.remove(_file(name))
+    return gone
+
+
+def _file(name: str) -> str:
+    return f"{_name(name)}{layout.GROWING}"
+
+
+def _path(directory: str, name: str) -> str:
+    return f"{directory}/{_file(name)}"
