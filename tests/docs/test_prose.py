@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from nbtest import proc
 
+from nbcache import config
 from nbcache.cli.main import build_parser
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,6 +52,13 @@ def test_the_two_commands_of_the_readme_do_what_it_says(tmp_path):
 def test_help_can_be_read(name):
     said = [text for text in texts(commands()[name]) if text != argparse.SUPPRESS]
     assert prose.complaints("\n\n".join(text.replace("\n", " ") for text in said), line=10_000) == []
+
+
+def test_each_setting_and_each_command_has_a_row():
+    settings = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    assert [name for name in config.NAMES if f"| `NBCACHE_{name.upper()}` |" not in settings] == []
+    shown = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert [name for name in commands() if f"| `nbcache {name}" not in shown] == []
 
 
 def test_the_log_can_be_read():
