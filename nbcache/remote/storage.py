@@ -54,6 +54,8 @@ _AT_ONCE: Final = 0.2
 """What ends later ended while something was waited for [s]."""
 _STATUS: Final = re.compile(r"\bstatus: (\d{3})")
 _FULL: Final = re.compile(r"\bOOM\b|[Nn]o space left|[Qq]uota")
+_NO_RIGHT: Final = "NoPerm: "
+"""What the library calls it when a user of Redis may not run a command."""
 _CAUSES: Final = re.compile(
     r"Connection refused|Connection reset[^\n]*|No route to host|Network is unreachable|dns error[^\n]*|timed out"
     r"|timeout reached|connection closed[^\n]*|unexpected EOF|\bOOM\b[^\n:]*|[Nn]o space left[^\n]*|[Qq]uota[^\n]*"
@@ -236,7 +238,7 @@ def _kind_of(error: BaseException) -> str:
     if named is not None:
         return named
     status = _STATUS.search(text)
-    kind = _KINDS.get(int(status[1])) if status else None
+    kind = _KINDS.get(int(status[1])) if status else DENIED if _NO_RIGHT in text else None
     return kind or (FULL if _FULL.search(text) else UNREACHABLE)
 
 
@@ -247,6 +249,8 @@ def _words_of(error: BaseException) -> str:
     if status:
         code = _CODE.search(text)
         return _WORDS.get(int(status[1]), f"it answers {status[1]}") + (f": {code[1]}" if code else "")
+    if _NO_RIGHT in text:
+        return "these credentials may not do that (NOPERM)"
     if causes:
         return one_line(causes[-1].replace("timeout reached", "it doesn't answer in time"))[:_MAX_WORDS]
     return one_line(text.partition("=>")[2].strip().partition("\n")[0] or type(error).__name__)[:_MAX_WORDS]

@@ -115,5 +115,10 @@ def test_what_s3_calls_an_error_is_kept_and_nothing_else_of_it():
         ' headers: {} } } => S3Error { code: "InvalidAccessKeyId", message: "secret", resource: "/secret" }'
     )
     assert storage._words_of(Exception(said)) == "it answers 400: InvalidAccessKeyId"
+    said = (
+        "Unexpected (temporary) at write\n\nSource:\n   NoPerm: this user has no permissions to run the 'set' command"
+    )
+    assert storage._words_of(Exception(said)) == "these credentials may not do that (NOPERM)"
+    assert storage._kind_of(Exception(said)) == storage.DENIED
     said = "status: 403 <Error><Code>SignatureDoesNotMatch</Code><AWSAccessKeyId>secret</AWSAccessKeyId></Error>"
     assert storage._words_of(Exception(said)) == "these credentials may not do that (403): SignatureDoesNotMatch"
