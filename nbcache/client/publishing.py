@@ -225,7 +225,8 @@ class Publishing:
             if len(self._frames) == 1:
                 self._keep_request(unit, packed)
             return
-        request = recording.noted(unit, self._counters if len(self._frames) == 1 else None)
+        is_worth = len(self._frames) == 1 and seconds >= profiling.BY_VALUE_SECONDS
+        request = recording.noted(unit, self._counters if is_worth else None)
         if len(self._frames) == 1 and request is not None and request.value is None and self._store.writable:
             packed.sections["request"] = request.line()
         if self._profiler is None:

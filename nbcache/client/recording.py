@@ -73,7 +73,7 @@ def _add_line(path: str, line: bytes) -> None:
 def noted(unit: Unit, counters: Counters | None) -> Request | None:
     """A unit as a request for a profile; None for what can't be asked for, which *counters* count with its reason.
 
-    Without *counters*, only what other processes can import: somebody else's compilation has asked for it.
+    Without *counters*, only what other processes can import.
     """
     from nbcache.glue.requests.requested import UnaskableError
 

@@ -14,6 +14,7 @@ import io
 import os
 import sys
 import time
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from numba.core import sigutils
@@ -120,7 +121,7 @@ def _from_here(maker: KeyMaker) -> dict[str, Any]:
         "toolchain": maker.conditions.summary(),
         "created": time.time(),
         "host": os.uname().nodename,
-        "pid": os.getpid(),
+        "pid": process.os.getpid(),
     }
 
 
@@ -196,6 +197,9 @@ class _Pickler(NumbaPickler):
             jitclass = typecodec.jitclass_of(obj)
             return _instance_type, (jitclass,)
         found = by_name(obj) if isinstance(obj, NAMED) else None
+        if found is None and isinstance(obj, Dispatcher) and obj._MemoMixin__uuid is None:
+            # Numba would ask `os.urandom`, in whose place the program may have something of its own.
+            obj._set_uuid(str(uuid.UUID(bytes=process.os.urandom(16), version=4)))
         return super().reducer_override(obj) if found is None else found
 
 

@@ -1,2 +1,0 @@
-#include <xmmintrin.h>
-void set(unsigned v){_mm_setcsr(v);}
