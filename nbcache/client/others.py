@@ -109,11 +109,15 @@ class Others:
         assert progress is not None
         progress.says("compiling", unit.name)
 
-        def closing(release: Callable[[], None]) -> None:
-            release()
-            progress.end()
+        def told(release: Callable[[], None]) -> None:
+            def closed() -> None:
+                release()
+                progress.end()
 
-        return lambda release: keep(lambda: closing(release))
+            progress.begin()
+            keep(closed)
+
+        return told
 
     def _tell_waiting(self, unit: Unit) -> None:
         if self._progress is not None:

@@ -37,6 +37,17 @@ def test_what_is_compiled_is_said_and_erased_in_the_end(terminal):
     assert terminal.getvalue() == "\r\x1b[Knbcache: compiling lib:f\r\x1b[K"
 
 
+def test_what_is_inside_something_else_erases_nothing(terminal):
+    shown = Progress(Counters())
+    shown.begin()
+    shown.says("compiling", "lib:f")
+    shown.begin()
+    shown.end()
+    assert not terminal.getvalue().endswith("\x1b[K")
+    shown.end()
+    assert terminal.getvalue().endswith("\x1b[K")
+
+
 def test_of_a_cold_start_it_says_how_much_is_left_and_by_how_many(terminal):
     counters = Counters()
     shown = Progress(counters)
