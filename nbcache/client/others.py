@@ -109,11 +109,15 @@ class Others:
         assert progress is not None
         progress.says("compiling", unit.name)
 
-        def closing(release: Callable[[], None]) -> None:
-            release()
-            progress.end()
+        def told(release: Callable[[], None]) -> None:
+            def closed() -> None:
+                release()
+                progress.end()
 
-        return lambda release: keep(lambda: closing(release))
+            progress.begin()
+            keep(closed)
+
+        return told
 
     def _tell_waiting(self, unit: Unit) -> None:
         if self._progress is not None:
@@ -168,7 +172,7 @@ class Others:
         watch = patience.Watch(lambda: self._spent(unit.key))
         crowd = patience.Crowd(lambda: self._kept_waiting(unit.key))
         pace = patience.Pace(self._expected.get((unit.name, unit.signature_text)))
-        while wait.left > 0 and not pace.lags(watch.last):
+        while wait.left > 0 and not pace.lags(watch.last, gives_way=self._daemons.gives_way(unit.key)):
             self._tell_waiting(unit)
             wait.sleep(pause)
             # Of many who wait, each look costs whoever builds.
@@ -257,6 +261,10 @@ class Daemons:
         self._look(patience.LOOK_SECONDS)
         return max((spent for each in self._alive if (spent := each.spent(key, scope)) is not None), default=None)
 
+    def gives_way(self, key: str) -> bool:
+        """Whether it is a helper that is building a key."""
+        return any(each.gives_way and each.spent(key) is not None for each in self._alive)
+
     def build(self, unit: Unit, wait: Wait) -> bool:
         """Have a unit built; return whether there may be an entry now.
 
@@ -285,7 +293,9 @@ class Daemons:
         """How long a request would wait for a worker [s]; None if no daemon is worth waiting for."""
         self._look(LOOK_SECONDS)
         uid = os.geteuid()
-        return min((each.delay(uid) for each in self._alive if not self._is_stuck(each)), default=None)
+        # A helper is there for what is asked for ahead: who waits for a single function has better priority himself.
+        asked = [each for each in self._alive if not (each.gives_way or self._is_stuck(each))]
+        return min((each.delay(uid) for each in asked), default=None)
 
     def _look(self, seconds: float) -> None:
         """Know what the daemons said no longer ago than that [s]."""

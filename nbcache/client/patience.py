@@ -234,14 +234,14 @@ class Pace:
     """
 
     def __init__(self, seconds: float | None) -> None:
-        """Compiling takes about so long [s]; None if nobody knows: then nothing is too slow."""
+        """Compiling takes about so long [s]; None if nobody knows: then only who gives way to others is too slow."""
         self._seconds = seconds
         self._since = time.monotonic()
         self._first: float | None = None
 
-    def lags(self, spent: float | None) -> bool:
+    def lags(self, spent: float | None, *, gives_way: bool = False) -> bool:
         """Whether who builds, and has *spent* so much processor time on it [s], is too slow to be waited for."""
-        if self._seconds is None:
+        if self._seconds is None and not gives_way:
             return False
         waited = time.monotonic() - self._since
         if spent is not None and (self._first is None or spent < self._first):
@@ -249,5 +249,7 @@ class Pace:
         if waited < PACE_SECONDS:
             return False
         pace = (spent - self._first) / waited if spent is not None and self._first is not None else 0.0
+        if self._seconds is None:
+            return pace * LAGGING < 1
         left = max(self._seconds - (spent or 0.0), 0.1 * self._seconds)
         return left > LAGGING * self._seconds * pace

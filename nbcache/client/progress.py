@@ -31,6 +31,7 @@ class Progress:
         self._workers = 0
         self._drawn_at = 0.0
         self._is_drawn = False
+        self._open = 0
 
     def began(self, profile: Profile, workers: int) -> None:
         """So many *workers* were asked for all of a profile."""
@@ -44,9 +45,14 @@ class Progress:
             self._write(f"{_ERASE}{self._line(doing, name)[: self._width()]}")
             self._is_drawn = True
 
+    def begin(self) -> None:
+        """Something is compiled from now on, perhaps inside something else."""
+        self._open += 1
+
     def end(self) -> None:
-        """Erase the line."""
-        if self._is_drawn:
+        """That is over; erase the line after the outermost one."""
+        self._open = max(0, self._open - 1)
+        if self._is_drawn and not self._open:
             self._is_drawn = False
             self._write(_ERASE)
 
@@ -63,7 +69,8 @@ class Progress:
     @staticmethod
     def _width() -> int:
         try:
-            return max(20, os.get_terminal_size(2).columns - 1)
+            # A terminal that says nothing of itself has no columns.
+            return max(20, (os.get_terminal_size(2).columns or _WIDEST) - 1)
         except (OSError, AttributeError, ValueError):
             return _WIDEST
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final
 
+from nbcache.store import layout
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -41,7 +43,7 @@ class Claims:
     def take(self, key: str) -> bool:
         """Claim a key; return whether that is this job's now, and was not before."""
         with self._lock:
-            if self._over or key in self._held or len(self._held) >= MOST:
+            if self._over or not layout.is_key(key) or key in self._held or len(self._held) >= MOST:
                 return False
             lease = self._store().lease(key)
             if lease is None:

@@ -11,6 +11,7 @@ import os
 from contextlib import suppress
 from typing import Final
 
+from nbcache.protocol import heartbeats
 from nbcache.store import layout
 
 LOWEST: Final = 19
@@ -19,7 +20,7 @@ LOWEST: Final = 19
 
 def name() -> str:
     """Return what a helper is called among the daemons of a store."""
-    return f"{layout.host()}-jobs-{os.geteuid()}"
+    return heartbeats.helper_name(os.geteuid())
 
 
 def key() -> str:

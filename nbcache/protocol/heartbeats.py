@@ -71,6 +71,7 @@ SHOWN_DIGITS: Final = 16
 """How many digits of a key tell a running job."""
 SHOWN_SCOPE: Final = 8
 """How many digits tell what is done for a key (the scope of a request)."""
+_HELPER: Final = "-jobs-"
 MAX_DAEMONS: Final = 100
 """How many heartbeats are looked at."""
 FORGOTTEN_SECONDS: Final = 3600.0
@@ -120,6 +121,11 @@ class Heartbeat:
         return self.place != "" and self.place == place() and _is_gone(self.pid, self.born)
 
     @property
+    def gives_way(self) -> bool:
+        """Whether it is a helper, whose workers let everything else go first."""
+        return self.name.startswith(f"{self.host}{_HELPER}")
+
+    @property
     def process(self) -> tuple[str, int, float]:
         """What tells one daemon from another of the same name."""
         return self.host, self.pid, self.started
@@ -146,6 +152,11 @@ class Heartbeat:
         shown = key[:SHOWN_DIGITS]
         names = [work_name(key, scope), shown] if scope else [each for each in self.working if each.startswith(shown)]
         return next((self.working[each] for each in names if each in self.working), None)
+
+
+def helper_name(uid: int) -> str:
+    """Return what the helper of a user on this host is called among the daemons of a store."""
+    return f"{layout.host()}{_HELPER}{uid}"
 
 
 def work_name(key: str, scope: str) -> str:

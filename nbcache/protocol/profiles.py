@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -176,27 +177,35 @@ class Profile:
         return sum(self.units[each].seconds for each in seen)
 
     def in_order(self) -> list[int]:
-        """The numbers of the units, in the order in which they are best built."""
-        ranks = self.ranks()
-        return sorted(range(len(ranks)), key=lambda at: (-ranks[at], at))
+        """The numbers of the units, in the order in which others than the program best build them.
+
+        Of those with about the same rank, what the program comes to last is first: it begins at the other end.
+        """
+        ranks, heights = self.ranks(), self._heights()
+        return sorted(range(len(ranks)), key=lambda at: (-math.floor(math.log2(ranks[at])), heights[at], -at))
+
+    def _heights(self) -> list[int]:
+        """For each unit, how many there are in the longest chain of those that it is built upon."""
+        found: list[int] = []
+        for at, unit in enumerate(self.units):
+            # What is listed later than its user is part of a recursion.
+            found.append(max((found[each] + 1 for each in unit.inside if each < at), default=0))
+        return found
 
 
 def merged(old: Profile | None, head: Head, units: Sequence[Unit], used: Iterable[str]) -> Profile:
     """What a program's profile is after another run: what that compiled or loaded (*units*) replaces what was known of
     it, and of the rest, what has one of the keys that were *used* was used now.
     """
-    now, seen = time.time(), set(used)
-    taken = {unit.identity for unit in units}
-    rest = [] if old is None else list(old.units)
-    kept = [unit.identity not in taken for unit in rest]
-    dated = [replace(unit, used=now) if unit.key in seen else unit for unit in _renumbered(rest, kept)]
-    places = {unit.identity: len(units) + at for at, unit in enumerate(dated)}
-    known = {unit.identity: at for at, unit in enumerate(units)} | places
-    # What one of the old ones was built upon may be among the new ones.
-    edges = [
-        [known[rest[each].identity] for each in unit.inside] for unit, stays in zip(rest, kept, strict=True) if stays
-    ]
-    joined = [*units, *(replace(unit, inside=tuple(inside)) for unit, inside in zip(dated, edges, strict=True))]
+    now, seen, rest = time.time(), set(used), [] if old is None else old.units
+    # In the order of the first run, which is that in which the program needs them.
+    newest = {unit.identity: (unit, listed) for listed in (rest, units) for unit in listed}
+    places = {identity: at for at, identity in enumerate(newest)}
+    joined: list[Unit] = []
+    for unit, listed in newest.values():
+        inside = {places[listed[each].identity] for each in unit.inside} - {len(joined)}
+        was_used = listed is rest and unit.key in seen
+        joined.append(replace(unit, used=now if was_used else unit.used, inside=tuple(sorted(inside))))
     return Profile(head, _latest(joined, MAX_UNITS))
 
 

@@ -231,6 +231,14 @@ def test_of_what_nobody_knows_the_length_of_nothing_is_too_slow(clock):
     assert not pace.lags(None)
 
 
+def test_a_helper_that_gets_half_a_processor_is_too_slow_for_what_nobody_knows_the_length_of(clock):
+    for part, lags in ((0.5, True), (0.9, False)):
+        pace = patience.Pace(None)
+        pace.lags(0.0, gives_way=True)
+        clock.now += 1
+        assert pace.lags(part, gives_way=True) is lags
+
+
 def test_who_is_not_seen_to_work_is_too_slow_after_half_a_second(clock):
     pace = patience.Pace(1.0)
     clock.now += 0.4

@@ -115,11 +115,16 @@ def test_a_strangers_file_in_ones_own_directory_is_not_read(root):
 
 def test_callees_come_before_callers_and_the_longest_path_first():
     listed = profile(
-        unit("leaf", 1.0), unit("slow", 5.0), unit("middle", 1.0, (0,)), unit("top", 1.0, (1, 2)), unit("alone", 4.0)
+        unit("leaf", 1.0), unit("slow", 9.0), unit("middle", 1.0, (0,)), unit("top", 1.0, (1, 2)), unit("alone", 4.0)
     )
     assert [names(listed)[at] for at in listed.in_order()] == ["slow", "alone", "leaf", "middle", "top"]
-    assert listed.ranks() == pytest.approx([3.0, 6.0, 2.0, 1.0, 4.0])
-    assert listed.chain(3) == 8.0
+    assert listed.ranks() == pytest.approx([3.0, 10.0, 2.0, 1.0, 4.0])
+    assert listed.chain(3) == 12.0
+
+
+def test_of_what_is_equally_urgent_the_last_comes_first_and_no_caller_before_its_callees():
+    listed = profile(*(unit(f"f{at}") for at in range(4)), unit("g", 0.1, (0, 1)), unit("h", 0.1, (2, 3)))
+    assert [names(listed)[at] for at in listed.in_order()] == ["f3", "f2", "f1", "f0", "h", "g"]
 
 
 def test_units_that_are_built_upon_each_other_have_an_order():

@@ -1,0 +1,75 @@
+"""One line on a terminal about what is compiled and waited for."""
+
+import io
+from types import SimpleNamespace
+
+import pytest
+
+from nbcache.client import progress
+from nbcache.client.progress import Progress
+from nbcache.counting import Counters
+from nbcache.protocol.profiles import Head, Profile, Unit
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    out = Terminal()
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=out))
+    monkeypatch.setattr(progress, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(Progress, "_width", staticmethod(lambda: 200))
+    return out
+
+
+def unit(name):
+    return Unit("dispatcher", name, "()", {}, (), None, "0" * 64, 5.0)
+
+
+def test_what_is_compiled_is_said_and_erased_in_the_end(terminal):
+    shown = Progress(Counters())
+    shown.says("compiling", "lib:f")
+    shown.end()
+    shown.end()
+    assert terminal.getvalue() == "\r\x1b[Knbcache: compiling lib:f\r\x1b[K"
+
+
+def test_what_is_inside_something_else_erases_nothing(terminal):
+    shown = Progress(Counters())
+    shown.begin()
+    shown.says("compiling", "lib:f")
+    shown.begin()
+    shown.end()
+    assert not terminal.getvalue().endswith("\x1b[K")
+    shown.end()
+    assert terminal.getvalue().endswith("\x1b[K")
+
+
+def test_of_a_cold_start_it_says_how_much_is_left_and_by_how_many(terminal):
+    counters = Counters()
+    shown = Progress(counters)
+    shown.began(Profile(Head("main.py", {}, "", 0.0), [unit("lib:f"), unit("lib:g")]), 2)
+    counters.hit("0" * 64, "lib:f", 1.0)
+    shown.says("waiting for", "lib:g")
+    assert "waiting for lib:g | 1 of 2 functions ready, 5 s of compiling left, 2 workers" in terminal.getvalue()
+
+
+def test_where_standard_error_is_no_terminal_nothing_is_written(monkeypatch):
+    out = io.StringIO()
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=out))
+    shown = Progress(Counters())
+    shown.says("compiling", "lib:f")
+    shown.end()
+    assert out.getvalue() == ""
+
+
+def test_what_a_stream_of_the_program_s_raises_is_no_matter(monkeypatch):
+    class Broken(Terminal):
+        def write(self, _text):
+            raise ValueError
+
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=Broken()))
+    Progress(Counters()).says("compiling", "lib:f")
