@@ -104,7 +104,7 @@ def _be_patient():
 def _start_cold(seconds):
     from nbcache.client import cold, profiling
 
-    profiling.LEAST_SECONDS = cold.LEAST_SECONDS = cold.WORTH_SECONDS = 0.0
+    profiling.LEAST_SECONDS = profiling.BY_VALUE_SECONDS = cold.LEAST_SECONDS = cold.WORTH_SECONDS = 0.0
     cold.IDLE_SECONDS = seconds
 
 
