@@ -64,6 +64,7 @@ def test_a_daemon_builds_in_the_namespace_of_who_asks(program, tmp_path):
     assert program(store) > 0
 
 
+@pytest.mark.long
 def test_without_any_cache_numba_s_own_is_not_written_either(program, tmp_path):
     beside = tmp_path / "__pycache__"
     assert program(disable_all="1") == 0
