@@ -43,18 +43,23 @@ LOOKING_SECONDS: Final = 0.1
 def program() -> tuple[str, str]:
     """Return the name of this process's program's profile, and what the program is, for people."""
     main = sys.modules.get("__main__")
-    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
-    if spec is not None:
-        what = f"-m {spec.name}"
-    elif isinstance(file, str):
-        what = os.path.realpath(file)
-    else:
-        what = "interactive"
-    if spec is not None or not isinstance(file, str) or what.startswith((f"{sys.prefix}/", f"{sys.base_prefix}/bin/")):
+    # A program may put there what it likes.
+    module, file = getattr(getattr(main, "__spec__", None), "name", None), _real(getattr(main, "__file__", None))
+    what = f"-m {module}" if isinstance(module, str) else file or "interactive"
+    if what != file or file.startswith((f"{_real(sys.prefix)}/", f"{_real(sys.base_prefix)}/bin/")):
         # Of what many programs are started with, the directory says which one it is.
         what = f"{what} in {_directory()}"
-    digest = hashlib.blake2b(what.encode("utf-8", "surrogateescape"), digest_size=profiles.NAME_SIZE // 2)
+    digest = hashlib.blake2b(what.encode("utf-8", "surrogatepass"), digest_size=profiles.NAME_SIZE // 2)
     return digest.hexdigest(), what.encode("utf-8", "backslashreplace").decode()
+
+
+def _real(path: object) -> str:
+    """The path without links; "" for what is none."""
+    try:
+        return os.path.realpath(path) if isinstance(path, str) else ""
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
+        return ""
 
 
 def _directory() -> str:

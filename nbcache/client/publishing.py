@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache import __version__, config
 from nbcache.client import logs
+from nbcache.passing import let_pass
 from nbcache.process import os, time
 from nbcache.store import reasons, standing
 from nbcache.store.entry import BESIDE, Header
@@ -70,7 +71,12 @@ class Publishing:
         if packed is not None:
             self._lookup.libraries.setdefault(unit.key, cres.library)
             marks.belongs_to(cres.library, unit)
-            self._note(frame, unit, packed, own)
+            try:
+                self._note(frame, unit, packed, own)
+            except Exception as raised:  # noqa: BLE001  what is noted is of use to others; the entry is of use without it
+                let_pass(raised)
+                self._counters.error("profile")
+                _log.debug("%s can't be noted in a profile", unit.name, exc_info=True)
             self._publish(unit, frame.build, seconds, packed)
         return packed is not None
 
