@@ -44,13 +44,15 @@ class Audit:
     """The log in one directory. Threads may share it."""
 
     def __init__(self, directory: str) -> None:
-        """Nothing is made before there is something to write; nor is the directory."""
+        """Nothing is made before there is something to write; nor is the directory. "" for no log."""
         self._directory = directory
         self._lock = threading.Lock()
         self._told = False
 
     def record(self, event: str, **fields: object) -> None:
         """Add a line."""
+        if not self._directory:
+            return
         cut = {name: value[:MAX_TEXT] if isinstance(value, str) else value for name, value in fields.items()}
         line = json.dumps({"time": round(time.time(), 3), "event": event, **cut}).encode("ascii") + b"\n"
         with self._lock:

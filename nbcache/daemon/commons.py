@@ -35,7 +35,7 @@ class Options:
     """Jobs at once; as many as there are processors if 0."""
     limits: Limits = field(default_factory=Limits)
     state: str = ""
-    """Where the audit log lies, on local disk: a folder for each store in it."""
+    """Where the audit log lies, on local disk: a folder for each store in it; "" for none."""
     uids: range | None = None
     """As whom jobs may run, where this process may say that; None: as anybody without an account."""
     farm: str = ""

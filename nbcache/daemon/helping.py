@@ -16,6 +16,8 @@ from nbcache.store import layout
 
 LOWEST: Final = 19
 """The priority of a helper and of its workers."""
+FIRST_TO_GO: Final = 1000
+"""What the kernel goes by to choose whom it kills (proc_pid_oom_score_adj(5)), for both."""
 
 
 def name() -> str:
@@ -36,3 +38,6 @@ def give_way() -> None:
     # nothing to others.
     with suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as file:
         file.write(str(LOWEST))
+    # Where memory runs out, it isn't the program that has to go.
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write(str(FIRST_TO_GO))

@@ -67,8 +67,9 @@ class Service:
         with suppress(OSError):
             tempfile.gettempdir()
         state = _state_of(options.state, store.path)
-        with suppress(OSError):  # which the audit log tells
-            os.makedirs(state, 0o700, exist_ok=True)
+        if state:
+            with suppress(OSError):  # which the audit log tells
+                os.makedirs(state, 0o700, exist_ok=True)
         self._load_settings = load_settings
         self._commons = Commons(
             settings, options, store, options.workers or os.cpu_count() or 1, Jobs(), set(),
@@ -80,6 +81,10 @@ class Service:
         self._intake = Intake(self._say_odd)
         self._room = turns.Room(self._commons.jobs)
         self._stopping = False
+        self._is_whole = False
+        """Whether the store was found or made complete."""
+        self._is_removed = False
+        """Whether somebody has removed the store, and nobody is to make it again."""
         self._reload = False
         self._busy_at = time.monotonic()
 
@@ -122,7 +127,8 @@ class Service:
                 notifier.alive()
                 self._wake.wait(self._rest() if watch.watches else min(self._rest(), PASS_SECONDS))
             notifier.stopping()
-            self._drain(notifier)
+            if not self._is_removed:
+                self._drain(notifier)
         finally:
             self._stopping = True
             house.stop()
@@ -195,6 +201,11 @@ class Service:
         root = self._commons.store.path
         lost = [] if os.path.isdir(root) else [root]
         lost = lost or [f"{root}/{name}" for name in tree.missing(root)]
+        if lost and self._is_whole and self._commons.options.alone:
+            # A program's user has no idea that there is a helper, and has removed the program's cache.
+            _log.info("the store %s was removed", root)
+            self._is_removed = self._stopping = True
+            return False
         if lost or not watch.alive:
             problem = self._make_again()
             self._commons.problems.report("store", problem)
@@ -203,6 +214,7 @@ class Service:
             watch.restart(root)
             if lost:
                 _log.warning("recreated what was missing: %s", ", ".join(lost))
+        self._is_whole = True
         links = tree.links(root)
         self._commons.problems.report(
             "links",
@@ -354,5 +366,5 @@ def _open(settings: Settings) -> Store:
 
 
 def _state_of(base: str, root: str) -> str:
-    """The folder for a store's state: stores don't share one, nor do names of stores tell them apart."""
-    return os.path.join(base, hashlib.blake2b(os.fsencode(root), digest_size=8).hexdigest())
+    """The folder for a store's state, "" for none: stores don't share one, nor do names of stores tell them apart."""
+    return base and os.path.join(base, hashlib.blake2b(os.fsencode(root), digest_size=8).hexdigest())
