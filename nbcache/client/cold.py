@@ -47,8 +47,8 @@ class ColdStart:
         self._package = ""
         self._has_looked = False
         self._is_over = settings.recache or settings.on_miss == "compile"
-        self.asked: tuple[Profile, int] | None = None
-        """What was asked for, if it was, and by how many workers."""
+        self.asked: tuple[Profile, list[str]] | None = None
+        """What was asked for, if it was, and the request for each worker."""
 
     def missed(self, unit: Unit, workers: int, compiled: float) -> None:
         """A function isn't there that the program itself asks for. Daemons have so many *workers*, and this process has
@@ -99,8 +99,8 @@ class ColdStart:
         named = [at for at, each in enumerate(profile.units) if each.function == unit.name]
         return any(profile.chain(at) >= WORTH_SECONDS for at in named)
 
-    def _ask(self, profile: Profile, unit: Unit, workers: int) -> int:
-        """Ask for a profile; return by how many lanes."""
+    def _ask(self, profile: Profile, unit: Unit, workers: int) -> list[str]:
+        """Ask for a profile; return the request for each lane."""
         from nbcache.client import recording
         from nbcache.glue.requests.requested import UnaskableError
 
@@ -116,12 +116,12 @@ class ColdStart:
             ]  # fmt: skip
         except UnaskableError as exc:
             _log.info("%s can't be built ahead: %s", profile.head.program, exc)
-            return 0
+            return []
         _log.info(
             "%s: much isn't there that it needs; %d workers were asked for the %d functions of its profile (%.0f s)",
             profile.head.program, lanes, len(profile.units), profile.seconds,
         )  # fmt: skip
-        return sum(path is not None for path in asked)
+        return [path for path in asked if path is not None]
 
     def _start_helper(self, workers: int) -> None:
         options = ["--dir", self._store.path, "--helper", "--workers", str(workers), "--idle", f"{IDLE_SECONDS:g}"]

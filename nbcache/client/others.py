@@ -14,7 +14,7 @@ from nbcache.process import os, time
 from nbcache.protocol import heartbeats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from nbcache.client.cold import ColdStart
     from nbcache.client.patience import Patience, Wait
@@ -54,11 +54,19 @@ class Others:
         self.shares = False
         """Whether others are compiling what this process needs, all of it: then it takes a lease for each function,
         also for one inside another that it compiles, and asks for none by itself."""
+        self._lanes: list[str] = []
+        """The requests by which they were asked to."""
         self._expected: Mapping[tuple[str, str], float] = {}
         """How long compiling takes, by function and signature, as far as that is known [s]."""
 
     def missed(self, unit: Unit, compiled: float) -> None:
         """A function isn't there that the program itself asks for, which has *compiled* for so long [s]."""
+        if self.shares and self._lanes:
+            from nbcache.protocol import spool  # it is there already
+
+            # Once the last one is answered, whatever came of it, nobody is at work any more.
+            self._lanes = [path for path in self._lanes if spool.waits(path)]
+            self.shares = bool(self._lanes)
         if self.shares:
             return
         workers = self._daemons.workers
@@ -70,13 +78,16 @@ class Others:
             self._cold.missed(unit, workers, compiled)
             asked = self._cold.asked
             if asked is not None:
-                self.share(asked[0])
+                self._cold.asked = None
+                self.share(*asked)
                 if self._progress is not None:
-                    self._progress.began(*asked)
+                    self._progress.began(asked[0], len(asked[1]))
 
-    def share(self, profile: Profile) -> None:
-        """From now on others are compiling what a profile lists, and this process divides that with them."""
-        self.shares, self._expected = True, profile.seconds_of
+    def share(self, profile: Profile, lanes: Sequence[str] = ()) -> None:
+        """From now on others are compiling what a profile lists, and this process divides that with them, as long as
+        one of the requests for *lanes* waits to be answered; if there are none, to the end.
+        """
+        self.shares, self._lanes, self._expected = True, list(lanes), profile.seconds_of
 
     def find(
         self,

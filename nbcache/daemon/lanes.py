@@ -50,11 +50,11 @@ def claims_for(job: Job, store: Callable[[], Store]) -> Claims:
 def profile_of(request: Request, store: Store) -> str:
     """Return the profile that a lane is to go through, as text. Raises NbcacheError.
 
-    It is read here, since a job can't tell whose a file is.
+    It is read here, since a job can't tell whose a file is. This process may be able to read more than who asks.
     """
     wanted = request.types
     found = profiles.read(store.path, request.source or "", store.trust, int(wanted["uid"]))
-    if found is None:
+    if found is None or not (found.head.shared or request.uid in {0, found.head.uid}):
         raise NbcacheError("there is no such profile that may be used")
     package = str(wanted["package"])
     return profiles.encode(found.of_package(package) if package else found).decode("ascii")

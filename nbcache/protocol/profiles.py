@@ -34,6 +34,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import stat
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -118,6 +119,8 @@ class Head:
     """Whose it is, as the owner of the file says; not in the file."""
     size: int = 0
     """[bytes]"""
+    shared: bool = False
+    """Whether everybody may read it, as its mode and its directory's say; not in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +314,7 @@ def write(root: str, name: str, profile: Profile) -> bool:
             new = not os.path.lexists(_path(directory, name))
             if new:
                 _make_room(directory)
-            return atomic.write_file(_path(directory, name), data, durable=False, mode=0o600)
+            return atomic.write_file(_path(directory, name), data, durable=False)
     return False
 
 
@@ -358,7 +361,8 @@ def _read(folder: Folder, name: str, trust: Trust) -> Profile | None:
     if found is None:
         return None
     profile, status = found
-    head = replace(profile.head, name=name, uid=status.st_uid, size=status.st_size)
+    shared = bool(status.st_mode & stat.S_IROTH and folder.status.st_mode & stat.S_IXOTH)
+    head = replace(profile.head, name=name, uid=status.st_uid, size=status.st_size, shared=shared)
     return Profile(head, profile.units)
 
 

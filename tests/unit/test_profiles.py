@@ -47,7 +47,6 @@ def test_a_profile_lies_in_its_users_own_directory(root):
     read = profiles.read(root, NAME, Trust())
     assert names(read) == ["f"]
     assert (read.head.uid, read.head.name) == (os.geteuid(), NAME)
-    assert os.stat(path_of(root)).st_mode & 0o077 == 0
     [head] = profiles.heads(root, Trust())
     assert head.packages == {"lib": 1}
     assert profiles.remove(root, NAME, Trust())
