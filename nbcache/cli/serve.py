@@ -78,7 +78,9 @@ def serve(args: argparse.Namespace) -> int:
     for problem in settings.problems:
         logging.getLogger("nbcache").warning("%s", problem)
     # A helper has the environment of the program that started it, whose unit it isn't.
-    given = {} if args.helper else config.inherited(("STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"))
+    given = (
+        {} if args.helper else config.inherited(("STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"))
+    )
     # systemd names all of a unit's directories, with colons. All that a helper builds is its user's.
     state = args.state or given.get("STATE_DIRECTORY", "").partition(":")[0] or ("" if args.helper else STATE)
     waits = args.farm_away == "wait"

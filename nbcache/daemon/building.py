@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.daemon import blame, housekeeping, interpreters, jobs, lanes, turns
+from nbcache.daemon.claims import Claims
 from nbcache.daemon.confinement import Uids
 from nbcache.daemon.farm import Farm, exposure
 from nbcache.daemon.interpreters import Judging
@@ -108,14 +109,15 @@ class Building:
 
     def _start_job(self, job: Job) -> bool:
         store, key = self._commons.store, job.request.key
-        if store.holds(key, job.request.uid):
+        if self._is_held(job):
             self._finish(job, None)
             return False
         # Held until the request is answered: another daemon, or a client that builds for itself, waits or goes on.
         job.lease = store.lease(key)
         if job.lease is None:
+            job.refused = time.monotonic()
             return False
-        if store.holds(key, job.request.uid):
+        if self._is_held(job):
             self._finish(job, None)
             return False
         job.attempts += 1
@@ -125,11 +127,10 @@ class Building:
             job.pool = self._executor(job)
             submit: Callable[..., Future[Any]] = job.pool.submit
             aside = quarantine.condemned(store.path, store.trust, job.request.uid)
-            ticket = Ticket(key, asked=job.request.uid, what=job.request.function, aside=tuple(aside))
+            job.ticket = ticket = Ticket(key, asked=job.request.uid, what=job.request.function, aside=tuple(aside))
             uids = sorted(store.trust.uids)
             if job.request.is_profile:
-                ticket.key, ticket.claims = "", lanes.claims_for(job, lambda: self._commons.store)
-                told = lanes.profile_of(job.request, store)
+                told = self._begin_lane(job, ticket)
                 seconds = self._commons.options.limits.seconds * lanes.SHARE
                 job.future = submit(jobs.build_profile, line, told, store.path, uids, seconds, ticket=ticket)
             else:
@@ -140,6 +141,10 @@ class Building:
             return False
         job.future.add_done_callback(lambda _future: self._wake())
         return True
+
+    def _is_held(self, job: Job) -> bool:
+        """Whether what a job is to build is there. What a profile lists has other keys than the request for it."""
+        return not job.request.is_profile and self._commons.store.holds(job.request.key, job.request.uid)
 
     def _make_farm(self, address: str) -> Farm:
         commons = self._commons
@@ -171,7 +176,7 @@ class Building:
         return self._pools.get(*_environment(job), uid=job.request.uid)
 
     def _goes_to_farm(self, job: Job) -> bool:
-        return self._farm is not None and self._farm.slots > 0 and not job.stays and not job.request.is_profile
+        return self._farm is not None and self._farm.slots > 0 and not job.stays
 
     def _make_pool(self, interpreter: str, numba_settings: Mapping[str, str], kernels: bool) -> ForkingPool:
         commons, trust = self._commons, self._commons.store.trust
@@ -185,10 +190,24 @@ class Building:
             trust=trust, publisher=self._publisher, confining=Confining(self._uids.give(), told=self._tell_confined),
         )  # fmt: skip
 
-    def _waited_for(self, key: str) -> int | None:
-        """Whose request waits for a key."""
-        job = self._commons.jobs.get(key)
-        return None if job is None else job.request.uid
+    def _waited_for(self, key: str) -> set[int]:
+        """Whose requests wait for a key, or whose job has claimed it."""
+        jobs = self._commons.jobs
+        return {job.request.uid for each, job in list(jobs.items()) if each == key or job.has_claimed(key)}
+
+    def _begin_lane(self, job: Job, ticket: Ticket) -> str:
+        """Return the profile that a job is to go through. Raises NbcacheError."""
+        if self._farm is not None:
+            raise NbcacheError("a daemon with a farm builds single functions alone")
+        jobs, uid = self._commons.jobs, job.request.uid
+
+        def may_claim(key: str) -> bool:
+            wanted = jobs.get(key)
+            return wanted is None or wanted.request.uid == uid
+
+        ticket.key, ticket.claims = "", Claims(lambda: self._commons.store, may_claim)
+        job.claims = ticket.claims
+        return lanes.profile_of(job.request, self._commons.store)
 
     def _tell_confined(self, given: Confinement) -> None:
         self._presence.confined = given.summary

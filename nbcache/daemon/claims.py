@@ -18,16 +18,17 @@ if TYPE_CHECKING:
     from nbcache.store.directory import Store
     from nbcache.store.locks import Lease
 
-MOST: Final = 64
+MOST: Final = 16
 """How many keys one job may hold at once: one for each function inside another that is being compiled."""
 
 
 class Claims:
     """Those of one job. Threads may share it."""
 
-    def __init__(self, store: Callable[[], Store]) -> None:
-        """Hold nothing yet."""
+    def __init__(self, store: Callable[[], Store], may: Callable[[str], bool] = lambda _key: True) -> None:
+        """Hold nothing yet; *may* says of a key whether this job may claim it."""
         self._store = store
+        self._may = may
         self._lock = threading.Lock()
         self._held: dict[str, Lease] = {}
         self._since: dict[str, float] = {}
@@ -40,11 +41,21 @@ class Claims:
         """Return how much processor time each claimed key has had [s]; *worked* is that of the job."""
         return {key: worked - self._since.setdefault(key, worked) for key in list(self._held)}
 
-    def take(self, key: str) -> bool:
-        """Claim a key; return whether that is this job's now, and was not before."""
+    def has(self, key: str) -> bool:
+        """Whether a key is claimed."""
+        return key in self._held
+
+    def take(self, key: str) -> bool | None:
+        """Claim a key; return whether that is this job's now, and was not before.
+
+        None if the job may not claim it: it needn't wait for anybody, but what it hands in may be for who asked alone.
+        """
         with self._lock:
-            if self._over or not layout.is_key(key) or key in self._held or len(self._held) >= MOST:
+            if self._over or key in self._held:
                 return False
+            # What leads to rooms are no entries' keys: helpers and requests for profiles have such ones.
+            if not layout.is_key(key) or layout.is_room(key) or len(self._held) >= MOST or not self._may(key):
+                return None
             lease = self._store().lease(key)
             if lease is None:
                 return False

@@ -6,7 +6,6 @@ for in a while (`nbcache serve --helper --idle`). Being the only one is a lease:
 
 from __future__ import annotations
 
-import hashlib
 import os
 from contextlib import suppress
 from typing import Final
@@ -27,7 +26,7 @@ def name() -> str:
 
 def key() -> str:
     """Return the key whose lease a helper holds while it is there."""
-    return hashlib.blake2b(f"the helper {name()}".encode(), digest_size=layout.KEY_SIZE // 2).hexdigest()
+    return layout.reserved(f"the helper {name()}")
 
 
 def give_way() -> None:

@@ -7,18 +7,18 @@ somebody else's request finds no worker free. It ends after what it is compiling
 from __future__ import annotations
 
 import logging
+import os
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.daemon import turns
-from nbcache.daemon.claims import Claims
 from nbcache.daemon.pool import CrashError, JobError
 from nbcache.errors import NbcacheError
 from nbcache.passing import let_pass
 from nbcache.protocol import profiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from concurrent.futures import Future
 
     from nbcache.daemon.turns import Job
@@ -28,23 +28,29 @@ if TYPE_CHECKING:
 _log = logging.getLogger("nbcache")
 SHARE: Final = 0.5
 """Which part of a job's time a lane takes before it lets another job go on with the profile."""
-CRASHES: Final = 2
-"""How often a lane may crash: what it did so is left to the program."""
+ATTEMPTS: Final = 3
+"""How often in a row a lane may bring nothing into the store: what it does so is left to the program."""
+TURN_SECONDS: Final = 10.0
+"""How long a lane may run before it makes room for another user's first one [s]: it begins with seconds of imports."""
+REFUSED_SECONDS: Final = 10.0
+"""How long after its lease was somebody else's a request has no use for a worker [s]."""
 
 
-def make_room(waiting: Iterable[Job], free: int) -> None:
+def make_room(jobs: Iterable[Job], free: int) -> None:
     """Have lanes end where others wait for their workers."""
-    found = list(waiting)
-    others = any(job.future is None and not job.request.is_profile and turns.is_fresh(job) for job in found)
-    for job in found:
-        if job.claims is not None:
-            job.claims.stop = others and free <= 0
-
-
-def claims_for(job: Job, store: Callable[[], Store]) -> Claims:
-    """What a lane that begins may claim."""
-    job.claims = Claims(store)
-    return job.claims
+    found, now = list(jobs), time.monotonic()
+    running = [job for job in found if job.claims is not None]
+    served = {job.uid for job in found if job.future is not None}
+    waiting = [
+        job for job in found
+        if job.future is None and turns.is_fresh(job) and now - job.refused > REFUSED_SECONDS
+        and not any(lane.has_claimed(job.request.key) for lane in running)
+    ]  # fmt: skip
+    functions = any(not job.request.is_profile for job in waiting)
+    first = any(job.request.is_profile and job.uid not in served for job in waiting)
+    for job in running:
+        assert job.claims is not None
+        job.claims.stop = free <= 0 and (functions or (first and now - job.started > TURN_SECONDS))
 
 
 def profile_of(request: Request, store: Store) -> str:
@@ -61,15 +67,18 @@ def profile_of(request: Request, store: Store) -> str:
 
 
 def goes_on(job: Job, future: Future[Any]) -> bool:
-    """A lane has ended: whether it is to go on later. If so, it waits behind what waits now."""
-    stopped = job.claims is not None and job.claims.stop
+    """A lane has ended: whether it is to go on later. If so, it waits behind what waits now.
+
+    What it says of itself is a job's word: it goes on as long as it brings something, and somebody asks for it.
+    """
     job.let_go()
     try:
         said = future.result()
         built, more, problem = _whole(said.get("built")), said.get("more") is True, said.get("problem")
-        job.attempts = 0
+        if job.ticket is not None and job.ticket.admitted:
+            job.attempts = 0
     except CrashError as error:
-        built, more, problem = 0, job.attempts < CRASHES, str(error)
+        built, more, problem = 0, True, str(error)
     except JobError as error:
         built, more, problem = 0, False, str(error)
     except Exception as raised:  # noqa: BLE001  another executor may raise what it likes
@@ -80,7 +89,7 @@ def goes_on(job: Job, future: Future[Any]) -> bool:
     else:
         _log.info("built %d functions of %s for %s", built, job.request.function, job.request.host)
     job.asked = time.monotonic()
-    return more and (built > 0 or stopped or problem is not None)
+    return more and job.attempts < ATTEMPTS and any(map(os.path.lexists, job.paths))
 
 
 def _whole(value: object) -> int:

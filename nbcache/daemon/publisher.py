@@ -6,8 +6,8 @@ What is promised of each entry that a job hands in:
   change any more.
 - **It replaces nothing.** A variant that is there and valid stays, unless it is one's own, and one's own programs
   crashed with it; where all slots of a key are taken, it is refused.
-- **It is for all only under one's own keys**: those that nobody else asked for first, or waits for at the moment. Else
-  it goes into the room of who asked (:mod:`nbcache.store.standing`), and so does what the job hands in after it, which
+- **It is for all only under one's own keys**: those that nobody else asked for first, or waits for at the moment, or
+  has a job build (:mod:`nbcache.daemon.claims`). Else it goes into the room of who asked (:mod:`nbcache.store.standing`), and so does what the job hands in after it, which
   may refer to it. So no job changes what somebody else uses, now or once that is evicted.
 - **It is a share.** A job hands in so much, and a user's jobs so much in an hour.
 - **It says where it comes from.** Who asked, as whom the job ran, on which host and for which key, is written over
@@ -36,7 +36,7 @@ from nbcache.store import entry, layout, quarantine, standing, usage
 from nbcache.store.publish import ALREADY_THERE, PUBLISHED, Published
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from nbcache.daemon.audit import Audit
     from nbcache.daemon.claims import Claims
@@ -85,6 +85,8 @@ class Ticket:
     size: int = 0
     apart: bool = False
     """Whether what comes from now on is for who asked alone."""
+    admitted: int = 0
+    """How much of what it handed in is in the store now."""
     refused: int = 0
     """How much of what it handed in was refused."""
     told: bool = False
@@ -100,12 +102,12 @@ class Publisher:
         self,
         store: Callable[[], Store],
         audit: Audit | None = None,
-        waited_for: Callable[[str], int | None] = lambda _key: None,
+        waited_for: Callable[[str], Iterable[int]] = lambda _key: (),
         published: Callable[[str], None] = lambda _key: None,
         *,
         most: int = MAX_BYTES,
     ) -> None:
-        """``waited_for`` tells whose request (a uid) waits for a key, if any does.
+        """``waited_for`` tells whose requests or jobs (uids) wait for a key, or have claimed it.
 
         ``published`` is told of each key under which there is another entry for all now; it may be called in any
         thread. A job may hand in so much at ``most`` [bytes]; 0 for no limit.
@@ -152,6 +154,7 @@ class Publisher:
             again = any(each.header.key == marked.key for each in same)
             done = self._store().publish(marked, sections, recache=again, durable=False, keep=True)
         if done.ok and done.reason == PUBLISHED:
+            ticket.admitted += 1
             if not apart:
                 self._published(marked.key)
             self._record(
@@ -180,9 +183,9 @@ class Publisher:
     def _is_for_all(self, ticket: Ticket, key: str) -> bool:
         """Whether a key is nobody's but whose job it is, so that everybody may have what that one makes of it."""
         store = self._store()
-        waits = None if key == ticket.key else self._waited_for(key)
+        waits = () if key == ticket.key else self._waited_for(key)
         there: set[int | None] = {standing.asker(found.header) for found in store.find(key)}
-        whose = {waits, *(there or {standing.first(store.path, key, store.trust)})}
+        whose = {*waits, *(there or {standing.first(store.path, key, store.trust)})}
         # What an interpreter hands in is nobody's, so it takes no key that is somebody's.
         return {standing.named(uid) for uid in whose} <= {
             None,

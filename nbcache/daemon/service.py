@@ -328,6 +328,8 @@ class Service:
             self._room.take(waiting.uid)
 
     def _is_settled(self, request: Request) -> bool:
+        if request.is_profile:
+            return False  # its key is nothing that is ever there
         root, key = self._commons.store.path, request.key
         return self._commons.store.holds(key, request.uid) or spool.failure(root, key, request.scope) is not None
 

@@ -5,6 +5,7 @@ Uids take turns, and of each one's, those come first that somebody still waits f
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
     from nbcache.daemon.claims import Claims
+    from nbcache.daemon.publisher import Ticket
     from nbcache.protocol.requests import Request
     from nbcache.protocol.spool import Waiting
     from nbcache.store.locks import Lease
@@ -123,6 +125,10 @@ class Job:
     lease: Lease | None = None
     claims: Claims | None = None
     """What it has claimed, if it goes through a profile."""
+    ticket: Ticket | None = None
+    """Of what it may hand in, since it was begun last."""
+    refused: float = -math.inf
+    """When its lease was somebody else's last, by the monotonic clock [s]."""
     future: Future[Any] | None = None
     pool: Executor | None = None
     """Where it runs, or ran."""
@@ -141,6 +147,11 @@ class Job:
         ask = getattr(self.pool, "worked", None)
         worked: float | None = None if ask is None or self.future is None else ask(self.future)
         return worked
+
+    def has_claimed(self, key: str) -> bool:
+        """Whether it is building that as part of a profile."""
+        claims = self.claims
+        return claims is not None and claims.has(key)
 
     def let_go(self) -> None:
         """Let others build it."""
@@ -179,13 +190,16 @@ class Jobs(dict[str, Job]):
 
     @property
     def working(self) -> dict[str, float]:
-        """How much processor time each running one has had [s], by its key."""
+        """How much processor time each running one has had [s], by its key: those first that are asked for one by
+        one, of which there are only so many.
+        """
         found: dict[str, float] = {}
+        claimed: dict[str, float] = {}
         for key, job in self.items():
             worked = job.worked
             if worked is not None and job.claims is not None:
-                claimed = job.claims.working(worked).items()
-                found.update({heartbeats.work_name(each, ""): spent for each, spent in claimed})
+                working = job.claims.working(worked).items()
+                claimed.update({heartbeats.work_name(each, ""): spent for each, spent in working})
             elif worked is not None:
                 found[heartbeats.work_name(key, job.request.scope)] = worked
-        return found
+        return found | claimed

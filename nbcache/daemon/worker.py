@@ -5,7 +5,7 @@ over the channel that is its own, and waits for the answer::
 
     {"judge": "writers" | "owner", "sticky": bool} + what it opened    ->  {"problem": text | null}
     {"entry": true} + a sealed file                                     ->  {"ok": bool, "reason": text}
-    {"claim": key}                                                      ->  {"ok": bool, "stop": bool}
+    {"claim": key}                                                      ->  {"ok": bool | null, "stop": bool}
 
 and it *says*, and gets no answer::
 
@@ -177,7 +177,9 @@ def _claimed(key: str) -> Lease | None:
     except OSError:
         return Lease(key, None)
     _current.stopped |= bool(said.get("stop"))
-    if not said.get("ok"):
+    if said.get("ok") is None:
+        return Lease(key, None)
+    if not said["ok"]:
         return None
     _current.claims.add(key)
     return cast("Lease", _Claim(key))

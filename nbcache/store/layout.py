@@ -92,7 +92,7 @@ MAX_HOST: Final = 64
 KEY_SIZE: Final = 64
 _DIGITS: Final = "0123456789abcdef"
 _ROOM: Final = "0" * 8
-"""How the keys of rooms end; of other keys, one in 4,000 million does, and isn't taken from a job then."""
+"""How reserved keys end; of other keys, one in 4,000 million does, and isn't taken from a job then."""
 
 
 def host() -> str:
@@ -131,13 +131,18 @@ def reader() -> int:
 
 def room(key: str, uid: int) -> str:
     """Return the key under which one user alone looks for what stands for this one (:mod:`nbcache.store.standing`)."""
+    return reserved(f"{key} for {uid} alone")
+
+
+def reserved(what: str) -> str:
+    """Return a key for something that no job may claim or hand anything in for, by what it is."""
     from hashlib import blake2b  # most look-ups find something under the key itself
 
-    return blake2b(f"{key} for {uid} alone".encode("ascii"), digest_size=28).hexdigest() + _ROOM
+    return blake2b(what.encode("utf-8", "surrogatepass"), digest_size=28).hexdigest() + _ROOM
 
 
 def is_room(key: str) -> bool:
-    """Whether a key is of a user's room: no job may hand in anything under one that it names."""
+    """Whether a key is a `reserved` one, as those of a user's room are."""
     return key.endswith(_ROOM)
 
 

@@ -49,7 +49,13 @@ def test_what_can_t_be_noted_is_stored_all_the_same(monkeypatch):
     monkeypatch.setattr(marks, "belongs_to", lambda *_: None)
     stored = []
     publishing = Publishing(
-        None, None, None, None, counters=Counters(), lookup=SimpleNamespace(owners={}, libraries={}), writes_profile=True
+        None,
+        None,
+        None,
+        None,
+        counters=Counters(),
+        lookup=SimpleNamespace(owners={}, libraries={}),
+        writes_profile=True,
     )
     monkeypatch.setattr(publishing, "_finished", lambda _frame: (1.0, 1.0))
     monkeypatch.setattr(publishing, "_pack", lambda *_: "packed")

@@ -1,10 +1,14 @@
 """Claims: a key is one job's at a time, and nobody's once that has ended."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from nbcache.config import Settings
-from nbcache.daemon import claims, turns
+from nbcache.daemon import claims, helping, turns, worker
 from nbcache.daemon.claims import Claims
+from nbcache.protocol import heartbeats
+from nbcache.store import layout
 from nbcache.store.directory import Store
 
 KEY, OTHER = "1" * 64, "2" * 64
@@ -41,6 +45,43 @@ def test_a_job_claims_so_many_at_most_and_no_name_that_is_no_key(store, monkeypa
     assert not one.take("../" + KEY[3:])
     assert one.take(KEY)
     assert not one.take(OTHER)
+
+
+def test_what_a_job_may_not_claim_it_builds_without_having_to_wait(store, monkeypatch):
+    """A helper's key, one that another user waits for, and one too many."""
+    one = Claims(lambda: store, lambda key: key != OTHER)
+    for key in (helping.key(), layout.room(KEY, 5), "\U0001f600" * 64, OTHER):
+        assert one.take(key) is None
+        with store.lease(key) as lease:
+            assert lease is not None
+    monkeypatch.setattr(claims, "MOST", 1)
+    assert one.take(KEY)
+    assert one.take("3" * 64) is None
+    # Somebody else is building that.
+    assert Claims(lambda: store).take(KEY) is False
+
+
+def test_a_job_is_told_apart_what_it_may_not_claim_and_what_somebody_else_has(monkeypatch):
+    answers = iter([{"ok": None, "stop": False}, {"ok": False, "stop": False}, {"ok": True, "stop": False}])
+    monkeypatch.setattr(worker._current, "claims", set())
+    monkeypatch.setattr(worker._current, "link", SimpleNamespace(ask=lambda _said: next(answers)))
+    free, taken, held = (worker._claimed(KEY) for _ in range(3))
+    assert (free.held, taken, held.held) == (False, None, True)
+
+
+def test_jobs_that_are_asked_for_one_by_one_are_told_before_claims(store):
+    def job():
+        request = SimpleNamespace(scope="5" * 16)
+        made = turns.Job(request, set(), 0, 0.0)
+        made.future, made.pool = "running", SimpleNamespace(worked=lambda _future: 5.0)
+        return made
+
+    jobs = turns.Jobs()
+    jobs["a" * 64] = job()
+    jobs["a" * 64].claims = Claims(lambda: store)
+    jobs["a" * 64].claims.take(KEY)
+    jobs[OTHER] = job()
+    assert list(jobs.working) == [heartbeats.work_name(OTHER, "5" * 16), heartbeats.work_name(KEY, "")]
 
 
 def test_a_claimed_key_is_told_with_the_time_since_it_was(store):

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+from contextlib import suppress
 
 import pytest
 from nbtest import daemons, proc, usage
@@ -146,7 +147,8 @@ def test_a_program_whose_helper_dies_or_hangs_goes_on(main, place, number):
         ended = proc.finish(running)
         assert expected.stdout.endswith(ended.stdout), ended.stderr
     finally:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.long

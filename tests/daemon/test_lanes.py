@@ -1,15 +1,23 @@
 """Lanes: whose profiles they go through, when they make room, and when they go on."""
 
+import dataclasses
 import os
+import time
+from concurrent.futures import Future
+from types import SimpleNamespace
 
 import pytest
+from storekit import SECTIONS, header, open_store
 
-from nbcache.daemon import lanes
+from nbcache.daemon import lanes, turns
+from nbcache.daemon.building import Building
+from nbcache.daemon.claims import Claims
+from nbcache.daemon.publisher import Publisher, Ticket
+from nbcache.daemon.service import Service
 from nbcache.errors import NbcacheError
 from nbcache.protocol import profiles, requests
 from nbcache.protocol.profiles import Head, Profile, Unit
-from nbcache.store import layout
-from storekit import open_store
+from nbcache.store import entry, layout
 
 NAME = "ab" * 16
 BOB, MALLORY = 12345, 12346
@@ -64,3 +72,108 @@ def test_who_may_read_a_profile_is_for_the_umask_to_say(store):
         os.umask(before)
     path = f"{store.path}/{layout.PROFILES}/{os.geteuid()}/{NAME}.jsonl"
     assert os.stat(path).st_mode & 0o777 == 0o640
+
+
+KEY = "5a" * 32
+
+
+def job(request, *paths, claims=None, running=False):
+    made = turns.Job(request, set(map(str, paths)), request.uid, time.monotonic())
+    made.future, made.claims = Future() if running else None, claims
+    made.started = time.monotonic() - 2 * lanes.TURN_SECONDS
+    return made
+
+
+def function(uid, key=KEY):
+    return dataclasses.replace(lane(uid), kind="dispatcher", function="lib:f", key=key)
+
+
+def daemon_with(*jobs, **more):
+    """What a daemon's parts have in common that has these jobs."""
+    return SimpleNamespace(_commons=SimpleNamespace(jobs={each.request.key: each for each in jobs}, **more), _farm=None)
+
+
+def test_what_a_lane_has_claimed_nobody_else_s_job_takes_for_all(store):
+    bobs = job(lane(BOB), claims=Claims(lambda: store), running=True)
+    mallorys = job(function(MALLORY))
+    daemon = daemon_with(bobs, mallorys)
+    assert bobs.claims.take(KEY)
+    assert Building._waited_for(daemon, KEY) == {BOB, MALLORY}
+    assert Building._waited_for(daemon, "6" * 64) == set()
+    del daemon._commons.jobs[KEY]
+    publisher = Publisher(lambda: store, None, lambda key: Building._waited_for(daemon, key))
+    data = entry.encode(header(key=KEY), SECTIONS)
+    theirs, his = Ticket("", asked=MALLORY, built=MALLORY), Ticket("", asked=BOB, built=BOB)
+    assert publisher.take(theirs, lambda _most: data).ok
+    assert publisher.take(his, lambda _most: data).ok
+    [found] = store.find(KEY)
+    assert found.header.extra["asked"] == BOB
+    assert (theirs.admitted, his.admitted) == (1, 1)
+
+
+def test_a_lane_claims_nothing_that_another_user_asked_for(store, bobs):
+    begun = job(lane(BOB))
+    daemon = daemon_with(begun, job(function(MALLORY)), job(function(BOB, "6" * 64)), store=store)
+    ticket = Ticket("", asked=BOB)
+    assert "lib:f" in Building._begin_lane(daemon, begun, ticket)
+    assert ticket.claims.take(KEY) is None
+    assert ticket.claims.take("6" * 64)
+    assert begun.claims is ticket.claims
+    daemon._farm = "tls://scheduler"
+    with pytest.raises(NbcacheError, match="farm"):
+        Building._begin_lane(daemon, begun, ticket)
+
+
+def test_an_entry_under_the_key_of_a_request_for_a_profile_is_no_answer_to_it(store):
+    store.publish(header(key="1" * 64), SECTIONS)
+    daemon = daemon_with(store=store)
+    assert not Service._is_settled(daemon, lane(BOB))
+    assert not Building._is_held(daemon, job(lane(BOB)))
+    assert Building._is_held(daemon, job(function(BOB, "1" * 64)))
+
+
+@pytest.mark.parametrize("started", [0.0, -2 * lanes.TURN_SECONDS])
+def test_a_lane_makes_room_for_functions_at_once_and_for_anothers_first_lane_after_its_turn(started):
+    mine = job(lane(MALLORY), claims=Claims(lambda: None), running=True)
+    mine.started = time.monotonic() + started
+    lanes.make_room([mine, job(lane(MALLORY, key="2" * 64))], 0)
+    assert not mine.claims.stop
+    lanes.make_room([mine, job(lane(BOB, key="2" * 64))], 0)
+    assert mine.claims.stop is (started < 0)
+    lanes.make_room([mine, job(lane(BOB, key="2" * 64))], 1)
+    assert not mine.claims.stop
+    lanes.make_room([mine, job(function(BOB))], 0)
+    assert mine.claims.stop
+
+
+def test_what_has_no_use_for_a_worker_stops_no_lane(store):
+    mine = job(lane(BOB), claims=Claims(lambda: store), running=True)
+    refused = job(function(BOB, "6" * 64))
+    refused.refused = time.monotonic()
+    assert mine.claims.take(KEY)
+    lanes.make_room([mine, refused, job(function(BOB))], 0)
+    assert not mine.claims.stop
+    refused.refused -= 2 * lanes.REFUSED_SECONDS
+    lanes.make_room([mine, refused], 0)
+    assert mine.claims.stop
+
+
+def ended(of, said, admitted=0):
+    future = Future()
+    future.set_result(said)
+    of.ticket = Ticket("", admitted=admitted)
+    return lanes.goes_on(of, future)
+
+
+def test_a_lane_goes_on_as_long_as_it_brings_something_and_is_asked_for(place):
+    (place / "request").touch()
+    mine = job(lane(BOB), place / "request")
+    for admitted in (0, 0, 1, 0, 0):
+        mine.attempts += 1
+        assert ended(mine, {"built": 1, "more": True}, admitted)
+    mine.attempts += 1
+    assert not ended(mine, {"built": 10**9, "more": True})
+    assert not ended(mine, {"built": 1, "more": False}, 1)
+    assert ended(mine, {"built": 1, "more": True}, 1)
+    (place / "request").unlink()
+    assert not ended(mine, {"built": 1, "more": True}, 1)

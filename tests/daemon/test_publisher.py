@@ -31,7 +31,7 @@ def log(tmp_path):
 
 @pytest.fixture
 def publisher(store, log):
-    return Publisher(lambda: store, Audit(str(log.parent)), lambda key: 7 if key == OTHER else None)
+    return Publisher(lambda: store, Audit(str(log.parent)), lambda key: [7] if key == OTHER else [])
 
 
 def take(publisher, data, ticket=None):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import io
 import os
 import sys
@@ -102,8 +101,8 @@ def profile_request(maker: KeyMaker, program: str, name: str, uid: int, package:
         components=(),
         **_from_here(maker),
     )
-    of = f"{request.scope} {request.source} {request.toolchain}".encode()
-    return dataclasses.replace(request, key=hashlib.blake2b(of, digest_size=layout.KEY_SIZE // 2).hexdigest())
+    of = f"{request.scope} {request.source} {request.toolchain}"
+    return dataclasses.replace(request, key=layout.reserved(of))
 
 
 def _insist_on_interpreter() -> None:
