@@ -71,7 +71,7 @@ def _remove(args: argparse.Namespace) -> int:
     store = open_store(args)
     for name in args.name:
         head = _named(store, name)
-        if not profiles.remove(store.path, head.name, store.trust):
+        if not profiles.remove(store.path, head.name, store.trust, head.uid):
             raise CommandError(f"{_short(head)} can't be removed: it belongs to uid {head.uid}")
     return 0
 

@@ -15,10 +15,13 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from nbcache.config import AUTO_JOBS
-from nbcache.process import os
+from nbcache.passing import let_pass
+from nbcache.process import opened, os
 from nbcache.protocol import helper, profiles, spool
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from nbcache.config import Settings
     from nbcache.glue.keys.units import Unit
     from nbcache.protocol.profiles import Profile
@@ -33,7 +36,9 @@ IDLE_SECONDS: Final = 600.0
 """How long a helper stays that nobody asks for anything [s]."""
 MAX_LANES: Final = 64
 _START_SECONDS: Final = 0.5
-_SERVE: Final = "os.setsid()\nos.chdir('/')\nfrom nbcache.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+_SERVE: Final = (
+    "os.nice(19)\nos.setsid()\nos.chdir('/')\nfrom nbcache.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+)
 
 
 class ColdStart:
@@ -130,9 +135,43 @@ class ColdStart:
             _log.info("no helper can be started here for NBCACHE_JOBS")
 
 
+_GROUPS: Final = "/proc/self/cgroup"
+_MOUNTED: Final = "/sys/fs/cgroup"
+
+
 def _processors() -> int:
-    """How many processors this process may use."""
+    """How many processors this process may use, and how many whole ones its groups have the time of."""
     try:
-        return len(os.sched_getaffinity(0))
+        count = len(os.sched_getaffinity(0))
     except (AttributeError, OSError):
-        return os.cpu_count() or 1
+        count = os.cpu_count() or 1
+    return min([count, *map(int, _quotas())])
+
+
+def _quotas() -> Iterator[float]:
+    """The time that each of this process's groups has (cgroups(7), in both versions), in processors."""
+    for line in _words(_GROUPS, "\n"):
+        _, _, rest = line.partition(":")
+        kinds, _, path = rest.partition(":")
+        if kinds and "cpu" not in kinds.split(","):
+            continue
+        # In a container, what is mounted may begin at its own group.
+        while True:
+            folder = f"{_MOUNTED}/cpu{path}" if kinds else f"{_MOUNTED}{path}"
+            names = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if kinds else ("cpu.max",)
+            said = [word for name in names for word in _words(f"{folder.rstrip('/')}/{name}")]
+            # "max" and -1 are no limit.
+            if len(said) == 2 and said[0].isdigit() and said[1].isdigit() and int(said[1]):
+                yield int(said[0]) / int(said[1])
+            if path in {"", "/"}:
+                break
+            path = os.path.dirname(path)
+
+
+def _words(path: str, separator: str | None = None) -> list[str]:
+    try:
+        with opened(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read(1 << 16).split(separator)
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
+        return []

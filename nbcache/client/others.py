@@ -112,7 +112,11 @@ class Others:
             asks = asks and not (self.shares and self._store.writable)
             if asks and wait.left > 0 and self._daemons.worth_asking() and self._daemons.build(unit, wait):
                 found = self._came(load, wait)
-            return self._wait_for_lease(unit, load, keep, wait, is_there=is_there) if found is None else found
+            if found is None:
+                found = self._wait_for_lease(unit, load, keep, wait, is_there=is_there)
+            if found is not None and self._progress is not None:
+                self._progress.erase()
+            return found
 
     def _told_of(self, unit: Unit, keep: Callable[[Callable[[], None]], None]) -> Callable[[Callable[[], None]], None]:
         """Tell that a function is compiled now, unless it comes from elsewhere, and when that is over."""

@@ -78,11 +78,12 @@ class Profiler:
         self._store = store
         self._toolchain = toolchain
         self._counters = counters
-        self._lock = threading.RLock()
         self._begin()
 
     def _begin(self) -> None:
         self._pid = os.getpid()
+        # Another thread of the parent may have held it when this process was forked.
+        self._lock = threading.RLock()
         self._units: list[Unit] = []
         self._reached: list[set[int]] = []
         """For each unit, all that it was built upon, directly or not."""

@@ -52,6 +52,10 @@ class Progress:
     def end(self) -> None:
         """That is over; erase the line after the outermost one."""
         self._open = max(0, self._open - 1)
+        self.erase()
+
+    def erase(self) -> None:
+        """Erase the line, unless something is compiled."""
         if self._is_drawn and not self._open:
             self._is_drawn = False
             self._write(_ERASE)

@@ -76,9 +76,10 @@ def noted(unit: Unit, counters: Counters | None) -> Request | None:
     Without *counters*, only what other processes can import.
     """
     from nbcache.glue.requests.requested import UnaskableError
+    from nbcache.protocol import profiles
 
     try:
-        return request_for(unit, explain=False, by_value=counters is not None)
+        return request_for(unit, explain=False, by_value=counters is not None, most=profiles.MAX_VALUE)
     except UnaskableError as exc:
         if counters is not None:
             counters.unasked(str(exc))
@@ -102,7 +103,7 @@ def append(path: str, unit: Unit) -> None:
         )
 
 
-def request_for(unit: Unit, *, explain: bool = True, by_value: bool = True) -> Request:
+def request_for(unit: Unit, *, explain: bool = True, by_value: bool = True, most: int | None = None) -> Request:
     """What to ask a daemon for, or to write into a warm list.  Raises UnaskableError.
 
     See `nbcache.glue.requests.requested.request_for`.
@@ -113,7 +114,7 @@ def request_for(unit: Unit, *, explain: bool = True, by_value: bool = True) -> R
         return cuda_requested.request_for(cast("Any", unit), explain=explain, by_value=by_value)
     from nbcache.glue.requests import requested
 
-    return _with_device(requested.request_for(unit, explain=explain, by_value=by_value))
+    return _with_device(requested.request_for(unit, explain=explain, by_value=by_value, most=most))
 
 
 def lane_of(maker: KeyMaker, head: Head, package: str, lane: int) -> Request:

@@ -7,8 +7,9 @@ What is promised of each entry that a job hands in:
 - **It replaces nothing.** A variant that is there and valid stays, unless it is one's own, and one's own programs
   crashed with it; where all slots of a key are taken, it is refused.
 - **It is for all only under one's own keys**: those that nobody else asked for first, or waits for at the moment, or
-  has a job build (:mod:`nbcache.daemon.claims`). Else it goes into the room of who asked (:mod:`nbcache.store.standing`), and so does what the job hands in after it, which
-  may refer to it. So no job changes what somebody else uses, now or once that is evicted.
+  has a job build (:mod:`nbcache.daemon.claims`). Else it goes into the room of who asked
+  (:mod:`nbcache.store.standing`), and so does what the job hands in after it, which may refer to it. So no job changes
+  what somebody else uses, now or once that is evicted.
 - **It is a share.** A job hands in so much, and a user's jobs so much in an hour.
 - **It says where it comes from.** Who asked, as whom the job ran, on which host and for which key, is written over
   whatever the job said of it.

@@ -67,6 +67,10 @@ MAX_INSIDE: Final = 64
 MAX_PACKAGES: Final = 100
 MAX_HEADS: Final = 50
 """How many profiles are looked at for one of a package."""
+MAX_HEAD: Final = 16 << 10
+"""The longest first line [bytes]: so much is read of a profile that is only looked at."""
+MAX_SHOWN: Final = 500
+"""The longest text in it [characters], each of which may take twelve bytes."""
 NAME_SIZE: Final = 32
 T = TypeVar("T")
 
@@ -231,9 +235,13 @@ def encode(profile: Profile) -> bytes:
     units = _latest(profile.units, MAX_UNITS)
     while True:
         data = b"\n".join([_head_line(profile.head, units), *map(_unit_line, units)]) + b"\n"
-        if len(data) <= MAX_SIZE or not units:
+        if (len(data) <= MAX_SIZE and _parts(data) <= requests.MAX_PARTS) or not units:
             return data
         units = _latest(units, len(units) * 3 // 4)
+
+
+def _parts(data: bytes) -> int:
+    return sum(map(data.count, (b"[", b"{", b",")))
 
 
 def _head_line(head: Head, units: Iterable[Unit]) -> bytes:
@@ -242,10 +250,14 @@ def _head_line(head: Head, units: Iterable[Unit]) -> bytes:
         if unit.package in packages or len(packages) < MAX_PACKAGES:
             packages[unit.package] = packages.get(unit.package, 0) + 1
     said = {
-        "nbcache": "profile", "version": VERSION, "program": head.program[: requests.MAX_TEXT], "packages": packages,
-        "toolchain": head.toolchain[: requests.MAX_TEXT], "written": head.written,
+        "nbcache": "profile", "version": VERSION, "program": head.program[:MAX_SHOWN], "packages": packages,
+        "toolchain": head.toolchain[:MAX_SHOWN], "written": head.written,
     }  # fmt: skip
-    return json.dumps(said, separators=(",", ":")).encode("ascii")
+    while True:
+        line = json.dumps(said, separators=(",", ":")).encode("ascii")
+        if len(line) < MAX_HEAD or not packages:
+            return line
+        packages.popitem()
 
 
 def _unit_line(unit: Unit) -> bytes:
@@ -284,7 +296,7 @@ def _head_of(line: bytes) -> Head | None:
 def parsed(data: bytes) -> Profile:
     """Return the profile that a file's content is. Raises ValueError for what is none."""
     first, *rest = data.split(b"\n")
-    if sum(map(data.count, (b"[", b"{", b","))) > requests.MAX_PARTS:
+    if _parts(data) > requests.MAX_PARTS:
         raise ValueError("it has too many parts")
     head = _head_of(first)
     lines = [line for line in rest if line]
@@ -366,15 +378,17 @@ def _read(folder: Folder, name: str, trust: Trust) -> Profile | None:
     return Profile(head, profile.units)
 
 
-def _json(folder: Folder, file: str, trust: Trust, parse: Callable[[bytes], T]) -> tuple[T, os.stat_result] | None:
-    """Read a file of the owner of a directory; None for anything else. Raises OSError."""
+def _json(
+    folder: Folder, file: str, trust: Trust, parse: Callable[[bytes], T], most: int = MAX_SIZE
+) -> tuple[T, os.stat_result] | None:
+    """Read a file of the owner of a directory, so many bytes of it; None for anything else. Raises OSError."""
     fd = folder.open(file, OPEN_FLAGS)
     try:
         status = os.fstat(fd)
         # Somebody else's, moved or linked here, would be the owner's word.
         if status.st_uid != folder.status.st_uid or status.st_nlink != 1:
             return None
-        return content.read_json_from(fd, MAX_SIZE, trust, parse)
+        return content.read_json_from(fd, MAX_SIZE, trust, parse, most)
     finally:
         os.close(fd)
 
@@ -397,7 +411,7 @@ def heads(root: str, trust: Trust, most: int = MAX_HEADS) -> list[Head]:
 def _head(folder: Folder, file: str, trust: Trust) -> Head | None:
     name = file.removesuffix(layout.GROWING)
     with suppressed(OSError, ValueError):
-        found = _json(folder, _file(name), trust, lambda data: _head_of(data.partition(b"\n")[0]))
+        found = _json(folder, _file(name), trust, lambda data: _head_of(data.partition(b"\n")[0]), MAX_HEAD)
         if found is not None and found[0] is not None:
             return replace(found[0], name=name, uid=found[1].st_uid, size=found[1].st_size)
     return None
@@ -413,11 +427,12 @@ def of_package(root: str, package: str, trust: Trust) -> Profile | None:
     return None
 
 
-def remove(root: str, name: str, trust: Trust) -> bool:
-    """Remove the profiles of this name that this process may; return whether one went."""
+def remove(root: str, name: str, trust: Trust, uid: int) -> bool:
+    """Remove a user's profile of this name, if this process may; return whether one went."""
     gone = False
     for folder in drops.folders(root, layout.PROFILES, trust):
-        gone |= folder.remove(_file(name))
+        if folder.status.st_uid == uid:
+            gone |= folder.remove(_file(name))
     return gone
 
 

@@ -121,11 +121,15 @@ def read_json(
 
 
 def read_json_from(
-    fd: int, limit: int, trust: Trust | None = None, parse: Callable[[bytes], Any] = parsed
+    fd: int,
+    limit: int,
+    trust: Trust | None = None,
+    parse: Callable[[bytes], Any] = parsed,
+    most: int | None = None,
 ) -> tuple[Any, os.stat_result] | None:
     """Return what :func:`read_json` does, from an open descriptor, which stays open. Never raises.
 
-    ``parse`` says what the content means, or raises ValueError.
+    ``parse`` says what the content means, or raises ValueError; of the content, ``most`` bytes are read, if it says so.
     """
     try:
         status = os.fstat(fd)
@@ -133,7 +137,7 @@ def read_json_from(
             return None
         if trust is not None and not trust.allows(status, fd):
             return None
-        return parse(read_up_to(fd, status.st_size)), status
+        return parse(read_up_to(fd, status.st_size if most is None else most)), status
     except (OSError, ValueError, RecursionError) as raised:
         let_pass(raised)
         return None

@@ -1,14 +1,21 @@
 """Which program this is, and that nothing is in the way of storing what was compiled."""
 
 import os
+import pickle
+import signal
 import sys
+import threading
 from types import SimpleNamespace
 
 import pytest
 
 from nbcache.client import profiling
+from nbcache.client.profiling import Profiler
 from nbcache.client.publishing import Publishing
+from nbcache.config import Settings
 from nbcache.counting import Counters
+from nbcache.glue.requests.requested import UnaskableError, _by_value
+from nbcache.store.directory import Store
 
 
 @pytest.fixture
@@ -64,3 +71,45 @@ def test_what_can_t_be_noted_is_stored_all_the_same(monkeypatch):
     frame, unit = SimpleNamespace(build=""), SimpleNamespace(key="1" * 64, name="m:f")
     assert publishing.result(frame, unit, SimpleNamespace(library=None))
     assert stored == ["packed"]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_that_was_forked_while_a_profile_was_written_ends(place):
+    profiler = Profiler(Store.open(Settings(dir=str(place / "store"))), "", Counters())
+    writing, over = threading.Event(), threading.Event()
+
+    def write():
+        with profiler._lock:
+            writing.set()
+            over.wait()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    writing.wait()
+    pid = os.fork()
+    if not pid:
+        signal.alarm(60)
+        profiler.write(at_end=True)
+        os._exit(0)
+    over.set()
+    thread.join()
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_a_function_that_is_too_large_for_a_profile_is_not_pickled_to_the_end():
+    written = []
+
+    class Large:
+        def __reduce__(self):
+            for at in range(100):
+                written.append(at)
+            return bytes, (b"x" * 100_000,)
+
+    def dump(wanted, file):
+        for _ in range(100):
+            pickle.dump(wanted, file)
+
+    with pytest.raises(UnaskableError, match="too large"):
+        _by_value(Large(), dump, 1000)
+    assert len(written) == 100
+    assert len(_by_value(b"x", dump, 10_000)) > 100

@@ -1,14 +1,18 @@
 """One line on a terminal about what is compiled and waited for."""
 
 import io
+import threading
 from types import SimpleNamespace
 
 import pytest
 
 from nbcache.client import progress
+from nbcache.client.others import Others
 from nbcache.client.progress import Progress
+from nbcache.config import Settings
 from nbcache.counting import Counters
 from nbcache.protocol.profiles import Head, Profile, Unit
+from nbcache.store.directory import Store
 
 
 class Terminal(io.StringIO):
@@ -73,3 +77,13 @@ def test_what_a_stream_of_the_program_s_raises_is_no_matter(monkeypatch):
 
     monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=Broken()))
     Progress(Counters()).says("compiling", "lib:f")
+
+
+def test_the_line_goes_when_what_was_waited_for_came(terminal, place):
+    here, there = (Store.open(Settings(dir=str(place / "store"))) for _ in range(2))
+    held = there.lease("1" * 64)
+    others = Others(Settings(progress=True), here, Counters())
+    wanted = SimpleNamespace(key="1" * 64, name="lib:f", signature_text="()")
+    threading.Timer(0.01, held.release).start()
+    assert others.find(wanted, lambda: "loaded", lambda _release: None, is_there=False) == "loaded"
+    assert terminal.getvalue().endswith("\r\x1b[K")

@@ -6,7 +6,7 @@ import pytest
 
 from nbcache.protocol import profiles, requests
 from nbcache.protocol.profiles import Head, Profile, Unit
-from nbcache.store import layout
+from nbcache.store import content, layout
 from nbcache.trust import Trust
 
 NAME = "ab" * 16
@@ -49,7 +49,8 @@ def test_a_profile_lies_in_its_users_own_directory(root):
     assert (read.head.uid, read.head.name) == (os.geteuid(), NAME)
     [head] = profiles.heads(root, Trust())
     assert head.packages == {"lib": 1}
-    assert profiles.remove(root, NAME, Trust())
+    assert not profiles.remove(root, NAME, Trust(), 12345)
+    assert profiles.remove(root, NAME, Trust(), os.geteuid())
     assert profiles.read(root, NAME, Trust()) is None
 
 
@@ -155,6 +156,25 @@ def test_a_profile_is_bounded_and_loses_what_was_used_the_longest_ago(monkeypatc
     assert [each.inside for each in kept.units] == [(), (0,), (1,)]
     monkeypatch.setattr(profiles, "MAX_SIZE", 700)
     assert len(profiles.encode(listed)) <= 700
+
+
+def test_what_is_written_of_many_units_with_many_callees_is_read(monkeypatch):
+    monkeypatch.setattr(requests, "MAX_PARTS", 300)
+    listed = profile(*(unit(f"f{at}", used=float(at), inside=tuple(range(at))) for at in range(20)))
+    kept = profiles.parsed(profiles.encode(listed))
+    assert 0 < len(kept.units) < 20
+    assert names(kept)[-1] == "f19"
+
+
+def test_of_a_profile_that_is_looked_at_only_the_head_is_read(root, monkeypatch):
+    """However long its words are, it is in there."""
+    many = [Unit("dispatcher", f"p{at}{'é' * 200}:f", "()", {}, (), b"x" * 500, "0" * 64, 1.0) for at in range(100)]
+    profiles.write(root, NAME, profile(*many, program="\U0001f600" * 5000))
+    reads = []
+    monkeypatch.setattr(content, "read_up_to", lambda fd, most: reads.append(most) or os.read(fd, most))
+    [head] = profiles.heads(root, Trust())
+    assert head.packages
+    assert sum(reads) <= 16 << 10 < head.size
 
 
 def test_a_user_has_so_many_profiles(root, monkeypatch):

@@ -33,7 +33,7 @@ from nbcache.glue.identity.ownership import resolve as loaded
 from nbcache.glue.requests import fields
 from nbcache.glue.requests import types as typecodec
 from nbcache.glue.requests.carrying_out import BY_VALUE, compile_for, default, in_words, resolve, source_digest
-from nbcache.protocol.requests import MAX_ITEMS, MAX_TEXT, PROFILE, Request
+from nbcache.protocol.requests import MAX_ITEMS, MAX_REQUEST, MAX_TEXT, PROFILE, Request
 from nbcache.store import layout
 
 if TYPE_CHECKING:
@@ -54,11 +54,13 @@ def request_for(
     by_value: bool = True,
     public: Any = None,
     dump: Callable[[Any, io.BytesIO], None] | None = None,
+    most: int | None = None,
 ) -> Request:
     """What to ask a daemon for, or to write into a warm list.  Raises UnaskableError.
 
     Without *explain*, the components of the key are left out; without *by_value*, what can't be
-    named can't be asked for. *public*: what users know the owner as, if that isn't known here; *dump* pickles it.
+    named can't be asked for. *public*: what users know the owner as, if that isn't known here; *dump* pickles it,
+    into so many bytes at *most*.
     """
     _insist_on_interpreter()
     public = marks.public_face(unit.owner) if public is None else public
@@ -71,7 +73,7 @@ def request_for(
     if BY_VALUE in types:
         # In one pickle: what the function and its arguments have in common stays one object.
         wanted, source = (_picklable(public), tuple(unit.args), unit.return_type), None
-    value = _by_value(wanted, dump or _dump) if source is None else None
+    value = _by_value(wanted, dump or _dump, MAX_REQUEST if most is None else most) if source is None else None
     return Request(
         key=unit.key,
         kind=unit.kind,
@@ -174,9 +176,24 @@ def _picklable(public: Any) -> Any:
     return _Again(CFunc, (public._pyfunc, sig, made.locals, made.targetoptions, made.pipeline_class))
 
 
-def _by_value(wanted: Any, dump: Callable[[Any, io.BytesIO], None]) -> bytes:
+class _Bounded(io.BytesIO):
+    """What a pickle is written into, which may be of all that a program holds."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._left = most
+
+    def write(self, data: Any) -> int:
+        """Add something. Raises ValueError where it becomes too much."""
+        self._left -= memoryview(data).nbytes
+        if self._left < 0:
+            raise ValueError("it is too large")
+        return super().write(data)
+
+
+def _by_value(wanted: Any, dump: Callable[[Any, io.BytesIO], None], most: int) -> bytes:
     try:
-        with io.BytesIO() as file:
+        with _Bounded(most) as file:
             dump(_picklable(wanted), file)
             return file.getvalue()
     except Exception as exc:
