@@ -8,7 +8,7 @@ where it can't be mapped, the entries are there as well.
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from nbcache.passing import errors
 from nbcache.published import environments, images, unpickling
@@ -21,17 +21,7 @@ if TYPE_CHECKING:
 
     from nbcache.protocol.manifests import Code, ImageFacts, Manifest
     from nbcache.published.engine import Engine
-    from nbcache.store.directory import Store
-
-
-class Files(Protocol):
-    """Files by digest, as :class:`nbcache.store.files.Files` has them: what is returned has that digest."""
-
-    def read(self, digest: str, name: str) -> bytes:
-        """Return what a file of the publication ``name`` holds. Raises PublicationError."""
-
-    def opened(self, digest: str, name: str) -> tuple[str, bytes]:
-        """Return where it lies, too."""
+    from nbcache.published.members import Files, ObjectOf
 
 
 class MachineCode:
@@ -52,11 +42,11 @@ class MachineCode:
         self._functions: dict[str, int] = {}
         """C functions that code calls by name, of libraries that a manifest names."""
 
-    def load(self, manifest: Manifest, files: Files, store: Store | None) -> Callable[[str], int]:
+    def load(self, manifest: Manifest, files: Files, object_of: ObjectOf | None) -> Callable[[str], int]:
         """Load what a manifest refers to; return what says where its symbols lie. Raises PublicationError.
 
-        ``files`` are those of publications, by digest. Without a ``store`` there are no entries, and an image that
-        can't be mapped, or isn't there, raises ImageError.
+        ``files`` are those of publications, by digest. Without ``object_of`` there are no object files, and an image
+        that can't be mapped, or isn't there, raises ImageError.
         """
         if any(manifest.imports.values()):
             from nbcache.published.named import check_fields
@@ -74,16 +64,16 @@ class MachineCode:
             try:
                 return self._load_image(manifest, manifest.image, files)
             except errors.ImageError as error:
-                if store is None:
+                if object_of is None:
                     raise
                 import logging
 
                 logging.getLogger("nbcache").info(
                     "%s is loaded with LLVM instead of its image: %s", manifest.name, error
                 )
-        if store is None:
+        if object_of is None:
             raise errors.ImageError("there is no image of it")
-        return self._load_entries(manifest, store)
+        return self._load_entries(manifest, files, object_of)
 
     def _bind(self, manifest: Manifest) -> None:
         """Find the C functions that code calls. Raises PublicationError."""
@@ -139,33 +129,33 @@ class MachineCode:
 
     # -- entries -----------------------------------------------------------------------------------
 
-    def _load_entries(self, manifest: Manifest, store: Store) -> Callable[[str], int]:
+    def _load_entries(self, manifest: Manifest, files: Files, object_of: ObjectOf) -> Callable[[str], int]:
         if self._engine is None:
             from nbcache.published.engine import Engine
 
             self._engine = Engine()
         memo = manifest.memo
         if memo is not None and not self._replaced:
-            code = store.names.files.read(memo.digest, manifest.name)
+            code = files.read(memo.digest, manifest.name)
             self._engine.load([code], self._addresses(memo.externals))
             self._replaced = {name: self._engine.address(ours) for name, ours in REPLACED.items()}
-        self._load_objects(manifest, store, self._engine)
+        self._load_objects(manifest, files, object_of, self._engine)
         self._fill_cells(manifest.codes, self._engine)
         return self._engine.address
 
-    def _load_objects(self, manifest: Manifest, store: Store, engine: Engine) -> None:
+    def _load_objects(self, manifest: Manifest, files: Files, object_of: ObjectOf, engine: Engine) -> None:
         """Load the entries and the type checks that this process doesn't have, all at once."""
         codes = [code for code in manifest.codes if (code.key, code.entry) not in self._loaded]
         externals: dict[str, int] = {}
         for code in codes:
             externals.update(self._externals(code))
-        objects = [_object(manifest, code, store) for code in codes]
+        objects = [object_of(manifest, code) for code in codes]
         loaded = {(code.key, code.entry) for code in codes}
         checks = manifest.checks
         if checks is not None and ("", checks.digest) not in self._loaded:
             # They call nothing that takes the place of Numba's.
             externals.update(self._addresses(checks.externals))
-            objects.append(store.names.files.read(checks.digest, manifest.name))
+            objects.append(files.read(checks.digest, manifest.name))
             loaded.add(("", checks.digest))
         if objects:
             engine.load(objects, externals)
@@ -188,17 +178,3 @@ class MachineCode:
             cell = self._cells[function]
             if not cell.value:
                 cell.value = engine.address(function)
-
-
-def _object(manifest: Manifest, code: Code, store: Store) -> bytes:
-    reasons: list[str] = []
-    for entry in store.find(code.key, reasons.append):
-        if entry.digest == code.entry:
-            found = entry.section("object")
-            if found is not None:
-                return found
-            reasons.append("damaged")
-    why = f" ({', '.join(reasons)})" if reasons else ""
-    raise errors.PublicationError(
-        manifest.name, f"its entry {code.key[:12]}… is not in {store.path} as it was{why}: publish it again"
-    )
