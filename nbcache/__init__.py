@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from nbcache.config import Settings
 
 __all__ = [
-    "__version__", "disable", "dumps", "enable", "exists", "load", "loads", "missing", "names", "prewarm", "publish",
-    "stats", "unpublish",
+    "__version__", "about", "disable", "dumps", "enable", "exists", "load", "loads", "missing", "names", "prewarm",
+    "publish", "stats", "unpublish",
 ]  # fmt: skip
 
 __version__ = "0.3.0"
@@ -66,12 +66,15 @@ def publish(
     *,
     numba: Literal["forbid", "allow"] = "forbid",
     libraries: Collection[str] = (),
+    expires: float | None = None,
 ) -> None:
     """Publish a compiled function under a name, for processes that have no Numba: see `load`.
 
     `function` is what ``@njit``, ``@vectorize``, ``@guvectorize`` or ``@cfunc`` returned, or a dict of several, which
     becomes a namespace with these attributes. `signatures` are compiled if need be, and published; without, those that
     there are. What is published under the name already stays as an older version.
+
+    With `expires` [s], it may be given up when that time is over: whoever evicts from the store then takes it back.
 
     C functions that it calls are bound at the node, in the same build of their library. `libraries` are loaded for
     those that code calls by name (``types.ExternalFunction``): names such as ``"libblend.so.2"``, or paths.
@@ -83,7 +86,7 @@ def publish(
     """
     from nbcache.client import publications
 
-    publications.publish(name, function, signatures, numba=numba, libraries=libraries)
+    publications.publish(name, function, signatures, numba=numba, libraries=libraries, expires=expires)
 
 
 def load(
@@ -163,6 +166,19 @@ def missing(head: bytes) -> list[str]:
 
     found: list[str] = carried.missing(head)
     return found
+
+
+def about(function: Any) -> Any:
+    """Return what a loaded function is: `name`, `kind`, `signatures`, `targets`, `publication`, `module` and `doc`.
+
+    Raises TypeError for what neither `load` nor `loads` returned.
+    """
+    from nbcache.published import about, callables
+
+    member = callables.member_of(function)
+    if member is None:
+        raise TypeError(f"{type(function).__name__} is not what nbcache.load or nbcache.loads returned")
+    return about.about(member)
 
 
 def exists(name: str) -> bool:

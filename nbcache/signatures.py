@@ -138,5 +138,5 @@ def _nacl() -> ModuleType:
     try:
         from nacl import signing
     except ImportError as error:
-        raise RemoteError("PyNaCl is not installed: pip install nbcache[remote]") from error
+        raise RemoteError("PyNaCl is not installed: pip install pynacl") from error
     return signing  # type: ignore[no-any-return,unused-ignore]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.errors import PublicationError
 from nbcache.protocol import manifests
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from nbcache.store.publication import Publication
 
 _log = logging.getLogger("nbcache")
+_LONGEST: Final = 1e10
+"""What isn't for ever takes less than three hundred years [s]."""
 
 
 def publish(
@@ -31,13 +33,16 @@ def publish(
     *,
     numba: WithNumba,
     libraries: Collection[str] = (),
+    expires: float | None = None,
 ) -> Publication:
     """Publish a compiled function, or several as a namespace; see :func:`nbcache.publish`."""
     names.check_name(name)
+    if expires is not None and not 0 < expires < _LONGEST:
+        raise PublicationError(name, f"expires={expires!r:.40} is no number of seconds above 0: leave it out for ever")
     store, manifest, described = _proved(
         name, _by_attribute(name, functions), signatures, numba=numba, libraries=libraries, durable=True
     )
-    return store.names.write(name, manifest, sorted(described.entries), sorted(described.files))
+    return store.names.write(name, manifest, sorted(described.entries), sorted(described.files), expires)
 
 
 def dumps(

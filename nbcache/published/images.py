@@ -11,7 +11,8 @@ What is guaranteed
 - A file that can't be mapped (``noexec``), or whose pages may be taken away while they are used (every filesystem but
   those known to be local: another host may remove a file of NFS), is copied into memory, where it works as well but
   its pages aren't shared with other processes.
-- An image is mapped once in a process, and stays: there may be functions of it.
+- An image is mapped once in a process, as long as somebody has it; then it is unmapped. Whoever calls its code, or
+  has given somebody an address in it, has the image, or has it :meth:`~Image.stay`.
 
 One thread at a time may open images.
 
@@ -24,13 +25,15 @@ each library gets a path that no other one has.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import os
 import struct
-from _ctypes import dlopen, dlsym
+from _ctypes import dlclose, dlopen, dlsym
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary, ref
 
 from nbcache.passing import errors, let_pass
 from nbcache.protocol.manifests import ADDRESS_SIZE, ImageFacts
@@ -54,7 +57,10 @@ _STATFS: Final = struct.Struct("=Q72xQ")
 _NOEXEC, _VALID = 0x0008, 0x0020
 """Of these flags: nothing may be executed from there, and that the kernel says so."""
 
-_opened: Final[dict[str, Image]] = {}
+_opened: Final[WeakValueDictionary[str, Image]] = WeakValueDictionary()
+_mapped: Final[dict[int, Any]] = {}
+"""By where it is mapped: what unmaps it when nobody has the image any more."""
+_staying: Final[list[Image]] = []
 _libc: Any = None
 _status: Final = ctypes.create_string_buffer(_STATFS_SIZE)
 
@@ -62,12 +68,19 @@ _status: Final = ctypes.create_string_buffer(_STATFS_SIZE)
 class Image:
     """An image in this process."""
 
-    __slots__ = ("base", "symbols")
+    __slots__ = ("__weakref__", "base", "kept", "symbols")
 
     def __init__(self, base: int, symbols: dict[str, int]) -> None:
         """``base`` is where it is mapped, ``symbols`` has their offsets from there."""
         self.base = base
         self.symbols = symbols
+        self.kept: list[Any] = []
+        """What its code has the addresses of."""
+
+    def stay(self) -> None:
+        """Have it mapped for as long as the process lives."""
+        if self not in _staying:
+            _staying.append(self)
 
     def address(self, symbol: str) -> int:
         """Return where one of the symbols is that the manifest names. Raises ImageError for another."""
@@ -95,14 +108,33 @@ def open_image(
     """
     image = _opened.get(facts.digest)
     if image is None:
-        base = _map(code, facts, path)
+        handle, base = _map(code, facts, path)
+        if base in _mapped:
+            # The same file, which another thread is about to unmap.
+            dlclose(handle)
+            handle, base = _map(code, facts, None)
+        image = Image(base, facts.symbols)
+        _mapped[base] = ref(image, functools.partial(_unmap, base, handle))
         _fill(base, facts, resolve)
-        image = _opened[facts.digest] = Image(base, facts.symbols)
+        _opened[facts.digest] = image
     return image
 
 
-def _map(code: bytes, facts: ImageFacts, path: str | None) -> int:
-    """Return where the image is mapped now."""
+def _unmap(base: int, handle: int, _gone: object) -> None:
+    """Unmap an image that nobody has."""
+    # What ends with the process may call code until the end.
+    if not _ending:
+        dlclose(handle)
+        # Not before: whoever maps the same file meanwhile sees that it is here.
+        _mapped.pop(base, None)
+
+
+_ending: Final[list[bool]] = []
+atexit.register(_ending.append, True)
+
+
+def _map(code: bytes, facts: ImageFacts, path: str | None) -> tuple[int, int]:
+    """Return the image's handle, and where it is mapped now."""
     if len(code) != facts.size:
         raise errors.ImageError(f"the image has {len(code)} bytes instead of {facts.size}: publish it again")
     try:
@@ -114,7 +146,7 @@ def _map(code: bytes, facts: ImageFacts, path: str | None) -> int:
     except OSError as error:
         let_pass(error)
         raise errors.ImageError(f"the image can't be mapped: {error}") from error
-    return anchor - facts.symbols[facts.anchor]
+    return handle, anchor - facts.symbols[facts.anchor]
 
 
 def _is_mappable(path: str) -> bool:

@@ -263,15 +263,15 @@ def of_blob(blob: Blob) -> Any:
     """Return what a blob that is trusted describes. Raises ManifestError and PublicationError."""
 
     def loaded() -> Any:
-        manifest = manifests.decode(blob.manifest)
+        manifest, objects = manifests.decode(blob.manifest), blob.objects
         with _process.lock:
             parts = _Parts(manifest.name, blob)
 
         def object_of(manifest: Manifest, code: Code) -> bytes:
             at = manifest.codes.index(code)
-            if at >= len(blob.objects):
+            if at >= len(objects):
                 raise errors.PublicationError(manifest.name, "its object files are not among its parts")
-            return parts.read(blob.objects[at], manifest.name)
+            return parts.read(objects[at], manifest.name)
 
         return realize(Source(blob.manifest, manifest, parts, object_of, restored))
 

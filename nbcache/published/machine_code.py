@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import ctypes
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from nbcache.passing import errors
 from nbcache.published import environments, images, unpickling
-from nbcache.published.runtime import REPLACED, UNRESOLVED, Runtime
+from nbcache.published.runtime import MAKE_GENERATOR, REPLACED, UNRESOLVED, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,6 +23,27 @@ if TYPE_CHECKING:
     from nbcache.protocol.manifests import Code, ImageFacts, Manifest
     from nbcache.published.engine import Engine
     from nbcache.published.members import Files, ObjectOf
+
+
+class _Cell(ctypes.c_void_p):
+    """A variable that holds a pointer, and keeps what that points to. It can be referred to weakly."""
+
+    def __init__(self, value: int, pointed_to: object = None) -> None:
+        super().__init__(value)
+        self.pointed_to = pointed_to
+
+
+def _leaves_addresses(manifest: Manifest, facts: ImageFacts) -> bool:
+    """Whether somebody may have an address in the code of an image, or in its constants, when its functions are gone.
+
+    C has those of callbacks, generators that of their code; and an array that a function returns may be a constant,
+    which Numba then types as one that is read-only.
+    """
+    if any(symbol == MAKE_GENERATOR for _offset, symbol, _addend in facts.slots):
+        return True
+    functions = manifest.functions.values()
+    signatures = (each for function in functions if function.what == "njit" for each in function.signatures)
+    return any(each.what == "cfunc" for each in functions) or any("readonly" in each.returns for each in signatures)
 
 
 class MachineCode:
@@ -35,10 +57,12 @@ class MachineCode:
         """Where LLVM has the functions that take the place of Numba's, if it has them, by the names of Numba's."""
         self._loaded: set[tuple[str, str]] = set()
         """Entries and object files that LLVM has: keys, or nothing, and digests."""
-        self._arrays: dict[str, np.ndarray[Any, Any]] = {}
+        self._arrays: WeakValueDictionary[str, np.ndarray[Any, Any]] = WeakValueDictionary()
         """By the digests of their files."""
-        self._cells: dict[str, ctypes.c_void_p] = {}
-        """Variables that code finds by name, which hold a pointer each."""
+        self._cells: WeakValueDictionary[str, _Cell] = WeakValueDictionary()
+        """Variables that code finds by name."""
+        self._kept: list[Any] = []
+        """What code that stays has the addresses of."""
         self._functions: dict[str, int] = {}
         """C functions that code calls by name, of libraries that a manifest names."""
 
@@ -53,16 +77,18 @@ class MachineCode:
 
             check_fields(manifest)
         self._runtime.extensions.offer(manifest.extensions, lambda digest: files.read(digest, manifest.name))
-        unpickling.locate(manifest.tokens)
+        kept: list[Any] = unpickling.locate(manifest.tokens)
         for symbol, array in manifest.arrays.items():
-            if symbol not in self._cells:
+            cell = self._cells.get(symbol)
+            if cell is None:
                 held = self._array(files.read(array.digest, manifest.name), array.digest)
                 place = held.ctypes.data + array.offset if array.what == "data" else id(held)
-                self._cells[symbol] = ctypes.c_void_p(place)
+                cell = self._cells[symbol] = _Cell(place, held)
+            kept.append(cell)
         self._bind(manifest)
         if manifest.image is not None:
             try:
-                return self._load_image(manifest, manifest.image, files)
+                return self._load_image(manifest, manifest.image, files, kept)
             except errors.ImageError as error:
                 if object_of is None:
                     raise
@@ -73,6 +99,7 @@ class MachineCode:
                 )
         if object_of is None:
             raise errors.ImageError("there is no image of it")
+        self._kept += kept
         return self._load_entries(manifest, files, object_of)
 
     def _bind(self, manifest: Manifest) -> None:
@@ -87,13 +114,21 @@ class MachineCode:
             except LookupError as error:
                 raise errors.PublicationError(manifest.name, str(error.args[0])) from error
             if native.what == "pointer":
-                known = self._cells.setdefault(symbol, ctypes.c_void_p(found)).value
+                known = self._cell(symbol, found).value
             else:
                 known = self._functions.setdefault(symbol, found)
             if known != found:
                 raise errors.PublicationError(
                     manifest.name, f"it calls another {native.symbol} than this process has loaded: start a new one"
                 )
+
+    def _cell(self, symbol: str, value: int) -> _Cell:
+        """Return a variable that stays, with the value that it has, or gets now."""
+        cell = self._cells.get(symbol)
+        if cell is None:
+            cell = self._cells[symbol] = _Cell(value)
+        self._kept.append(cell)
+        return cell
 
     def _array(self, data: bytes, digest: str) -> np.ndarray[Any, Any]:
         import io
@@ -120,11 +155,15 @@ class MachineCode:
 
     # -- an image ----------------------------------------------------------------------------------
 
-    def _load_image(self, manifest: Manifest, facts: ImageFacts, files: Files) -> Callable[[str], int]:
+    def _load_image(self, manifest: Manifest, facts: ImageFacts, files: Files, kept: list[Any]) -> Callable[[str], int]:
         path, code = files.opened(facts.digest, manifest.name)
         image = images.open_image(code, facts, self._addresses, path)
-        for each in manifest.codes:
-            environments.bind(each.environments, image.address)
+        if not image.kept:
+            for each in manifest.codes:
+                kept += environments.bind(each.environments, image.address)
+            image.kept = kept
+        if _leaves_addresses(manifest, facts):
+            image.stay()
         return image.address
 
     # -- entries -----------------------------------------------------------------------------------
@@ -161,7 +200,7 @@ class MachineCode:
             engine.load(objects, externals)
         self._loaded |= loaded
         for code in codes:
-            environments.bind(code.environments, engine.address)
+            self._kept += environments.bind(code.environments, engine.address)
 
     def _externals(self, code: Code) -> dict[str, int]:
         """What an entry's object expects from elsewhere."""
@@ -169,8 +208,7 @@ class MachineCode:
         if self._replaced:
             found.update((symbol, self._replaced[symbol]) for symbol in self._replaced.keys() & found.keys())
         for function in code.cells:
-            cell = self._cells.setdefault(function, ctypes.c_void_p(0))
-            found[UNRESOLVED + function] = ctypes.addressof(cell)
+            found[UNRESOLVED + function] = ctypes.addressof(self._cell(function, 0))
         return found
 
     def _fill_cells(self, codes: Iterable[Code], engine: Engine) -> None:

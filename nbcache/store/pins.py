@@ -1,6 +1,8 @@
 """Pins: what a published name refers to is neither evicted nor collected, also by who begins while it is published.
 
-Every version that lies in ``v1/names/`` pins its entries and files; taking a name back frees them. Two things that
+Every version that lies in ``v1/names/`` pins its entries and files; taking a name back frees them. So does its age,
+where it was published with one: who evicts or collects first gives up the names whose newest version has expired, and
+older versions that have, the oldest first. Two things that
 happen at once could still lose an entry: one process finds that it is there and publishes a name, another has just
 found that nobody refers to it and removes it. So whoever publishes, and whoever evicts or collects, is **alone** with
 it: there is one lease (:mod:`nbcache.store.locks`) in a store for that, held from looking to having acted. Who evicts
@@ -27,10 +29,11 @@ from nbcache.records import Record
 from nbcache.store import files, layout, listing, publication
 from nbcache.store.content import read_up_to
 from nbcache.store.folders import Folder
+from nbcache.store.publication import References
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from nbcache.store.locks import Lease
     from nbcache.store.publication import Publication
@@ -61,6 +64,8 @@ class Pins(Record):
     """Digests."""
     problem: str | None = None
     """Why it isn't known what else is pinned, in one line: then nothing may go."""
+    expired: tuple[str, ...] = ()
+    """The files of what has expired, which pins nothing, those of the oldest first."""
 
 
 class MissingError(PublicationError):
@@ -98,15 +103,20 @@ def held(
         yield Pins(problem="another process publishes, or evicts")
         return
     with lease:
-        yield read(root, trust, deadline)
+        found = read(root, trust, deadline)
+        with suppressed(OSError), Folder(root, layout.NAMES) as folder:
+            for name in found.expired:
+                if time.monotonic() > deadline:
+                    break
+                folder.remove(name)
+        yield found
 
 
 def read(root: str, trust: Trust, deadline: float = float("inf")) -> Pins:
     """Return what is pinned in a store. Never raises. After ``deadline`` (of :func:`time.monotonic`), it isn't
     known.
     """
-    entries: set[str] = set()
-    digests: set[str] = set()
+    there: dict[str, dict[str, References]] = {}
     try:
         with Folder(root, layout.NAMES) as folder:
             for item in folder.json_files():
@@ -115,15 +125,52 @@ def read(root: str, trust: Trust, deadline: float = float("inf")) -> Pins:
                 found = _read(folder, item.name, trust)
                 if found == publication.OTHER_VERSION:
                     return Pins(problem=f"{root}/{layout.NAMES}/{item.name} {found}, and may refer to anything")
-                if isinstance(found, tuple):
-                    entries.update(found[0])
-                    digests.update(found[1])
+                if isinstance(found, References):
+                    newest = item.name.removesuffix(".json").partition("~")[0] + ".json"
+                    there.setdefault(newest, {})[item.name] = found
     except FileNotFoundError:
         pass
     except OSError as error:
         let_pass(error)
         return Pins(problem=f"published names can't be read: {error.strerror or error}")
-    return Pins(frozenset(entries), frozenset(digests))
+    return _pinned(there)
+
+
+def _pinned(there: Mapping[str, Mapping[str, References]]) -> Pins:
+    """Return what is pinned by versions, which are given by the names of their files, by that of the newest one."""
+    now = time.time()
+    entries: set[str] = set()
+    digests: set[str] = set()
+    expired: list[tuple[float, bool, str]] = []
+    for newest, versions in there.items():
+        gone = _expired(versions.get(newest), now)
+        for name, found in versions.items():
+            if gone is None and _expired(found, now) is None:
+                entries.update(found.entries)
+                digests.update(found.files)
+            else:
+                # The newest last: it says which others there are.
+                expired.append((gone or found.expires or 0.0, name == newest, name))
+    return Pins(frozenset(entries), frozenset(digests), None, tuple(name for *_, name in sorted(expired)))
+
+
+def _expired(found: References | None, now: float) -> float | None:
+    """Return when something expired; None if it hasn't."""
+    return None if found is None or found.expires is None or found.expires > now else found.expires
+
+
+def size(root: str, pinned: Pins | None = None, shards: Iterable[str] | None = None) -> int:
+    """Return the size [bytes] of the files by digest: of those that are pinned, or all; in some shards, or all. Never
+    raises.
+    """
+    total = 0
+    for shard in listing.shards(root, layout.FILES) if shards is None else shards:
+        with suppressed(OSError), Folder(root, f"{layout.FILES}/{shard}") as folder:
+            for item in folder.files():
+                with suppressed(OSError):
+                    if pinned is None or shard + item.name in pinned.files:
+                        total += item.stat(follow_symlinks=False).st_size
+    return total
 
 
 def missing(root: str, found: Publication) -> MissingError | None:
@@ -158,7 +205,7 @@ def collect(root: str, pinned: Pins, now: float | None = None) -> tuple[int, int
     return count, size
 
 
-def _read(folder: Folder, name: str, trust: Trust) -> tuple[tuple[str, ...], tuple[str, ...]] | str | None:
+def _read(folder: Folder, name: str, trust: Trust) -> References | str | None:
     """Return what a file refers to, or what is wrong with it. Raises OSError where somebody else may be able to read
     it.
     """

@@ -77,7 +77,7 @@ def calls(published: Published, repeat: int) -> Samples:
     for _ in range(max(1, repeat // 3)):
         for way in WAYS:
             for name, value in published.run(way, "published_calls").items():
-                function, _, side = name.partition(" ")
+                function, _, side = name.rpartition(" ")
                 if side == "published" or (side == "numba" and way == IMAGE):
                     samples[function][way if side == "published" else PLAIN].append(value)
     return samples
@@ -128,8 +128,9 @@ def main() -> int:
         _print(f"memory of {options.functions} functions above NumPy's, resident [MiB]", found["Rss MiB"], None, WAYS)
         _print("    the same, in proportion to its users [MiB]", found["Pss MiB"], None, WAYS)
         words = {"added": "two numbers", "total": "an array to a number", "scaled": "an array to an array"}
-        for function, values in calls(published, options.repeat).items():
-            _print(f"a call, {words[function]} [ns]", values, PLAIN, (*WAYS, PLAIN))
+        for call, values in calls(published, options.repeat).items():
+            function, comma, how = call.partition(",")
+            _print(f"a call, {words[function]}{comma}{how} [ns]", values, PLAIN, (*WAYS, PLAIN))
         for function, values in cost(published, options.repeat).items():
             _print(f"publishing `{function}` against compiling it [ms]", values, PLAIN, (*WAYS, PLAIN))
     return 0
