@@ -110,4 +110,4 @@ def _pickled_by_us() -> None:
             return function_of, member.portable()
         return ufunc.__reduce_ex__(4) if others is None else others(ufunc)
 
-    copyreg.pickle(np.ufunc, reduced)  # type: ignore[arg-type]  # it may return a name, as NumPy's does
+    copyreg.pickle(np.ufunc, reduced)
