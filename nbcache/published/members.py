@@ -74,6 +74,10 @@ class Source:
 
 def function_of(loaded: Any, attribute: str) -> Any:
     """Return the function that a loaded publication has under an attribute; "": the one that it is."""
+    if isinstance(loaded, Source):
+        # A copy is made of the same parts as a pickle, which nobody has pickled.
+        restore, data = loaded.__reduce__()
+        loaded = restore(*data)
     return getattr(loaded, attribute) if attribute else loaded
 
 

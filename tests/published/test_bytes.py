@@ -74,7 +74,7 @@ def alone(folder, program, **extra):
 
 
 RECEIVED = f"""
-import pathlib, pickle, socket, types
+import copy, pathlib, pickle, socket, types
 import cloudpickle
 {USED}
 ours, theirs = socket.socketpair()
@@ -102,6 +102,8 @@ for pickler in (pickle, cloudpickle):
     for name in names:
         assert pickle.loads(pickler.dumps(getattr(alone, name))) is getattr(alone, name), name
         assert pickle.loads(pickler.dumps(getattr(whole, name))) is getattr(whole, name), name
+    assert copy.copy(whole.revenue)(2.0, 0.5) == 1.0 and copy.copy(whole.half)(3) == 1.5
+    assert copy.deepcopy(whole).squared(3) == 9.0
     assert len(pickler.dumps(whole)) < len(nbcache.dumps(whole)) + 2000
 assert pickle.loads(pickle.dumps(np.add)) is np.add
 pathlib.Path("pickle").write_bytes(cloudpickle.dumps([whole, lambda n: n.squared(2.0)]))
