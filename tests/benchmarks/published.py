@@ -25,7 +25,7 @@ from nbbench.sides import NBCACHE, PLAIN, Bench  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-IMAGE, LLVM, NUMPY, HIT = "image", "LLVM", "NumPy alone", "warm hit"
+IMAGE, LLVM, BYTES, NUMPY, HIT = "image", "LLVM", "bytes", "NumPy alone", "warm hit"
 WAYS = (IMAGE, LLVM)
 Samples = dict[str, dict[str, list[float]]]  # what was measured -> side -> values
 
@@ -41,8 +41,9 @@ class Published:
         no_linker.mkdir()
         self.extra = {way: {"NBCACHE_DIR": str(folder / f"store-{way}")} for way in WAYS}
         self.without_linker = {**self.extra[LLVM], "PATH": str(no_linker)}
-        for extra in (self.extra[IMAGE], self.without_linker):
-            self.bench.run(PLAIN, "published_publish", str(functions), extra=extra)
+        self.bytes = str(folder / "bytes")
+        for extra, more in ((self.extra[IMAGE], [self.bytes]), (self.without_linker, [])):
+            self.bench.run(PLAIN, "published_publish", str(functions), *more, extra=extra)
 
     def run(self, side: str, child: str, *arguments: str) -> dict[str, float]:
         """Run a child as a node of one way, or plain."""
@@ -58,6 +59,7 @@ def start(published: Published, repeat: int) -> Samples:
     for _ in range(repeat):
         for side, argument in arguments.items():
             _add(samples, side, published.run(side, "published_start", argument))
+        _add(samples, BYTES, published.run(BYTES, "published_start", "bytes", published.bytes))
         _add(samples, HIT, published.bench.run(NBCACHE, "published_start", "numba"))
     return samples
 
@@ -118,7 +120,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="nbcache-bench-") as folder:
         published = Published(Path(folder), options.functions)
         found = start(published, options.repeat)
-        order = (IMAGE, LLVM, NUMPY, HIT, PLAIN)
+        order = (IMAGE, LLVM, BYTES, NUMPY, HIT, PLAIN)
         _print("process start to first result, function of an array [ms]", found["process ms"], NUMPY, order)
         _print("    the same, processor time [ms]", found["CPU ms"], NUMPY, order)
         _print("    after importing NumPy [ms]", found["after NumPy ms"], None, order)
