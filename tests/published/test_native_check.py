@@ -268,7 +268,8 @@ def test_kinds_that_are_not_known_are_left_to_the_slow_path(kind):
 def test_number_and_kind_of_arguments_choose_the_signature():
     check = outcomes([(), (types.float64,), (types.float64, types.float64), (types.float64, C1)])
     assert [check(), check(1.0), check(1.0, 2.0), check(1.0, np.zeros(2))] == [0, 1, 2, 3]
-    assert [check(1), check(1.0, 2.0, 3.0), check(1.0, None)] == ["slow"] * 3
+    assert check(1) == 1
+    assert [check(True), check(1.0, 2.0, 3.0), check(1.0, None)] == ["slow"] * 3
 
 
 def test_arguments_that_are_left_out_are_dummies_for_the_wrapper():
