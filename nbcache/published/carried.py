@@ -6,8 +6,8 @@ Loading bytes is executing them. So they are loaded only if
   and for each signed entry that took part in their code, one of its keys is in that list, too; or
 - the caller says ``trusted=True``: he knows where they come from.
 
-That ``NBCACHE_TRUSTED_KEYS`` has ``unsigned`` is no such word: it is about a remote cache, whose address the same
-settings have, and these bytes may come from anywhere.
+That ``NBCACHE_TRUSTED_KEYS`` has ``unsigned`` is no such word, neither for the bytes nor for what they were built
+beside: it is about a remote cache, whose address the same settings have, and these bytes may come from anywhere.
 
 What is guaranteed: of bytes that are not trusted, nothing is imported, unpickled, mapped or written to a file.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.keyring import Keyring
+from nbcache.keyring import UNSIGNED, Keyring
 from nbcache.passing import errors
 from nbcache.protocol import blobs, manifests
 from nbcache.published import callables, load
@@ -35,13 +35,17 @@ _WHAT_TO_DO: Final = (
     "have them signed where they are made (NBCACHE_SIGNING_KEY) and list that key here (NBCACHE_TRUSTED_KEYS), or pass "
     "trusted=True if you know where they come from"
 )
+_NOT_WHOLE: Final = (
+    "what was loaded is written again as a whole: give all that nbcache.load or nbcache.loads returned, as it was, or "
+    "pickle the function"
+)
 
 
 def loads(data: bytes, settings: Settings, *, trusted: bool = False) -> Any:
     """Return what bytes describe; see :func:`nbcache.loads`. Raises PublicationError for everything that is wrong."""
     blob = _parsed(data)
     if trusted is not True:
-        _judge(blob, Keyring(revealed(settings.trusted_keys)))
+        _judge(blob, Keyring(word for word in revealed(settings.trusted_keys) if word != UNSIGNED))
     try:
         return load.of_blob(blob)
     except errors.ManifestError as error:
@@ -55,14 +59,18 @@ def missing(data: bytes) -> list[str]:
 
 def dumps(loaded: Any, settings: Settings, wanted: Collection[str] | None) -> bytes | None:
     """Return a loaded function or namespace as bytes; None for what wasn't loaded. Raises PublicationError."""
-    functions = vars(loaded).values() if isinstance(loaded, SimpleNamespace) else [loaded]
-    members = [callables.member_of(each) for each in functions]
-    sources = {id(member.source): member.source for member in members if member is not None}
-    if len(sources) != 1 or None in members:
+    several = vars(loaded) if isinstance(loaded, SimpleNamespace) else loaded
+    functions = several if isinstance(several, dict) else {"": loaded}
+    members = {name: callables.member_of(each) for name, each in functions.items()}
+    sources = [member.source for member in members.values() if member is not None]
+    if not sources:
         return None
-    (source,) = sources.values()
-    if source is None:
+    if None in sources:
         raise errors.PublicationError(_BYTES, "a function of a wheel is in its package: install that elsewhere")
+    source = sources[0]
+    whole = {name: (source, name) for name in source.manifest.functions}
+    if {name: member and member.portable() for name, member in members.items()} != whole:
+        raise errors.PublicationError(_BYTES, _NOT_WHOLE)
     return source.blob(signing_key(settings), wanted)
 
 

@@ -43,18 +43,17 @@ if not _is_laid_out():
     raise ImportError("this Python lays out objects with slots in another way than published code expects")
 
 
-def bind(environments: Iterable[manifests.Environment], address_of: Callable[[str], int]) -> list[Environment]:
-    """Let the variables of these environments, wherever they lie, hold one each, if they don't yet; return those.
+def bind(environments: Iterable[manifests.Environment], address_of: Callable[[str], int], kept: list[Any]) -> None:
+    """Let the variables of these environments, wherever they lie, hold one each, if they don't yet.
 
-    Code has bare pointers to them: whoever keeps the code keeps them.
+    Code has bare pointers to them: whoever keeps the code keeps what is ``kept``. Raises what unpickling raises; those
+    that are bound by then stay.
     """
-    bound = []
     for each in environments:
         variable = ctypes.c_void_p.from_address(address_of(each.symbol))
         if not variable.value:
-            bound.append(Environment(each.module, each.constants))
-            variable.value = id(bound[-1])
-    return bound
+            kept.append(Environment(each.module, each.constants))
+            variable.value = id(kept[-1])
 
 
 def constant(data: manifests.Constant) -> Any:

@@ -229,9 +229,11 @@ class _Parts:
         for digest in blob.parts:
             part = _process.parts.get(digest)
             if part is None and digest in blob.here:
-                part = _process.parts[digest] = _Part(bytes(blob.here[digest]))
+                part = _Part(bytes(blob.here[digest]))
                 if digest_of(part.data) != digest:
                     raise errors.PublicationError(name, f"its part {digest[:12]}… is damaged or altered")
+                # Not before: others take it for what it is said to be.
+                _process.parts[digest] = part
             if part is None:
                 why = "did not come along: nbcache.missing() says which parts a process needs"
                 raise errors.PublicationError(name, f"its part {digest[:12]}… {why}")

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from nbcache.passing import errors
 from nbcache.published import environments, images, unpickling
-from nbcache.published.runtime import MAKE_GENERATOR, REPLACED, UNRESOLVED, Runtime
+from nbcache.published.runtime import ADD_PENDING_CALL, MAKE_GENERATOR, REPLACED, UNRESOLVED, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -36,14 +36,13 @@ class _Cell(ctypes.c_void_p):
 def _leaves_addresses(manifest: Manifest, facts: ImageFacts) -> bool:
     """Whether somebody may have an address in the code of an image, or in its constants, when its functions are gone.
 
-    C has those of callbacks, generators that of their code; and an array that a function returns may be a constant,
-    which Numba then types as one that is read-only.
+    C has those of callbacks, generators that of their code, and Python that of what raises later what the handler of a
+    signal raised. That comes along with unpickling, and so with each array that is handed to Python: it may be a
+    constant.
     """
-    if any(symbol == MAKE_GENERATOR for _offset, symbol, _addend in facts.slots):
-        return True
-    functions = manifest.functions.values()
-    signatures = (each for function in functions if function.what == "njit" for each in function.signatures)
-    return any(each.what == "cfunc" for each in functions) or any("readonly" in each.returns for each in signatures)
+    leaving = {MAKE_GENERATOR, ADD_PENDING_CALL}
+    called = any(symbol in leaving for _offset, symbol, _addend in facts.slots)
+    return called or any(each.what == "cfunc" for each in manifest.functions.values())
 
 
 class MachineCode:
@@ -157,11 +156,13 @@ class MachineCode:
 
     def _load_image(self, manifest: Manifest, facts: ImageFacts, files: Files, kept: list[Any]) -> Callable[[str], int]:
         path, code = files.opened(facts.digest, manifest.name)
-        image = images.open_image(code, facts, self._addresses, path)
-        if not image.kept:
-            for each in manifest.codes:
-                kept += environments.bind(each.environments, image.address)
+
+        def bind(image: images.Image) -> None:
             image.kept = kept
+            for each in manifest.codes:
+                environments.bind(each.environments, image.address, kept)
+
+        image = images.open_image(code, facts, self._addresses, path, bind)
         if _leaves_addresses(manifest, facts):
             image.stay()
         return image.address
@@ -199,8 +200,9 @@ class MachineCode:
         if objects:
             engine.load(objects, externals)
         self._loaded |= loaded
-        for code in codes:
-            self._kept += environments.bind(code.environments, engine.address)
+        # Those of all: binding may have failed when they were loaded.
+        for code in manifest.codes:
+            environments.bind(code.environments, engine.address, self._kept)
 
     def _externals(self, code: Code) -> dict[str, int]:
         """What an entry's object expects from elsewhere."""

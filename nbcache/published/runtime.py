@@ -51,6 +51,7 @@ BUILD_EXCEPTION: Final = "nbcache_build_exception"
 """What takes the place of these two in an object file for LLVM; in an image it has the names of Numba's."""
 REPLACED: Final = {NUMBA_UNPICKLE: MEMO, NUMBA_BUILD_EXCEPTION: BUILD_EXCEPTION}
 MAKE_GENERATOR: Final = "numba_make_generator"
+ADD_PENDING_CALL: Final = "Py_AddPendingCall"
 HELPERS: Final = "numba._helperlib"
 MEMORY: Final = "numba.core.runtime._nrt_python"
 GENERATORS: Final = "numba._dynfunc"

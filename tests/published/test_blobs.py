@@ -125,6 +125,29 @@ def test_the_signature_of_an_entry_is_none_of_bytes(admitted):
     assert not admitted
 
 
+def test_a_part_that_is_not_what_it_is_said_to_be_is_nobody_s():
+    digest = OBJECTS[0]
+    forged = blobs.parse(blob(here={**PARTS, digest: PARTS[digest][::-1]}))
+    with pytest.raises(PublicationError, match="is damaged or altered") as caught:
+        load._Parts("name", forged)
+    # Whoever handles the error has what it is about.
+    assert digest in carried.missing(blob(here={}))
+    assert load._Parts("name", blobs.parse(blob())).read(digest, "name") == PARTS[digest]
+    assert caught.value is not None
+
+
+@pytest.mark.parametrize("words", [(OURS.public,), (OURS.public, "unsigned")], ids=["keys", "and-unsigned"])
+def test_what_took_part_in_their_code_is_to_be_trusted_by_key(words, admitted, monkeypatch):
+    public = THEIRS.public
+    beside = (((public.name, public.public, public.not_after),),)
+    monkeypatch.setattr(carried.manifests, "decode", lambda _data: type("Manifest", (), {"beside": beside}))
+    with pytest.raises(PublicationError, match="code that no key in NBCACHE_TRUSTED_KEYS signed took part"):
+        carried.loads(blob(OURS), trusting(*words))
+    assert not admitted
+    carried.loads(blob(OURS), trusting(*words, public))
+    assert admitted
+
+
 def test_without_pynacl_nothing_signed_is_loaded(admitted, monkeypatch):
     data, trusted = blob(OURS), trusting(OURS.public)
     monkeypatch.setitem(sys.modules, "nacl", None)

@@ -76,6 +76,7 @@ def alone(folder, program, **extra):
 RECEIVED = f"""
 import copy, pathlib, pickle, socket, types
 import cloudpickle
+import nbcache.errors
 {USED}
 ours, theirs = socket.socketpair()
 def sent(data):
@@ -98,6 +99,12 @@ alone = types.SimpleNamespace(**{{
 use(alone)
 # Written again here, and pickled: all by itself, and together, where the publication is there once.
 assert nbcache.dumps(whole) == pathlib.Path("all").read_bytes()
+for part in (whole.revenue, types.SimpleNamespace(half=whole.half), types.SimpleNamespace(**vars(whole), more=whole.half),
+             types.SimpleNamespace(**{{**vars(whole), "revenue": whole.total}}), {{**vars(whole), "half": alone.half}}):
+    try:
+        raise SystemExit(nbcache.dumps(part)[:99])
+    except nbcache.errors.PublicationError as error:
+        assert "written again as a whole: give all" in str(error)
 for pickler in (pickle, cloudpickle):
     for name in names:
         assert pickle.loads(pickler.dumps(getattr(alone, name))) is getattr(alone, name), name
@@ -117,6 +124,33 @@ def test_they_run_where_there_is_neither_numba_nor_a_store_and_go_on_from_there(
         folder,
         f"import pickle\n{USED}\nwhole, four = pickle.loads(open('pickle', 'rb').read())\nuse(whole)\nassert four(whole) == 4.0",
     )
+
+
+@pytest.mark.every(2)
+def test_what_could_not_be_bound_is_bound_when_it_is_loaded_again(folder):
+    program = """
+    import gc, pathlib
+    import numpy as np
+    from nbcache.published import environments
+    data, made, Real = pathlib.Path("scaled").read_bytes(), [], environments.Environment
+    def second_is_interrupted(*args):
+        made.append(Real(*args) if len(made) != 1 else None)
+        if made[-1] is None:
+            raise KeyboardInterrupt
+        return made[-1]
+    environments.Environment = second_is_interrupted
+    try:
+        nbcache.loads(data, trusted=True)
+        raise SystemExit("nothing failed")
+    except KeyboardInterrupt:
+        # While the error is at hand, and with it all that was half made.
+        scaled = nbcache.loads(data, trusted=True)
+    del made[:]
+    gc.collect()
+    others = [Real("other", ()) for _ in range(100)]
+    assert scaled(np.ones(2)).tolist() == [3.0, 3.0]
+    """
+    alone(folder, program)
 
 
 def test_what_several_share_is_sent_once(tmp_path):
