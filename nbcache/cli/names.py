@@ -106,20 +106,21 @@ def unpublish(args: argparse.Namespace) -> int:
         if _PATTERN & set(pattern):
             fitting = [name for name in store.names.known() if fnmatch.fnmatchcase(name, pattern)]
         for name in fitting:
-            if args.older_than is None or _created(store, name) <= oldest:
+            if args.older_than is None or _is_older(store, name, oldest):
                 store.names.remove(name)
                 print(f"{name} is not published any more")
     return 0
 
 
-def _created(store: Store, name: str) -> float:
-    """Return when a name was published; what can't be used is as old as can be."""
+def _is_older(store: Store, name: str, limit: float) -> bool:
+    """Whether a name was published before that; what can't be read stays, with a line that says so."""
     try:
-        return store.names.read(name).created
+        return store.names.read(name).created <= limit
     except NotPublishedError:
         raise
-    except PublicationError:
-        return 0.0
+    except PublicationError as error:
+        print(f"{error}; it stays: nobody knows how old it is", file=sys.stderr)
+        return False
 
 
 def fetch(args: argparse.Namespace) -> int:

@@ -37,12 +37,15 @@ def publish(
 ) -> Publication:
     """Publish a compiled function, or several as a namespace; see :func:`nbcache.publish`."""
     names.check_name(name)
-    if expires is not None and not 0 < expires < _LONGEST:
+    if expires is not None and not (
+        isinstance(expires, int | float) and not isinstance(expires, bool) and 0 < expires < _LONGEST
+    ):
         raise PublicationError(name, f"expires={expires!r:.40} is no number of seconds above 0: leave it out for ever")
     store, manifest, described = _proved(
         name, _by_attribute(name, functions), signatures, numba=numba, libraries=libraries, durable=True
     )
-    return store.names.write(name, manifest, sorted(described.entries), sorted(described.files), expires)
+    until = None if expires is None else float(expires)
+    return store.names.write(name, manifest, sorted(described.entries), sorted(described.files), until)
 
 
 def dumps(

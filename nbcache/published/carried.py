@@ -65,11 +65,11 @@ def dumps(loaded: Any, settings: Settings, wanted: Collection[str] | None) -> by
     sources = [member.source for member in members.values() if member is not None]
     if not sources:
         return None
-    if None in sources:
-        raise errors.PublicationError(_BYTES, "a function of a wheel is in its package: install that elsewhere")
     source = sources[0]
+    if source is None:
+        raise errors.PublicationError(_BYTES, "a function of a wheel is in its package: install that elsewhere")
     whole = {name: (source, name) for name in source.manifest.functions}
-    if {name: member and member.portable() for name, member in members.items()} != whole:
+    if {name: member and (member.source, member.attribute) for name, member in members.items()} != whole:
         raise errors.PublicationError(_BYTES, _NOT_WHOLE)
     return source.blob(signing_key(settings), wanted)
 

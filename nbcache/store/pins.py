@@ -1,9 +1,9 @@
 """Pins: what a published name refers to is neither evicted nor collected, also by who begins while it is published.
 
 Every version that lies in ``v1/names/`` pins its entries and files; taking a name back frees them. So does its age,
-where it was published with one: who evicts or collects first gives up the names whose newest version has expired, and
-older versions that have, the oldest first. Two things that
-happen at once could still lose an entry: one process finds that it is there and publishes a name, another has just
+where it was published with one: who evicts or collects first gives up the versions that have expired, the oldest first.
+Where that is the newest one, the one before it is the newest from then on. Two things that happen at once could still
+lose an entry: one process finds that it is there and publishes a name, another has just
 found that nobody refers to it and removes it. So whoever publishes, and whoever evicts or collects, is **alone** with
 it: there is one lease (:mod:`nbcache.store.locks`) in a store for that, held from looking to having acted. Who evicts
 without being asked to doesn't wait for it, and leaves the eviction to the next one.
@@ -20,7 +20,7 @@ from __future__ import annotations
 import errno
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from nbcache.errors import PublicationError
 from nbcache.passing import let_pass, suppressed
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from nbcache.store.publication import Publication
     from nbcache.trust import Trust
 
+    Found = TypeVar("Found", References, Publication)
     Acquire = Callable[[str], Lease | None]
     """Takes a lease on a key without waiting; None if somebody alive holds it: :meth:`nbcache.store.Store.lease`."""
 
@@ -108,8 +109,40 @@ def held(
             for name in found.expired:
                 if time.monotonic() > deadline:
                     break
-                folder.remove(name)
+                _give_up(folder, name, trust)
         yield found
+
+
+def _give_up(folder: Folder, name: str, trust: Trust) -> None:
+    """Remove a version that has expired. Where it is the newest one, the one before it takes its place.
+
+    It is read again, and whole: it may be damaged, and where no lease can be had another one may lie there by now.
+    """
+    found = _whole(folder, name, trust)
+    if found is None or _expired(found, time.time()) is None:
+        return
+    newest = _newest(name)
+    if name == newest:
+        for version in sorted(found.older or (), reverse=True):
+            before = f"{newest.removesuffix('.json')}~{version}.json"
+            if _whole(folder, before, trust) is not None:
+                with suppressed(OSError):
+                    folder.replace(before, newest)
+                return
+    folder.remove(name)
+
+
+def _whole(folder: Folder, name: str, trust: Trust) -> Publication | None:
+    """Return what is published; None for what can't be used, or read."""
+    with suppressed(OSError):
+        found = _read(folder, name, trust, _content)
+        return None if isinstance(found, str) else found
+    return None
+
+
+def _newest(name: str) -> str:
+    """Return the name of the file of the newest version, of which one of the versions has this file."""
+    return name.removesuffix(".json").partition("~")[0] + ".json"
 
 
 def read(root: str, trust: Trust, deadline: float = float("inf")) -> Pins:
@@ -122,12 +155,11 @@ def read(root: str, trust: Trust, deadline: float = float("inf")) -> Pins:
             for item in folder.json_files():
                 if time.monotonic() > deadline:
                     return Pins(problem="there was no time to see what published names refer to")
-                found = _read(folder, item.name, trust)
+                found = _read(folder, item.name, trust, _references)
                 if found == publication.OTHER_VERSION:
                     return Pins(problem=f"{root}/{layout.NAMES}/{item.name} {found}, and may refer to anything")
                 if isinstance(found, References):
-                    newest = item.name.removesuffix(".json").partition("~")[0] + ".json"
-                    there.setdefault(newest, {})[item.name] = found
+                    there.setdefault(_newest(item.name), {})[item.name] = found
     except FileNotFoundError:
         pass
     except OSError as error:
@@ -143,20 +175,22 @@ def _pinned(there: Mapping[str, Mapping[str, References]]) -> Pins:
     digests: set[str] = set()
     expired: list[tuple[float, bool, str]] = []
     for newest, versions in there.items():
-        gone = _expired(versions.get(newest), now)
+        gone = {name: found.expires or 0.0 for name, found in versions.items() if _expired(found, now) is not None}
         for name, found in versions.items():
-            if gone is None and _expired(found, now) is None:
+            until = gone.get(name)
+            if until is None:
                 entries.update(found.entries)
                 digests.update(found.files)
             else:
                 # The newest last: it says which others there are.
-                expired.append((gone or found.expires or 0.0, name == newest, name))
+                last = name == newest
+                expired.append((max(gone.values()) if last else until, last, name))
     return Pins(frozenset(entries), frozenset(digests), None, tuple(name for *_, name in sorted(expired)))
 
 
-def _expired(found: References | None, now: float) -> float | None:
+def _expired(found: References | Publication, now: float) -> float | None:
     """Return when something expired; None if it hasn't."""
-    return None if found is None or found.expires is None or found.expires > now else found.expires
+    return None if found.expires is None or found.expires > now else found.expires
 
 
 def size(root: str, pinned: Pins | None = None, shards: Iterable[str] | None = None) -> int:
@@ -205,9 +239,21 @@ def collect(root: str, pinned: Pins, now: float | None = None) -> tuple[int, int
     return count, size
 
 
-def _read(folder: Folder, name: str, trust: Trust) -> References | str | None:
-    """Return what a file refers to, or what is wrong with it. Raises OSError where somebody else may be able to read
-    it.
+def _references(fd: int, size: int) -> References | str:
+    """Return what a file of that size refers to, or what is wrong with it. Raises OSError."""
+    data = read_up_to(fd, _FIRST_READ)
+    found = publication.references(data)
+    return (publication.references(data + read_up_to(fd, size)) or publication.DAMAGED) if found is None else found
+
+
+def _content(fd: int, size: int) -> Publication | str:
+    """Return what a file of that size says, every byte of which is checked. Raises OSError."""
+    return publication.decode(read_up_to(fd, size))
+
+
+def _read(folder: Folder, name: str, trust: Trust, look: Callable[[int, int], Found | str]) -> Found | str:
+    """Return what ``look`` says of a file, or what is wrong with it. Raises OSError where somebody else may be able to
+    read it.
     """
     try:
         fd = folder.open(name, OPEN_FLAGS)
@@ -220,8 +266,6 @@ def _read(folder: Folder, name: str, trust: Trust) -> References | str | None:
         status = os.fstat(fd)
         if not trust.allows(status, fd) or status.st_size > publication.MAX_SIZE:
             return publication.DAMAGED
-        data = read_up_to(fd, _FIRST_READ)
-        found = publication.references(data)
-        return publication.references(data + read_up_to(fd, status.st_size)) if found is None else found
+        return look(fd, status.st_size)
     finally:
         os.close(fd)

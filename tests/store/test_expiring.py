@@ -1,5 +1,6 @@
 """Names with an age: there until it is over, and then given up by whoever evicts; files of names count."""
 
+import contextlib
 import os
 
 import pytest
@@ -8,6 +9,8 @@ from storekit import SECTIONS, header, key, open_store
 from nbcache import process
 from nbcache.cli import doctor
 from nbcache.cli.main import main
+from nbcache.client import publications
+from nbcache.errors import PublicationError
 from nbcache.store import layout, pins
 
 MANIFEST = b"{}"
@@ -84,6 +87,63 @@ def test_its_older_versions_go_with_a_name_and_alone_when_they_expired(store, la
     assert store.names.known() == ["kept", "queries.b"]
 
 
+def test_a_version_that_has_not_expired_is_the_newest_when_a_newer_one_is_given_up(store, later):
+    store.names.write("kept", MANIFEST, [key(3)], expires=3 * HOUR)
+    store.names.write("kept", MANIFEST, [key(1)], expires=HOUR)
+    later(1.5 * HOUR)
+    store.gc()
+    found = store.names.read("kept")
+    assert (found.version, found.entries, store.names.versions("kept")) == (2, (key(3),), [1, 2])
+    later(1000 * HOUR)
+    store.gc()
+    found = store.names.read("kept")
+    assert (found.version, found.entries, store.names.versions("kept")) == (1, (key(2),), [1])
+    assert left(store) == [2]
+
+
+def test_all_versions_that_expired_go_at_once_in_whatever_order_they_did(store, later):
+    store.names.write("queries.b", MANIFEST, [key(3)], expires=HOUR)
+    later(1000 * HOUR)
+    store.gc()
+    assert store.names.known() == ["kept"]
+    assert os.listdir(f"{store.path}/{layout.NAMES}") == ["kept.json"]
+
+
+def test_what_is_damaged_is_not_taken_for_expired(store, later):
+    path = f"{store.path}/{layout.NAMES}/kept.json"
+    store.names.write("kept", MANIFEST, [key(2)], expires=10 * HOUR)
+    with open(path, "r+b") as file:
+        data = file.read()
+        at = data.index(b'"expires":') + len(b'"expires":')
+        file.seek(at + 1)
+        file.write(b"0")
+    later(0.5 * HOUR)
+    store.gc()
+    assert "kept" in store.names.known() and left(store) == [0, 1, 2]
+
+
+def test_what_was_published_again_meanwhile_stays(store, later, monkeypatch):
+    later(1.5 * HOUR)
+    read = pins.read
+
+    def and_another_host_publishes(*args):
+        found = read(*args)
+        store.names.write("queries.a", MANIFEST)
+        return found
+
+    monkeypatch.setattr(pins, "read", and_another_host_publishes)
+    # Where no lease can be had.
+    with pins.held(lambda _key: contextlib.nullcontext(), store.path, store.trust):
+        pass
+    assert store.names.read("queries.a").expires is None
+
+
+@pytest.mark.parametrize("expires", [True, "3600", float("nan"), 0, -1.0, 10**400, [1]], ids=repr)
+def test_what_is_no_number_of_seconds_is_no_age(expires):
+    with pytest.raises(PublicationError, match="is no number of seconds above 0"):
+        publications.publish("name", None, None, numba="forbid", expires=expires)
+
+
 def test_publishing_it_again_makes_it_younger(store, later):
     store.names.write("queries.a", MANIFEST, [key(1)], expires=9 * HOUR)
     later(3 * HOUR)
@@ -137,6 +197,16 @@ def test_patterns_and_ages_are_taken_back_on_the_command_line(store, words, ther
     assert main(["unpublish", *words, "--dir", store.path]) == 0
     assert store.names.known() == there
     assert len(capsys.readouterr().out.splitlines()) == 3 - len(there)
+
+
+def test_what_can_not_be_read_is_of_no_age_and_stays(store, capsys):
+    path = f"{store.path}/{layout.NAMES}/queries.a.json"
+    with open(path, "r+b") as file:
+        file.write(b'{"nbcache-name":2')
+    assert main(["unpublish", "*", "--older-than", "0s", "--dir", store.path]) == 0
+    assert store.names.known() == ["queries.a"]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "queries.a" in line and "nobody knows how old it is" in line
 
 
 def test_an_age_that_is_none_is_said(store, capsys):
