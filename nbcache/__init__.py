@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
     from nbcache.config import Settings
 
-__all__ = ["__version__", "disable", "enable", "exists", "load", "names", "prewarm", "publish", "stats", "unpublish"]
+__all__ = [
+    "__version__", "about", "disable", "dumps", "enable", "exists", "load", "loads", "missing", "names", "prewarm",
+    "publish", "stats", "unpublish",
+]  # fmt: skip
 
 __version__ = "0.3.0"
 
@@ -63,12 +66,15 @@ def publish(
     *,
     numba: Literal["forbid", "allow"] = "forbid",
     libraries: Collection[str] = (),
+    expires: float | None = None,
 ) -> None:
     """Publish a compiled function under a name, for processes that have no Numba: see `load`.
 
     `function` is what ``@njit``, ``@vectorize``, ``@guvectorize`` or ``@cfunc`` returned, or a dict of several, which
     becomes a namespace with these attributes. `signatures` are compiled if need be, and published; without, those that
     there are. What is published under the name already stays as an older version.
+
+    With `expires` [s], it may be given up when that time is over: whoever evicts from the store then takes it back.
 
     C functions that it calls are bound at the node, in the same build of their library. `libraries` are loaded for
     those that code calls by name (``types.ExternalFunction``): names such as ``"libblend.so.2"``, or paths.
@@ -80,7 +86,7 @@ def publish(
     """
     from nbcache.client import publications
 
-    publications.publish(name, function, signatures, numba=numba, libraries=libraries)
+    publications.publish(name, function, signatures, numba=numba, libraries=libraries, expires=expires)
 
 
 def load(
@@ -106,6 +112,73 @@ def load(
         from nbcache.published import load as loading
 
         return loading.load(name, _settings(), numba=numba, version=version, follow=follow)
+
+
+def dumps(
+    function: Any,
+    signatures: Iterable[Any] | None = None,
+    *,
+    libraries: Collection[str] = (),
+    parts: Collection[str] | None = None,
+) -> bytes:
+    """Return a compiled function as bytes, for `loads` in a process without Numba, a store or a shared directory.
+
+    `function`, `signatures` and `libraries` are as for `publish`; a function or namespace that `load` or `loads`
+    returned can be given, too, also without Numba. The bytes are signed if ``NBCACHE_SIGNING_KEY`` is set. `parts` are
+    the digests of the parts to include; without, all of them: ``parts=()`` makes a head, of which the other side's
+    `missing` says what it needs.
+
+    Raises what `publish` raises, and `nbcache.errors.RemoteError` if the bytes can't be signed.
+    """
+    from nbcache.published import carried
+
+    loaded = carried.dumps(function, _settings(), parts) if signatures is None else None
+    if loaded is not None:
+        return loaded
+    from nbcache.client import publications
+
+    return publications.dumps(function, signatures, libraries=libraries, wanted=parts)
+
+
+def loads(data: bytes, *, trusted: bool = False) -> Any:
+    """Return the function, or the namespace of functions, that `dumps` wrote.
+
+    That is the same object each time. **Loading bytes is executing them**: they have to be signed by a key in
+    ``NBCACHE_TRUSTED_KEYS``, or the caller says ``trusted=True`` because he knows where they come from.
+
+    Raises `nbcache.errors.PublicationError`, with the reason, for bytes that are not trusted, damaged, or for another
+    kind of host.
+    """
+    from nbcache import process
+
+    with process.nothing_collected():
+        from nbcache.published import carried
+
+        return carried.loads(data, _settings(), trusted=trusted)
+
+
+def missing(head: bytes) -> list[str]:
+    """Return the digests of the parts that this process needs in order to load what `dumps` wrote, and doesn't have.
+
+    What many functions share, such as Numba's runtime, so has to be sent once. Nothing is loaded, whoever wrote it.
+    """
+    from nbcache.published import carried
+
+    found: list[str] = carried.missing(head)
+    return found
+
+
+def about(function: Any) -> Any:
+    """Return what a loaded function is: `name`, `kind`, `signatures`, `targets`, `publication`, `module` and `doc`.
+
+    Raises TypeError for what neither `load` nor `loads` returned.
+    """
+    from nbcache.published import about, callables
+
+    member = callables.member_of(function)
+    if member is None:
+        raise TypeError(f"{type(function).__name__} is not what nbcache.load or nbcache.loads returned")
+    return about.about(member)
 
 
 def exists(name: str) -> bool:

@@ -100,7 +100,7 @@ def export(store: Store, name: str, folder: str, *, package: str | None = None, 
         wheel = _Wheel(name, package, str(found.version), manifest, tuple(requires))
         for path, data in (*_project(wheel), (f"{package}/manifest.json", found.manifest)):
             _write(project, path, data)
-        for digest in _digests(manifest):
+        for digest in manifest.needed:
             _write(project, f"{package}/files/{digest}", store.names.files.read(digest, name))
         return _build(name, project, os.path.abspath(folder))
 
@@ -129,11 +129,6 @@ def _problem(manifest: Manifest, package: str, requires: Sequence[str]) -> str |
 def _is_foreign(imported: str) -> bool:
     root = imported.partition(":")[0].partition(".")[0]
     return root not in sys.stdlib_module_names and root != "numpy"
-
-
-def _digests(manifest: Manifest) -> set[str]:
-    image = {manifest.image.digest} if manifest.image is not None else set()
-    return image | {each.digest for each in manifest.extensions} | {each.digest for each in manifest.arrays.values()}
 
 
 def _project(wheel: _Wheel) -> Iterator[tuple[str, bytes]]:

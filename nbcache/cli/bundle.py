@@ -105,14 +105,15 @@ def _is_wanted(header: Header, cpus: list[str], only: list[str]) -> bool:
 
 def write(args: argparse.Namespace) -> int:
     """Write a bundle; the status is 1 when something couldn't be built."""
-    from nbcache.remote import archive, signing
+    from nbcache import signatures
+    from nbcache.remote import archive
 
     dash = args.argv.index("--") if "--" in args.argv else len(args.argv)
     names, argv = args.argv[:dash], args.argv[dash + 1 :]
     if not names or (len(names) > 1 and argv) or ("--" in args.argv[dash:] and not argv):
         raise UsageError("bundle: nbcache bundle FILE, nbcache bundle FILE LIST ... or nbcache bundle FILE -- COMMAND")
     settings = settings_of(args)
-    key = signing.read(settings.signing_key) if settings.signing_key is not None else None
+    key = signatures.read(settings.signing_key) if settings.signing_key is not None else None
     if key is None and "unsigned" not in revealed(settings.trusted_keys):
         raise CommandError("NBCACHE_SIGNING_KEY is not set: nobody would take what isn't signed (`nbcache key`)")
     path, lists = os.path.abspath(names[0]), names[1:]

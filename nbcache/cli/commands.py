@@ -305,6 +305,7 @@ COMMANDS: Final = (
                 "--numba", None, "allow: publish a function that can't run without Numba by its place in a module; "
                 "nbcache.load(NAME, numba='allow') then uses Numba", choices=("forbid", "allow"), default="forbid",
             ),
+            _take("--expires", "AGE", "how long it is kept, such as 90s, 15m, 12h or 1d (default: for ever)"),
         ),
     ),
     Command(
@@ -315,8 +316,8 @@ COMMANDS: Final = (
     Command(
         "unpublish", "names:unpublish", "remove published functions",
         "Remove what is published under each NAME, in all versions. What it refers to may then be evicted. Processes "
-        "that have loaded it keep it.",
-        (_NAMES,),
+        "that have loaded it keep it. NAME may be a pattern, such as 'queries.*'.",
+        (_NAMES, _take("--older-than", "AGE", "only what was published before that, such as 90s, 15m, 12h or 1d")),
     ),
     Command(
         "fetch", "names:fetch", "copy a published function to another store",
@@ -325,12 +326,15 @@ COMMANDS: Final = (
         (_NAMES, _take("--to", "DIR", f"the other store (default: {DEFAULT})", default=DEFAULT)),
     ),
     Command(
-        "export", "names:export", "make a wheel of a published function, which needs only NumPy",
+        "export", "names:export", "make a wheel, stubs or a C header of a published function",
         "Make a wheel of what is published under NAME: a package for this platform that needs neither Numba nor "
-        "nbcache. Needs nbcache[wheel] here, and a linker where it was published.",
+        "nbcache. Needs nbcache[wheel] here, and a linker where it was published. Or stubs, for type checkers; or "
+        "a header, for C without Python.",
         (
             _NAME,
-            _take("--wheel", "DIR", "where the wheel is put", required=True),
+            _take("--wheel", "DIR", "where the wheel is put"),
+            _take("--header", "FILE", "write a header for C, such as sales.h, and sales.so beside it"),
+            _take("--stubs", "FILE", "write what it takes and returns for type checkers, such as sales.pyi"),
             _take("--package", None, "the package's name (default: NAME, with underscores)"),
             _each(
                 "--requires", "REQUIREMENT",

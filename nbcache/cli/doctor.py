@@ -29,7 +29,7 @@ from nbcache.cli.place import away_from_strangers, layer_places, settings_of
 from nbcache.cli.text import print_json, printable, size
 from nbcache.errors import PublicationError
 from nbcache.protocol import heartbeats
-from nbcache.store import Refusal, Store, layers, layout, locks, usage
+from nbcache.store import Refusal, Store, layers, layout, locks, pins, usage
 from nbcache.trust import Trust
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ _MARKS = {OK: " ", REMARK: "!", WRONG: "x"}
 PTH = "nbcache.pth"
 LITTLE_SPACE = 256 << 20
 """Free space below this is worth a remark [bytes]."""
+MOST_PUBLISHED = 0.5
+"""The share of a store that published names may have without a remark."""
 _PROBE = "import sys; print(any(type(finder).__module__ == '_nbcache' for finder in sys.meta_path))"
 _PROBE_SECONDS = 60
 
@@ -88,7 +90,7 @@ def examine(args: argparse.Namespace) -> int:
 
 def check_versions() -> Iterator[Finding]:
     """Look at this Python and its Numba."""
-    yield ok("nbcache", nbcache.__version__)
+    yield ok("nbcache", f"{nbcache.__version__}{', a node: it runs what is published' if is_node() else ''}")
     python = f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}"
     unverified = pythons.problem()
     if unverified is None:
@@ -96,8 +98,9 @@ def check_versions() -> Iterator[Finding]:
     else:
         yield wrong("python", f"{python}: {unverified}", _UNVERIFIED.format(pythons.verified()))
     if importlib.util.find_spec("numba") is None:
-        advice = "install it where programs are to compile; `nbcache.load` needs none"
-        yield remark("numba", "not installed: this Python runs what is published, and nothing else", advice)
+        advice = "install nbcache and Numba where programs are to compile; `nbcache.load` needs none"
+        said = "not installed: this Python runs what is published, and nothing else"
+        yield ok("numba", said) if is_node() else remark("numba", said, advice)
         yield _check_package("numpy")
         return
     yield from map(_check_package, ("numba", "llvmlite", "numpy"))
@@ -223,7 +226,7 @@ def check_store(settings: Settings) -> Iterator[Finding]:
     yield from _check_contents(settings, store)
     yield from check_layers(settings)
     yield from check_hits(settings, store)
-    yield from check_names(store)
+    yield from check_names(store, settings.max_size)
     yield from check_quarantine(store)
     yield from check_remote(settings)
 
@@ -292,12 +295,19 @@ def _check_contents(settings: Settings, store: Store) -> Iterator[Finding]:
         yield remark("errors", f"{what}: {count}", "NBCACHE_LOG=debug says more; `nbcache verify` checks the entries")
 
 
-def check_names(store: Store) -> Iterator[Finding]:
-    """What is published by name."""
+def check_names(store: Store, limit: int = 0) -> Iterator[Finding]:
+    """What is published by name; ``limit`` is how large the store may be [bytes]; 0: as large as can be."""
     known = store.names.known()
     if not known:
         return
-    yield ok("published", f"{len(known)} names; what they refer to is not evicted")
+    pinned = pins.read(store.path, store.trust)
+    taken = pins.size(store.path, pinned) + sum(info.size for info in store.scan() if info.key in pinned.entries)
+    text = f"{len(known)} names, {size(taken)}; what they refer to is not evicted"
+    if limit and taken > limit * MOST_PUBLISHED:
+        advice = "`nbcache unpublish`, publish with an age (expires=), or raise NBCACHE_MAX_SIZE"
+        yield remark("published", f"{text}, and that is most of {size(limit)}", advice)
+    else:
+        yield ok("published", text)
     for name in known:
         try:
             missing = store.names.missing(store.names.read(name))
@@ -394,7 +404,10 @@ def check_hits(settings: Settings, store: Store) -> Iterator[Finding]:
 
 def check_switch(settings: Settings) -> Iterator[Finding]:
     """Look whether a Python that starts with NBCACHE_DIR set is armed: the file first, then by starting one."""
-    places = [place for place in switch_places() if os.path.isfile(os.path.join(place, PTH))]
+    if is_node():
+        yield ok("switch", "none: a node has nothing to compile, so there is no Numba to wait for")
+        return
+    places = _switches()
     if not places:
         purelib = sysconfig.get_paths()["purelib"]
         advice = f"reinstall nbcache with pip into {purelib}, or call nbcache.enable(dir) first thing"
@@ -417,6 +430,15 @@ def check_switch(settings: Settings) -> Iterator[Finding]:
     else:
         advice = "try `python -c 'import _nbcache, nbcache.client.hook'`; reinstall nbcache if that fails"
         yield wrong("armed", "no: a Python that starts with NBCACHE_DIR set does not load the hook", advice)
+
+
+def _switches() -> list[str]:
+    return [place for place in switch_places() if os.path.isfile(os.path.join(place, PTH))]
+
+
+def is_node() -> bool:
+    """Whether this is nbcache without its switch and without Numba, as nbcache-node installs it."""
+    return importlib.util.find_spec("numba") is None and not _switches()
 
 
 def switch_places() -> list[str]:

@@ -91,6 +91,7 @@ def _show_name(store: Store, name: str, *, as_json: bool) -> int:
             "version": f"{found.version} (there are: {there})",
             "age": age(found.created),
             "digest": found.digest,
+            **_built_for(found),
         },
     )
     _print_group("functions", _signatures(found))
@@ -101,17 +102,21 @@ def _show_name(store: Store, name: str, *, as_json: bool) -> int:
     return 0 if missing is None else 1
 
 
+def _built_for(found: Publication) -> dict[str, str]:
+    from nbcache.published import about
+
+    manifest = manifests.decode(found.manifest)
+    return {"built for": about.target(manifest.host), "by": f"Numba {manifest.numba}"}
+
+
 def _signatures(found: Publication) -> dict[str, str]:
-    from nbcache.published import argtypes
+    from nbcache.published import about
 
     manifest = manifests.decode(found.manifest)
     rows = {}
     for attribute, function in manifest.functions.items():
-        calls = [", ".join(argtypes.words(argtypes.of_data(arg)) for arg in each.args) for each in function.signatures]
-        what = f"{function.what} {function.name}: " + (
-            "; ".join(f"({call})" for call in calls) or function.reason or ""
-        )
-        rows[attribute or "(itself)"] = what
+        said = "; ".join(about.signatures(function)) or function.reason or ""
+        rows[attribute or "(itself)"] = f"{function.what} {function.name}: {said}"
     return rows
 
 

@@ -4,16 +4,19 @@ elsewhere.
 
 from __future__ import annotations
 
+import fnmatch
 import importlib
 import os
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import nbcache
 from nbcache import importing
 from nbcache.cli.place import away_from_strangers, open_named, open_store, settings_of
-from nbcache.cli.text import CommandError, UsageError, age, print_json, size, table
-from nbcache.errors import NbcacheError, PublicationError
+from nbcache.cli.text import CommandError, UsageError, age, duration, print_json, seconds, size, table
+from nbcache.errors import NbcacheError, NotPublishedError, PublicationError
+from nbcache.protocol import manifests
 from nbcache.store import Refusal, Store
 from nbcache.trust import Trust
 
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
     import argparse
 
     from nbcache.store.publication import Publication
+
+
+_PATTERN = frozenset("*?[")
 
 
 def publish(args: argparse.Namespace) -> int:
@@ -34,7 +40,8 @@ def publish(args: argparse.Namespace) -> int:
         nbcache.enable(settings.dir)
         function = _imported(args.function, trust, problem)
         try:
-            nbcache.publish(args.name, function, args.signature or None, numba=args.numba)
+            expires = None if args.expires is None else seconds(args.expires)
+            nbcache.publish(args.name, function, args.signature or None, numba=args.numba, expires=expires)
         except NbcacheError:
             raise
         except Exception as error:  # what Numba raises for what it can't compile is of any kind
@@ -91,12 +98,29 @@ def list_names(args: argparse.Namespace) -> int:
 
 
 def unpublish(args: argparse.Namespace) -> int:
-    """Take back each name."""
+    """Take back each name, or all that fit a pattern."""
     store = open_store(args, write=True)
-    for name in args.name:
-        store.names.remove(name)
-        print(f"{name} is not published any more")
+    oldest = time.time() - (0.0 if args.older_than is None else seconds(args.older_than))
+    for pattern in args.name:
+        fitting = [pattern]
+        if _PATTERN & set(pattern):
+            fitting = [name for name in store.names.known() if fnmatch.fnmatchcase(name, pattern)]
+        for name in fitting:
+            if args.older_than is None or _is_older(store, name, oldest):
+                store.names.remove(name)
+                print(f"{name} is not published any more")
     return 0
+
+
+def _is_older(store: Store, name: str, limit: float) -> bool:
+    """Whether a name was published before that; what can't be read stays, with a line that says so."""
+    try:
+        return store.names.read(name).created <= limit
+    except NotPublishedError:
+        raise
+    except PublicationError as error:
+        print(f"{error}; it stays: nobody knows how old it is", file=sys.stderr)
+        return False
 
 
 def fetch(args: argparse.Namespace) -> int:
@@ -119,19 +143,46 @@ def fetch(args: argparse.Namespace) -> int:
 
 
 def export(args: argparse.Namespace) -> int:
-    """Make a wheel and print its path."""
-    from nbcache import wheels
-
+    """Make what is asked for and print its path."""
     store = open_store(args)
-    print(wheels.export(store, args.name, args.wheel, package=args.package, requires=args.requires))
+    if args.wheel is None and args.stubs is None and args.header is None:
+        raise UsageError(
+            "export what? --wheel DIR makes a wheel, --stubs FILE is for type checkers, --header FILE for C"
+        )
+    if args.wheel is not None:
+        from nbcache import wheels
+
+        print(wheels.export(store, args.name, args.wheel, package=args.package, requires=args.requires))
+    found = store.names.read(args.name)
+    manifest = manifests.decode(found.manifest)._replace(name=args.name)
+    if args.stubs is not None:
+        from nbcache.published import about
+
+        _write(args.stubs, about.stubs(manifest).encode())
+    if args.header is not None:
+        from nbcache.published import header
+
+        _write(args.header, header.header(manifest, f"{args.name}, version {found.version}").encode())
+        assert manifest.image is not None, "there is a header"
+        _write(f"{os.path.splitext(args.header)[0]}.so", store.names.files.read(manifest.image.digest, args.name))
     return 0
+
+
+def _write(path: str, data: bytes) -> None:
+    from nbcache.store import atomic
+
+    atomic.replace_named(os.path.abspath(path), data)
+    print(os.path.abspath(path))
 
 
 def _cells(store: Store, name: str, found: Publication | str) -> tuple[object, ...]:
     if isinstance(found, str):
         return name, "?", "?", "?", "?", found
-    where = f"in the layer {store.layer}" if store.layer else ""
-    return name, found.version, age(found.created), len(found.entries), len(found.files), where
+    remarks = [f"in the layer {store.layer}"] if store.layer else []
+    if found.expires is not None:
+        left = found.expires - time.time()
+        remarks.append("expired" if left <= 0 else f"expires in {duration(left)}")
+    return name, found.version, age(found.created), len(found.entries), len(found.files), ", ".join(remarks)
 
 
 def _as_json(store: Store, name: str, found: Publication | str) -> dict[str, Any]:
@@ -142,6 +193,7 @@ def _as_json(store: Store, name: str, found: Publication | str) -> dict[str, Any
         "version": found.version,
         "versions": store.names.versions(name),
         "created": found.created,
+        "expires": found.expires,
         "entries": found.entries,
         "files": found.files,
         "digest": found.digest,

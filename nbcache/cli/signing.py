@@ -25,12 +25,12 @@ def key(args: argparse.Namespace) -> int:
 
 def _generate(args: argparse.Namespace) -> int:
     """Make a key, and print what others need to trust it."""
-    from nbcache.remote import signing
+    from nbcache import signatures
 
     name, path = args.words
-    made = signing.generate(name, args.until)
+    made = signatures.generate(name, args.until)
     try:
-        signing.save(made, os.path.abspath(path))
+        signatures.save(made, os.path.abspath(path))
     except FileExistsError as error:
         raise CommandError(f"{path} is there already, and is not overwritten") from error
     print(made.public)
@@ -39,20 +39,21 @@ def _generate(args: argparse.Namespace) -> int:
 
 def _public(args: argparse.Namespace) -> int:
     """Print what others need to trust a key."""
-    from nbcache.remote import signing
+    from nbcache import signatures
 
-    print(signing.read(Secret(os.path.abspath(args.words[0]), what_exists)).public)
+    print(signatures.read(Secret(os.path.abspath(args.words[0]), what_exists)).public)
     return 0
 
 
 def _sign(args: argparse.Namespace) -> int:
     """Add one's own signature to every entry of a bundle."""
-    from nbcache.remote import archive, signing
+    from nbcache import signatures
+    from nbcache.remote import archive
 
     settings = settings_of(args)
     if settings.signing_key is None:
         raise CommandError("NBCACHE_SIGNING_KEY is not set: it names the file with the key")
-    own = signing.read(settings.signing_key)
+    own = signatures.read(settings.signing_key)
     count = archive.sign(os.path.abspath(args.words[0]), own)
     print(f"{args.words[0]}: {count} entries signed as {own.name}")
     return 0

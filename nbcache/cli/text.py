@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from typing import TYPE_CHECKING, Any, TextIO
@@ -67,6 +68,14 @@ def duration(seconds: float) -> str:
     if seconds < 48 * 3600:
         return f"{seconds / 3600:.0f} h"
     return f"{seconds / 86400:.0f} d"
+
+
+def seconds(text: str) -> float:
+    """Return how long a text says [s]: a number, with ``s``, ``m``, ``h`` or ``d`` behind it. Raises UsageError."""
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smhd]?)", text, re.ASCII)
+    if found is None:
+        raise UsageError(f"not a duration: {text!r:.40} (such as 90s, 15m, 12h or 1d)")
+    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]]
 
 
 def age(moment: float, now: float | None = None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.errors import PublicationError
 from nbcache.protocol import manifests
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from nbcache.client.session import ClientSession
+    from nbcache.glue.published.describe import Described
     from nbcache.published.load import WithNumba
     from nbcache.published.proof import Proof
     from nbcache.store.directory import Store
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from nbcache.store.publication import Publication
 
 _log = logging.getLogger("nbcache")
+_LONGEST: Final = 1e10
+"""What isn't for ever takes less than three hundred years [s]."""
 
 
 def publish(
@@ -30,10 +33,52 @@ def publish(
     *,
     numba: WithNumba,
     libraries: Collection[str] = (),
+    expires: float | None = None,
 ) -> Publication:
     """Publish a compiled function, or several as a namespace; see :func:`nbcache.publish`."""
     names.check_name(name)
-    by_attribute = _by_attribute(name, functions)
+    if expires is not None and not (
+        isinstance(expires, int | float) and not isinstance(expires, bool) and 0 < expires < _LONGEST
+    ):
+        raise PublicationError(name, f"expires={expires!r:.40} is no number of seconds above 0: leave it out for ever")
+    store, manifest, described = _proved(
+        name, _by_attribute(name, functions), signatures, numba=numba, libraries=libraries, durable=True
+    )
+    until = None if expires is None else float(expires)
+    return store.names.write(name, manifest, sorted(described.entries), sorted(described.files), until)
+
+
+def dumps(
+    functions: Any,
+    signatures: Iterable[Any] | None,
+    *,
+    libraries: Collection[str] = (),
+    wanted: Collection[str] | None = None,
+) -> bytes:
+    """Return a compiled function, or several as a namespace, as bytes; see :func:`nbcache.dumps`."""
+    from nbcache.client import hook
+    from nbcache.published import carried, load
+
+    by_attribute = _by_attribute("bytes", functions)
+    name = ", ".join(getattr(each, "__name__", type(each).__name__) for each in by_attribute.values())
+    key = carried.signing_key(hook.settings())
+    store, raw, _ = _proved(name, by_attribute, signatures, numba="forbid", libraries=libraries, durable=False)
+    return load.stored(raw, manifests.decode(raw), store).blob(key, wanted)
+
+
+def _proved(
+    name: str,
+    by_attribute: Mapping[str, Any],
+    signatures: Iterable[Any] | None,
+    *,
+    numba: WithNumba,
+    libraries: Collection[str],
+    durable: bool,
+) -> tuple[Store, bytes, Described]:
+    """Compile, describe and prove; return the manifest, and the store in which all is that it refers to.
+
+    What is ``durable`` has its files on the disk.
+    """
     chosen = None if signatures is None else list(signatures)
     from nbcache.published import proof
 
@@ -62,11 +107,11 @@ def publish(
 
         def flush() -> None:
             with _written(name, store):
-                store.names.files.flush(described.files)
+                store.names.files.flush(described.files if durable else ())
 
         # Both wait for others: a process, and the disk.
         _take(name, prover.prove(manifest, store, meanwhile=flush))
-    return store.names.write(name, manifest, sorted(described.entries), sorted(described.files))
+    return store, manifest, described
 
 
 def _load(name: str, library: str) -> None:

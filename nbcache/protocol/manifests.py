@@ -266,6 +266,14 @@ class Manifest(Record):
     beside: tuple[tuple[tuple[str, str, int], ...], ...] = ()
     """Who signed what its code is made of or was built beside: for each, one is to be trusted (`nbcache.keyring`)."""
 
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The digests of the files that loading it may take, without repetition: its image's, or those for LLVM."""
+        code = [self.memo, self.checks] if self.image is None else [self.image]
+        return (*dict.fromkeys(
+            each.digest for each in (*self.extensions, *self.arrays.values(), *code) if each is not None
+        ),)  # fmt: skip
+
 
 # -- out -----------------------------------------------------------------------------------------
 

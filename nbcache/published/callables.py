@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from nbcache.published.members import Member
 
+if TYPE_CHECKING:
     from nbcache.protocol.manifests import Function
     from nbcache.published.dispatch import Dispatcher
 
@@ -16,9 +17,6 @@ _VARARGS_KEYWORDS: Final = 0x1 | 0x2
 
 _FASTCALL_KEYWORDS: Final = 0x80 | 0x2
 """METH_FASTCALL | METH_KEYWORDS: how type checks want to be called (:mod:`nbcache.glue.published.native_check`)."""
-
-_kept: list[Any] = []
-"""What C code holds pointers to, for ever: nothing says when the last of them is gone."""
 
 
 class _MethodDef(ctypes.Structure):
@@ -34,74 +32,73 @@ _new_function = ctypes.pythonapi.PyCFunction_NewEx
 _new_function.restype, _new_function.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
 
 
-def make(function: Function, address_of: Callable[[str], int]) -> Any:
-    """What is to be called for a function of a manifest, whose symbols lie where ``address_of`` says."""
+def make(member: Member) -> Any:
+    """What is to be called for a function of a manifest."""
     # Imported here: most processes need one kind, and no dispatcher.
-    if function.what == "njit":
-        return _checked(function, address_of)
-    if function.what == "cfunc":
+    if member.function.what == "njit":
+        return _checked(member)
+    if member.function.what == "cfunc":
         from nbcache.published import callbacks
 
-        return callbacks.make(function, address_of)
+        return callbacks.make(member)
     from nbcache.published import ufuncs
 
-    return ufuncs.make(function, address_of)
+    return ufuncs.make(member)
+
+
+def member_of(function: Any) -> Member | None:
+    """Return what a function holds that :func:`make` made; None for anything else."""
+    held = getattr(function, "__self__", None) or getattr(function, "member", None)
+    if held is None and "numpy" in sys.modules:
+        from nbcache.published import ufuncs
+
+        held = ufuncs.owned(function)
+    return held if isinstance(held, Member) else None
 
 
 def builtin(
-    name: str,
+    member: Member,
     address: int,
     flags: int = _VARARGS_KEYWORDS,
     *,
-    receiver: object = None,
     doc: str | None = None,
     module: str | None = None,
 ) -> Any:
-    """A builtin function of Python around a C function, which gets the ``receiver`` as its first argument."""
-    definition = _MethodDef(name.encode(), address, flags, None if doc is None else doc.encode(errors="replace"))
-    _kept.append((definition, receiver, module))
-    return _new_function(
-        ctypes.addressof(definition),
-        None if receiver is None else id(receiver),
-        None if module is None else id(module),
-    )
+    """A builtin function of Python around a C function, which gets the member as its first argument, and keeps it."""
+    name = member.function.name.encode()
+    definition = _MethodDef(name, address, flags, None if doc is None else doc.encode(errors="replace"))
+    # Python lets go of what a function is a method of after its last look at the definition: Objects/methodobject.c.
+    member.kept.append(definition)
+    return _new_function(ctypes.addressof(definition), id(member), None if module is None else id(module))
 
 
-class Published:
+class Published(Member):
     """What a published function is a method of: called with what its type check doesn't recognise.
 
     The dispatcher is made when it is first needed.
     """
 
-    __slots__ = ("_address_of", "_dispatcher", "_function")
+    __slots__ = ("_dispatcher",)
 
-    def __init__(self, function: Function, address_of: Callable[[str], int]) -> None:
-        self._function = function
-        self._address_of = address_of
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         self._dispatcher: Dispatcher | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the signature that these fit. Raises TypeError if there is none, and what the function raises."""
         dispatcher = self._dispatcher
         if dispatcher is None:
-            dispatcher = self._dispatcher = _dispatcher(self._function, self._address_of)
+            dispatcher = self._dispatcher = _dispatcher(self)
         return dispatcher(*args, **kwargs)
 
-    def __reduce__(self) -> Any:
-        raise TypeError("a published function can't be pickled: load it by its name where it is needed")
 
-
-def _checked(function: Function, address_of: Callable[[str], int]) -> Any:
+def _checked(member: Member) -> Any:
+    function = member.function
     if function.check is None:
-        return _dispatcher(function, address_of)
-    return builtin(
-        function.name,
-        address_of(function.check),
-        _FASTCALL_KEYWORDS,
-        receiver=Published(function, address_of),
-        doc=_documented(function),
-        module=function.module,
-    )
+        return _dispatcher(member)
+    held = Published(function, member.address_of, member.source, member.attribute)
+    address = member.address_of(function.check)
+    return builtin(held, address, _FASTCALL_KEYWORDS, doc=_documented(function), module=function.module)
 
 
 def _documented(function: Function) -> str:
@@ -115,8 +112,9 @@ def _documented(function: Function) -> str:
     return f"{function.name}({', '.join(listed)})\n--\n\n{function.doc or ''}"
 
 
-def _dispatcher(function: Function, address_of: Callable[[str], int]) -> Dispatcher:
+def _dispatcher(member: Member) -> Dispatcher:
     from nbcache.published.dispatch import Dispatcher
 
-    calls = [builtin(function.name, address_of(signature.symbol)) for signature in function.signatures]
-    return Dispatcher(function, calls)
+    function, address_of = member.function, member.address_of
+    held = Member(function, address_of, member.source, member.attribute)
+    return Dispatcher(held, [builtin(held, address_of(signature.symbol)) for signature in function.signatures])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from nbcache.published.members import function_of
 
-    from nbcache.protocol.manifests import Function
+if TYPE_CHECKING:
+    from nbcache.published.members import Member
 
 _TYPES: Final[dict[str, Any]] = {
     "none": None,
@@ -33,16 +33,17 @@ class _NoNumberError(Exception):
 class Callback:
     """What ``@cfunc`` made: an address for C, and a function of ctypes."""
 
-    def __init__(self, function: Function, address: int) -> None:
-        """Take the function of a manifest, and where its code lies."""
+    def __init__(self, member: Member) -> None:
+        """Take the function of a manifest, and its code."""
+        self.member, function = member, member.function
         self.__name__ = function.name
         self.__module__ = function.module  # type: ignore[assignment]  # Python says None of what exec made
         self.__doc__ = function.doc
-        self.address = address
+        self.address = member.address_of(function.signatures[0].symbol)
         """What C calls: it is valid for the life of the process."""
         *self._arguments, self._result = (each["json"] for each in function.signatures[0].types)
         result, *arguments = map(_c_type, (self._result, *self._arguments))
-        self.ctypes = ctypes.CFUNCTYPE(result, *arguments)(address)
+        self.ctypes = ctypes.CFUNCTYPE(result, *arguments)(self.address)
 
     def __call__(self, *args: Any) -> Any:
         """Call it through ctypes: numbers convert as Numba's dispatcher converts them, pointers as ctypes does.
@@ -55,6 +56,10 @@ class Callback:
             return self.ctypes(*(self._converted(*each) for each in zip(args, self._arguments, strict=True)))
         except (ctypes.ArgumentError, _NoNumberError):
             raise self._mismatch(args) from None
+
+    def __reduce__(self) -> Any:
+        """Return what finds it where the whole publication was carried to."""
+        return function_of, self.member.portable()
 
     def _converted(self, value: Any, wanted: str) -> Any:
         convert = _NUMBERS.get(wanted)
@@ -77,9 +82,9 @@ class Callback:
         return TypeError(f"{self.__name__} was not published for ({got}): it takes ({', '.join(self._arguments)})")
 
 
-def make(function: Function, address_of: Callable[[str], int]) -> Callback:
+def make(member: Member) -> Callback:
     """The callback that a function of a manifest is."""
-    return Callback(function, address_of(function.signatures[0].symbol))
+    return Callback(member)
 
 
 def _c_type(name: str) -> Any:

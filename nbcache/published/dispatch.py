@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.published import argtypes
 from nbcache.published.environments import constant
+from nbcache.published.members import function_of
 from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nbcache.protocol.manifests import Function
+    from nbcache.published.members import Member
 
 _OMITTED: Final = object()
 _DEFAULT: Final = ("omitted",)
@@ -37,10 +38,11 @@ class Dispatcher:
     arguments.
     """
 
-    def __init__(self, function: Function, calls: Sequence[Callable[..., Any]]) -> None:
+    def __init__(self, member: Member, calls: Sequence[Callable[..., Any]]) -> None:
         """Take the function of a manifest, and for each of its signatures what runs it with arguments of these
         types.
         """
+        self.member, function = member, member.function
         self.name = self.__name__ = self.__qualname__ = function.name
         self.__module__ = function.module  # type: ignore[assignment]  # Python says None of what exec made
         self.__doc__ = function.doc
@@ -66,8 +68,8 @@ class Dispatcher:
         return overload.call(*args)
 
     def __reduce__(self) -> Any:
-        """Refuse: machine code doesn't travel."""
-        raise TypeError("a published function can't be pickled: load it by its name where it is needed")
+        """Return what finds it where the whole publication was carried to."""
+        return function_of, self.member.portable()
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """The arguments in the order of the parameters."""

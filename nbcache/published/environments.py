@@ -42,17 +42,18 @@ def _is_laid_out() -> bool:
 if not _is_laid_out():
     raise ImportError("this Python lays out objects with slots in another way than published code expects")
 
-_bound: dict[tuple[str, int], Environment] = {}
-"""By symbol and where it lies: code holds bare pointers to them for as long as the process lives."""
 
+def bind(environments: Iterable[manifests.Environment], address_of: Callable[[str], int], kept: list[Any]) -> None:
+    """Let the variables of these environments, wherever they lie, hold one each, if they don't yet.
 
-def bind(environments: Iterable[manifests.Environment], address_of: Callable[[str], int]) -> None:
-    """Let the variables of these environments, wherever they lie, hold one each."""
+    Code has bare pointers to them: whoever keeps the code keeps what is ``kept``. Raises what unpickling raises; those
+    that are bound by then stay.
+    """
     for each in environments:
-        address = address_of(each.symbol)
-        if (each.symbol, address) not in _bound:
-            environment = _bound[each.symbol, address] = Environment(each.module, each.constants)
-            ctypes.c_void_p.from_address(address).value = id(environment)
+        variable = ctypes.c_void_p.from_address(address_of(each.symbol))
+        if not variable.value:
+            kept.append(Environment(each.module, each.constants))
+            variable.value = id(kept[-1])
 
 
 def constant(data: manifests.Constant) -> Any:

@@ -11,7 +11,9 @@ What is guaranteed
 - A file that can't be mapped (``noexec``), or whose pages may be taken away while they are used (every filesystem but
   those known to be local: another host may remove a file of NFS), is copied into memory, where it works as well but
   its pages aren't shared with other processes.
-- An image is mapped once in a process, and stays: there may be functions of it.
+- An image is mapped once in a process, as long as somebody has it; whoever opens the next one unmaps it then. Whoever
+  calls its code, or has given somebody an address in it, has the image, or has it :meth:`~Image.stay`.
+- **Nobody gets a mapping that was filled before**: a file that the process has mapped already, for whomever, is copied.
 
 One thread at a time may open images.
 
@@ -26,11 +28,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import os
 import struct
-from _ctypes import dlopen, dlsym
+from _ctypes import dlclose, dlopen, dlsym
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary, ref
+
+import numpy as np
 
 from nbcache.passing import errors, let_pass
 from nbcache.protocol.manifests import ADDRESS_SIZE, ImageFacts
@@ -54,7 +60,13 @@ _STATFS: Final = struct.Struct("=Q72xQ")
 _NOEXEC, _VALID = 0x0008, 0x0020
 """Of these flags: nothing may be executed from there, and that the kernel says so."""
 
-_opened: Final[dict[str, Image]] = {}
+_opened: Final[WeakValueDictionary[str, Image]] = WeakValueDictionary()
+_mapped: Final[dict[int, tuple[Any, int]]] = {}
+"""By the number of each: what tells when nobody has the image any more, and its handle."""
+_gone: Final[dict[int, Any]] = {}
+"""Those of them that nobody has any more."""
+_numbers: Final = itertools.count()
+_staying: Final[list[Image]] = []
 _libc: Any = None
 _status: Final = ctypes.create_string_buffer(_STATFS_SIZE)
 
@@ -62,12 +74,24 @@ _status: Final = ctypes.create_string_buffer(_STATFS_SIZE)
 class Image:
     """An image in this process."""
 
-    __slots__ = ("base", "symbols")
+    __slots__ = ("__weakref__", "_held", "base", "kept", "symbols")
 
-    def __init__(self, base: int, symbols: dict[str, int]) -> None:
+    def __init__(self, handle: int, base: int, symbols: dict[str, int]) -> None:
         """``base`` is where it is mapped, ``symbols`` has their offsets from there."""
+        # Of garbage that refers to itself, finalisers may still call code. Python says before that an object is gone
+        # which it tracks, such as the image itself; of an array it says so when the image lets go of it.
+        self._held = np.empty(0)
+        number = next(_numbers)
+        _mapped[number] = ref(self._held, functools.partial(_gone.__setitem__, number)), handle
         self.base = base
         self.symbols = symbols
+        self.kept: list[Any] = []
+        """What its code has the addresses of."""
+
+    def stay(self) -> None:
+        """Have it mapped for as long as the process lives."""
+        if self not in _staying:
+            _staying.append(self)
 
     def address(self, symbol: str) -> int:
         """Return where one of the symbols is that the manifest names. Raises ImageError for another."""
@@ -86,27 +110,36 @@ def check(code: bytes, facts: ImageFacts) -> None:
 
 
 def open_image(
-    code: bytes, facts: ImageFacts, resolve: Callable[[Iterable[str]], Mapping[str, int]], path: str | None = None
+    code: bytes,
+    facts: ImageFacts,
+    resolve: Callable[[Iterable[str]], Mapping[str, int]],
+    path: str | None = None,
+    bind: Callable[[Image], object] = lambda _image: None,
 ) -> Image:
-    """Map an image and fill its slots with what ``resolve`` says of their symbols; whatever that raises passes.
+    """Map an image, fill its slots with what ``resolve`` says of their symbols, and ``bind`` what else it needs.
 
-    ``code`` has been checked. ``path`` is the file it was read from, if that name stands for this content and nobody
-    can put another file there who isn't trusted. Raises ImageError if it can't be mapped.
+    What these raise passes, and the next one to open it begins anew. ``code`` has been checked. ``path`` is the file
+    it was read from, if that name stands for this content and nobody can put another file there who isn't trusted.
+    Raises ImageError if it can't be mapped.
     """
+    while _gone:
+        _dead, handle = _mapped.pop(_gone.popitem()[0])
+        dlclose(handle)
     image = _opened.get(facts.digest)
     if image is None:
-        base = _map(code, facts, path)
-        _fill(base, facts, resolve)
-        image = _opened[facts.digest] = Image(base, facts.symbols)
+        image = Image(*_map(code, facts, path), facts.symbols)
+        _fill(image.base, facts, resolve)
+        bind(image)
+        _opened[facts.digest] = image
     return image
 
 
-def _map(code: bytes, facts: ImageFacts, path: str | None) -> int:
-    """Return where the image is mapped now."""
+def _map(code: bytes, facts: ImageFacts, path: str | None) -> tuple[int, int]:
+    """Return the image's handle, and where it is mapped now."""
     if len(code) != facts.size:
         raise errors.ImageError(f"the image has {len(code)} bytes instead of {facts.size}: publish it again")
     try:
-        if path is not None and _is_mappable(path):
+        if path is not None and _is_mappable(path) and not _is_mapped(path):
             handle = dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL)
         else:
             handle = _copy(code, facts.digest)
@@ -114,7 +147,7 @@ def _map(code: bytes, facts: ImageFacts, path: str | None) -> int:
     except OSError as error:
         let_pass(error)
         raise errors.ImageError(f"the image can't be mapped: {error}") from error
-    return anchor - facts.symbols[facts.anchor]
+    return handle, anchor - facts.symbols[facts.anchor]
 
 
 def _is_mappable(path: str) -> bool:
@@ -126,6 +159,16 @@ def _is_mappable(path: str) -> bool:
         return False
     kind, flags = _STATFS.unpack_from(_status)
     return kind & 0xFFFFFFFF in _LOCAL and flags & (_VALID | _NOEXEC) == _VALID
+
+
+def _is_mapped(path: str) -> bool:
+    """Whether the C library would give what somebody in this process has of that file, filled or not."""
+    try:
+        dlclose(dlopen(path, os.RTLD_NOW | os.RTLD_NOLOAD))
+    except OSError as error:
+        let_pass(error)
+        return False
+    return True
 
 
 def _copy(code: bytes, digest: str) -> int:

@@ -18,25 +18,32 @@ from __future__ import annotations
 import functools
 import os
 from _thread import RLock
+from collections import OrderedDict
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Literal
+from weakref import WeakValueDictionary
 
-from nbcache.passing import errors
+from nbcache.passing import errors, suppressed
 from nbcache.protocol import manifests
 from nbcache.published import callables, hosts
 from nbcache.published.machine_code import MachineCode
+from nbcache.published.members import Member, Source
 from nbcache.published.runtime import HELPERS
+from nbcache.store.content import digest_of
 from nbcache.store.directory import Refusal, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from nbcache.config import Settings
-    from nbcache.protocol.manifests import Function, Manifest
+    from nbcache.protocol.blobs import Blob
+    from nbcache.protocol.manifests import Code, Function, Manifest
     from nbcache.store.layers import Place
     from nbcache.store.publication import Publication
 
 WithNumba = Literal["forbid", "allow"]
+MOST_KNOWN: Final = 1024
+"""How many loaded publications a process keeps for who asks for them again."""
 
 
 class _Process:
@@ -47,8 +54,20 @@ class _Process:
         self._code: dict[tuple[str, str], MachineCode] = {}
         self.stores: dict[str, Store] = {}
         self.layers: dict[tuple[str, tuple[str, ...]], list[Store]] = {}
-        self.loaded: dict[tuple[object, ...], tuple[tuple[object, ...], Any]] = {}
-        """What was loaded under a name, and what told that it is the newest."""
+        self._loaded: OrderedDict[tuple[object, ...], tuple[object, Any]] = OrderedDict()
+        self.parts: WeakValueDictionary[str, _Part] = WeakValueDictionary()
+        """What came along with publications that came as bytes, by digest, as long as somebody has one of these."""
+
+    def known(self, asked: tuple[object, ...], stamp: object, loaded: Callable[[], Any]) -> Any:
+        """Return what was asked for before while the stamp was the same; or what is loaded now."""
+        found = self._loaded.get(asked)
+        if found is None or found[0] != stamp:
+            found = self._loaded[asked] = stamp, loaded()
+            while len(self._loaded) > MOST_KNOWN:
+                self._loaded.popitem(last=False)
+        with suppressed(KeyError):  # another thread has loaded that many
+            self._loaded.move_to_end(asked)
+        return found[1]
 
     def code(self, manifest: Manifest) -> MachineCode:
         """What has the code of Numba's version, and build, that a manifest is of: runtimes of two can't be mixed."""
@@ -84,10 +103,7 @@ def load(
     if not follow:
         stamps = tuple(store.names.stamp(name) for store in stores)
         asked = (paths, name, version, numba)
-        known = _process.loaded.get(asked)
-        if known is None or known[0] != stamps:
-            known = _process.loaded[asked] = stamps, _load(stores, name, version, numba)[1]
-        return known[1]
+        return _process.known(asked, stamps, lambda: _load(stores, name, version, numba)[1])
     if version is not None:
         raise ValueError(f"{name}: version {version} stays what it is: there is nothing to follow")
     from nbcache.published import following
@@ -119,7 +135,7 @@ def _load(stores: Sequence[Store], name: str, version: int | None, numba: WithNu
         raise errors.PublicationError(name, f"its manifest can't be used: {exc}") from exc
     if not store.trusts(manifest.beside):
         raise errors.PublicationError(name, manifests.UNTRUSTED)
-    return publication.digest, realize(manifest, store, numba=numba)
+    return publication.digest, realize(stored(publication.manifest, manifest, store), numba=numba)
 
 
 def _found(stores: Sequence[Store], name: str, version: int | None) -> tuple[Store, Publication]:
@@ -173,8 +189,108 @@ def opened(settings: Settings) -> Store:
     return store
 
 
-def realize(manifest: Manifest, store: Store, *, numba: WithNumba = "forbid") -> Any:
-    """Return what a manifest describes, with its code out of a store. Raises PublicationError."""
+def stored(raw: bytes, manifest: Manifest, store: Store) -> Source:
+    """Return what loads a manifest, ``raw`` as it is stored, with its code out of a store."""
+
+    def object_of(manifest: Manifest, code: Code) -> bytes:
+        reasons: list[str] = []
+        for entry in store.find(code.key, reasons.append):
+            if entry.digest == code.entry:
+                found = entry.section("object")
+                if found is not None:
+                    return found
+                reasons.append("damaged")
+        why = f" ({', '.join(reasons)})" if reasons else ""
+        raise errors.PublicationError(
+            manifest.name, f"its entry {code.key[:12]}… is not in {store.path} as it was{why}: publish it again"
+        )
+
+    return Source(raw, manifest, store.names.files, object_of, restored)
+
+
+# -- out of bytes ----------------------------------------------------------------------------------
+
+
+class _Part:
+    """Something that came along with bytes."""
+
+    __slots__ = ("__weakref__", "data")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
+class _Parts:
+    """The parts of a publication that came as bytes, and of others that this process has."""
+
+    def __init__(self, name: str, blob: Blob) -> None:
+        """Take those that are here, each of which is compared with its digest. Raises PublicationError."""
+        self._parts = {}
+        for digest in blob.parts:
+            part = _process.parts.get(digest)
+            if part is None and digest in blob.here:
+                part = _Part(bytes(blob.here[digest]))
+                if digest_of(part.data) != digest:
+                    raise errors.PublicationError(name, f"its part {digest[:12]}… is damaged or altered")
+                # Not before: others take it for what it is said to be.
+                _process.parts[digest] = part
+            if part is None:
+                why = "did not come along: nbcache.missing() says which parts a process needs"
+                raise errors.PublicationError(name, f"its part {digest[:12]}… {why}")
+            self._parts[digest] = part
+
+    def read(self, digest: str, name: str) -> bytes:
+        """Return a part. Raises PublicationError."""
+        part = self._parts.get(digest)
+        if part is None:
+            raise errors.PublicationError(name, f"its part {digest[:12]}… is not among those that it is said to have")
+        return part.data
+
+    def opened(self, digest: str, name: str) -> tuple[None, bytes]:
+        """Return a part, which is no file."""
+        return None, self.read(digest, name)
+
+
+def restored(data: bytes) -> Any:
+    """Return what bytes describe, the same object where it was loaded before: whose they are, nobody asks.
+
+    Pickles of loaded functions call this. Raises ManifestError and PublicationError.
+    """
+    from nbcache.protocol import blobs
+
+    return of_blob(blobs.parse(data))
+
+
+def of_blob(blob: Blob) -> Any:
+    """Return what a blob that is trusted describes. Raises ManifestError and PublicationError."""
+
+    def loaded() -> Any:
+        manifest, objects = manifests.decode(blob.manifest), blob.objects
+        with _process.lock:
+            parts = _Parts(manifest.name, blob)
+
+        def object_of(manifest: Manifest, code: Code) -> bytes:
+            at = manifest.codes.index(code)
+            if at >= len(objects):
+                raise errors.PublicationError(manifest.name, "its object files are not among its parts")
+            return parts.read(objects[at], manifest.name)
+
+        return realize(Source(blob.manifest, manifest, parts, object_of, restored))
+
+    return _process.known((blob.digest,), None, loaded)
+
+
+def missing(blob: Blob) -> list[str]:
+    """Return the digests of those parts of a blob that did not come along and that this process doesn't have."""
+    return [digest for digest in blob.parts if digest not in blob.here and digest not in _process.parts]
+
+
+# -- in this process -------------------------------------------------------------------------------
+
+
+def realize(source: Source, *, numba: WithNumba = "forbid") -> Any:
+    """Return what is described where it is loaded from. Raises PublicationError."""
+    manifest = source.manifest
     problem = hosts.problem(manifest.host)
     if problem is not None:
         if numba == "forbid":
@@ -184,10 +300,8 @@ def realize(manifest: Manifest, store: Store, *, numba: WithNumba = "forbid") ->
         return _shaped({attribute: _import(manifest, each) for attribute, each in manifest.functions.items()})
     try:
         with _process.lock:
-            address_of = _process.code(manifest).load(manifest, store.names.files, store)
-            return _shaped(
-                {name: _made(manifest, each, numba, address_of) for name, each in manifest.functions.items()}
-            )
+            address_of = _process.code(manifest).load(manifest, source.files, source.object_of)
+            return _shaped({name: _made(source, name, numba, address_of) for name in manifest.functions})
     except (errors.NbcacheError, MemoryError):
         raise
     except Exception as exc:
@@ -198,7 +312,9 @@ def _shaped(functions: Mapping[str, Any]) -> Any:
     return functions[""] if functions.keys() == {""} else SimpleNamespace(**functions)
 
 
-def _made(manifest: Manifest, function: Function, numba: WithNumba, address_of: Callable[[str], int]) -> Any:
+def _made(source: Source, attribute: str, numba: WithNumba, address_of: Callable[[str], int]) -> Any:
+    manifest = source.manifest
+    function = manifest.functions[attribute]
     if function.what == "numba":
         if numba == "forbid":
             reason = (
@@ -206,7 +322,7 @@ def _made(manifest: Manifest, function: Function, numba: WithNumba, address_of: 
             )
             raise errors.PublicationError(manifest.name, reason)
         return _import(manifest, function)
-    return callables.make(function, address_of)
+    return callables.make(Member(function, address_of, source, attribute))
 
 
 def _import(manifest: Manifest, function: Function) -> Any:

@@ -8,11 +8,12 @@ where it can't be mapped, the entries are there as well.
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from nbcache.passing import errors
 from nbcache.published import environments, images, unpickling
-from nbcache.published.runtime import REPLACED, UNRESOLVED, Runtime
+from nbcache.published.runtime import ADD_PENDING_CALL, MAKE_GENERATOR, REPLACED, UNRESOLVED, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,17 +22,27 @@ if TYPE_CHECKING:
 
     from nbcache.protocol.manifests import Code, ImageFacts, Manifest
     from nbcache.published.engine import Engine
-    from nbcache.store.directory import Store
+    from nbcache.published.members import Files, ObjectOf
 
 
-class Files(Protocol):
-    """Files by digest, as :class:`nbcache.store.files.Files` has them: what is returned has that digest."""
+class _Cell(ctypes.c_void_p):
+    """A variable that holds a pointer, and keeps what that points to. It can be referred to weakly."""
 
-    def read(self, digest: str, name: str) -> bytes:
-        """Return what a file of the publication ``name`` holds. Raises PublicationError."""
+    def __init__(self, value: int, pointed_to: object = None) -> None:
+        super().__init__(value)
+        self.pointed_to = pointed_to
 
-    def opened(self, digest: str, name: str) -> tuple[str, bytes]:
-        """Return where it lies, too."""
+
+def _leaves_addresses(manifest: Manifest, facts: ImageFacts) -> bool:
+    """Whether somebody may have an address in the code of an image, or in its constants, when its functions are gone.
+
+    C has those of callbacks, generators that of their code, and Python that of what raises later what the handler of a
+    signal raised. That comes along with unpickling, and so with each array that is handed to Python: it may be a
+    constant.
+    """
+    leaving = {MAKE_GENERATOR, ADD_PENDING_CALL}
+    called = any(symbol in leaving for _offset, symbol, _addend in facts.slots)
+    return called or any(each.what == "cfunc" for each in manifest.functions.values())
 
 
 class MachineCode:
@@ -45,45 +56,50 @@ class MachineCode:
         """Where LLVM has the functions that take the place of Numba's, if it has them, by the names of Numba's."""
         self._loaded: set[tuple[str, str]] = set()
         """Entries and object files that LLVM has: keys, or nothing, and digests."""
-        self._arrays: dict[str, np.ndarray[Any, Any]] = {}
+        self._arrays: WeakValueDictionary[str, np.ndarray[Any, Any]] = WeakValueDictionary()
         """By the digests of their files."""
-        self._cells: dict[str, ctypes.c_void_p] = {}
-        """Variables that code finds by name, which hold a pointer each."""
+        self._cells: WeakValueDictionary[str, _Cell] = WeakValueDictionary()
+        """Variables that code finds by name."""
+        self._kept: list[Any] = []
+        """What code that stays has the addresses of."""
         self._functions: dict[str, int] = {}
         """C functions that code calls by name, of libraries that a manifest names."""
 
-    def load(self, manifest: Manifest, files: Files, store: Store | None) -> Callable[[str], int]:
+    def load(self, manifest: Manifest, files: Files, object_of: ObjectOf | None) -> Callable[[str], int]:
         """Load what a manifest refers to; return what says where its symbols lie. Raises PublicationError.
 
-        ``files`` are those of publications, by digest. Without a ``store`` there are no entries, and an image that
-        can't be mapped, or isn't there, raises ImageError.
+        ``files`` are those of publications, by digest. Without ``object_of`` there are no object files, and an image
+        that can't be mapped, or isn't there, raises ImageError.
         """
         if any(manifest.imports.values()):
             from nbcache.published.named import check_fields
 
             check_fields(manifest)
         self._runtime.extensions.offer(manifest.extensions, lambda digest: files.read(digest, manifest.name))
-        unpickling.locate(manifest.tokens)
+        kept: list[Any] = unpickling.locate(manifest.tokens)
         for symbol, array in manifest.arrays.items():
-            if symbol not in self._cells:
+            cell = self._cells.get(symbol)
+            if cell is None:
                 held = self._array(files.read(array.digest, manifest.name), array.digest)
                 place = held.ctypes.data + array.offset if array.what == "data" else id(held)
-                self._cells[symbol] = ctypes.c_void_p(place)
+                cell = self._cells[symbol] = _Cell(place, held)
+            kept.append(cell)
         self._bind(manifest)
         if manifest.image is not None:
             try:
-                return self._load_image(manifest, manifest.image, files)
+                return self._load_image(manifest, manifest.image, files, kept)
             except errors.ImageError as error:
-                if store is None:
+                if object_of is None:
                     raise
                 import logging
 
                 logging.getLogger("nbcache").info(
                     "%s is loaded with LLVM instead of its image: %s", manifest.name, error
                 )
-        if store is None:
+        if object_of is None:
             raise errors.ImageError("there is no image of it")
-        return self._load_entries(manifest, store)
+        self._kept += kept
+        return self._load_entries(manifest, files, object_of)
 
     def _bind(self, manifest: Manifest) -> None:
         """Find the C functions that code calls. Raises PublicationError."""
@@ -97,13 +113,21 @@ class MachineCode:
             except LookupError as error:
                 raise errors.PublicationError(manifest.name, str(error.args[0])) from error
             if native.what == "pointer":
-                known = self._cells.setdefault(symbol, ctypes.c_void_p(found)).value
+                known = self._cell(symbol, found).value
             else:
                 known = self._functions.setdefault(symbol, found)
             if known != found:
                 raise errors.PublicationError(
                     manifest.name, f"it calls another {native.symbol} than this process has loaded: start a new one"
                 )
+
+    def _cell(self, symbol: str, value: int) -> _Cell:
+        """Return a variable that stays, with the value that it has, or gets now."""
+        cell = self._cells.get(symbol)
+        if cell is None:
+            cell = self._cells[symbol] = _Cell(value)
+        self._kept.append(cell)
+        return cell
 
     def _array(self, data: bytes, digest: str) -> np.ndarray[Any, Any]:
         import io
@@ -130,48 +154,55 @@ class MachineCode:
 
     # -- an image ----------------------------------------------------------------------------------
 
-    def _load_image(self, manifest: Manifest, facts: ImageFacts, files: Files) -> Callable[[str], int]:
+    def _load_image(self, manifest: Manifest, facts: ImageFacts, files: Files, kept: list[Any]) -> Callable[[str], int]:
         path, code = files.opened(facts.digest, manifest.name)
-        image = images.open_image(code, facts, self._addresses, path)
-        for each in manifest.codes:
-            environments.bind(each.environments, image.address)
+
+        def bind(image: images.Image) -> None:
+            image.kept = kept
+            for each in manifest.codes:
+                environments.bind(each.environments, image.address, kept)
+
+        image = images.open_image(code, facts, self._addresses, path, bind)
+        if _leaves_addresses(manifest, facts):
+            image.stay()
         return image.address
 
     # -- entries -----------------------------------------------------------------------------------
 
-    def _load_entries(self, manifest: Manifest, store: Store) -> Callable[[str], int]:
+    def _load_entries(self, manifest: Manifest, files: Files, object_of: ObjectOf) -> Callable[[str], int]:
         if self._engine is None:
             from nbcache.published.engine import Engine
 
             self._engine = Engine()
         memo = manifest.memo
         if memo is not None and not self._replaced:
-            code = store.names.files.read(memo.digest, manifest.name)
+            code = files.read(memo.digest, manifest.name)
             self._engine.load([code], self._addresses(memo.externals))
             self._replaced = {name: self._engine.address(ours) for name, ours in REPLACED.items()}
-        self._load_objects(manifest, store, self._engine)
+        self._load_objects(manifest, files, object_of, self._engine)
         self._fill_cells(manifest.codes, self._engine)
         return self._engine.address
 
-    def _load_objects(self, manifest: Manifest, store: Store, engine: Engine) -> None:
+    def _load_objects(self, manifest: Manifest, files: Files, object_of: ObjectOf, engine: Engine) -> None:
         """Load the entries and the type checks that this process doesn't have, all at once."""
         codes = [code for code in manifest.codes if (code.key, code.entry) not in self._loaded]
         externals: dict[str, int] = {}
         for code in codes:
             externals.update(self._externals(code))
-        objects = [_object(manifest, code, store) for code in codes]
+        objects = [object_of(manifest, code) for code in codes]
         loaded = {(code.key, code.entry) for code in codes}
         checks = manifest.checks
         if checks is not None and ("", checks.digest) not in self._loaded:
             # They call nothing that takes the place of Numba's.
             externals.update(self._addresses(checks.externals))
-            objects.append(store.names.files.read(checks.digest, manifest.name))
+            objects.append(files.read(checks.digest, manifest.name))
             loaded.add(("", checks.digest))
         if objects:
             engine.load(objects, externals)
         self._loaded |= loaded
-        for code in codes:
-            environments.bind(code.environments, engine.address)
+        # Those of all: binding may have failed when they were loaded.
+        for code in manifest.codes:
+            environments.bind(code.environments, engine.address, self._kept)
 
     def _externals(self, code: Code) -> dict[str, int]:
         """What an entry's object expects from elsewhere."""
@@ -179,8 +210,7 @@ class MachineCode:
         if self._replaced:
             found.update((symbol, self._replaced[symbol]) for symbol in self._replaced.keys() & found.keys())
         for function in code.cells:
-            cell = self._cells.setdefault(function, ctypes.c_void_p(0))
-            found[UNRESOLVED + function] = ctypes.addressof(cell)
+            found[UNRESOLVED + function] = ctypes.addressof(self._cell(function, 0))
         return found
 
     def _fill_cells(self, codes: Iterable[Code], engine: Engine) -> None:
@@ -188,17 +218,3 @@ class MachineCode:
             cell = self._cells[function]
             if not cell.value:
                 cell.value = engine.address(function)
-
-
-def _object(manifest: Manifest, code: Code, store: Store) -> bytes:
-    reasons: list[str] = []
-    for entry in store.find(code.key, reasons.append):
-        if entry.digest == code.entry:
-            found = entry.section("object")
-            if found is not None:
-                return found
-            reasons.append("damaged")
-    why = f" ({', '.join(reasons)})" if reasons else ""
-    raise errors.PublicationError(
-        manifest.name, f"its entry {code.key[:12]}… is not in {store.path} as it was{why}: publish it again"
-    )

@@ -14,6 +14,7 @@ from nbcache.errors import ImageError, ManifestError, PublicationError
 from nbcache.protocol import manifests
 from nbcache.published import callables, hosts
 from nbcache.published.machine_code import MachineCode
+from nbcache.published.members import Member
 from nbcache.store.content import digest_of
 
 
@@ -58,4 +59,4 @@ def _load(folder: str) -> dict[str, Any]:
     if problem is not None:
         raise PublicationError(manifest.name, f"{problem}: export it from that kind of host")
     address_of = MachineCode(manifest.numba).load(manifest, _Files(folder), None)
-    return {name: callables.make(each, address_of) for name, each in manifest.functions.items()}
+    return {name: callables.make(Member(each, address_of)) for name, each in manifest.functions.items()}

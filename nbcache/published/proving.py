@@ -131,7 +131,7 @@ def _facts(data: bytes, settings: Settings) -> Iterator[dict[str, str]]:
         without = {name: each for name, each in manifest.functions.items() if each.what != "numba"}
         manifest = manifest._replace(functions=without)
         store = load.opened(settings)
-        loaded = load.realize(manifest, store)
+        loaded = load.realize(load.stored(data, manifest, store))
     except NbcacheError as exc:
         yield {"problem": str(exc)}
         return

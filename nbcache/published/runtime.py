@@ -36,6 +36,8 @@ UNRESOLVED: Final = ".numba.unresolved$"
 name."""
 NUMPY: Final = "nbcache.numpy."
 """What the symbol of an attribute of NumPy begins with: ``nbcache.numpy.ndarray`` is the address of that class."""
+INTERNED: Final = "nbcache.text."
+"""What the symbol of a text begins with: ``nbcache.text.x`` is the address of the "x" that code has as a name."""
 
 UNPICKLER: Final = "nbcache.unpickler"
 EXCEPTION_BUILDER: Final = "nbcache.exception_builder"
@@ -48,6 +50,8 @@ MEMO: Final = "nbcache_unpickle"
 BUILD_EXCEPTION: Final = "nbcache_build_exception"
 """What takes the place of these two in an object file for LLVM; in an image it has the names of Numba's."""
 REPLACED: Final = {NUMBA_UNPICKLE: MEMO, NUMBA_BUILD_EXCEPTION: BUILD_EXCEPTION}
+MAKE_GENERATOR: Final = "numba_make_generator"
+ADD_PENDING_CALL: Final = "Py_AddPendingCall"
 HELPERS: Final = "numba._helperlib"
 MEMORY: Final = "numba.core.runtime._nrt_python"
 GENERATORS: Final = "numba._dynfunc"
@@ -106,6 +110,9 @@ class Runtime:
             return id(None)
         if symbol.startswith(NUMPY):
             return id(getattr(np, symbol[len(NUMPY) :]))
+        if symbol.startswith(INTERNED):
+            self._kept.append(sys.intern(symbol[len(INTERNED) :]))
+            return id(self._kept[-1])
         if symbol in REPLACED:
             return unpickling.callback(symbol)
         if not symbol.startswith(("Py", "_Py")):
@@ -128,7 +135,7 @@ class Runtime:
             # All at once: the cells are one's own, and the threads are started once.
             self.known.update(self._threads() if symbol in THREADING else self._hash_secrets())
             return self.known.get(symbol)
-        if symbol == "numba_make_generator":
+        if symbol == MAKE_GENERATOR:
             return self._helpers(GENERATORS).get("make_generator")
         name = symbol.removeprefix("numba_")
         if symbol.startswith(_ALGEBRA) and importlib.util.find_spec("scipy") is None:

@@ -15,16 +15,16 @@ nobody has written to. Kernels of ufuncs return what they compute, and read none
 
 from __future__ import annotations
 
+import copyreg
 import ctypes
-from typing import TYPE_CHECKING, Any, Final
+import functools
+from typing import Any, Final
+
+import numpy as np
 
 from nbcache.published.environments import constant
 from nbcache.published.hosts import api_function
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nbcache.protocol.manifests import Function
+from nbcache.published.members import Member, function_of
 
 _SLOT: Final = 31
 """PyUFunc_FromFuncAndDataAndSignature in the table of NumPy's ufunc API (numpy/__ufunc_api.h)."""
@@ -50,17 +50,17 @@ class _Head(ctypes.Structure):
         ("reserved1", _INT),
         ("name", _TEXT),
         ("types", _POINTER),
-        ("others", _POINTER * 13),
+        ("doc", _POINTER),
+        ("ptr", _POINTER),
+        ("obj", _POINTER),
+        ("others", _POINTER * 10),
         ("op_flags", ctypes.POINTER(ctypes.c_uint32)),
     )
 
 
-_kept: list[Any] = []
-"""A ufunc holds pointers to all that it is made of, and is no owner of any."""
-
-
-def make(function: Function, address_of: Callable[[str], int]) -> Any:
+def make(member: Member) -> Any:
     """The ufunc, or generalised ufunc, that a function of a manifest is."""
+    function, address_of = member.function, member.address_of
     facts = function.ufunc
     assert facts is not None, "the manifest was decoded"
     count = len(function.signatures)
@@ -71,15 +71,43 @@ def make(function: Function, address_of: Callable[[str], int]) -> Any:
     name = function.name.encode()
     doc = None if function.doc is None else function.doc.encode()
     core = None if facts.signature is None else facts.signature.encode()
-    _kept.append((loops, data, types, name, doc, core))
+    # A ufunc holds pointers to all that it is made of, and owns one object, which it lets go of at its end.
+    member.kept += loops, data, types, name, doc, core
     create = _PROTOTYPE(api_function("_UFUNC_API", _SLOT))
     parts = tuple(ctypes.addressof(each) for each in (loops, data, types))
     shape = (facts.inputs, facts.outputs, facts.identity, name, doc, 0, core)
     made = create(None, None, None, 0, *shape) if core is None else create(*parts, count, *shape)
-    head = _Head.from_address(id(made) + object.__basicsize__)
+    head = _head(made)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(member))
+    head.obj = id(member)
+    _pickled_by_us()
     if core is not None:
         for i in range(facts.inputs, facts.inputs + facts.outputs):
             head.op_flags[i] = _OUTPUT
         return made
     head.functions, head.data, head.types, head.ntypes = *parts, count
     return made
+
+
+def owned(ufunc: Any) -> Any:
+    """Return the object that a ufunc of NumPy owns, which is a member if it was made here; None for anything else."""
+    found = _head(ufunc).obj if type(ufunc) is np.ufunc else None
+    return None if found is None else ctypes.cast(found, ctypes.py_object).value
+
+
+def _head(ufunc: Any) -> _Head:
+    return _Head.from_address(id(ufunc) + object.__basicsize__)
+
+
+@functools.cache
+def _pickled_by_us() -> None:
+    """Have published ufuncs pickled as what they are; NumPy would take each for an attribute of a module."""
+    others = copyreg.dispatch_table.get(np.ufunc)
+
+    def reduced(ufunc: np.ufunc) -> Any:
+        member = owned(ufunc)
+        if isinstance(member, Member):
+            return function_of, member.portable()
+        return ufunc.__reduce_ex__(4) if others is None else others(ufunc)
+
+    copyreg.pickle(np.ufunc, reduced)

@@ -13,6 +13,7 @@ import ctypes
 import io
 import pickle
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,8 +31,20 @@ _TOOLCHAIN: Final = ("numba", "llvmlite", "nbcache")
 _MAX_FAILURES: Final = 10
 failures: list[str] = []
 """What could not be unpickled while code ran, in a line each; the proof of a publication looks here."""
-_locations: dict[str, Location] = {}
+_MAX_UNPICKLED: Final = 10_000
+"""How many unpickled objects are remembered."""
+_places: Final[WeakValueDictionary[str, Place]] = WeakValueDictionary()
 _unpickled: dict[tuple[int, bytes], Any] = {}
+
+
+class Place:
+    """A place in a source file."""
+
+    __slots__ = ("__weakref__", "location")
+
+    def __init__(self, location: Location) -> None:
+        """``location`` is the function, the file and the line."""
+        self.location = location
 
 
 class Blank:
@@ -47,7 +60,7 @@ class Blank:
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == LOCATE:
-            return _locations.get
+            return _located
         if (module, name) == LOCATE_IN:
             return _text
         if (module, name) == RECALL:
@@ -64,8 +77,13 @@ class _Unpickler(pickle.Unpickler):
         return self.find_class(module, qualname)
 
 
+def _located(token: str) -> Location | None:
+    place = _places.get(token)
+    return None if place is None else place.location
+
+
 def _text(token: str, text: str) -> str:
-    _function, file, line = _locations[token]
+    _function, file, line = _places[token].location
     return f"{text}{file} ({line})"
 
 
@@ -74,9 +92,18 @@ def loads(data: bytes) -> Any:
     return _Unpickler(io.BytesIO(data)).load()
 
 
-def locate(locations: Mapping[str, Location]) -> None:
-    """From here on, code that blames one of these places means this line of this file."""
-    _locations.update(locations)
+def locate(locations: Mapping[str, Location]) -> list[Place]:
+    """Have code that blames one of these places mean this line of this file, as long as somebody has what is
+    returned.
+    """
+    found = []
+    for token, location in locations.items():
+        place = _places.get(token)
+        if place is None:
+            place = _places[token] = Place(location)
+        place.location = location
+        found.append(place)
+    return found
 
 
 def unpickle(address: int, size: int, digest: int) -> Any:
@@ -85,9 +112,13 @@ def unpickle(address: int, size: int, digest: int) -> Any:
     """
     # Keyed as Numba does: an address alone may come again when code is unloaded.
     key = address, ctypes.string_at(digest, 20)
-    if key not in _unpickled:
-        _unpickled[key] = _had(ctypes.string_at(address, size))
-    return _unpickled[key]
+    found = _unpickled.get(key, _unpickled)
+    if found is _unpickled:
+        found = _had(ctypes.string_at(address, size))
+        if len(_unpickled) >= _MAX_UNPICKLED:
+            _unpickled.clear()
+        _unpickled[key] = found
+    return found
 
 
 def build_exception(fixed: bytes, values: tuple[Any, ...]) -> Any:

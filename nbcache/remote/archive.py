@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from nbcache.keyring import Keyring
-    from nbcache.remote.signing import SecretKey
+    from nbcache.signatures import SecretKey
     from nbcache.store.directory import Store
     from nbcache.store.entry import Header
 

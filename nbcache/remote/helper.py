@@ -22,10 +22,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import nbcache
+from nbcache import signatures
 from nbcache.client import logs
 from nbcache.errors import NbcacheError, RemoteError
 from nbcache.protocol import helper as protocol
-from nbcache.remote import signing
 from nbcache.remote.reading import Reading
 from nbcache.remote.tiers import Tier
 from nbcache.remote.uploading import Uploading
@@ -63,9 +63,9 @@ class Helper:
                 "NBCACHE_TRUSTED_KEYS is not set: whose entries may be executed? (`nbcache key` makes keys; the word"
                 " unsigned takes everything)"
             )
-        signing.insist()
+        signatures.insist()
         self.tiers = [Tier(address) for address in settings.remote]
-        key = signing.read(settings.signing_key) if settings.signing_key is not None else None
+        key = signatures.read(settings.signing_key) if settings.signing_key is not None else None
         self.uploading = Uploading(store, keyring, self.tiers, key)
         self.reading = Reading(store, keyring, self.tiers, self.uploading.copy)
         self._store = store

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from nbcache.keyring import Keyring
     from nbcache.remote.objects import Head
-    from nbcache.remote.signing import SecretKey
     from nbcache.remote.tiers import Tier
+    from nbcache.signatures import SecretKey
     from nbcache.store.directory import Store
     from nbcache.store.entry import Header
     from nbcache.store.found import FoundEntry

@@ -42,7 +42,7 @@ class Plan:
     freed: int
     """Their size [bytes]."""
     total: int
-    """The size of everything before [bytes]."""
+    """The size of everything before [bytes], with the files of publications."""
     entries: int
     """The number of entries before."""
     sizes: tuple[int, ...] = ()
@@ -63,14 +63,15 @@ def plan(
     pinned: Pins | None = None,
     *,
     asker: Callable[[EntryInfo], int] = lambda _item: 0,
+    files: int = 0,
 ) -> Plan:
     """Decide what to remove so that at most ``max_size`` [bytes] are left; 0 means no limit.
 
-    ``last_use`` maps keys to when they were last hit, Unix time [s]. What is ``pinned`` stays, and counts. ``asker``
-    tells whose share an entry counts against.
+    ``last_use`` maps keys to when they were last hit, Unix time [s]. What is ``pinned`` stays, and counts, as does the
+    size of ``files`` of publications [bytes]. ``asker`` tells whose share an entry counts against.
     """
     found = list(entries)
-    total = sum(item.size for item in found)
+    total = sum(item.size for item in found) + files
     keys = frozenset[str]() if pinned is None else pinned.entries
     kept = sum(item.key in keys for item in found)
     if max_size <= 0 or total <= max_size:

@@ -18,6 +18,7 @@ What is guaranteed
   this format version, undamaged, and published under this very name. Everything else is one clear error.
 - Who publishes is alone: nobody else publishes, and nobody evicts (:mod:`nbcache.store.pins`), from the moment at which
   everything that is referred to was found to be there until the name refers to it.
+- What was published with an age may be given up when it has that (:mod:`nbcache.store.pins`), and is there until then.
 - Older versions stay, with all that they refer to, for those who are about to load one, or go back to one.
 """
 
@@ -178,15 +179,23 @@ class Names:
                     break
 
     def write(
-        self, name: str, manifest: bytes, entries: Iterable[str] = (), digests: Iterable[str] = ()
+        self,
+        name: str,
+        manifest: bytes,
+        entries: Iterable[str] = (),
+        digests: Iterable[str] = (),
+        expires: float | None = None,
     ) -> Publication:
         """Publish a manifest (JSON on one line) as the newest version of a name; return what is published.
 
-        ``entries`` are the keys that it refers to, ``digests`` the files. Raises
+        ``entries`` are the keys that it refers to, ``digests`` the files. It may be given up after ``expires`` [s].
+        Raises
         :class:`~nbcache.errors.BadNameError`, and :class:`~nbcache.errors.PublicationError` when it can't be written
         or something of it isn't there (:class:`~nbcache.store.pins.MissingError`, a kind of it, says what).
         """
-        wanted = Publication(check_name(name), 0, time.time(), tuple(entries), tuple(digests), manifest, "")
+        now = time.time()
+        until = None if expires is None else now + expires
+        wanted = Publication(check_name(name), 0, now, tuple(entries), tuple(digests), manifest, "", expires=until)
         return self._write(wanted)
 
     def adopt(self, found: Publication) -> Publication:

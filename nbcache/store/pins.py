@@ -1,7 +1,9 @@
 """Pins: what a published name refers to is neither evicted nor collected, also by who begins while it is published.
 
-Every version that lies in ``v1/names/`` pins its entries and files; taking a name back frees them. Two things that
-happen at once could still lose an entry: one process finds that it is there and publishes a name, another has just
+Every version that lies in ``v1/names/`` pins its entries and files; taking a name back frees them. So does its age,
+where it was published with one: who evicts or collects first gives up the versions that have expired, the oldest first.
+Where that is the newest one, the one before it is the newest from then on. Two things that happen at once could still
+lose an entry: one process finds that it is there and publishes a name, another has just
 found that nobody refers to it and removes it. So whoever publishes, and whoever evicts or collects, is **alone** with
 it: there is one lease (:mod:`nbcache.store.locks`) in a store for that, held from looking to having acted. Who evicts
 without being asked to doesn't wait for it, and leaves the eviction to the next one.
@@ -18,7 +20,7 @@ from __future__ import annotations
 import errno
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from nbcache.errors import PublicationError
 from nbcache.passing import let_pass, suppressed
@@ -27,15 +29,17 @@ from nbcache.records import Record
 from nbcache.store import files, layout, listing, publication
 from nbcache.store.content import read_up_to
 from nbcache.store.folders import Folder
+from nbcache.store.publication import References
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from nbcache.store.locks import Lease
     from nbcache.store.publication import Publication
     from nbcache.trust import Trust
 
+    Found = TypeVar("Found", References, Publication)
     Acquire = Callable[[str], Lease | None]
     """Takes a lease on a key without waiting; None if somebody alive holds it: :meth:`nbcache.store.Store.lease`."""
 
@@ -61,6 +65,8 @@ class Pins(Record):
     """Digests."""
     problem: str | None = None
     """Why it isn't known what else is pinned, in one line: then nothing may go."""
+    expired: tuple[str, ...] = ()
+    """The files of what has expired, which pins nothing, those of the oldest first."""
 
 
 class MissingError(PublicationError):
@@ -98,32 +104,107 @@ def held(
         yield Pins(problem="another process publishes, or evicts")
         return
     with lease:
-        yield read(root, trust, deadline)
+        found = read(root, trust, deadline)
+        with suppressed(OSError), Folder(root, layout.NAMES) as folder:
+            for name in found.expired:
+                if time.monotonic() > deadline:
+                    break
+                _give_up(folder, name, trust)
+        yield found
+
+
+def _give_up(folder: Folder, name: str, trust: Trust) -> None:
+    """Remove a version that has expired. Where it is the newest one, the one before it takes its place.
+
+    It is read again, and whole: it may be damaged, and where no lease can be had another one may lie there by now.
+    """
+    found = _whole(folder, name, trust)
+    if found is None or _expired(found, time.time()) is None:
+        return
+    newest = _newest(name)
+    if name == newest:
+        for version in sorted(found.older or (), reverse=True):
+            before = f"{newest.removesuffix('.json')}~{version}.json"
+            if _whole(folder, before, trust) is not None:
+                with suppressed(OSError):
+                    folder.replace(before, newest)
+                return
+    folder.remove(name)
+
+
+def _whole(folder: Folder, name: str, trust: Trust) -> Publication | None:
+    """Return what is published; None for what can't be used, or read."""
+    with suppressed(OSError):
+        found = _read(folder, name, trust, _content)
+        return None if isinstance(found, str) else found
+    return None
+
+
+def _newest(name: str) -> str:
+    """Return the name of the file of the newest version, of which one of the versions has this file."""
+    return name.removesuffix(".json").partition("~")[0] + ".json"
 
 
 def read(root: str, trust: Trust, deadline: float = float("inf")) -> Pins:
     """Return what is pinned in a store. Never raises. After ``deadline`` (of :func:`time.monotonic`), it isn't
     known.
     """
-    entries: set[str] = set()
-    digests: set[str] = set()
+    there: dict[str, dict[str, References]] = {}
     try:
         with Folder(root, layout.NAMES) as folder:
             for item in folder.json_files():
                 if time.monotonic() > deadline:
                     return Pins(problem="there was no time to see what published names refer to")
-                found = _read(folder, item.name, trust)
+                found = _read(folder, item.name, trust, _references)
                 if found == publication.OTHER_VERSION:
                     return Pins(problem=f"{root}/{layout.NAMES}/{item.name} {found}, and may refer to anything")
-                if isinstance(found, tuple):
-                    entries.update(found[0])
-                    digests.update(found[1])
+                if isinstance(found, References):
+                    there.setdefault(_newest(item.name), {})[item.name] = found
     except FileNotFoundError:
         pass
     except OSError as error:
         let_pass(error)
         return Pins(problem=f"published names can't be read: {error.strerror or error}")
-    return Pins(frozenset(entries), frozenset(digests))
+    return _pinned(there)
+
+
+def _pinned(there: Mapping[str, Mapping[str, References]]) -> Pins:
+    """Return what is pinned by versions, which are given by the names of their files, by that of the newest one."""
+    now = time.time()
+    entries: set[str] = set()
+    digests: set[str] = set()
+    expired: list[tuple[float, bool, str]] = []
+    for newest, versions in there.items():
+        gone = {name: found.expires or 0.0 for name, found in versions.items() if _expired(found, now) is not None}
+        for name, found in versions.items():
+            until = gone.get(name)
+            if until is None:
+                entries.update(found.entries)
+                digests.update(found.files)
+            else:
+                # The newest last: it says which others there are.
+                last = name == newest
+                expired.append((max(gone.values()) if last else until, last, name))
+    return Pins(frozenset(entries), frozenset(digests), None, tuple(name for *_, name in sorted(expired)))
+
+
+def _expired(found: References | Publication, now: float) -> float | None:
+    """Return when something expired; None if it hasn't."""
+    return None if found.expires is None or found.expires > now else found.expires
+
+
+def size(root: str, pinned: Pins | None = None, shards: Iterable[str] | None = None) -> int:
+    """Return the size [bytes] of the files by digest: of those that are pinned, or all; in some shards, or all. Never
+    raises.
+    """
+    total = 0
+    for shard in listing.shards(root, layout.FILES) if shards is None else shards:
+        with suppressed(OSError), Folder(root, f"{layout.FILES}/{shard}") as folder:
+            for item in folder.files():
+                with suppressed(OSError):
+                    if pinned is None or shard + item.name in pinned.files:
+                        total += item.stat(follow_symlinks=False).st_size
+    return total
 
 
 def missing(root: str, found: Publication) -> MissingError | None:
@@ -158,9 +239,21 @@ def collect(root: str, pinned: Pins, now: float | None = None) -> tuple[int, int
     return count, size
 
 
-def _read(folder: Folder, name: str, trust: Trust) -> tuple[tuple[str, ...], tuple[str, ...]] | str | None:
-    """Return what a file refers to, or what is wrong with it. Raises OSError where somebody else may be able to read
-    it.
+def _references(fd: int, size: int) -> References | str:
+    """Return what a file of that size refers to, or what is wrong with it. Raises OSError."""
+    data = read_up_to(fd, _FIRST_READ)
+    found = publication.references(data)
+    return (publication.references(data + read_up_to(fd, size)) or publication.DAMAGED) if found is None else found
+
+
+def _content(fd: int, size: int) -> Publication | str:
+    """Return what a file of that size says, every byte of which is checked. Raises OSError."""
+    return publication.decode(read_up_to(fd, size))
+
+
+def _read(folder: Folder, name: str, trust: Trust, look: Callable[[int, int], Found | str]) -> Found | str:
+    """Return what ``look`` says of a file, or what is wrong with it. Raises OSError where somebody else may be able to
+    read it.
     """
     try:
         fd = folder.open(name, OPEN_FLAGS)
@@ -173,8 +266,6 @@ def _read(folder: Folder, name: str, trust: Trust) -> tuple[tuple[str, ...], tup
         status = os.fstat(fd)
         if not trust.allows(status, fd) or status.st_size > publication.MAX_SIZE:
             return publication.DAMAGED
-        data = read_up_to(fd, _FIRST_READ)
-        found = publication.references(data)
-        return publication.references(data + read_up_to(fd, status.st_size)) if found is None else found
+        return look(fd, status.st_size)
     finally:
         os.close(fd)

@@ -10,7 +10,8 @@
     digest      = 32 hex digits             ; blake2b-128 over everything after the first line
     about       = members of an object      ; "name", "version", "created" [Unix s],
                                             ; "entries": [key, ...], "files": [digest, ...],
-                                            ; "older": [version, ...], which nbcache 0.2 didn't write
+                                            ; "older": [version, ...], which nbcache 0.2 didn't write,
+                                            ; "expires" [Unix s], where it does
     manifest    = JSON on one line          ; the store doesn't know what it says
 
 Altogether it is one JSON object, for people and their tools; a reader who only wants to know what a publication refers
@@ -68,10 +69,23 @@ class Publication(Record):
     """What tells it from each other publication: 32 hex digits."""
     older: tuple[int, ...] | None = None
     """Which versions lay beside it when it was written, the newest last; None if it doesn't say."""
+    expires: float | None = None
+    """From when on it may be given up, Unix time [s]; None for never."""
 
     def is_same(self, other: Publication) -> bool:
         """Whether both are one publication, which has a version of its own in each store."""
         return self[:1] + self[2:6] == other[:1] + other[2:6]
+
+
+class References(Record):
+    """What keeps entries and files from being evicted."""
+
+    entries: tuple[str, ...]
+    """Keys."""
+    files: tuple[str, ...]
+    """Digests."""
+    expires: float | None
+    """Until when, Unix time [s]; None for ever."""
 
 
 def encode(published: Publication) -> bytes:
@@ -87,6 +101,7 @@ def encode(published: Publication) -> bytes:
         "entries": sorted(set(published.entries)),
         "files": sorted(set(published.files)),
         **({} if published.older is None else {"older": published.older}),
+        **({} if published.expires is None else {"expires": published.expires}),
     }
     if b"\n" in published.manifest or not all(map(is_key, (*published.entries, *published.files))):
         raise ValueError(f"not a publication: {published!r:.200}")
@@ -110,9 +125,8 @@ def decode(data: bytes) -> Publication | str:
     return Publication(**about, manifest=last[len(_MANIFEST) : -len(_END)], digest=digest.decode())
 
 
-def references(beginning: bytes) -> tuple[tuple[str, ...], tuple[str, ...]] | str | None:
-    """Return the keys and digests that a publication refers to, without its manifest; nothing is compared with the
-    digest.
+def references(beginning: bytes) -> References | str | None:
+    """Return what a publication refers to and until when, without its manifest; nothing is compared with the digest.
 
     A file that doesn't say is :data:`DAMAGED` or of :data:`OTHER_VERSION`; None says that more of it is needed.
     """
@@ -123,7 +137,7 @@ def references(beginning: bytes) -> tuple[tuple[str, ...], tuple[str, ...]] | st
     if not end:
         return None
     about = _about(line)
-    return DAMAGED if about is None else (about["entries"], about["files"])
+    return DAMAGED if about is None else References(about["entries"], about["files"], about["expires"])
 
 
 def _first_line(data: bytes) -> tuple[bytes | None, bytes]:
@@ -143,10 +157,11 @@ def _stranger(data: bytes) -> str:
 def _about(line: bytes) -> dict[str, Any] | None:
     """Return the members of the second line, checked."""
     try:
-        about: dict[str, Any] = _ABOUT({"older": None, **parsed(b"{%s}" % line)})
+        about: dict[str, Any] = _ABOUT({"older": None, "expires": None, **parsed(b"{%s}" % line)})
     except (ValueError, RecursionError):
         return None
-    return about if about["version"] > 0 and abs(about["created"]) < _LATEST else None
+    times = about["created"], about["expires"] or 0.0
+    return about if about["version"] > 0 and all(abs(each) < _LATEST for each in times) else None
 
 
 _KEYS: Final = several(hexadecimal(KEY_SIZE))
@@ -158,6 +173,7 @@ _ABOUT: Final = fields(
         "entries": _KEYS,
         "files": _KEYS,
         "older": maybe(several(natural)),
+        "expires": maybe(number),
     },
     others=True,
 )

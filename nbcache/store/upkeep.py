@@ -53,9 +53,12 @@ def gc(
     used = usage.last_use(usage.read(store.path), known.__contains__)
     asker = _asker(store.path)
     if dry_run:
-        return evict.plan(entries, limit, time.time(), used, pins.read(store.path, store.trust), asker=asker)
+        pinned = pins.read(store.path, store.trust)
+        files = pins.size(store.path, pinned)
+        return evict.plan(entries, limit, time.time(), used, pinned, asker=asker, files=files)
     with pins.held(store.lease, store.path, store.trust, patience=pins.PATIENCE_SECONDS) as pinned:
-        decided = evict.plan(entries, limit, time.time(), used, pinned, asker=asker)
+        files = pins.size(store.path, pinned)
+        decided = evict.plan(entries, limit, time.time(), used, pinned, asker=asker, files=files)
         store.tell_evicted(*evict.apply(decided, removed))
     return decided
 
@@ -108,26 +111,28 @@ def _namespace(info: EntryInfo) -> object:
 def tidy(store: Store, max_size: int, seconds: float) -> bool:
     """Do in ``seconds`` [s] what :meth:`Store.tidy` says; return whether all of it was done."""
     begun = time.monotonic()
-    names = listing.shards(store.path)
+    names = list({*listing.shards(store.path), *listing.shards(store.path, layout.FILES)})
     random.shuffle(names)
     entries: list[EntryInfo] = []
-    seen = 0
+    seen = files = 0
     for name in names:
         entries.extend(listing.scan(store.path, [name]))
+        files += pins.size(store.path, shards=[name])
         seen += 1
         # Half of the time: the rest has to be done as well.
         if time.monotonic() > begun + seconds / 2:
             break
     budget = usage.at_exit(begun + seconds - time.monotonic())
     limit = max(1, max_size * seen // len(names)) if max_size > 0 and names else 0
-    if 0 < limit < sum(info.size for info in entries):
+    if 0 < limit < files + sum(info.size for info in entries):
         # Reading usage takes time too; not worth it while there is room.
         known = {info.key for info in entries}
         used = usage.last_use(usage.read(store.path, budget, store.trust), known.__contains__)
         # Where not all of it could be read, what was used just now isn't known: others will, once more is summed up.
         if not budget.over:
             with pins.held(store.lease, store.path, store.trust, deadline=begun + seconds) as pinned:
-                decided = evict.plan(entries, limit, time.time(), used, pinned, asker=_asker(store.path))
+                files = pins.size(store.path, pinned, names[:seen])
+                decided = evict.plan(entries, limit, time.time(), used, pinned, asker=_asker(store.path), files=files)
                 store.tell_evicted(*evict.apply(decided))
     sweep(store, begun + seconds)
     # A key is looked for while there is time, and else kept.

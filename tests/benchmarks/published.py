@@ -25,7 +25,7 @@ from nbbench.sides import NBCACHE, PLAIN, Bench  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-IMAGE, LLVM, NUMPY, HIT = "image", "LLVM", "NumPy alone", "warm hit"
+IMAGE, LLVM, BYTES, NUMPY, HIT = "image", "LLVM", "bytes", "NumPy alone", "warm hit"
 WAYS = (IMAGE, LLVM)
 Samples = dict[str, dict[str, list[float]]]  # what was measured -> side -> values
 
@@ -41,8 +41,9 @@ class Published:
         no_linker.mkdir()
         self.extra = {way: {"NBCACHE_DIR": str(folder / f"store-{way}")} for way in WAYS}
         self.without_linker = {**self.extra[LLVM], "PATH": str(no_linker)}
-        for extra in (self.extra[IMAGE], self.without_linker):
-            self.bench.run(PLAIN, "published_publish", str(functions), extra=extra)
+        self.bytes = str(folder / "bytes")
+        for extra, more in ((self.extra[IMAGE], [self.bytes]), (self.without_linker, [])):
+            self.bench.run(PLAIN, "published_publish", str(functions), *more, extra=extra)
 
     def run(self, side: str, child: str, *arguments: str) -> dict[str, float]:
         """Run a child as a node of one way, or plain."""
@@ -58,6 +59,7 @@ def start(published: Published, repeat: int) -> Samples:
     for _ in range(repeat):
         for side, argument in arguments.items():
             _add(samples, side, published.run(side, "published_start", argument))
+        _add(samples, BYTES, published.run(BYTES, "published_start", "bytes", published.bytes))
         _add(samples, HIT, published.bench.run(NBCACHE, "published_start", "numba"))
     return samples
 
@@ -77,7 +79,7 @@ def calls(published: Published, repeat: int) -> Samples:
     for _ in range(max(1, repeat // 3)):
         for way in WAYS:
             for name, value in published.run(way, "published_calls").items():
-                function, _, side = name.partition(" ")
+                function, _, side = name.rpartition(" ")
                 if side == "published" or (side == "numba" and way == IMAGE):
                     samples[function][way if side == "published" else PLAIN].append(value)
     return samples
@@ -118,7 +120,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="nbcache-bench-") as folder:
         published = Published(Path(folder), options.functions)
         found = start(published, options.repeat)
-        order = (IMAGE, LLVM, NUMPY, HIT, PLAIN)
+        order = (IMAGE, LLVM, BYTES, NUMPY, HIT, PLAIN)
         _print("process start to first result, function of an array [ms]", found["process ms"], NUMPY, order)
         _print("    the same, processor time [ms]", found["CPU ms"], NUMPY, order)
         _print("    after importing NumPy [ms]", found["after NumPy ms"], None, order)
@@ -128,8 +130,9 @@ def main() -> int:
         _print(f"memory of {options.functions} functions above NumPy's, resident [MiB]", found["Rss MiB"], None, WAYS)
         _print("    the same, in proportion to its users [MiB]", found["Pss MiB"], None, WAYS)
         words = {"added": "two numbers", "total": "an array to a number", "scaled": "an array to an array"}
-        for function, values in calls(published, options.repeat).items():
-            _print(f"a call, {words[function]} [ns]", values, PLAIN, (*WAYS, PLAIN))
+        for call, values in calls(published, options.repeat).items():
+            function, comma, how = call.partition(",")
+            _print(f"a call, {words[function]}{comma}{how} [ns]", values, PLAIN, (*WAYS, PLAIN))
         for function, values in cost(published, options.repeat).items():
             _print(f"publishing `{function}` against compiling it [ms]", values, PLAIN, (*WAYS, PLAIN))
     return 0

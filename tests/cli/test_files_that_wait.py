@@ -10,15 +10,15 @@ import threading
 import pytest
 from nbtest import proc
 
-from nbcache.remote import signing
+from nbcache import signatures
 from nbcache.secret import Secret
 
 
 @pytest.fixture
 def key(place):
     path = place / "key"
-    signing.save(signing.generate("one"), str(path))
-    return {"NBCACHE_SIGNING_KEY": str(path), "NBCACHE_TRUSTED_KEYS": str(signing.read(Secret(str(path))).public)}
+    signatures.save(signatures.generate("one"), str(path))
+    return {"NBCACHE_SIGNING_KEY": str(path), "NBCACHE_TRUSTED_KEYS": str(signatures.read(Secret(str(path))).public)}
 
 
 @pytest.mark.every(8)

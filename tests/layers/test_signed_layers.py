@@ -4,13 +4,14 @@ import pytest
 from nbtest import proc, remotes
 from storekit import SECTIONS, find, header, open_store
 
+from nbcache import signatures
 from nbcache.keyring import Keyring
 from nbcache.remote import signing
 from nbcache.store import Store, layers
 from nbcache.store.layers import Place
 from nbcache.trust import Trust
 
-OURS, THEIRS = signing.generate("ours"), signing.generate("theirs")
+OURS, THEIRS = signatures.generate("ours"), signatures.generate("theirs")
 
 
 @pytest.fixture

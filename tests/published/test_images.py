@@ -56,6 +56,7 @@ def built(*functions):
 def opened(made, environments, path=None, loader=images):
     """Open an image, and return its functions."""
     found = loader.open_image(made.code, made.facts, resolve_all, path)
+    found.stay()
     for symbol, environment in environments.items():
         ctypes.c_void_p.from_address(found.address(symbol)).value = id(environment)
     calls = sorted(symbol for symbol in made.facts.symbols if symbol.startswith(CALL))

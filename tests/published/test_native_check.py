@@ -189,7 +189,10 @@ def test_what_is_let_through_is_what_numba_would_choose(kinds):
 USUAL = [
     (types.float64, 1.5),
     (types.float64, np.float64(1.5)),
+    (types.float64, 3),
+    (types.float64, -(2**63)),
     (types.float32, np.float32(1.5)),
+    (types.float32, 2**63 - 1),
     (types.int64, 3),
     (types.int64, 2**70),
     (types.int64, np.int64(3)),
@@ -209,6 +212,7 @@ USUAL = [
     (RC1, np.zeros(3)),
     (types.Optional(types.float64), None),
     (types.Optional(types.float64), 1.5),
+    (types.Optional(types.float64), 1),
     (types.Tuple((types.float64, C1)), (1.5, np.zeros(3))),
 ]
 
@@ -222,7 +226,9 @@ UNUSUAL = [
     (types.int64, True),
     (types.int64, Integer(3)),
     (types.int64, 1.0),
-    (types.float64, 1),
+    (types.float64, 2**63),
+    (types.float64, True),
+    (types.float64, Integer(1)),
     (types.float64, Float(1)),
     (types.float64, np.float32(1)),
     (types.boolean, 1),
@@ -242,7 +248,7 @@ UNUSUAL = [
     (types.int64[::1], np.zeros(3, "q" if np.dtype("l").itemsize == 8 else "l")),
     (types.UniTuple(types.int64, 2), [1, 2]),
     (types.UniTuple(types.int64, 2), (1, 2, 3)),
-    (types.Optional(types.float64), 1),
+    (types.Optional(types.int64), 1.0),
 ]
 
 
@@ -262,7 +268,8 @@ def test_kinds_that_are_not_known_are_left_to_the_slow_path(kind):
 def test_number_and_kind_of_arguments_choose_the_signature():
     check = outcomes([(), (types.float64,), (types.float64, types.float64), (types.float64, C1)])
     assert [check(), check(1.0), check(1.0, 2.0), check(1.0, np.zeros(2))] == [0, 1, 2, 3]
-    assert [check(1), check(1.0, 2.0, 3.0), check(1.0, None)] == ["slow"] * 3
+    assert check(1) == 1
+    assert [check(True), check(1.0, 2.0, 3.0), check(1.0, None)] == ["slow"] * 3
 
 
 def test_arguments_that_are_left_out_are_dummies_for_the_wrapper():
@@ -281,6 +288,59 @@ def test_keywords_reach_the_slow_path_as_they_are():
     assert check(1.0) == "fast"
     assert check(value=1.0) == ((), {"value": 1.0})
     assert check(1, 2, other="x") == ((1, 2), {"other": "x"})
+
+
+def test_an_int_is_no_float_where_another_signature_may_take_it():
+    assert outcomes([(types.float64,), (types.int32,)])(1) == "slow"
+    assert outcomes([(types.float64,), (types.int64,)])(1) == 1
+
+
+KEYWORDS = [
+    ((1.0, 2.0), {}, (1.0, 2.0)),
+    ((1.0,), {"b": 2.0}, (1.0, 2.0)),
+    ((), {"a": 1.0, "b": 2.0}, (1.0, 2.0)),
+    ((), {"b": 2.0, "a": 1}, (1, 2.0)),
+    ((), {"a": 1.0}, (1.0, None)),
+    ((1.0,), {"a": 2.0}, "slow"),
+    ((1.0,), {"c": 2.0}, "slow"),
+    ((), {"b": 2.0}, "slow"),
+    ((1.0, 2.0), {"b": 2.0}, "slow"),
+    ((1.0, 2.0), {"c": 2.0}, "slow"),
+    ((), {"b": 2.0, "a": "text"}, "slow"),
+]
+
+
+@pytest.mark.parametrize(("given", "named", "received"), KEYWORDS, ids=str)
+def test_keywords_are_put_into_their_places(given, named, received):
+    overloads = [(types.float64, types.float64), (types.float64, types.Omitted(2.0))]
+    check = checked(overloads, [lambda args: args] * 2, lambda *_args, **_named: "slow", ["a", "b"])
+    for _ in range(3):
+        assert check(*given, **named) == received
+
+
+def test_a_keyword_that_is_another_object_of_the_same_text_is_left_to_the_slow_path():
+    check = checked([(types.float64,)], [lambda _args: "fast"], lambda **named: named, ["value"])
+    other = "val" + str(b"ue".decode())
+    assert check(value=1.0) == "fast"
+    assert check(**{other: 1.0}) in ("fast", {"value": 1.0})
+
+
+def test_references_of_keywords_are_what_they_were():
+    check = checked([(types.float64,) * 2], [lambda _args: None], lambda *_args, **_named: None, ["a", "b"])
+    values = [float(n) + 0.5 for n in range(2)]
+    before = [sys.getrefcount(each) for each in values]
+    for _ in range(100):
+        check(values[0], b=values[1])
+        check(b=values[1], a=values[0])
+        check(a=values[0], c=values[1])
+    assert [sys.getrefcount(each) for each in values] == before
+
+
+@pytest.mark.parametrize("names", [["a"] * 17, ["ä"]], ids=["many", "not-ascii"])
+def test_keywords_of_very_many_parameters_are_left_to_the_slow_path(names):
+    check = checked([(types.float64,) * len(names)], [lambda _args: "fast"], lambda **named: len(named), names)
+    assert check(*[1.0] * len(names)) == "fast"
+    assert check(**{names[0]: 1.0}) == 1
 
 
 def test_exceptions_of_the_slow_path_pass():

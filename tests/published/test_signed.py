@@ -6,21 +6,21 @@ import pytest
 from nbtest import proc
 from nbtest.published import CALLING, accumulator, build_elsewhere, node
 
-from nbcache import wheels
+from nbcache import signatures, wheels
 from nbcache.config import Settings
 from nbcache.errors import PublicationError
 from nbcache.keyring import Keyring
-from nbcache.remote import archive, signing
+from nbcache.remote import archive
 from nbcache.secret import Secret
 from nbcache.store import Store
 
-OURS, THEIRS = (str(signing.generate(name).public) for name in ("ours", "theirs"))
+OURS, THEIRS = (str(signatures.generate(name).public) for name in ("ours", "theirs"))
 REFUSED = "code that no key in NBCACHE_TRUSTED_KEYS signed took part in it"
 
 
 @pytest.fixture
 def signer(tmp_path):
-    return signing.generate("signer")
+    return signatures.generate("signer")
 
 
 @pytest.fixture

@@ -6,11 +6,12 @@ import pytest
 from nbtest import proc, remotes
 from storekit import SECTIONS, find, header, key, open_store
 
+from nbcache import signatures
 from nbcache.keyring import Keyring, group_of
 from nbcache.remote import archive, objects, signing
 from nbcache.store import entry, layers
 
-OURS, THEIRS, NEXT = (signing.generate(name) for name in ("ours", "theirs", "next"))
+OURS, THEIRS, NEXT = (signatures.generate(name) for name in ("ours", "theirs", "next"))
 LIBRARY = "from numba import njit\n\n@njit\ndef g(x):\n    return 2 * x + 1\n"
 FIRST = "from library import g\n\nprint(g(3))\n"
 SECOND = (

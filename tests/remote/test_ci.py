@@ -7,7 +7,8 @@ import tarfile
 import pytest
 from nbtest import badservers, proc, remotes
 
-from nbcache.remote import objects, signing, storage
+from nbcache import signatures
+from nbcache.remote import objects, storage
 from nbcache.secret import Secret
 from nbcache.store import layout
 
@@ -225,4 +226,4 @@ def test_files_that_are_no_bundles(tmp_path, builder, runner, program):
 
 
 def test_the_key_of_a_host_signs(fleet):
-    assert signing.read(Secret(str(fleet.key))).name == "ci"
+    assert signatures.read(Secret(str(fleet.key))).name == "ci"

@@ -12,12 +12,13 @@ import pytest
 from nbtest import proc
 from storekit import SECTIONS, header, key, open_store
 
+from nbcache import signatures
 from nbcache.errors import RemoteError
 from nbcache.keyring import Keyring
 from nbcache.remote import archive, objects, signing
 from nbcache.store import entry
 
-KEY = signing.generate("ours")
+KEY = signatures.generate("ours")
 RING = Keyring([str(KEY.public)])
 ZEROS = gzip.compress(bytes(16 << 20))
 """16 MiB, in 16 KiB: behind one another, they are one stream."""

@@ -4,6 +4,7 @@ import pytest
 from nbtest import spoiling
 from storekit import SECTIONS, header, key, open_store
 
+from nbcache import signatures
 from nbcache.keyring import Keyring
 from nbcache.protocol import helper
 from nbcache.remote import objects, signing
@@ -11,7 +12,7 @@ from nbcache.remote.reading import Reading
 from nbcache.remote.tiers import Got
 from nbcache.store import entry
 
-KEY = signing.generate("ours")
+KEY = signatures.generate("ours")
 RING = Keyring([str(KEY.public)])
 
 

@@ -7,13 +7,14 @@ import pytest
 from nbtest import spoiling
 from storekit import SECTIONS, header, key, open_store
 
+from nbcache import signatures
 from nbcache.keyring import Keyring
 from nbcache.remote import archive, objects, signing, transfer, uploading
 from nbcache.remote.tiers import Got
 from nbcache.remote.uploading import MAX_WAITING, UPLOADERS, Uploading
 from nbcache.store import entry
 
-KEY = signing.generate("ours")
+KEY = signatures.generate("ours")
 
 
 class Tier:
@@ -87,7 +88,7 @@ def test_what_lies_there_is_left_unless_nobody_could_use_it(tmp_path, tier):
     second = make(store, tier)
     assert second.upload(key("a")) == {"already there": 1}
     # What only revoked keys signed.
-    stranger = signing.generate("stranger")
+    stranger = signatures.generate("stranger")
     assert make(store, tier, stranger).upload(key("a")) == {"already there": 1}
     alone = Uploading(store, Keyring([str(stranger.public)]), [tier], stranger)
     assert alone.upload(key("a")) == {"stored": 1} and tier.objects[name] != lies
@@ -103,7 +104,7 @@ def test_who_looks_at_the_whole_of_what_lies_there_replaces_what_nobody_could_ta
     made = make(store_with(tmp_path, "a"), tier)
     assert made.upload(key("a"), whole=True) == {"stored": 1}
     (name, well) = next(iter(tier.objects.items()))
-    stranger = signing.generate(KEY.name)
+    stranger = signatures.generate(KEY.name)
     found = objects.open_entry(objects.unpack(well))
     (ours,) = found.header.signed
     (wrong,) = (signing.sign(stranger, found.header, found.sections),)
@@ -178,7 +179,7 @@ def test_nothing_is_uploaded_without_a_key(tmp_path, tier):
 
 
 def test_what_came_from_elsewhere_keeps_its_signatures_and_gets_no_other(tmp_path, tier):
-    other = signing.generate("other")
+    other = signatures.generate("other")
     trusted = (str(KEY.public), str(other.public))
     store = open_store(tmp_path, trusted_keys=trusted)
     own = header("a")

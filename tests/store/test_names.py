@@ -383,9 +383,9 @@ def test_every_version_pins_what_it_refers_to(store, named):
     for name in "abcdef":
         named.write("fused", MANIFEST, [key(name)], [digest])
     pinned = pins.read(store.path, store.trust)
-    assert pinned == ({key(name) for name in "cdef"}, {digest}, None)
+    assert pinned[:3] == ({key(name) for name in "cdef"}, {digest}, None)
     named.remove("fused")
-    assert pins.read(store.path, store.trust) == (frozenset(), frozenset(), None)
+    assert pins.read(store.path, store.trust) == pins.Pins()
 
 
 # Files by digest

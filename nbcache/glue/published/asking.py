@@ -17,7 +17,7 @@ from typing import Final
 
 from llvmlite import ir
 
-from nbcache.published.runtime import EXCEPTION_BUILDER, UNPICKLER
+from nbcache.published.runtime import ADD_PENDING_CALL, EXCEPTION_BUILDER, UNPICKLER
 
 _TYPE: Final = 8  # PyObject.ob_type
 _I8, _I32 = ir.IntType(8), ir.IntType(32)
@@ -59,7 +59,7 @@ def unpickle_ir(symbol: str) -> str:
         builder.ret(again)
     builder.call(_declared(module, "PyErr_NormalizeException", _NOTHING, *pointers), raised)
     later = _raising(module, f"{symbol}_raise")
-    postpone = _declared(module, "Py_AddPendingCall", _I32, later.type, _POINTER)
+    postpone = _declared(module, ADD_PENDING_CALL, _I32, later.type, _POINTER)
     kind, value, trace = (builder.load(each) for each in raised)
     full = builder.icmp_signed("<", builder.call(postpone, [later, value]), ir.Constant(_I32, 0))
     with builder.if_then(full, likely=False):

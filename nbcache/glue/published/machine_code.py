@@ -107,8 +107,9 @@ def _is_checked(function: manifests.Function) -> bool:
 def _check(function: manifests.Function) -> tuple[str, str]:
     """The symbol of a function's check, which no other check has, and its text."""
     overloads = [native_check.Overload(each.args, each.symbol) for each in function.signatures]
-    symbol = f"nbcache_check_{blake2b(repr(overloads).encode(), digest_size=12).hexdigest()}"
-    return symbol, native_check.dispatch_ir(overloads, symbol)
+    about = repr((overloads, function.parameters))
+    symbol = f"nbcache_check_{blake2b(about.encode(), digest_size=12).hexdigest()}"
+    return symbol, native_check.dispatch_ir(overloads, symbol, function.parameters)
 
 
 def _kept(functions: Mapping[str, manifests.Function], codes: Codes) -> set[str]:

@@ -11,9 +11,11 @@ What is guaranteed
 - **A wrapper is called only if Numba's dispatcher would choose it.** That is where the arguments have exactly the
   types of its signature. A signature that no other one could be weighed against also takes what it takes without
   converting a value: any layout for ``A``, writable arrays where read-only ones are meant, None and the inner type
-  for an optional one.
-- **Everything else is left to the slow path**: keywords, defaults, subclasses, other byte orders, unaligned arrays,
-  records, named tuples, dates, conversions between numbers, and whatever kind of type this module doesn't know.
+  for an optional one; and an ``int`` of 64 bits for a float, which the wrapper converts, whoever calls it.
+- **Keywords** are arguments in their places, if each is the name of one that isn't there yet, as the very object that
+  Python has for that name in code.
+- **Everything else is left to the slow path**: other keywords, defaults, subclasses, other byte orders, unaligned
+  arrays, records, named tuples, dates, conversions between numbers, and whatever kind of type this module doesn't know.
 - Reference counts are what they were, also when the wrapper raises or the tuple of arguments can't be made.
 
 An ``int`` fits an ``int64`` whatever its value, as for Numba: what is too large is the wrapper's OverflowError.
@@ -40,7 +42,7 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from nbcache.errors import ImageError
-from nbcache.published.runtime import NUMPY
+from nbcache.published.runtime import INTERNED, NUMPY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -68,6 +70,8 @@ _PYTHON_CLASSES: Final = {
     "unicode_type": "PyUnicode_Type",
     "bytes": "PyBytes_Type",
 }
+_MOST_NAMES: Final = 16
+"""Of how many parameters names are compared: each keyword with each of them."""
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _POINTER: Final = _I8.as_pointer()
 
@@ -86,10 +90,11 @@ class Overload(NamedTuple):
         return count if all(given[:count]) else None
 
 
-def dispatch_ir(overloads: Sequence[Overload], symbol: str) -> str:
+def dispatch_ir(overloads: Sequence[Overload], symbol: str, names: Sequence[str] = ()) -> str:
     """Return a module that defines ``symbol``, the function to be called, and leaves the entries to be linked.
 
-    Its other externals are functions and classes of CPython by their names, and classes of NumPy (:data:`NUMPY`).
+    ``names`` are those of the parameters; without them, keywords are left to the slow path. Its other externals are
+    functions and classes of CPython by their names, classes of NumPy (:data:`NUMPY`), and texts (:data:`INTERNED`).
     Raises :class:`~nbcache.errors.ImageError` in a process whose layouts are not the expected ones.
     """
     verify()
@@ -97,8 +102,7 @@ def dispatch_ir(overloads: Sequence[Overload], symbol: str) -> str:
     convention = ir.FunctionType(_POINTER, [_POINTER, _POINTER, _I64, _POINTER])
     function = ir.Function(module, convention, symbol)
     check = _Check(module, function)
-    keywords = function.args[3]
-    check.require(check.builder.icmp_unsigned("==", keywords, ir.Constant(_POINTER, None)), check.slow)
+    check.keywords(names if len(names) <= _MOST_NAMES and all(map(str.isascii, names)) else ())
     for position, overload in enumerate(overloads):
         others = (*overloads[:position], *overloads[position + 1 :])
         check.overload(overload, exact=not all(_disjoint(overload, other) for other in others))
@@ -115,6 +119,54 @@ class _Check:
         self.builder = ir.IRBuilder(function.append_basic_block("entry"))
         self.slow = function.append_basic_block("slow")
         self._failed = self.slow
+        _, self._arguments, self._count, _ = function.args
+        self._overflow = self.builder.alloca(_I32)
+
+    def keywords(self, names: Sequence[str]) -> None:
+        """Put arguments that are given by name into their places."""
+        _, arguments, count, keywords = self.function.args
+        null = ir.Constant(_POINTER, None)
+        positional = self.builder.icmp_unsigned("==", keywords, null)
+        if not names:
+            self.require(positional, self.slow)
+            return
+        places = self.builder.alloca(ir.ArrayType(_POINTER, len(names)))
+        entry, named, placed = (
+            self.builder.block, self.function.append_basic_block("named"), self.function.append_basic_block("placed"),
+        )  # fmt: skip
+        self.builder.cbranch(positional, placed, named)
+        self.builder.position_at_end(named)
+        total = self.builder.add(count, self._load(keywords, _SIZE, _I64))
+        self.require(self.builder.icmp_unsigned("<=", total, ir.Constant(_I64, len(names))), self.slow)
+        first = [self.builder.gep(places, [ir.Constant(_I32, 0), ir.Constant(_I32, at)]) for at in range(len(names))]
+        for place in first:
+            self.builder.store(null, place)
+        slots = self.builder.bitcast(places, _POINTER)
+        with cgutils.for_range(self.builder, count) as loop:
+            self._put(slots, loop.index, self._item(arguments, loop.index))
+        with cgutils.for_range(self.builder, self.builder.sub(total, count)) as loop:
+            name = self._item(self.builder.gep(keywords, [ir.Constant(_I64, _ITEMS)], source_etype=_I8), loop.index)
+            value = self._item(arguments, self.builder.add(count, loop.index))
+            for place, wanted in zip(first, names, strict=True):
+                with self.builder.if_then(self._is(name, INTERNED + wanted)):
+                    self.builder.store(value, place)
+        # As many as there are places from the first one on: none is unknown, and none is there twice.
+        with cgutils.for_range(self.builder, total) as loop:
+            missing = self.builder.icmp_unsigned("==", self._item(slots, loop.index), null)
+            with self.builder.if_then(missing, likely=False):
+                self.builder.branch(self.slow)
+                self.builder.position_at_end(self.function.append_basic_block("unreached"))
+        last = self.builder.block
+        self.builder.branch(placed)
+        self.builder.position_at_end(placed)
+        self._arguments, self._count = self.builder.phi(_POINTER), self.builder.phi(_I64)
+        for phi, pair in ((self._arguments, (arguments, slots)), (self._count, (count, total))):
+            for value, block in zip(pair, (entry, last), strict=True):
+                phi.add_incoming(value, block)
+
+    def _put(self, array: ir.Value, index: ir.Value, value: ir.Value) -> None:
+        slots = self.builder.bitcast(array, _POINTER.as_pointer())
+        self.builder.store(value, self.builder.gep(slots, [index], source_etype=_POINTER))
 
     def overload(self, overload: Overload, *, exact: bool) -> None:
         """Try one overload, and return what its wrapper returns if it fits; go on if it doesn't."""
@@ -123,8 +175,8 @@ class _Check:
         if passed is None or not all(_is_known(parameter, exact=exact) for parameter in kinds):
             return
         self._failed = self.function.append_basic_block("next")
-        self.require(self.builder.icmp_unsigned("==", self.function.args[2], ir.Constant(_I64, passed)))
-        arguments = [self._load(self.function.args[1], 8 * index, _POINTER) for index in range(passed)]
+        self.require(self.builder.icmp_unsigned("==", self._count, ir.Constant(_I64, passed)))
+        arguments = [self._load(self._arguments, 8 * index, _POINTER) for index in range(passed)]
         for argument, parameter in zip(arguments, kinds, strict=True):
             self._value(argument, parameter, exact=exact)
         self._call(overload, arguments)
@@ -203,17 +255,31 @@ class _Check:
             self._value(value, parameter["of"], exact=exact)
             self.builder.branch(missing)
             self.builder.position_at_end(missing)
+        elif kind in {"float32", "float64"} and not exact:
+            self._number(value, kind)
         else:
-            self._instance(value, kind)
+            self.require(self._is_instance(value, kind))
 
-    def _instance(self, value: ir.Value, kind: str) -> None:
-        """An instance of Python's class for that kind, or of NumPy's, and of no subclass."""
+    def _number(self, value: ir.Value, kind: str) -> None:
+        """A float, or an int whose conversion to one is that of an int64."""
+        whole, found = self.function.append_basic_block("whole"), self.function.append_basic_block("found")
+        self.builder.cbranch(self._is_instance(value, kind), found, whole)
+        self.builder.position_at_end(whole)
+        self.require(self._is(self._load(value, _TYPE, _POINTER), "PyLong_Type"))
+        convert = self._function("PyLong_AsLongLongAndOverflow", _I64, _POINTER, _I32.as_pointer())
+        self.builder.call(convert, [value, self._overflow])
+        self._equal(self.builder.load(self._overflow), 0)
+        self.builder.branch(found)
+        self.builder.position_at_end(found)
+
+    def _is_instance(self, value: ir.Value, kind: str) -> ir.Value:
+        """Whether it is an instance of Python's class for that kind, or of NumPy's, and of no subclass."""
         found = self._load(value, _TYPE, _POINTER)
         classes = [_PYTHON_CLASSES[kind]] if kind in _PYTHON_CLASSES else []
         if kind in _NUMBERS:
             classes.append(NUMPY + ("bool_" if kind == "bool" else kind))
         fits = [self._is(found, name) for name in classes]
-        self.require(functools.reduce(self.builder.or_, fits))
+        return functools.reduce(self.builder.or_, fits)
 
     def _array(self, array: ir.Value, parameter: Mapping[str, Any], *, exact: bool) -> None:
         self.require(self._is(self._load(array, _TYPE, _POINTER), NUMPY + "ndarray"))

@@ -9,6 +9,10 @@ from nbcache.glue.keys import targets
 from nbcache.protocol.manifests import Host
 from nbcache.published import hosts
 
+_API = 0x10
+"""That of NumPy 1.23, the oldest that any C extension built with NumPy 2 asks for unless told otherwise
+(numpy/numpyconfig.h: NPY_FEATURE_VERSION)."""
+
 
 def host() -> Host:
     """This host, as far as code that Numba builds here needs it."""
@@ -18,8 +22,18 @@ def host() -> Host:
         features=needed_features(),
         libc=hosts.libc(),
         libm=libm.answers(),
-        numpy=hosts.numpy_abi(),
+        numpy=_numpy(),
     )
+
+
+def _numpy() -> tuple[int, int]:
+    """NumPy's ABI, and the oldest version of its C API that will do, which isn't that of the NumPy here.
+
+    Code that Numba compiled reads arrays where the ABI has their fields, and calls no function of NumPy's but through
+    Numba's C extensions, which are built for the oldest NumPy that Numba runs with and say so when they are loaded.
+    """
+    abi, api = hosts.numpy_abi()
+    return abi, min(api, _API)
 
 
 def needed_features() -> tuple[str, ...]:

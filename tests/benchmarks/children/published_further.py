@@ -37,9 +37,10 @@ for index in range(count):
         whole.append(time.perf_counter() - started)
     else:
         store = load.opened(hook.settings())
-        manifest = manifests.decode(store.names.read(name, None).manifest)
+        raw = store.names.read(name, None).manifest
+        manifest = manifests.decode(raw)
         started = time.perf_counter()
-        function = load.realize(manifest, store)
+        function = load.realize(load.stored(raw, manifest, store))
         in_hand.append(time.perf_counter() - started)
     function(3.0)
 after = memory()

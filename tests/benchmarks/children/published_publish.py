@@ -13,4 +13,7 @@ for name, signature in source.SIGNATURES.items():
 for index, function in enumerate(many.ALL[: int(sys.argv[1])]):
     function(3.0)
     nbcache.publish(f"many.f{index}", function)
+if len(sys.argv) > 2:
+    with open(sys.argv[2], "wb") as file:
+        file.write(nbcache.dumps(source.scaled))
 print(json.dumps({}))

@@ -12,6 +12,11 @@ if way == "published":
     import nbcache
 
     result = nbcache.load("scaled")(values, 2.0)
+elif way == "bytes":
+    import nbcache
+
+    with open(sys.argv[2], "rb") as file:
+        result = nbcache.loads(file.read(), trusted=True)(values, 2.0)
 elif way == "numba":
     from published_source import scaled
 

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
+from nbcache import signatures
 from nbcache.client import lookup as lookup_module
 from nbcache.client import remote as remote_module
 from nbcache.client.lookup import Found, Lookup
@@ -242,8 +243,8 @@ class Fleet:
         self.contents: dict[str, Mapping[str, bytes]] = {}
         self.key = str(folder / "signing.key")
         if not Path(self.key).exists():
-            signing.save(signing.generate("simulated"), self.key)
-        self.public = str(signing.read(Secret(self.key)).public)
+            signatures.save(signatures.generate("simulated"), self.key)
+        self.public = str(signatures.read(Secret(self.key)).public)
         # The program is the same whatever the fleet is.
         self.program = program(keys, random.Random(seed))
         self._keys, self._spread = keys, spread
@@ -379,7 +380,7 @@ NOTHING_CRASHES = SimpleNamespace(for_others=lambda entries, *_: entries, condem
 
 def fill(fleet: Fleet) -> None:
     """Have the server hold everything that the program needs."""
-    secret = signing.read(Secret(fleet.key))
+    secret = signatures.read(Secret(fleet.key))
     for outer in fleet.program:
         for function in (outer, *outer.callees):
             header = Header(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import ctypes
 import functools
+import sys
 from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
@@ -58,6 +59,9 @@ def resolve(symbol: str) -> int:
     """Where a node would find what a check or Numba's code refers to; here, Numba is there to ask."""
     if symbol.startswith(native_check.NUMPY):
         return id(getattr(np, symbol.removeprefix(native_check.NUMPY)))
+    if symbol.startswith(native_check.INTERNED):
+        _kept.append(sys.intern(symbol.removeprefix(native_check.INTERNED)))
+        return id(_kept[-1])
     if symbol.startswith("PyExc_"):
         return id(getattr(builtins, symbol.removeprefix("PyExc_")))
     address = llvm.address_of_symbol(symbol)
@@ -78,19 +82,24 @@ def _machine() -> Any:
 
 
 def checked(
-    overloads: Sequence[Sequence[Any]], entries: Sequence[Callable[..., Any] | int], slow: Any
+    overloads: Sequence[Sequence[Any]],
+    entries: Sequence[Callable[..., Any] | int],
+    slow: Any,
+    parameters: Sequence[str] = (),
 ) -> Callable[..., Any]:
     """Make a function that checks for types of Numba, and calls the entry of the first that fits, or else ``slow``.
+
+    With the names of its parameters, it takes keywords.
 
     An entry is the address of a wrapper, or a function of the tuple of arguments, which must not raise.
     """
     number = len(_kept)
     symbol, names = f"nbtest_check_{number}", [f"nbtest_entry_{number}_{index}" for index in range(len(entries))]
     described = [
-        native_check.Overload([type_data(parameter) for parameter in parameters], name)
-        for parameters, name in zip(overloads, names, strict=True)
+        native_check.Overload([type_data(parameter) for parameter in overload], name)
+        for overload, name in zip(overloads, names, strict=True)
     ]
-    module = llvm.parse_assembly(native_check.dispatch_ir(described, symbol))
+    module = llvm.parse_assembly(native_check.dispatch_ir(described, symbol, parameters))
     module.triple = llvm.get_process_triple()
     kind = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
     for name, entry in zip(names, entries, strict=True):
@@ -100,7 +109,7 @@ def checked(
             entry = ctypes.cast(entry, ctypes.c_void_p).value
         llvm.add_symbol(name, entry)
     for value in (*module.functions, *module.global_variables):
-        if value.is_declaration and value.name.startswith(native_check.NUMPY):
+        if value.is_declaration and value.name.startswith((native_check.NUMPY, native_check.INTERNED)):
             llvm.add_symbol(value.name, resolve(value.name))
     return builtin(compiled(module, symbol), slow)
 

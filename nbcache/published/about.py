@@ -1,0 +1,148 @@
+"""What is known of published functions, for people and type checkers: types, shapes, targets, stubs."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from nbcache.published import argtypes
+from nbcache.published.environments import constant
+from nbcache.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nbcache.protocol.manifests import Function, Host, Manifest, Signature, TypeData
+    from nbcache.published.members import Member
+
+
+class About(Record):
+    """What a loaded function is."""
+
+    name: str
+    kind: str
+    """``njit``, ``ufunc``, ``gufunc`` or ``cfunc``."""
+    publication: str
+    """What it was published as."""
+    signatures: tuple[str, ...]
+    """What it takes and returns."""
+    targets: tuple[str, ...]
+    """What its code was built for."""
+    module: str | None
+    """Where the function was defined."""
+    doc: str | None
+
+
+def about(member: Member) -> About:
+    """Return what is known of a loaded function."""
+    function, source = member.function, member.source
+    publication = function.name if source is None else source.manifest.name
+    targets = () if source is None else (target(source.manifest.host),)
+    return About(
+        function.name, function.what, publication, signatures(function), targets, function.module, function.doc
+    )
+
+
+def signatures(function: Function) -> tuple[str, ...]:
+    """Return what a function takes and returns, in a line for each signature."""
+    return tuple(_words(function, each) for each in function.signatures)
+
+
+def _words(function: Function, signature: Signature) -> str:
+    if function.ufunc is not None:
+        count, kinds = function.ufunc.inputs, [str(constant(each)) for each in signature.types]
+        shapes = "" if function.ufunc.signature is None else f", shapes {function.ufunc.signature}"
+        return f"({', '.join(kinds[:count])}) -> {', '.join(kinds[count:])}{shapes}"
+    if function.what == "cfunc":
+        *taken, returned = [each["json"] for each in signature.types]
+        return f"({', '.join(taken)}) -> {returned}"
+    taken = [argtypes.words(argtypes.of_data(each)) for each in signature.args]
+    return f"({', '.join(taken)}) -> {signature.returns}"
+
+
+def target(host: Host) -> str:
+    """Return what code was built for, in words."""
+    features = f" with {' '.join(host.features)}" if host.features else ""
+    return f"{host.machine}, {host.python}, {host.libc}, NumPy's ABI {host.numpy[0]:#x}{features}"
+
+
+# -- stubs -----------------------------------------------------------------------------------------
+
+_HEAD: Final = """\
+from collections.abc import Callable
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+"""
+_PLAIN: Final = {"bool": "bool", "none": "None", "unicode_type": "str", "bytes": "bytes"}
+_NUMBERS: Final = {"int": "int", "uint": "int", "float": "float", "complex": "complex"}
+_ARRAY: Final = re.compile(r"(?:readonly |unaligned )*array\((\w+), \d+d, \w\)", re.ASCII)
+_WORDS: Final = re.compile(r"([a-z]+?)(?:8|16|32|64|128)", re.ASCII)
+
+
+def stubs(manifest: Manifest) -> str:
+    """Return a module for type checkers, with the functions of a publication under the names that they have there."""
+    lines = [_HEAD]
+    for attribute, function in manifest.functions.items():
+        name = attribute or function.name
+        # A lambda has no name that can be written down.
+        lines += _stub(name if name.isidentifier() else re.sub(r"\W", "_", manifest.name), function)
+    return "\n".join(lines) + "\n"
+
+
+def _stub(name: str, function: Function) -> Iterator[str]:
+    if function.ufunc is not None:
+        yield f"{name}: np.ufunc"
+    elif function.what == "cfunc":
+        *taken, returned = [_type_in_words(each["json"]) for each in function.signatures[0].types]
+        yield f"{name}: Callable[[{', '.join(taken)}], {returned}]"
+    elif function.what == "njit":
+        for each in function.signatures:
+            if len(function.signatures) > 1:
+                yield "@overload"
+            yield f"def {name}({_parameters(function, each)}) -> {_type_in_words(each.returns)}: ..."
+    else:
+        yield f"{name}: Any"
+
+
+def _parameters(function: Function, signature: Signature) -> str:
+    optional = len(function.parameters) - len(function.defaults)
+    found = []
+    for at, (name, data) in enumerate(zip(function.parameters, signature.args, strict=True)):
+        default = " = ..." if at >= optional and not function.star else ""
+        if function.star and at == len(function.parameters) - 1:
+            found.append(f"*{name}: Any")
+        else:
+            found.append(f"{name}: {_type(data)}{default}")
+    return ", ".join(found)
+
+
+def _type(data: TypeData) -> str:
+    kind = data["k"]
+    if kind == "array":
+        described: Any = argtypes.of_data(data)[1]
+        return f"npt.NDArray[np.{described.type.__name__}]"
+    if kind == "tuple":
+        return f"tuple[{', '.join(map(_type, data['items'])) or '()'}]"
+    if kind == "optional":
+        return f"{_type(data['of'])} | None"
+    if kind in {"datetime64", "timedelta64"}:
+        return f"np.{kind}"
+    if kind in {"namedtuple", "omitted", "record"}:
+        return "Any"
+    plain = _type_in_words(kind)
+    return f"{plain} | np.integer[Any]" if plain == "int" else plain
+
+
+def _type_in_words(kind: str) -> str:
+    """Return the type that Numba has such words for; Any for what takes more to say."""
+    plain = _PLAIN.get(kind)
+    if plain is not None:
+        return plain
+    array = _ARRAY.fullmatch(kind)
+    if array is not None:
+        element = {"bool": "bool_"}.get(array[1], array[1])
+        return f"npt.NDArray[np.{element}]" if _WORDS.fullmatch(array[1]) or array[1] == "bool" else "npt.NDArray[Any]"
+    number = _WORDS.fullmatch(kind)
+    return "Any" if number is None else _NUMBERS.get(number[1], "Any")

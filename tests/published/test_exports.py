@@ -1,0 +1,161 @@
+"""What is said of published functions: to people, to type checkers, and to compilers of C."""
+
+import ast
+import math
+import re
+import shutil
+import subprocess
+import textwrap
+from pathlib import Path
+
+import pytest
+from nbtest import proc
+from nbtest.published import accumulator, node
+
+MODULE = """
+import math
+import numpy as np
+from numba import cfunc, guvectorize, njit, vectorize
+
+TABLE = np.arange(100_000.0)
+
+@vectorize(["float64(float64, float64)", "int64(int64, int64)"])
+def several(price, discount):
+    return price * (1 - discount)
+
+@vectorize(["float64(float64, float64)"])
+def revenue(price, discount):
+    '''What is paid.'''
+    return price * (1 - discount)
+
+@guvectorize(["(float64[:], float64[:])"], "(n)->()")
+def total(values, result):
+    result[0] = values.sum()
+
+@cfunc("float64(float64, int64)")
+def sines(x, n):
+    return math.sin(x) + n
+
+@njit(["float64[:](float64[::1], int64)", "float64(float64, int64)"])
+def scaled(values, n=2):
+    return values * n + TABLE[1]
+
+@vectorize(["float64(float64)"])
+def allocating(x):
+    return np.full(3, x).sum()
+"""
+PUBLISHED = """
+import functions
+nbcache.publish("sales.revenue", functions.revenue)
+nbcache.publish("c.all", {name: getattr(functions, name) for name in ("several", "total", "sines")})
+nbcache.publish("scaled", functions.scaled)
+nbcache.publish("allocating", functions.allocating)
+"""
+C = r"""
+#include "all.h"
+
+int main(void)
+{
+    double values[] = {1, 2, 3, 4, 5, 6}, sums[2];
+    int64_t prices[] = {10, 20}, discount = 3, results[2];
+    const char *problem = c_all_open("./all.so");
+    if (problem != NULL)
+        return puts(problem), 1;
+    /* Two rows of three, of which every second element counts: a core dimension with a stride. */
+    c_all_total((char *[]){(char *)values, (char *)sums}, (intptr_t[]){2, 2}, (intptr_t[]){24, 8, 16}, NULL);
+    c_all_several_1((char *[]){(char *)prices, (char *)&discount, (char *)results}, (intptr_t[]){2},
+                    (intptr_t[]){8, 0, 8}, NULL);
+    printf("%g %g %ld %ld %.16g\n", sums[0], sums[1], (long)results[0], (long)results[1], c_all_sines(0.5, 2));
+    return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("published")
+    (folder / "functions.py").write_text(textwrap.dedent(MODULE))
+    accumulator(folder / "store", PUBLISHED, folder)
+    return folder
+
+
+def export(folder, *argv):
+    return proc.run(["-m", "nbcache", "export", *argv], folder / "store", cwd=folder)
+
+
+def compiled_and_run(folder, name, source):
+    (folder / f"{name}.c").write_text(source)
+    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+    if compiler is None:
+        pytest.skip("no C compiler here")
+    options = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-pedantic"]
+    subprocess.run([compiler, *options, "-o", name, f"{name}.c", "-ldl"], cwd=folder, check=True)
+    return subprocess.run([f"./{name}"], cwd=folder, check=False, capture_output=True, text=True)
+
+
+def test_a_program_in_c_calls_them_without_python(folder):
+    done = export(folder, "c.all", "--header", "all.h")
+    assert done.status == 0, done.stderr
+    assert [Path(each).name for each in done.stdout.split()] == ["all.h", "all.so"]
+    ran = compiled_and_run(folder, "all", C)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.split() == ["4", "10", "-20", "-40", repr(math.sin(0.5) + 2)]
+
+
+def test_the_example_of_the_guide_does_what_it_says(folder):
+    guide = (proc.ROOT / "docs" / "published.md").read_text()
+    example = re.search(r"```c\n(.*?)```", guide, re.DOTALL)[1]
+    assert export(folder, "sales.revenue", "--header", "sales.h").status == 0
+    assert compiled_and_run(folder, "program", example).stdout == "5 10 15\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("scaled", "can only be called by Python"), ("allocating", "it needs NRT_MemInfo")]
+)
+def test_what_c_can_not_call_is_refused(folder, name, why):
+    done = export(folder, name, "--header", "refused.h")
+    assert done.status == 1 and why in done.stderr
+    assert not (folder / "refused.h").exists()
+
+
+def test_stubs_say_what_is_taken_and_returned(folder):
+    assert export(folder, "scaled", "--stubs", "scaled.pyi").status == 0
+    assert export(folder, "c.all", "--stubs", "all.pyi").status == 0
+    text = (folder / "scaled.pyi").read_text()
+    ast.parse(text)
+    array = "npt.NDArray[np.float64]"
+    assert f"@overload\ndef scaled(values: {array}, n: int | np.integer[Any] = ...) -> {array}: ..." in text
+    assert "def scaled(values: float, n: int | np.integer[Any] = ...) -> float: ..." in text
+    assert "several: np.ufunc" in (folder / "all.pyi").read_text()
+    assert "sines: Callable[[float, int], float]" in (folder / "all.pyi").read_text()
+
+
+def test_nothing_is_exported_that_was_not_asked_for(folder):
+    done = export(folder, "scaled")
+    assert done.status == 2 and "export what?" in done.stderr
+
+
+def test_show_says_types_results_shapes_and_what_it_was_built_for(folder):
+    said = proc.run(["-m", "nbcache", "show", "c.all"], folder / "store", cwd=folder).stdout
+    assert "gufunc total: (float64, float64) -> , shapes (n)->()" not in said
+    assert "gufunc total: (float64) -> float64, shapes (n)->()" in said
+    assert "ufunc several: (float64, float64) -> float64; (int64, int64) -> int64" in said
+    assert "cfunc sines: (float64, int64) -> float64" in said and "built for" in said
+
+
+def test_a_loaded_function_can_be_asked_about(folder):
+    program = """
+    import inspect
+    scaled, revenue, both = (nbcache.load(name) for name in ("scaled", "sales.revenue", "c.all"))
+    about = nbcache.about(scaled)
+    assert about.signatures[1] == "(float64, int64) -> float64" and about.publication == "scaled"
+    assert "cpython" in about.targets[0]
+    assert nbcache.about(revenue).doc == revenue.__doc__.rpartition("\\n")[2] == "What is paid."
+    assert [nbcache.about(each).kind for each in vars(both).values()] == ["ufunc", "gufunc", "cfunc"]
+    assert inspect.signature(scaled).parameters["n"].default == 2
+    try:
+        nbcache.about(len)
+    except TypeError as error:
+        assert "is not what nbcache.load or nbcache.loads returned" in str(error)
+    """
+    node(folder / "store", program, folder)
