@@ -24,6 +24,7 @@ def helper(store, **extra):
     )  # fmt: skip
 
 
+@pytest.mark.long  # it has to get a processor when nobody else wants one
 def test_a_helper_takes_nothing_of_its_programs_unit_and_goes_with_the_store(place, store):
     Store.open(Settings(dir=str(store)))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
