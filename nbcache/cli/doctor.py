@@ -382,7 +382,7 @@ def check_daemons(store: Store) -> Iterator[Finding]:
 def check_hits(settings: Settings, store: Store) -> Iterator[Finding]:
     """Whether there is anything that a program could hit, now or later."""
     what = "hits"
-    headers = [info.header for info in store.scan() if info.header is not None]
+    headers = [header for info in store.scan() if (header := info.header) is not None]
     made_for = {str(each.extra["cpu"]) for each in headers if "cpu" in each.extra}
     wanted = {settings.cpu, *settings.cpu_ladder} - {values.HOST}
     if settings.cpu == values.HOST:

@@ -81,6 +81,7 @@ def noted(unit: Unit, counters: Counters | None) -> Request | None:
     try:
         return request_for(unit, explain=False, by_value=counters is not None, most=profiles.MAX_VALUE)
     except UnaskableError as exc:
+        _log.debug("%s can't be requested from another process: %s", unit.name, exc)
         if counters is not None:
             counters.unasked(str(exc))
         return None

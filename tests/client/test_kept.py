@@ -25,7 +25,7 @@ def kept(tmp_path):
 
 
 def test_it_is_out_of_the_way_and_not_inherited(kept):
-    assert 3 + 10 < kept.fd() < 64
+    assert kept.fd() >= 40
     assert not os.get_inheritable(kept.fd())
     os.write(kept.fd(), b"ours")
     assert kept.status().st_size == 4

@@ -112,7 +112,7 @@ def test_a_directory_that_is_not_there_is_one_line(cluster, place):
     ("call", "said"),
     [
         ("CachePlugin('cache')", "CachePlugin: 'cache' is relative; workers have working directories of their own"),
-        ("CachePlugin('/c', cache=1)", "CachePlugin: 'cache' is not a setting; known are dir, disable, readonly,"),
+        ("CachePlugin('/c', cache=1)", "CachePlugin: 'cache' is not a setting; known are dir, disable, disable_all,"),
         ("CachePlugin('/c', on_miss='now')", "on_miss='now' is not understood: auto, wait or compile is accepted"),
         ("CachePlugin('/c', remote='redis://:hush/x@host')", "CachePlugin: remote=… is not understood: a list of"),
     ],

@@ -17,11 +17,9 @@ import itertools
 import sys
 from bisect import bisect_right
 from operator import is_not, ne
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-
-from nbcache.records import Record
 
 
 def dictionary_behind(proxy: Any) -> dict[Any, Any] | None:
@@ -61,7 +59,7 @@ class Asked:
         return found
 
 
-class _Held(Record):
+class _Held(NamedTuple):
     """What dictionaries held."""
 
     changes: object
