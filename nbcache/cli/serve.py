@@ -74,20 +74,17 @@ def serve(args: argparse.Namespace) -> int:
     unverified = None if settings.unverified else pythons.problem()
     if unverified is not None:
         raise CommandError(f"no daemon runs here: {unverified}")
-    logs.configure(settings._replace(sources={**settings.sources, "log": "serve"}))
-    for problem in settings.problems:
-        logging.getLogger("nbcache").warning("%s", problem)
+    _log(settings)
     # A helper has the environment of the program that started it, whose unit it isn't.
     given = (
         {} if args.helper else config.inherited(("STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"))
     )
     # systemd names all of a unit's directories, with colons. All that a helper builds is its user's.
     state = args.state or given.get("STATE_DIRECTORY", "").partition(":")[0] or ("" if args.helper else STATE)
-    waits = args.farm_away == "wait"
     name = args.name or (helping.name() if args.helper else "")
     options = Options(
         name, args.workers, limits, os.path.abspath(state) if state else "", args.job_uids, farm,
-        farm_waits=waits, idle=args.idle, alone=args.helper,
+        farm_waits=args.farm_away == "wait", idle=args.idle, alone=args.helper,
     )  # fmt: skip
     if args.helper and not os.path.isdir(settings.dir or ""):
         return 0  # its user has removed the store meanwhile
@@ -105,6 +102,13 @@ def serve(args: argparse.Namespace) -> int:
             watched.start()
         service.run(Notifier(given))
     return 0
+
+
+def _log(settings: Settings) -> None:
+    """Log what a daemon does from here on, and what is wrong with its settings."""
+    logs.configure(settings._replace(sources={**settings.sources, "log": "serve"}))
+    for problem in settings.problems:
+        logging.getLogger("nbcache").warning("%s", problem)
 
 
 def status(args: argparse.Namespace) -> int:
