@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from nbcache.cli.place import DEFAULT
+from nbcache.cli.text import UsageError, seconds
 from nbcache.store.quarantine import CRASHES
 
 REPORT: Final = "nbcache-report.html"
@@ -62,12 +63,11 @@ def uids(text: str) -> range:
 
 def moment(text: str) -> float:
     """Return the time [s since 1970] that ``2h``, ``7d`` or a date names. Raises ValueError."""
-    units = {"m": 60, "h": 3600, "d": 86400}
-    if text[-1:] in units:
-        ago = float(text[:-1]) * units[text[-1]]
-        if not 0 <= ago < float("inf"):
-            raise ValueError(text)
-        return time.time() - ago
+    if text.endswith(("m", "h", "d")):
+        try:
+            return time.time() - seconds(text)
+        except UsageError as error:
+            raise ValueError(text) from error  # argparse says what is wrong with it
     return datetime.fromisoformat(text).timestamp()
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nbcache.config import Settings
+    from nbcache.store.listing import EntryInfo
 
 OK, REMARK, WRONG = "ok", "remark", "wrong"
 _MARKS = {OK: " ", REMARK: "!", WRONG: "x"}
@@ -223,10 +224,11 @@ def check_store(settings: Settings) -> Iterator[Finding]:
     yield ok("trust", "owner and permissions as they should be, here and in the directories above")
     yield from check_daemons(store)
     yield _check_writing(settings, path)
-    yield from _check_contents(settings, store)
+    entries = list(store.scan())
+    yield from _check_contents(settings, store, entries)
     yield from check_layers(settings)
-    yield from check_hits(settings, store)
-    yield from check_names(store, settings.max_size)
+    yield from check_hits(settings, store, entries)
+    yield from check_names(store, entries, settings.max_size)
     yield from check_quarantine(store)
     yield from check_remote(settings)
 
@@ -283,8 +285,8 @@ def _check_writing(settings: Settings, path: str) -> Finding:
     )
 
 
-def _check_contents(settings: Settings, store: Store) -> Iterator[Finding]:
-    sizes = [info.size for info in store.scan()]
+def _check_contents(settings: Settings, store: Store, entries: list[EntryInfo]) -> Iterator[Finding]:
+    sizes = [info.size for info in entries]
     limit = size(settings.max_size) if settings.max_size else "no limit"
     text = f"{len(sizes)} entries, {size(sum(sizes))} of {limit}"
     if settings.max_size and sum(sizes) > settings.max_size:
@@ -295,13 +297,13 @@ def _check_contents(settings: Settings, store: Store) -> Iterator[Finding]:
         yield remark("errors", f"{what}: {count}", "NBCACHE_LOG=debug says more; `nbcache verify` checks the entries")
 
 
-def check_names(store: Store, limit: int = 0) -> Iterator[Finding]:
+def check_names(store: Store, entries: list[EntryInfo], limit: int = 0) -> Iterator[Finding]:
     """What is published by name; ``limit`` is how large the store may be [bytes]; 0: as large as can be."""
     known = store.names.known()
     if not known:
         return
     pinned = pins.read(store.path, store.trust)
-    taken = pins.size(store.path, pinned) + sum(info.size for info in store.scan() if info.key in pinned.entries)
+    taken = pins.size(store.path, pinned) + sum(info.size for info in entries if info.key in pinned.entries)
     text = f"{len(known)} names, {size(taken)}; what they refer to is not evicted"
     if limit and taken > limit * MOST_PUBLISHED:
         advice = "`nbcache unpublish`, publish with an age (expires=), or raise NBCACHE_MAX_SIZE"
@@ -379,10 +381,10 @@ def check_daemons(store: Store) -> Iterator[Finding]:
         yield remark("daemons", f"none of them accepts requests of this user (uid {uid})", advice)
 
 
-def check_hits(settings: Settings, store: Store) -> Iterator[Finding]:
+def check_hits(settings: Settings, store: Store, entries: list[EntryInfo]) -> Iterator[Finding]:
     """Whether there is anything that a program could hit, now or later."""
     what = "hits"
-    headers = [header for info in store.scan() if (header := info.header) is not None]
+    headers = [header for info in entries if (header := info.header) is not None]
     made_for = {str(each.extra["cpu"]) for each in headers if "cpu" in each.extra}
     wanted = {settings.cpu, *settings.cpu_ladder} - {values.HOST}
     if settings.cpu == values.HOST:

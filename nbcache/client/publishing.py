@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nbcache.glue.keys.units import Unit
     from nbcache.glue.overloads.history import History
     from nbcache.glue.overloads.uses import Uses
+    from nbcache.protocol.requests import Request
     from nbcache.store.directory import Store
 
 _log = logging.getLogger("nbcache")
@@ -85,8 +86,10 @@ class Publishing:
         seconds, own = self._finished(frame)
         packed = self._pack(unit, None, own, pack)
         if packed is not None:
-            if len(self._frames) == 1:
-                self._keep_request(unit, packed)
+            if len(self._frames) == 1 and self._store.writable:
+                from nbcache.client import recording
+
+                _keep_request(packed, recording.noted(unit, None))
             self._publish(unit, frame.build, seconds, packed)
         return packed is not None
 
@@ -227,29 +230,23 @@ class Publishing:
         from nbcache.client import profiling, recording
         from nbcache.glue.capture.witness import looking_away
 
-        if not self._writes_profile:
-            if len(self._frames) == 1:
-                self._keep_request(unit, packed)
+        is_outermost = len(self._frames) == 1
+        is_kept = is_outermost and self._store.writable
+        if not (is_kept or self._writes_profile):
             return
-        is_worth = len(self._frames) == 1 and seconds >= profiling.BY_VALUE_SECONDS
+        is_worth = self._writes_profile and is_outermost and seconds >= profiling.BY_VALUE_SECONDS
         request = recording.noted(unit, self._counters if is_worth else None)
-        if len(self._frames) == 1 and request is not None and request.value is None and self._store.writable:
-            packed.sections["request"] = request.line()
+        if is_kept:
+            _keep_request(packed, request)
+        if not self._writes_profile:
+            return
         if self._profiler is None:
             self._profiler = profiling.Profiler(self._store, self._maker.conditions.summary(), self._counters)
         self._profiler.compiled(frame, unit, request, seconds)
-        if len(self._frames) == 1:
+        if is_outermost:
             # What is read for that is no part of what is compiled.
             with looking_away():
                 self._profiler.write(at_end=False)
-
-    def _keep_request(self, unit: Unit, packed: Packed) -> None:
-        """Say in the entry how to ask for it, so that it can be built again for another toolchain."""
-        from nbcache.client import recording
-
-        request = recording.requested(unit, by_value=False) if self._store.writable else None
-        if request is not None:
-            packed.sections["request"] = request.line()
 
     def store_checked(self, key: str) -> None:
         """Store what was compiled to check a hit, in the place of the entry: somebody refers to this build."""
@@ -318,3 +315,9 @@ class Publishing:
         if self._lookup.beside:
             origin[BESIDE] = [[list(each) for each in group] for group in sorted(self._lookup.beside)]
         return origin
+
+
+def _keep_request(packed: Packed, request: Request | None) -> None:
+    """Say in an entry how to ask for it, so that it can be built again for another toolchain."""
+    if request is not None and request.value is None:
+        packed.sections["request"] = request.line()

@@ -15,6 +15,8 @@ from nbcache.protocol.requests import BadRequestError
 from nbcache.store import reasons
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nbcache.counting import Counters
     from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.glue.keys.units import Unit
@@ -23,23 +25,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("nbcache")
 _MODE = 0o644
-
-
-def requested(unit: Unit, *, by_value: bool = True) -> Request | None:
-    """A unit as a request, or None and a line in the log."""
-    from nbcache.client.recording import request_for
-    from nbcache.glue.requests.requested import UnaskableError
-
-    try:
-        return request_for(unit, explain=False, by_value=by_value)
-    except UnaskableError as exc:
-        _log.log(
-            logging.INFO if by_value else logging.DEBUG,
-            "%s can't be requested from another process: %s",
-            unit.name,
-            exc,
-        )
-        return None
 
 
 _summed_up: set[int] = set()
@@ -71,25 +56,45 @@ def _add_line(path: str, line: bytes) -> None:
 
 
 def noted(unit: Unit, counters: Counters | None) -> Request | None:
-    """A unit as a request for a profile; None for what can't be asked for, which *counters* count with its reason.
+    """A unit as a request for an entry and a profile; None for what can't be asked for, which *counters* count with its
+    reason.
 
     Without *counters*, only what other processes can import.
     """
-    from nbcache.glue.requests.requested import UnaskableError
     from nbcache.protocol import profiles
 
+    count = None if counters is None else counters.unasked
+    return _requested(unit, count, quietly=True, by_value=counters is not None, most=profiles.MAX_VALUE)
+
+
+def _requested(
+    unit: Unit,
+    count: Callable[[str], None] | None = None,
+    *,
+    quietly: bool = False,
+    by_value: bool = True,
+    most: int | None = None,
+) -> Request | None:
+    """A unit as a request; None, a line in the log, and *count* called with the reason, for what can't be asked for."""
+    from nbcache.glue.requests.requested import UnaskableError
+
     try:
-        return request_for(unit, explain=False, by_value=counters is not None, most=profiles.MAX_VALUE)
+        return request_for(unit, explain=False, by_value=by_value, most=most)
     except UnaskableError as exc:
-        _log.debug("%s can't be requested from another process: %s", unit.name, exc)
-        if counters is not None:
-            counters.unasked(str(exc))
+        _log.log(
+            logging.DEBUG if quietly else logging.INFO,
+            "%s can't be requested from another process: %s",
+            unit.name,
+            exc,
+        )
+        if count is not None:
+            count(str(exc))
         return None
 
 
 def append(path: str, unit: Unit) -> None:
     """Add a unit to a list. Any number of processes may: each line is one write. Never raises OSError."""
-    request = requested(unit)
+    request = _requested(unit)
     if request is None:
         return
     try:

@@ -54,7 +54,7 @@ class Claims:
             if self._over or key in self._held:
                 return False
             # What leads to rooms are no entries' keys: helpers and requests for profiles have such ones.
-            if not layout.is_key(key) or layout.is_room(key) or len(self._held) >= MOST or not self._may(key):
+            if not layout.is_key(key) or layout.is_reserved(key) or len(self._held) >= MOST or not self._may(key):
                 return None
             lease = self._store().lease(key)
             if lease is None:

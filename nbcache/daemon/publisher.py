@@ -134,7 +134,7 @@ class Publisher:
             if parsed is None or any(parsed.section(name) is None for name in names):
                 return self._refuse(ticket, "", _NOT_WHOLE)
             header = parsed.header
-            if not layout.is_key(header.key) or layout.is_room(header.key):
+            if not layout.is_key(header.key) or layout.is_reserved(header.key):
                 return self._refuse(ticket, "", _NO_KEY)
             reason = self._objection(ticket, len(data))
             if reason is not None:

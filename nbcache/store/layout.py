@@ -91,7 +91,7 @@ READER: Final = Reader()
 MAX_HOST: Final = 64
 KEY_SIZE: Final = 64
 _DIGITS: Final = "0123456789abcdef"
-_ROOM: Final = "0" * 8
+_RESERVED: Final = "0" * 8
 """How reserved keys end; of other keys, one in 4,000 million does, and isn't taken from a job then."""
 
 
@@ -138,12 +138,12 @@ def reserved(what: str) -> str:
     """Return a key for something that no job may claim or hand anything in for, by what it is."""
     from hashlib import blake2b  # most look-ups find something under the key itself
 
-    return blake2b(what.encode("utf-8", "surrogatepass"), digest_size=28).hexdigest() + _ROOM
+    return blake2b(what.encode("utf-8", "surrogatepass"), digest_size=28).hexdigest() + _RESERVED
 
 
-def is_room(key: str) -> bool:
+def is_reserved(key: str) -> bool:
     """Whether a key is a `reserved` one, as those of a user's room are."""
-    return key.endswith(_ROOM)
+    return key.endswith(_RESERVED)
 
 
 def is_shard(name: str) -> bool:

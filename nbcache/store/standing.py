@@ -94,7 +94,11 @@ def removing(path: str) -> None:
         finally:
             os.close(fd)
         # Nobody but its user looks into a room, and for what `nbcache health` had built nobody else asks.
-        if not isinstance(found, str) and not layout.is_room(found.header.key) and found.header.function != SELF_TEST:
+        if (
+            not isinstance(found, str)
+            and not layout.is_reserved(found.header.key)
+            and found.header.function != SELF_TEST
+        ):
             remember(root, found.header.key, asker(found.header))
 
 

@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 from nbtest import proc
-from nbtest.published import _BLOCKED, _CHECKED, accumulator
+from nbtest.published import _BLOCKED, _CHECKED, OF_FOUR_KINDS, accumulator
 
 from nbcache import signatures
 
@@ -14,28 +14,11 @@ from numba import cfunc, guvectorize, njit, vectorize
 
 TABLE = np.arange(5.0)
 
-@vectorize(["float64(float64, float64)"])
-def revenue(price, discount):
-    return price * (1 - discount)
-
 @guvectorize(["(float64[:], float64[:])"], "(n)->()")
 def total(values, result):
     result[0] = values.sum()
-
-@njit(["float64[:](float64[:])"])
-def scaled(values):
-    if values.size == 0:
-        raise ValueError("empty", values.size)
-    return values * 2 + TABLE[1]
-
-@njit(["float64(float64)"])
-def squared(x):
-    return x * x
-
-@cfunc("float64(float64)")
-def half(x):
-    return x / 2
 """
+MODULE += OF_FOUR_KINDS
 NAMES = ("revenue", "total", "scaled", "squared", "half")
 DUMPED = """
 import pathlib, functions

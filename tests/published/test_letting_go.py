@@ -3,31 +3,13 @@
 import textwrap
 
 import pytest
-from nbtest.published import accumulator, node
+from nbtest.published import OF_FOUR_KINDS, accumulator, node
 
 MODULE = """
 import numpy as np
 from numba import cfunc, njit, vectorize
 
 TABLE = np.arange(1000.0)
-
-@vectorize(["float64(float64, float64)"])
-def revenue(price, discount):
-    return price * (1 - discount)
-
-@njit(["float64[:](float64[:])"])
-def scaled(values):
-    if values.size == 0:
-        raise ValueError("empty", values.size)
-    return values * 2 + TABLE[1]
-
-@njit(["float64(float64)"])
-def squared(x):
-    return x * x
-
-@cfunc("float64(float64)")
-def half(x):
-    return x / 2
 
 @njit(["(int64,)"])
 def counted(n):
@@ -44,6 +26,7 @@ def blames(n):
         raise ValueError(TABLE[:n])
     return 0.0
 """
+MODULE += OF_FOUR_KINDS
 PUBLISHED = """
 import functions
 for name in ("revenue", "scaled", "squared", "half", "counted", "table", "blames"):

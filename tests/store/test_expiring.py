@@ -176,8 +176,8 @@ def test_a_program_that_ends_counts_them_as_well(tmp_path):
 def test_doctor_says_when_they_fill_the_store(tmp_path):
     store = open_store(tmp_path / "other")
     store.names.write("named", MANIFEST, [], [store.names.files.add(bytes(10_000))])
-    (fine,) = doctor.check_names(store, 1_000_000)
-    (full,) = doctor.check_names(store, 15_000)
+    (fine,) = doctor.check_names(store, list(store.scan()), 1_000_000)
+    (full,) = doctor.check_names(store, list(store.scan()), 15_000)
     assert (fine.level, full.level) == ("ok", "remark")
     assert "1 names, 9.8 KiB" in full.value and "expires=" in full.advice
 

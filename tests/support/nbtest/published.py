@@ -61,6 +61,26 @@ def node(store: Path, program: str, folder: Path, **extra: str) -> proc.Outcome:
     return _run(store, _BLOCKED + "import nbcache\n" + textwrap.dedent(program) + checks, folder, extra)
 
 
+OF_FOUR_KINDS = """
+@vectorize(["float64(float64, float64)"])
+def revenue(price, discount):
+    return price * (1 - discount)
+
+@njit(["float64[:](float64[:])"])
+def scaled(values):
+    if values.size == 0:
+        raise ValueError("empty", values.size)
+    return values * 2 + TABLE[1]
+
+@njit(["float64(float64)"])
+def squared(x):
+    return x * x
+
+@cfunc("float64(float64)")
+def half(x):
+    return x / 2
+"""
+"""Functions of a module that has these decorators, and an array of numbers as TABLE."""
 CALLING = """
 from numba import njit
 
