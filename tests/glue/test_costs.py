@@ -198,3 +198,21 @@ print(amid, "nbcache.client.hook" in sys.modules)
 def test_nothing_is_collected_while_what_numba_made_is_noted(tmp_path):
     outcome = proc.run(["-c", COLLECTIONS], tmp_path / "store")
     assert (outcome.stdout, outcome.stderr) == ("[] True\n", "")
+
+
+REGISTERED = """
+from numba import njit
+f = njit(lambda x: x + 1)
+from nbcache.glue.identity import registrations
+looked_at, are_numbas = [], registrations.are_numbas
+registrations.are_numbas = lambda registered, keys: looked_at.append(len(registered)) or are_numbas(registered, keys)
+print(f(1), sum(looked_at))
+"""
+
+
+def test_a_first_hit_looks_at_nothing_that_numba_registered_when_it_was_imported(tmp_path):
+    outcomes = [proc.run(["-c", REGISTERED], tmp_path / "store") for _ in range(3)]
+    assert [outcome.stderr for outcome in outcomes] == [""] * 3
+    cold, warm = (outcomes[at].stdout.split() for at in (0, 2))
+    assert int(cold[1]) > 1000  # the instruments work
+    assert warm == ["2", "0"]

@@ -88,7 +88,7 @@ def _is_original(function: Any) -> bool:
 def _declared_in(folder: str) -> list[tuple[str, bytes]] | None:
     """Path and content of what says something of either; None if something can't be read."""
     try:
-        names = [name for name in os.listdir(folder or ".") if _is_metadata(name.lower())]
+        names = _metadata_among(os.listdir(folder or "."))
     except NotADirectoryError:
         return None  # an archive
     except OSError as raised:
@@ -110,7 +110,7 @@ def metadata_in(folder: str) -> list[str]:
     """The names of the directories in which installers wrote down what they installed there."""
     if folder not in _metadata:
         try:
-            _metadata[folder] = [name for name in os.listdir(folder) if _is_metadata(name.lower())]
+            _metadata[folder] = _metadata_among(os.listdir(folder))
         except OSError as raised:
             let_pass(raised)
             _metadata[folder] = []
@@ -120,8 +120,8 @@ def metadata_in(folder: str) -> list[str]:
 _metadata: dict[str, list[str]] = {}
 
 
-def _is_metadata(name: str) -> bool:
-    return name.endswith((".dist-info", ".egg-info")) or name == "egg-info"
+def _metadata_among(names: list[str]) -> list[str]:
+    return [it for it in names if (low := it.lower()).endswith((".dist-info", ".egg-info")) or low == "egg-info"]
 
 
 def _content(path: str) -> bytes | None:
@@ -130,9 +130,12 @@ def _content(path: str) -> bytes | None:
         # A file object takes as long again; and in a directory like /tmp, somebody else may have put a FIFO there.
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
                 return b""
-            return b"".join(iter(lambda: os.read(fd, _CHUNK), b""))
+            # Mostly once: each call counts, in an environment of a hundred distributions.
+            text = os.read(fd, status.st_size + 1)
+            return text if len(text) == status.st_size else text + b"".join(iter(lambda: os.read(fd, _CHUNK), b""))
         finally:
             os.close(fd)
     except (FileNotFoundError, NotADirectoryError):

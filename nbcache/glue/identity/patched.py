@@ -51,7 +51,7 @@ class Patches:
     """What of others is in Numba's modules and classes."""
 
     def __init__(self) -> None:
-        self._last = ""
+        self._last = pristine.noted.last
         """The module that was loaded last when modules were looked through."""
         self._mutations = pristine.noted.mutations.asked()
         self._known = 0
@@ -247,9 +247,14 @@ def _is_definition(value: Any) -> bool:
 
 
 def _is_nbcaches(value: Any) -> bool:
-    functions = (value, *_functions_behind(value)) if type(value) is FunctionType else _functions_behind(value)
-    places = (type(value).__module__, *(part.__globals__.get("__name__") for part in functions))
-    return any(str(place).startswith("nbcache.") for place in places)
+    if type(value) is FunctionType:
+        return _is_of_nbcache(value.__globals__.get("__name__"))
+    places = (type(value).__module__, *(part.__globals__.get("__name__") for part in _functions_behind(value)))
+    return any(map(_is_of_nbcache, places))
+
+
+def _is_of_nbcache(module: object) -> bool:
+    return isinstance(module, str) and module.startswith("nbcache.")
 
 
 @functools.cache

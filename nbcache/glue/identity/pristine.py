@@ -83,6 +83,8 @@ class Noted:
         """Lists and sets, of whose changes nobody tells."""
         self.contents: list[Any] = []
         """These lists and sets themselves."""
+        self.last = ""
+        """The module that was loaded last when all were copied."""
         self.mutations = Mutations()
         """Those of `tables`, by the same numbers, since they were copied."""
 
@@ -130,6 +132,12 @@ def of_numba(names: Iterable[str]) -> list[tuple[str, ModuleType]]:
     """Those of Numba's modules among these that matter, with their names."""
     named = [(name, sys.modules.get(name)) for name in [*names] if name.startswith(ROOTS) and matters(name)]
     return [(name, it) for name, it in named if isinstance(it, ModuleType) and not is_alias(name, it)]
+
+
+def note_all() -> None:
+    """Numba's import is over: copy what all of its modules hold."""
+    note(of_numba(sys.modules), whole=True)
+    noted.last = next(reversed(sys.modules))
 
 
 def note_part(module: ModuleType) -> None:

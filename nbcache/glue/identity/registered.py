@@ -10,11 +10,8 @@ from itertools import compress
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from numba.core import pythonapi
-from numba.core.datamodel import default_manager
 from numba.core.types.abstract import Type
 from numba.core.typing import templates
-from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue.identity import consulted
 from nbcache.glue.identity.consulted import is_type_class
@@ -285,14 +282,3 @@ def module_of(each: Registration) -> str:
     if not _is_foreign_registration(registered):
         chooser = next(filter(_is_somebodys, (each.key, *each.formal)), chooser)
     return str(getattr(chooser or registered, "__module__", ""))
-
-
-def tables_by_class() -> dict[str, Any]:
-    """Numba's registries that hold one thing for each class."""
-    return {
-        "data model": default_manager._handlers,
-        "boxing": pythonapi._boxers.functions,
-        "unboxing": pythonapi._unboxers.functions,
-        "reflection": pythonapi._reflectors.functions,
-        "typeof": typeof_impl.registry,
-    }

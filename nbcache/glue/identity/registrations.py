@@ -52,7 +52,6 @@ from nbcache.glue.identity.registered import (
     of_type,
     only_types,
     speaks_for_others,
-    tables_by_class,
     undecorated,
 )
 from nbcache.glue.identity.watched import are_same
@@ -69,9 +68,8 @@ class ExtensionIndex:
 
     def __init__(self) -> None:
         told.listen()
-        self._positions: dict[tuple[int, str], int] = {}
+        self._positions = dict(told.own_lengths)
         self._namesakes: dict[tuple[int, str], Counter[int]] = {}
-        """For a list of a registry how many of it were read that are for one object, by its id."""
         self._filed: dict[bytes, list[Registration]] = {}
         self._said: set[tuple[object, ...]] = set()
         """The names, objects and types of all that is filed, which keeps them alive."""
@@ -81,7 +79,7 @@ class ExtensionIndex:
         self._registries: list[Any] = []
         self._token: object = None
         self._conversions = self._direct = 0
-        self._tables = tables_by_class()
+        self._tables = told.tables_by_class()
         self._contents = Tables([*self._tables.values(), as_numba_type.lookup])
         self._seen: dict[str, dict[Any, Any]] = {}
         self._relevant: dict[bytes, tuple[bytes, ...]] = {}
@@ -276,6 +274,15 @@ class ExtensionIndex:
         self._positions[id(registry), field] = len(items)
         return items[start:]
 
+    def _counts(self, registry: Any, field: str) -> Counter[int]:
+        """How many of a list that were read are for one object, by its id."""
+        known = self._namesakes.get((id(registry), field))
+        if known is None:
+            own = getattr(registry, field)[: told.own_lengths.get((id(registry), field), 0)]
+            keys = (each.key if field == "functions" else each[0] for each in own)
+            known = self._namesakes[id(registry), field] = Counter(map(id, keys))  # the registry keeps them alive
+        return known
+
     def _read_typing(self, registry: Any) -> None:
         late = registry is templates.builtin_registry
         functions, attributes = self._news(registry, "functions"), self._news(registry, "attributes")
@@ -284,10 +291,9 @@ class ExtensionIndex:
             return
         asked = [(value, template) for value, typ in values for template in getattr(typ, "templates", ())]
         keys = [*(template.key for template in (*functions, *attributes)), *(value for value, _typ in values)]
-        counts = self._namesakes.setdefault((id(registry), "functions"), Counter())
-        counts_of_values = self._namesakes.setdefault((id(registry), "globals"), Counter())
+        counts, counts_of_values = self._counts(registry, "functions"), self._counts(registry, "globals")
         if are_numbas([*functions, *attributes, *(template for _value, template in asked)], keys):
-            counts.update(map(id, (template.key for template in functions)))  # the registry keeps them alive
+            counts.update(map(id, (template.key for template in functions)))
             counts_of_values.update(id(value) for value, _typ in values)
             return
         for template in functions:
@@ -359,12 +365,12 @@ class ExtensionIndex:
                 self._file(EVERYTHING, f"rewrite {kind}", None, cls)
 
     def _read_tables(self, changed: list[str]) -> None:
-        unseen = [self._tables[label] for label in changed if label not in self._seen]
+        news = {label: told.registered_since(label, self._tables[label]) for label in changed}
+        unseen = [table for label, table in news.items() if label not in self._seen]
         registered = [each for table in unseen for each in table.values()]
         if len(unseen) == len(changed) and are_numbas(registered, [key for table in unseen for key in table]):
             return
-        for label in changed:
-            table = self._tables[label]
+        for label, table in news.items():
             if label not in self._seen and are_numbas([*table.values()], [*table]):
                 continue
             seen = self._seen.setdefault(label, {})

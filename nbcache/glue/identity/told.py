@@ -1,4 +1,5 @@
-"""What Numba and LLVM are told by a call, decides what is compiled, and can't be read anywhere afterwards.
+"""What Numba and LLVM are told by a call, decides what is compiled, and can't be read anywhere afterwards; and what of
+Numba's registries is its own, which nothing in them says.
 
 What is told before anybody listens isn't heard: before Numba's import, or before `nbcache.enable` if that comes later.
 """
@@ -12,11 +13,16 @@ from types import FrameType
 from typing import Any
 
 from llvmlite.binding import ffi
+from numba.core import imputils, pythonapi
 from numba.core.base import BaseContext
+from numba.core.datamodel import default_manager
+from numba.core.rewrites import rewrite_registry
 from numba.core.typeconv.castgraph import TypeGraph
 from numba.core.typeconv.typeconv import TypeManager
+from numba.core.typing import templates
 from numba.core.typing.asnumbatype import AsNumbaTypeRegistry, as_numba_type
 from numba.core.typing.context import BaseContext as TypingContext
+from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue.identity import pristine
 
@@ -28,6 +34,11 @@ direct: list[tuple[str, Any, Any, tuple[Any, ...]]] = []
 """What was handed to a context of Numba's, past its registries: what it is, for what, the thing itself, a signature."""
 own_annotations: dict[Any, Any] = {}
 """The types that Numba itself has classes stand for."""
+own_lengths: dict[tuple[int, str], int] = {}
+"""How long each list of a registry, by the registry's id and the list's name, was when nobody else could have added
+anything."""
+_own: dict[str, dict[int, tuple[object, object]]] = {}
+"""The same for `tables_by_class`: by the ids of classes, which are kept alive, each class and what was registered."""
 
 _COMMAND_LINE = "LLVMPY_SetCommandLine"
 
@@ -50,7 +61,37 @@ def listen(*, just_imported: bool = False) -> None:
         # Making another registry takes as long as a tenth of a hit.
         own_annotations.update((as_numba_type if just_imported else AsNumbaTypeRegistry()).lookup)
         if just_imported:
-            pristine.note(pristine.of_numba(sys.modules), whole=True)
+            pristine.note_all()
+            for registry, fields in _REGISTRIES:
+                own_lengths.update(((id(registry), field), len(getattr(registry, field))) for field in fields)
+            own_lengths.update(((id(rewrite_registry), kind), len(it)) for kind, it in rewrite_registry.rewrites.items())
+            for label, table in tables_by_class().items():
+                _own[label] = {id(cls): (cls, registered) for cls, registered in table.items()}
+
+
+_REGISTRIES: Any = (
+    (templates.builtin_registry, ("functions", "attributes", "globals")),
+    (imputils.builtin_registry, ("functions", "getattrs", "setattrs", "casts", "constants")),
+    (as_numba_type, ("functions",)),
+)
+"""With the names of their lists, which only grow."""
+
+
+def tables_by_class() -> dict[str, Any]:
+    """Numba's registries that hold one thing for each class."""
+    return {
+        "data model": default_manager._handlers,
+        "boxing": pythonapi._boxers.functions,
+        "unboxing": pythonapi._unboxers.functions,
+        "reflection": pythonapi._reflectors.functions,
+        "typeof": typeof_impl.registry,
+    }
+
+
+def registered_since(label: str, table: dict[Any, Any]) -> dict[Any, Any]:
+    """What of one of these tables isn't as it was when nobody else could have registered anything."""
+    own = _own.get(label, {})
+    return {cls: it for cls, it in table.items() if id(cls) not in own or own[id(cls)][1] is not it}
 
 
 class _CommandLine(ffi._lib_fn_wrapper):
