@@ -64,7 +64,8 @@ def listen(*, just_imported: bool = False) -> None:
             pristine.note_all()
             for registry, fields in _REGISTRIES:
                 own_lengths.update(((id(registry), field), len(getattr(registry, field))) for field in fields)
-            own_lengths.update(((id(rewrite_registry), kind), len(it)) for kind, it in rewrite_registry.rewrites.items())
+            for kind, classes in rewrite_registry.rewrites.items():
+                own_lengths[id(rewrite_registry), kind] = len(classes)
             for label, table in tables_by_class().items():
                 _own[label] = {id(cls): (cls, registered) for cls, registered in table.items()}
 
