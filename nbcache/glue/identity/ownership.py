@@ -15,7 +15,6 @@ with the *edition*: its version, which is in no key otherwise.
 
 from __future__ import annotations
 
-import builtins
 import functools
 import gc
 import importlib.machinery
@@ -50,7 +49,6 @@ HEAP_TYPE = 1 << 9  # CPython's Py_TPFLAGS_HEAPTYPE
 address = object.__hash__
 """Tells objects apart as ``id`` does, of which Python tells each audit hook: a compilation has one (witness.py)."""
 
-_BUILTINS = vars(builtins)
 _INSIDE_PYTHON: tuple[object, ...] = (importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImporter)
 
 
