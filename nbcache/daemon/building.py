@@ -21,7 +21,7 @@ from nbcache.daemon.sparing import Sparing
 from nbcache.errors import NbcacheError
 from nbcache.metrics import meter
 from nbcache.protocol import spool
-from nbcache.store import quarantine, reasons
+from nbcache.store import layout, quarantine, reasons
 from nbcache.store.usage import SELF_TEST
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("nbcache")
 ATTEMPTS: Final = 2
 """How often a job is tried whose process ended without a word."""
+START_SECONDS: Final = 0.1
+"""How long jobs are begun in one turn of the daemon [s]: what can't be begun is others' requests to answer."""
 MAX_FAILURES_SAID: Final = 1000
 """How many failures are logged in an hour; the store has them all (`nbcache status`)."""
 
@@ -83,12 +85,21 @@ class Building:
             self._commons.workers = self._room(self._farm)
         free = self._commons.workers - self._commons.jobs.busy
         lanes.make_room(self._commons.jobs.values(), free)
+        deadline = time.monotonic() + START_SECONDS
+        running = {job.request.key for job in self._commons.jobs.values() if job.future is not None}
         for job in turns.ordered(self._commons.jobs.values(), self._served) if free > 0 else ():
             if free <= 0:
                 return
-            if job.future is None and not self._is_looked_for(job):
+            if time.monotonic() > deadline:
+                self._wake()
+                return
+            if job.request.key in running:
+                job.refused = time.monotonic()
+            elif not self._is_looked_for(job):
                 with self._commons.sparing.containing(job.request.function, partial(self._give_up, job)):
-                    free -= self._has_interpreter(job) and self._start_job(job)
+                    if self._has_interpreter(job) and self._start_job(job):
+                        free -= 1
+                        running.add(job.request.key)
 
     def _is_looked_for(self, job: Job) -> bool:
         """Whether the remote tiers are being asked for what a job would build; they are asked once."""
@@ -113,12 +124,16 @@ class Building:
             self._finish(job, None)
             return False
         # Held until the request is answered: another daemon, or a client that builds for itself, waits or goes on.
-        job.lease = store.lease(key)
+        job.lease = store.lease(layout.room(key, job.uid) if job.request.is_profile else key)
         if job.lease is None:
             job.refused = time.monotonic()
             return False
         if self._is_held(job):
             self._finish(job, None)
+            return False
+        if job.paths and spool.failure(store.path, key, job.request.scope) is not None:
+            # Another user's job was told so, while this one waited.
+            self._give_up(job)
             return False
         job.attempts += 1
         job.started = self._served[job.uid] = time.monotonic()
@@ -134,8 +149,7 @@ class Building:
                 seconds = self._commons.options.limits.seconds * lanes.SHARE
                 job.future = submit(jobs.build_profile, line, told, store.path, uids, seconds, ticket=ticket)
             else:
-                tried = key in self._commons.suspects
-                job.future = submit(jobs.build, line, store.path, uids, True, tried, ticket=ticket)
+                job.future = submit(jobs.build, line, store.path, uids, True, job.suspect, ticket=ticket)
         except (NbcacheError, OSError, RuntimeError) as error:
             self._finish(job, str(error), blame.of(error, blame.ENVIRONMENT))
             return False
@@ -193,19 +207,14 @@ class Building:
     def _waited_for(self, key: str) -> set[int]:
         """Whose requests wait for a key, or whose job has claimed it."""
         jobs = self._commons.jobs
-        return {job.request.uid for each, job in list(jobs.items()) if each == key or job.has_claimed(key)}
+        return jobs.askers(key) | {job.uid for job in list(jobs.values()) if job.has_claimed(key)}
 
     def _begin_lane(self, job: Job, ticket: Ticket) -> str:
         """Return the profile that a job is to go through. Raises NbcacheError."""
         if self._farm is not None:
             raise NbcacheError("a daemon with a farm builds single functions alone")
-        jobs, uid = self._commons.jobs, job.request.uid
-
-        def may_claim(key: str) -> bool:
-            wanted = jobs.get(key)
-            return wanted is None or wanted.request.uid == uid
-
-        ticket.key, ticket.claims = "", Claims(lambda: self._commons.store, may_claim)
+        askers, uid = self._commons.jobs.askers, job.uid
+        ticket.key, ticket.claims = "", Claims(lambda: self._commons.store, lambda key: askers(key) <= {uid})
         job.claims = ticket.claims
         return lanes.profile_of(job.request, self._commons.store)
 
@@ -236,7 +245,7 @@ class Building:
             # A job that may not even read the store can't tell, and one that lies is no source.
             if reason in {None, jobs.TRIED, jobs.UNPUBLISHED}:
                 held = self._commons.store.holds(request.key, request.uid)
-                if came_back and held and request.key in self._commons.suspects:
+                if came_back and held and job.suspect:
                     since = time.time() - time.monotonic() + job.started
                     housekeeping.approve(self._commons.store, request.key, request.uid, since)
                 to_blame, reason = blame.RESOURCES, None if held else jobs.UNPUBLISHED
@@ -274,12 +283,12 @@ class Building:
         if request.function == SELF_TEST:
             self._finish_test(job, reason)
             return
+        what = request.what
         if request.is_profile:
             # Which keys that would have been, nobody knows: there is nothing to write down.
-            _log.info("%s: %s", request.function, reason)
+            self._failures_said.warning(request.key, "could not build %s: %s", what, reason)
             self._give_up(job)
             return
-        what = request.what
         if reason is None:
             _log.info("built %s for %s", what, request.host)
             spool.forget_failure(commons.store.path, request.key, request.scope)
@@ -308,8 +317,7 @@ class Building:
 
     def _give_up(self, job: Job) -> None:
         """Be done with a job: whoever asked sees it by the request, which is gone."""
-        self._commons.jobs.over(job.request.key)
-        self._commons.suspects.discard(job.request.key)
+        self._commons.jobs.over(job)
         for path in job.paths:
             self._commons.answers.answer(path)
         job.let_go()

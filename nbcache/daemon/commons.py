@@ -99,8 +99,6 @@ class Commons:
     workers: int
     """Jobs at once; on a farm, as many as it has room for at the moment."""
     jobs: Jobs
-    suspects: set[str]
-    """Keys of entries that programs crashed with: what is built for them is tried."""
     answers: Answers
     problems: Problems
     sparing: Sparing

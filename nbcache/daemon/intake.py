@@ -19,7 +19,7 @@ import heapq
 import logging
 import os
 import time
-from collections import deque
+from collections import defaultdict, deque
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -69,14 +69,15 @@ class Intake:
     def __init__(self, odd: Callable[[str], None]) -> None:
         """Look at nothing yet; *odd* is told the name of each thing in ``requests/`` that isn't for requests."""
         self._odd = odd
-        self._news: deque[str] = deque(maxlen=MAX_NEWS)
+        self._news: defaultdict[str, deque[str]] = defaultdict(lambda: deque(maxlen=MAX_NEWS))
+        """What arrived in each directory: reading a thousand requests of one user takes a while."""
         self._passes: dict[str, _Pass] = {}
         self._rest_until = 0.0
         self._kept = -PASS_SECONDS
 
     def arrived(self, path: str) -> None:
         """Something of this name appeared in the spool."""
-        self._news.append(path)
+        self._news[path.rpartition("/")[0]].append(path)
 
     @property
     def drops(self) -> list[str]:
@@ -86,7 +87,7 @@ class Intake:
     @property
     def pause(self) -> float:
         """How long nothing is to be done, but for what arrives [s]."""
-        if self._news:
+        if any(self._news.values()):
             return 0.0
         under_way = any(each.under_way for each in self._passes.values())
         return max(0.0, self._rest_until - time.monotonic()) if under_way else PASS_SECONDS
@@ -98,14 +99,13 @@ class Intake:
             self._kept = began
             for where in (layout.REQUESTS, layout.TRIALS, layout.PROFILES):
                 drops.keep(root, where, trust.uids)
-        while self._news and time.monotonic() - began < MAX_NEWS_SECONDS:
-            path = self._news.popleft()
-            waiting = _arrival(root, path)
-            if waiting is not None:
-                offer(waiting, True)
-            elif path.rpartition("/")[0] == f"{root}/{layout.REQUESTS}":
-                with suppress(OSError):
-                    self._know(root, path.rpartition("/")[2], os.lstat(path), trust)
+        while time.monotonic() - began < MAX_NEWS_SECONDS:
+            # One of each directory, then another one of each.
+            paths = [news.popleft() for news in list(self._news.values()) if news]
+            if not paths:
+                break
+            for path in paths:
+                self._look_at(root, path, trust, offer)
         if began < self._rest_until:
             return
         for name in ("", *map(str, trust.uids)):
@@ -120,6 +120,15 @@ class Intake:
             else:
                 self._go_on_outside(each, trust)
         self._rest_until = time.monotonic() + (time.monotonic() - began) * (1 / SHARE - 1)
+
+    def _look_at(self, root: str, path: str, trust: Trust, offer: Offer) -> None:
+        """Tell *offer* of what arrived under this path, if it is a request."""
+        waiting = _arrival(root, path)
+        if waiting is not None:
+            offer(waiting, True)
+        elif path.rpartition("/")[0] == f"{root}/{layout.REQUESTS}":
+            with suppress(OSError):
+                self._know(root, path.rpartition("/")[2], os.lstat(path), trust)
 
     def close(self) -> None:
         """Leave no directory open."""

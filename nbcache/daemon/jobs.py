@@ -78,7 +78,9 @@ def build_profile(line: str, told: str, root: str, trusted_uids: list[int], seco
     store = worker.HandingStore(root, trust, writable=True, keyring=worker.keyring())
     try:
         request = requests.read(line.encode())
-        profile = profiles.parsed(told.encode())
+        listed = profiles.parsed(told.encode())
+        package = str(request.types["package"])
+        profile = listed.of_package(package) if package else listed
         if request.cc:
             _kernels().become_device(request.cc)
         worker.begin_to_claim()
@@ -86,7 +88,7 @@ def build_profile(line: str, told: str, root: str, trusted_uids: list[int], seco
             worker.share(profile)
         lane = profiled.Lane(request, profile, trust, store, worker.maker)
         more = lane.run(seconds, worker.may_go_on)
-    except carrying_out.RefusedError as error:
+    except (carrying_out.RefusedError, ValueError) as error:
         return {"problem": str(error)}
     return {"built": lane.built, "more": more and not worker.was_refused()}
 

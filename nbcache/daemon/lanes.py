@@ -41,10 +41,11 @@ def make_room(jobs: Iterable[Job], free: int) -> None:
     found, now = list(jobs), time.monotonic()
     running = [job for job in found if job.claims is not None]
     served = {job.uid for job in found if job.future is not None}
+    building = {job.request.key for job in found if job.future is not None}
     waiting = [
         job for job in found
         if job.future is None and turns.is_fresh(job) and now - job.refused > REFUSED_SECONDS
-        and not any(lane.has_claimed(job.request.key) for lane in running)
+        and job.request.key not in building and not any(lane.has_claimed(job.request.key) for lane in running)
     ]  # fmt: skip
     functions = any(not job.request.is_profile for job in waiting)
     first = any(job.request.is_profile and job.uid not in served for job in waiting)
@@ -56,14 +57,14 @@ def make_room(jobs: Iterable[Job], free: int) -> None:
 def profile_of(request: Request, store: Store) -> str:
     """Return the profile that a lane is to go through, as text. Raises NbcacheError.
 
-    It is read here, since a job can't tell whose a file is. This process may be able to read more than who asks.
+    It is read here, since a job can't tell whose a file is. This process may be able to read more than who asks. What
+    it says is for the job to read, which takes a while.
     """
-    wanted = request.types
-    found = profiles.read(store.path, request.source or "", store.trust, int(wanted["uid"]))
-    if found is None or not (found.head.shared or request.uid in {0, found.head.uid}):
+    uid = int(request.types["uid"])
+    found = profiles.content_of(store.path, request.source or "", store.trust, uid)
+    if found is None or not (found[1] or request.uid in {0, uid}):
         raise NbcacheError("there is no such profile that may be used")
-    package = str(wanted["package"])
-    return profiles.encode(found.of_package(package) if package else found).decode("ascii")
+    return found[0]
 
 
 def goes_on(job: Job, future: Future[Any]) -> bool:
@@ -85,9 +86,9 @@ def goes_on(job: Job, future: Future[Any]) -> bool:
         let_pass(raised)
         built, more, problem = 0, False, repr(raised)
     if problem is not None:
-        _log.info("%s: %.300s", job.request.function, problem)
+        _log.info("%s: %.300s", job.request.what, problem)
     else:
-        _log.info("built %d functions of %s for %s", built, job.request.function, job.request.host)
+        _log.info("built %d functions of %s for %s", built, job.request.what, job.request.host)
     job.asked = time.monotonic()
     return more and job.attempts < ATTEMPTS and any(map(os.path.lexists, job.paths))
 

@@ -88,7 +88,7 @@ def from_list(lines: Iterable[bytes]) -> Iterator[Wish | str]:
 
 def from_store(store: Store) -> Iterator[Wish]:
     """What the entries of a store were asked for as, each once, to be built under this process's settings."""
-    seen: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str, str]] = set()
     settings = config.numba_settings()
     for info in store.scan():
         for entry in store.find(info.key):
@@ -97,8 +97,8 @@ def from_store(store: Store) -> Iterator[Wish]:
                 request = None if line is None else requests.read(line)
             except BadRequestError:
                 continue
-            if request is not None and (request.what, repr(request.types)) not in seen:
-                seen.add((request.what, repr(request.types)))
+            if request is not None and (asked := (request.function, request.call, repr(request.types))) not in seen:
+                seen.add(asked)
                 yield _wish(dataclasses.replace(request, settings=settings))
 
 

@@ -72,7 +72,7 @@ class Service:
                 os.makedirs(state, 0o700, exist_ok=True)
         self._load_settings = load_settings
         self._commons = Commons(
-            settings, options, store, options.workers or os.cpu_count() or 1, Jobs(), set(),
+            settings, options, store, options.workers or os.cpu_count() or 1, Jobs(),
             Answers(meter), Problems(), Sparing(_log), SelfTests(), meter, Audit(state),
         )  # fmt: skip
         self._wake = threading.Event()
@@ -265,25 +265,21 @@ class Service:
 
     def _scan(self, watch: Watch) -> None:
         self._room = turns.Room(self._commons.jobs)
-        behind = self._commons.jobs.next
-        for _ in range(len(behind)):
-            self._offer(behind.popleft(), insists=True)
         self._intake.turn(self._commons.store.path, self._commons.heard, self._offer)
         watch.follow(self._intake.drops)
         self._commons.answers.answer_again()
 
     def _build_again(self) -> None:
-        """Take in what was removed: in the place of what others have waiting for these keys, and after what runs."""
+        """Take in what was removed: in the place of what its user has waiting for these keys, and after what runs."""
         again, jobs = self._commons.again, self._commons.jobs
         for _ in range(len(again)):
             request = again.popleft()
-            job = jobs.get(request.key)
+            job = jobs.get((request.uid, request.key))
             if job is not None and job.future is not None:
                 again.append(request)
                 continue
             # The requests of a job that is dropped lie in the spool still, and are taken in again after this one.
-            jobs[request.key] = Job(request, set(), request.uid, time.monotonic())
-            self._commons.suspects.add(request.key)
+            jobs.begin(Job(request, set(), time.monotonic(), suspect=True))
 
     def _say_odd(self, name: str) -> None:
         self._commons.sparing.warning(
@@ -292,7 +288,7 @@ class Service:
 
     def _offer(self, waiting: Waiting, insists: bool) -> bool:
         """Take a request in; return whether there was room. Who *insists* may take the place of an older one."""
-        job = self._commons.jobs.get(waiting.key)
+        job = self._commons.jobs.get((waiting.uid, waiting.key))
         if self._commons.answers.ignores(waiting.path) or (job is not None and waiting.path in job.paths):
             return True
         if job is None and not self._room.has(waiting.uid, insists=insists):
@@ -302,7 +298,7 @@ class Service:
         return True
 
     def _look_at(self, waiting: Waiting) -> None:
-        job = self._commons.jobs.get(waiting.key)
+        job = self._commons.jobs.get((waiting.uid, waiting.key))
         request = spool.take(waiting, self._commons.heard)
         if request is None:
             return
@@ -311,12 +307,7 @@ class Service:
         if isinstance(request, spool.Rejected):
             self._reject(waiting, request.reason)
         elif job is not None:
-            # What comes of another user's request is an answer to this one only if the same would be done for it.
-            # Otherwise it waits: it is settled when that one is, or tried then.
-            if request.uid == job.request.uid or request.scope == job.request.scope:
-                job.paths.add(waiting.path)
-            else:
-                job.behind.setdefault(request.uid, waiting)
+            job.paths.add(waiting.path)
         elif age > spool.MAX_AGE:
             self._reject(waiting, "it is older than a day")
         elif self._is_settled(request):
@@ -324,7 +315,7 @@ class Service:
         elif spool.is_answered(waiting.path):
             self._commons.answers.ignore(waiting.path)
         else:
-            self._commons.jobs[request.key] = Job(request, {waiting.path}, waiting.uid, time.monotonic() - age)
+            self._commons.jobs.begin(Job(request, {waiting.path}, time.monotonic() - age))
             self._room.take(waiting.uid)
 
     def _is_settled(self, request: Request) -> bool:

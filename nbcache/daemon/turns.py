@@ -1,16 +1,18 @@
-"""Keys that somebody asks for, from the first request to the answer, and whose request is next.
+"""What users ask for, each key of each user, from the first request to the answer, and whose request is next.
 
-Uids take turns, and of each one's, those come first that somebody still waits for.
+Uids take turns, and of each one's, those come first that somebody still waits for. What several users ask for is a job
+of each of them, in that user's place: so nobody waits behind all that somebody else has asked for before it. The key's
+lease keeps two of them from running at once, and for the second one there is mostly nothing left to do.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections import Counter, defaultdict, deque
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from nbcache.protocol import heartbeats
 
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from nbcache.daemon.claims import Claims
     from nbcache.daemon.publisher import Ticket
     from nbcache.protocol.requests import Request
-    from nbcache.protocol.spool import Waiting
     from nbcache.store.locks import Lease
 
 FRESH_SECONDS: Final = 60.0
@@ -36,6 +37,8 @@ class Asked(Protocol):
     uid: int
     asked: float
     """When it was asked for, by the monotonic clock [s]."""
+    refused: float
+    """When its key was last found to be somebody else's, by the same clock."""
     future: Any
     """Where it runs; None as long as it waits."""
 
@@ -61,7 +64,8 @@ def ordered(jobs: Iterable[J], served: Mapping[int, float]) -> list[J]:
         else:
             running[job.uid] += 1
     for line in lines.values():
-        line.sort(key=lambda job: (not is_fresh(job), job.asked))
+        # Those that couldn't begin come last, so that all of them are tried, however many there are.
+        line.sort(key=lambda job: (not is_fresh(job), job.refused, job.asked))
     in_turn = sorted(lines, key=lambda uid: (running[uid], served.get(uid, 0.0)))
     return [job for turn in zip_longest(*(lines[uid] for uid in in_turn)) for job in turn if job is not None]
 
@@ -71,14 +75,14 @@ def queues(jobs: Iterable[Asked]) -> dict[int, int]:
     return dict(Counter(job.uid for job in jobs if is_fresh(job)))
 
 
-class Room(Generic[J]):
+class Room:
     """How many requests of each uid may be taken in, during one turn of the daemon."""
 
-    def __init__(self, jobs: dict[str, J]) -> None:
+    def __init__(self, jobs: dict[tuple[int, str], Any]) -> None:
         """Count what is there; *jobs* is changed by :meth:`has` alone."""
         self._jobs = jobs
-        self._held = Counter(job.uid for job in jobs.values())
-        self._stale: dict[int, list[str]] = {}
+        self._held = Counter(uid for uid, _key in jobs)
+        self._stale: dict[int, list[tuple[int, str]]] = {}
 
     def has(self, uid: int, *, insists: bool) -> bool:
         """Whether there is room for one more; for who *insists*, one that nobody waits for goes back to the spool."""
@@ -87,14 +91,13 @@ class Room(Generic[J]):
         if not insists:
             return False
         if uid not in self._stale:
-            mine = [(job.asked, key) for key, job in self._jobs.items() if job.uid == uid]
-            stale = [(asked, key) for asked, key in mine if _may_go(self._jobs[key])]
-            self._stale[uid] = [key for _, key in sorted(stale, reverse=True)]
+            mine = [(job.asked, each) for each, job in self._jobs.items() if each[0] == uid and _may_go(job)]
+            self._stale[uid] = [each for _, each in sorted(mine, reverse=True)]
         while self._stale[uid]:
-            key = self._stale[uid].pop()
-            job = self._jobs.get(key)
+            each = self._stale[uid].pop()
+            job = self._jobs.get(each)
             if job is not None and _may_go(job):
-                del self._jobs[key]
+                del self._jobs[each]
                 self._held[uid] -= 1
                 return True
         return False
@@ -110,17 +113,15 @@ def _may_go(job: Asked) -> bool:
 
 @dataclass(slots=True)
 class Job:
-    """A key that somebody asks for."""
+    """A key that a user asks for."""
 
     request: Request
     paths: set[str]
-    """The requests for it in the spool."""
-    uid: int
-    """Who asked first."""
+    """His requests for it in the spool."""
     asked: float
-    """When that was, by the monotonic clock [s]."""
-    behind: dict[int, Waiting] = field(default_factory=dict)
-    """For each other uid, the first request for the same key that what comes of this one doesn't answer."""
+    """When he asked first, by the monotonic clock [s]."""
+    suspect: bool = False
+    """Whether programs crashed with an entry of this key: then what is built in its place is tried."""
     attempts: int = 0
     lease: Lease | None = None
     claims: Claims | None = None
@@ -128,7 +129,7 @@ class Job:
     ticket: Ticket | None = None
     """Of what it may hand in, since it was begun last."""
     refused: float = -math.inf
-    """When its lease was somebody else's last, by the monotonic clock [s]."""
+    """When its lease was somebody else's last, or another user's job had the key, by the monotonic clock [s]."""
     future: Future[Any] | None = None
     pool: Executor | None = None
     """Where it runs, or ran."""
@@ -139,6 +140,11 @@ class Job:
     """Whether the remote tiers were asked for it."""
     look: Future[None] | None = None
     """Done when they have answered; None if there are none."""
+
+    @property
+    def uid(self) -> int:
+        """Who asked."""
+        return self.request.uid
 
     @property
     def worked(self) -> float | None:
@@ -163,20 +169,21 @@ class Job:
             claims.end()
 
 
-class Jobs(dict[str, Job]):
-    """All that one daemon was asked for and hasn't answered, by key."""
+class Jobs(dict[tuple[int, str], Job]):
+    """All that one daemon was asked for and hasn't answered, by user and key. Threads may look."""
 
-    def __init__(self) -> None:
-        """Begin with nothing."""
-        super().__init__()
-        self.next: deque[Waiting] = deque()
-        """What was behind jobs that are over, and is to be taken in before anything else for these keys."""
+    def begin(self, job: Job) -> None:
+        """Have a job, in the place of another of the same user and key."""
+        self[job.uid, job.request.key] = job
 
-    def over(self, key: str) -> None:
-        """Forget a job; those of other users that waited behind it are next, in the order in which they came."""
-        job = self.pop(key, None)
-        if job is not None:
-            self.next.extend(job.behind.values())
+    def over(self, job: Job) -> None:
+        """Forget a job."""
+        if self.get((job.uid, job.request.key)) is job:
+            del self[job.uid, job.request.key]
+
+    def askers(self, key: str) -> set[int]:
+        """Return who asks for a key."""
+        return {uid for uid, each in list(self) if each == key}
 
     @property
     def busy(self) -> int:
@@ -190,12 +197,12 @@ class Jobs(dict[str, Job]):
 
     @property
     def working(self) -> dict[str, float]:
-        """How much processor time each running one has had [s], by its key: those first that are asked for one by
+        """How much processor time each running one has had [s], by key and scope: those first that are asked for one by
         one, of which there are only so many.
         """
         found: dict[str, float] = {}
         claimed: dict[str, float] = {}
-        for key, job in self.items():
+        for (_, key), job in self.items():
             worked = job.worked
             if worked is not None and job.claims is not None:
                 working = job.claims.working(worked).items()

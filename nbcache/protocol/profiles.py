@@ -123,8 +123,6 @@ class Head:
     """Whose it is, as the owner of the file says; not in the file."""
     size: int = 0
     """[bytes]"""
-    shared: bool = False
-    """Whether everybody may read it, as its mode and its directory's say; not in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +275,8 @@ _HEAD: Final = {
     "written": number,
 }
 _UNIT: Final = {
-    **{name: requests.FIELDS[name] for name in ("key", "kind", "function", "signature", "types", "modules")},
+    **{name: requests.FIELDS[name] for name in ("kind", "function", "signature", "types", "modules")},
+    "key": requests.any_key,
     "seconds": number,
     "inside": several(natural, most=MAX_INSIDE),
     "used": number,
@@ -373,9 +372,21 @@ def _read(folder: Folder, name: str, trust: Trust) -> Profile | None:
     if found is None:
         return None
     profile, status = found
-    shared = bool(status.st_mode & stat.S_IROTH and folder.status.st_mode & stat.S_IXOTH)
-    head = replace(profile.head, name=name, uid=status.st_uid, size=status.st_size, shared=shared)
-    return Profile(head, profile.units)
+    return Profile(replace(profile.head, name=name, uid=status.st_uid, size=status.st_size), profile.units)
+
+
+def content_of(root: str, name: str, trust: Trust, uid: int) -> tuple[str, bool] | None:
+    """Return what a file holds that may be a profile of this name and user, and whether everybody may read it, as its
+    mode and its directory's say. None if there is none that counts. Never raises.
+    """
+    for folder in drops.folders(root, layout.PROFILES, trust):
+        with suppressed(OSError):
+            if folder.status.st_uid == uid:
+                found = _json(folder, _file(name), trust, lambda data: data.decode("ascii"))
+                if found is not None:
+                    shared = found[1].st_mode & stat.S_IROTH and folder.status.st_mode & stat.S_IXOTH
+                    return found[0], bool(shared)
+    return None
 
 
 def _json(

@@ -32,7 +32,7 @@ that compile a kernel: whoever has others builds something else.
 A request of kind "profile" asks for all that a profile lists and that isn't there (`nbcache.protocol.profiles`), under
 the keys that it has in the environment that the request names. `by` has the profile's name as its source, `types` whose
 profile it is, and which package of it is wanted ("" for all): ``{"uid", "package", "lane"}``. Its `key` is no
-function's; each lane of a profile has another one.
+function's but a reserved one; each lane of a profile has another one.
 
 Version log:
 
@@ -89,6 +89,8 @@ MAX_PARTS: Final = 1 << 16
 """How many brackets, braces and commas it may have: 16 MiB of nothing else take a reader several seconds."""
 MAX_TEXT: Final = 4096
 MAX_ITEMS: Final = 1000
+MAX_SHOWN: Final = 500
+"""How much of a function's name and types people are shown [characters]."""
 KINDS: Final = ("dispatcher", "ufunc", "cfunc")
 CUDA_KINDS: Final = ("cuda kernel", "cuda device function")
 PROFILE: Final = "profile"
@@ -157,7 +159,7 @@ class Request:
     @property
     def what(self) -> str:
         """What is to be built, for people."""
-        return f"{self.function} {self.call}"
+        return f"{self.function} {self.call}".rstrip()[:MAX_SHOWN]
 
     @property
     def scope(self) -> str:
@@ -291,7 +293,22 @@ def _anything(value: Any) -> Any:
     return value
 
 
-_key: Final = hexadecimal(layout.KEY_SIZE)
+any_key: Final = hexadecimal(layout.KEY_SIZE)
+
+
+def _key(value: Any) -> Any:
+    if layout.is_reserved(any_key(value)):
+        raise Malformed("the key of a function", value)
+    return value
+
+
+def _no_key(value: Any) -> Any:
+    """Of what asks for no function: who asks for one never waits for that."""
+    if not layout.is_reserved(any_key(value)):
+        raise Malformed("a reserved key", value)
+    return value
+
+
 _module: Final = _matching(re.compile(r"\w+(\.\w+)*"), "the name of a module")
 named_function: Final = _matching(re.compile(r"\w+(\.\w+)*:.+", re.DOTALL), "module:qualname")
 _setting: Final = _matching(re.compile(r"NUMBA_[A-Z0-9_]+", re.ASCII), "one of Numba's settings")
@@ -327,6 +344,7 @@ def _cuda_or_none(value: Any) -> Any:
 _NO_CUDA: Final[Mapping[str, Any]] = {"cc": "", "toolkit": {}}
 _PROFILE: Final[Mapping[str, Reader]] = {
     **_WITH_DEVICE,
+    "key": _no_key,
     "kind": choice(PROFILE),
     "types": fields({"uid": natural, "package": _text, "lane": natural}, others=True),
     "cuda": _cuda_or_none,

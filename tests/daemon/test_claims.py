@@ -72,15 +72,15 @@ def test_a_job_is_told_apart_what_it_may_not_claim_and_what_somebody_else_has(mo
 def test_jobs_that_are_asked_for_one_by_one_are_told_before_claims(store):
     def job():
         request = SimpleNamespace(scope="5" * 16)
-        made = turns.Job(request, set(), 0, 0.0)
+        made = turns.Job(request, set(), 0.0)
         made.future, made.pool = "running", SimpleNamespace(worked=lambda _future: 5.0)
         return made
 
     jobs = turns.Jobs()
-    jobs["a" * 64] = job()
-    jobs["a" * 64].claims = Claims(lambda: store)
-    jobs["a" * 64].claims.take(KEY)
-    jobs[OTHER] = job()
+    jobs[5, "a" * 64] = job()
+    jobs[5, "a" * 64].claims = Claims(lambda: store)
+    jobs[5, "a" * 64].claims.take(KEY)
+    jobs[5, OTHER] = job()
     assert list(jobs.working) == [heartbeats.work_name(OTHER, "5" * 16), heartbeats.work_name(KEY, "")]
 
 
@@ -95,7 +95,7 @@ def test_a_claimed_key_is_told_with_the_time_since_it_was(store):
 
 
 def test_letting_a_job_go_lets_its_keys_go(store):
-    job = turns.Job(None, set(), 0, 0.0)
+    job = turns.Job(None, set(), 0.0)
     job.claims = Claims(lambda: store)
     job.claims.take(KEY)
     job.let_go()

@@ -129,6 +129,7 @@ class Job:
     uid: int
     asked: float
     future: object = None
+    refused: float = 0.0
 
 
 def test_users_take_turns_and_those_who_wait_come_first():
@@ -152,19 +153,19 @@ def test_a_user_has_a_quota_of_which_the_old_ones_make_room(monkeypatch):
     monkeypatch.setattr(turns, "QUOTA", 3)
     now = time.monotonic()
     old = now - 2 * turns.FRESH_SECONDS
-    jobs = {"a": Job(1, old), "b": Job(1, old - 5), "c": Job(1, old - 9, future=1), "d": Job(2, old)}
+    jobs = {(1, "a"): Job(1, old), (1, "b"): Job(1, old - 5), (1, "c"): Job(1, old - 9, future=1), (2, "d"): Job(2, old)}
     room = turns.Room(jobs)
     assert not room.has(1, insists=False)
     assert room.has(2, insists=False)
     assert room.has(1, insists=True)
-    assert sorted(jobs) == ["a", "c", "d"]
+    assert sorted(jobs) == [(1, "a"), (1, "c"), (2, "d")]
     room.take(1)
-    jobs["e"] = Job(1, now)
+    jobs[1, "e"] = Job(1, now)
     assert room.has(1, insists=True)
     room.take(1)
     # What runs stays, and what somebody waits for.
     assert not room.has(1, insists=True)
-    assert sorted(jobs) == ["c", "d", "e"]
+    assert sorted(jobs) == [(1, "c"), (1, "e"), (2, "d")]
 
 
 def test_who_asks_now_is_served_before_a_backlog(place):

@@ -23,7 +23,7 @@ NAME = "ab" * 16
 BOB, MALLORY = 12345, 12346
 
 
-def lane(uid, of=BOB, key="1" * 64):
+def lane(uid, of=BOB, key=layout.reserved("1")):
     return requests.Request(
         key=key, kind=requests.PROFILE, function="profile:main.py", signature="",
         types={"uid": of, "package": "", "lane": 0}, source=NAME, value=None, modules=(), path=(), interpreter="",
@@ -78,7 +78,7 @@ KEY = "5a" * 32
 
 
 def job(request, *paths, claims=None, running=False):
-    made = turns.Job(request, set(map(str, paths)), request.uid, time.monotonic())
+    made = turns.Job(request, set(map(str, paths)), time.monotonic())
     made.future, made.claims = Future() if running else None, claims
     made.started = time.monotonic() - 2 * lanes.TURN_SECONDS
     return made
@@ -90,7 +90,10 @@ def function(uid, key=KEY):
 
 def daemon_with(*jobs, **more):
     """What a daemon's parts have in common that has these jobs."""
-    return SimpleNamespace(_commons=SimpleNamespace(jobs={each.request.key: each for each in jobs}, **more), _farm=None)
+    found = turns.Jobs()
+    for each in jobs:
+        found.begin(each)
+    return SimpleNamespace(_commons=SimpleNamespace(jobs=found, **more), _farm=None)
 
 
 def test_what_a_lane_has_claimed_nobody_else_s_job_takes_for_all(store):
@@ -100,7 +103,7 @@ def test_what_a_lane_has_claimed_nobody_else_s_job_takes_for_all(store):
     assert bobs.claims.take(KEY)
     assert Building._waited_for(daemon, KEY) == {BOB, MALLORY}
     assert Building._waited_for(daemon, "6" * 64) == set()
-    del daemon._commons.jobs[KEY]
+    daemon._commons.jobs.over(mallorys)
     publisher = Publisher(lambda: store, None, lambda key: Building._waited_for(daemon, key))
     data = entry.encode(header(key=KEY), SECTIONS)
     theirs, his = Ticket("", asked=MALLORY, built=MALLORY), Ticket("", asked=BOB, built=BOB)
@@ -125,22 +128,22 @@ def test_a_lane_claims_nothing_that_another_user_asked_for(store, bobs):
 
 
 def test_an_entry_under_the_key_of_a_request_for_a_profile_is_no_answer_to_it(store):
-    store.publish(header(key="1" * 64), SECTIONS)
+    store.publish(header(key=lane(BOB).key), SECTIONS)
     daemon = daemon_with(store=store)
     assert not Service._is_settled(daemon, lane(BOB))
     assert not Building._is_held(daemon, job(lane(BOB)))
-    assert Building._is_held(daemon, job(function(BOB, "1" * 64)))
+    assert Building._is_held(daemon, job(function(BOB, lane(BOB).key)))
 
 
 @pytest.mark.parametrize("started", [0.0, -2 * lanes.TURN_SECONDS])
 def test_a_lane_makes_room_for_functions_at_once_and_for_anothers_first_lane_after_its_turn(started):
     mine = job(lane(MALLORY), claims=Claims(lambda: None), running=True)
     mine.started = time.monotonic() + started
-    lanes.make_room([mine, job(lane(MALLORY, key="2" * 64))], 0)
+    lanes.make_room([mine, job(lane(MALLORY, key=layout.reserved("2")))], 0)
     assert not mine.claims.stop
-    lanes.make_room([mine, job(lane(BOB, key="2" * 64))], 0)
+    lanes.make_room([mine, job(lane(BOB, key=layout.reserved("2")))], 0)
     assert mine.claims.stop is (started < 0)
-    lanes.make_room([mine, job(lane(BOB, key="2" * 64))], 1)
+    lanes.make_room([mine, job(lane(BOB, key=layout.reserved("2")))], 1)
     assert not mine.claims.stop
     lanes.make_room([mine, job(function(BOB))], 0)
     assert mine.claims.stop

@@ -9,6 +9,7 @@ import dataclasses
 import os
 import random
 import signal
+import statistics
 import time
 from contextlib import suppress
 
@@ -58,8 +59,10 @@ LIMIT = "6MB"
 class Course:
     """What happens, and what has to hold all the time."""
 
-    def __init__(self, town, seed):
+    def __init__(self, town, seed, acting=frozenset(USERS)):
+        """Of the users, only those that are *acting* do anything: the others' steps are left out."""
         self.town, self.random, self.steps = town, random.Random(seed), 0
+        self.acting = acting
         self.store = open_store(town.store, trusted_uids=TRUSTED)
         self.counts, self.took, self.running = {}, {}, None
         copies = town.place / "copies"
@@ -130,6 +133,8 @@ class Course:
         uid, request = self.random.choice([*USERS]), self.random.choice(self.requests)
         kinds = {"ask": 10, "mark": 4, "forge": 4, "fill": 2, "get": 6, "gc": 1, "kill job": 1, "kill": 0.3}
         (kind,) = self.random.choices([*kinds], [*kinds.values()])
+        if uid not in self.acting and kind not in {"gc", "kill job", "kill"}:
+            return
         self.counts[kind] = self.counts.get(kind, 0) + 1
         if kind == "ask":
             self.submit(uid, request)
@@ -187,6 +192,16 @@ class Course:
             raise AssertionError((self.steps, uid, request.function, self.running.log[-3000:]))
         self.took.setdefault(uid, []).append(time.monotonic() - began)
 
+    def figures(self):
+        """What was done, and for each user how often he got something, and how long that took [s]: mean and median."""
+        took = {USERS[uid]: (len(each), statistics.mean(each), statistics.median(each)) for uid, each in self.took.items()}
+        return self.counts, took
+
+    def end(self):
+        """End the daemon."""
+        if self.running is not None and self.running.process.poll() is None:
+            self.running.kill()
+
 
 @pytest.mark.parametrize(
     ("seed", "steps"), [(1, 40), pytest.param(2, 10_000, marks=[pytest.mark.long, pytest.mark.timeout(14_400)])]
@@ -207,10 +222,32 @@ def test_nobody_s_entries_are_replaced_and_both_get_what_they_ask_for(place, see
         lines = course.town.audited()
         published = [line for line in lines if line["event"] == "published" and line["key"] in course.first]
         assert all(line["asked"] == course.first[line["key"]] for line in published)
-        print(course.counts, {uid: sum(took) / len(took) for uid, took in course.took.items()})
     finally:
-        if course.running is not None and course.running.process.poll() is None:
-            course.running.kill()
+        course.end()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(14_400)
+@pytest.mark.parametrize("steps", [10_000])
+def test_the_same_course_with_one_user_alone_beside_it(place, steps):
+    """Prints how long Bob waits for what he gets, beside how long he does where Mallory does nothing."""
+    python = proc.interpreter_for(BOB)
+    if python is None:
+        pytest.skip("no interpreter that an unprivileged user may execute")
+    courses = []
+    try:
+        for name, acting in (("both", frozenset(USERS)), ("alone", frozenset({BOB}))):
+            (place / name).mkdir()
+            courses.append(Course(Town(place / name, python), 3, acting))
+            courses[-1].begin()
+        for _ in range(steps):
+            for course in courses:
+                course.step()
+            if courses[0].steps % 500 == 0:
+                print(courses[0].steps, *(course.figures() for course in courses), flush=True)
+    finally:
+        for course in courses:
+            course.end()
 
 
 def test_a_user_s_backlog_keeps_nobody_waiting(place):

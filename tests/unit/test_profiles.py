@@ -1,5 +1,6 @@
 """Profiles: what their files hold, in which order it is built, and whose word counts."""
 
+import dataclasses
 import os
 
 import pytest
@@ -196,7 +197,7 @@ def test_for_a_program_without_a_profile_that_of_a_package_stands_in(root):
 
 def asked(**changed):
     said = {
-        "key": "1" * 64, "kind": requests.PROFILE, "function": "profile:main.py", "signature": "",
+        "key": layout.reserved("a lane"), "kind": requests.PROFILE, "function": "profile:main.py", "signature": "",
         "types": {"uid": 0, "package": "", "lane": 1}, "source": NAME, "value": None, "modules": (), "path": ("/a",),
         "interpreter": "/bin/python", "settings": {}, "toolchain": "", "components": (), "created": 1.0, "host": "h",
         "pid": 1,
@@ -207,9 +208,17 @@ def asked(**changed):
 def test_a_profile_is_asked_for_and_its_units_from_where_that_was_done():
     read = requests.read(asked().line())
     assert read == asked()
-    of = unit("f").request(read)
+    of = unit("f", key="5a" * 32).request(read)
     assert (of.function, of.path, of.interpreter) == ("lib:f", ("/a",), "/bin/python")
     assert requests.read(of.line()).function == "lib:f"
+
+
+def test_who_asks_for_a_profile_has_nobodys_key_and_who_asks_for_a_function_has_no_reserved_one():
+    """Mallory's lane had Bob's key, and all that he asked for waited until it was over."""
+    with pytest.raises(requests.BadRequestError, match="key"):
+        requests.read(asked(key="5a" * 32).line())
+    with pytest.raises(requests.BadRequestError, match="key"):
+        requests.read(dataclasses.replace(unit("f").request(asked()), key=layout.reserved("a lane")).line())
 
 
 @pytest.mark.parametrize("types", [{}, {"uid": -1, "package": "", "lane": 0}, {"uid": 0, "package": 1, "lane": 0}])
