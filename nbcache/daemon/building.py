@@ -21,7 +21,7 @@ from nbcache.daemon.sparing import Sparing
 from nbcache.errors import NbcacheError
 from nbcache.metrics import meter
 from nbcache.protocol import spool
-from nbcache.store import layout, quarantine, reasons
+from nbcache.store import quarantine, reasons
 from nbcache.store.usage import SELF_TEST
 
 if TYPE_CHECKING:
@@ -86,20 +86,20 @@ class Building:
         free = self._commons.workers - self._commons.jobs.busy
         lanes.make_room(self._commons.jobs.values(), free)
         deadline = time.monotonic() + START_SECONDS
-        running = {job.request.key for job in self._commons.jobs.values() if job.future is not None}
+        running = {job.held for job in self._commons.jobs.values() if job.future is not None}
         for job in turns.ordered(self._commons.jobs.values(), self._served) if free > 0 else ():
             if free <= 0:
                 return
             if time.monotonic() > deadline:
                 self._wake()
                 return
-            if job.request.key in running:
+            if job.held in running:
                 job.refused = time.monotonic()
             elif not self._is_looked_for(job):
                 with self._commons.sparing.containing(job.request.function, partial(self._give_up, job)):
                     if self._has_interpreter(job) and self._start_job(job):
                         free -= 1
-                        running.add(job.request.key)
+                        running.add(job.held)
 
     def _is_looked_for(self, job: Job) -> bool:
         """Whether the remote tiers are being asked for what a job would build; they are asked once."""
@@ -124,7 +124,7 @@ class Building:
             self._finish(job, None)
             return False
         # Held until the request is answered: another daemon, or a client that builds for itself, waits or goes on.
-        job.lease = store.lease(layout.room(key, job.uid) if job.request.is_profile else key)
+        job.lease = store.lease(job.held)
         if job.lease is None:
             job.refused = time.monotonic()
             return False

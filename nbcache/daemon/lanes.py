@@ -41,11 +41,11 @@ def make_room(jobs: Iterable[Job], free: int) -> None:
     found, now = list(jobs), time.monotonic()
     running = [job for job in found if job.claims is not None]
     served = {job.uid for job in found if job.future is not None}
-    building = {job.request.key for job in found if job.future is not None}
+    building = {job.held for job in found if job.future is not None}
     waiting = [
         job for job in found
         if job.future is None and turns.is_fresh(job) and now - job.refused > REFUSED_SECONDS
-        and job.request.key not in building and not any(lane.has_claimed(job.request.key) for lane in running)
+        and job.held not in building and not any(lane.has_claimed(job.request.key) for lane in running)
     ]  # fmt: skip
     functions = any(not job.request.is_profile for job in waiting)
     first = any(job.request.is_profile and job.uid not in served for job in waiting)

@@ -15,6 +15,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from nbcache.protocol import heartbeats
+from nbcache.store import layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,13 +35,16 @@ QUOTA: Final = 1000
 class Asked(Protocol):
     """What waits for its turn."""
 
-    uid: int
     asked: float
     """When it was asked for, by the monotonic clock [s]."""
     refused: float
     """When its key was last found to be somebody else's, by the same clock."""
     future: Any
     """Where it runs; None as long as it waits."""
+
+    @property
+    def uid(self) -> int:
+        """Who asked."""
 
 
 J = TypeVar("J", bound=Asked)
@@ -145,6 +149,11 @@ class Job:
     def uid(self) -> int:
         """Who asked."""
         return self.request.uid
+
+    @property
+    def held(self) -> str:
+        """The key whose lease it has while it runs. Two users may ask for lanes under one key: these run at once."""
+        return layout.room(self.request.key, self.uid) if self.request.is_profile else self.request.key
 
     @property
     def worked(self) -> float | None:

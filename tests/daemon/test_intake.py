@@ -105,6 +105,19 @@ def test_what_arrives_is_told_at_once(root, eager):
     looking.close()
 
 
+def test_what_arrives_for_one_user_keeps_no_other_waiting(root, eager):
+    """A thousand requests of one user, which take seconds to read, were read before what another one asked then."""
+    offered = []
+    looking = Intake(lambda _name: None)
+    hers = [f"{root}/v1/requests/4321/{number:064x}.{number:012x}.json" for number in range(100)]
+    for path in (*hers, f"{root}/v1/requests/4322/{'a' * 64}.{1:012x}.json"):
+        looking.arrived(path)
+    looking.turn(root, TRUST, lambda waiting, _insists: offered.append(waiting.uid) or True)
+    assert offered.index(4322) == 1
+    assert len(offered) == 101
+    looking.close()
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
 def test_strangers_are_not_looked_into(root, eager):
     drop = fill(root, 5)
@@ -153,7 +166,12 @@ def test_a_user_has_a_quota_of_which_the_old_ones_make_room(monkeypatch):
     monkeypatch.setattr(turns, "QUOTA", 3)
     now = time.monotonic()
     old = now - 2 * turns.FRESH_SECONDS
-    jobs = {(1, "a"): Job(1, old), (1, "b"): Job(1, old - 5), (1, "c"): Job(1, old - 9, future=1), (2, "d"): Job(2, old)}
+    jobs = {
+        (1, "a"): Job(1, old),
+        (1, "b"): Job(1, old - 5),
+        (1, "c"): Job(1, old - 9, future=1),
+        (2, "d"): Job(2, old),
+    }
     room = turns.Room(jobs)
     assert not room.has(1, insists=False)
     assert room.has(2, insists=False)

@@ -9,11 +9,12 @@ from types import SimpleNamespace
 import pytest
 from storekit import SECTIONS, header, open_store
 
-from nbcache.daemon import lanes, turns
+from nbcache.daemon import building, lanes, turns
 from nbcache.daemon.building import Building
 from nbcache.daemon.claims import Claims
 from nbcache.daemon.publisher import Publisher, Ticket
 from nbcache.daemon.service import Service
+from nbcache.daemon.sparing import Sparing
 from nbcache.errors import NbcacheError
 from nbcache.protocol import profiles, requests
 from nbcache.protocol.profiles import Head, Profile, Unit
@@ -180,3 +181,34 @@ def test_a_lane_goes_on_as_long_as_it_brings_something_and_is_asked_for(place):
     assert ended(mine, {"built": 1, "more": True}, 1)
     (place / "request").unlink()
     assert not ended(mine, {"built": 1, "more": True}, 1)
+
+
+def test_what_ends_as_soon_as_it_begins_takes_a_part_of_a_turn(store, monkeypatch):
+    """A thousand lanes whose profiles couldn't be read kept the daemon from everything else for minutes."""
+    monkeypatch.setattr(building, "START_SECONDS", 0.0)
+    mallorys = [job(lane(MALLORY, key=layout.reserved(str(number)))) for number in range(9)]
+    daemon, begun, woken = daemon_with(*mallorys, workers=1), [], []
+
+    def start(each):
+        begun.append(each)
+        daemon._commons.jobs.over(each)
+        return False
+
+    daemon._served, daemon._wake = {}, lambda: woken.append(len(begun))
+    daemon._commons.sparing = Sparing(None)
+    daemon._is_looked_for, daemon._has_interpreter, daemon._start_job = (lambda _: False), (lambda _: True), start
+    daemon._give_up = begun.remove
+    Building.start(daemon)
+    assert woken == [len(begun)]
+    assert len(begun) < 9
+    monkeypatch.setattr(building, "START_SECONDS", 600.0)
+    Building.start(daemon)
+    assert (len(begun), len(woken)) == (9, 1)
+
+
+def test_what_another_user_is_having_built_is_not_begun(store):
+    bobs, hers = job(function(BOB), running=True), job(function(MALLORY))
+    daemon = daemon_with(bobs, hers, workers=2)
+    daemon._served = {}
+    Building.start(daemon)
+    assert hers.refused > time.monotonic() - 600

@@ -194,7 +194,9 @@ class Course:
 
     def figures(self):
         """What was done, and for each user how often he got something, and how long that took [s]: mean and median."""
-        took = {USERS[uid]: (len(each), statistics.mean(each), statistics.median(each)) for uid, each in self.took.items()}
+        took = {
+            USERS[uid]: (len(each), statistics.mean(each), statistics.median(each)) for uid, each in self.took.items()
+        }
         return self.counts, took
 
     def end(self):
