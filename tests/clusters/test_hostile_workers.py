@@ -77,7 +77,7 @@ if __name__ == "__main__":
 LIB = "from numba import njit\n@njit\ndef f(x):\n    return x * 3\n"
 
 
-@pytest.mark.long
+@pytest.mark.every(4)
 @pytest.mark.parametrize("what", ["what it is", "an exception", "a result", "a job's exception"])
 def test_a_pickle_of_a_worker_is_not_opened(place, what):
     (place / "lib.py").write_text(LIB)

@@ -479,7 +479,6 @@ def attack(place, bus, user=None, python=None, script=None, but=None):
     return daemon.log
 
 
-@pytest.mark.long
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, which has most to lose")
 def test_a_job_of_root_writes_nothing_but_its_scratch(place, bus):
     log = attack(place, bus)
@@ -539,7 +538,6 @@ def test_jobs_of_a_daemon_that_is_root_are_another_user_s(place, bus):
 # -- where there are no namespaces -----------------------------------------------------------------
 
 
-@pytest.mark.long
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes another user")
 def test_a_job_without_namespaces_writes_nothing_but_its_scratch(place, bus):
     """The kernel denies namespaces to an ordinary user's daemon; Landlock does what they would do."""
@@ -550,7 +548,6 @@ def test_a_job_without_namespaces_writes_nothing_but_its_scratch(place, bus):
     assert not os.path.exists("/tmp/nbcache-escaped")
 
 
-@pytest.mark.long
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, which has uids to give")
 def test_another_uid_alone_keeps_jobs_out_of_the_store(place, bus):
     """The kernel denies namespaces and Landlock: jobs are another user's, who may write nothing of the daemon's."""

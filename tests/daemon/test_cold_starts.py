@@ -164,7 +164,6 @@ def test_a_profile_of_what_is_no_more_does_no_harm(main, place):
         daemon.settle()
 
 
-@pytest.mark.long
 def test_a_profile_that_others_may_write_is_not_carried_out(main, place):
     store = place / "store"
     assert proc.run([main], store, COLD).status == 0

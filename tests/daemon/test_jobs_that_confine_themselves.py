@@ -20,7 +20,6 @@ def f(x):
 """
 
 
-@pytest.mark.long
 def test_the_next_job_is_not_under_it(place):
     (place / "confined.py").write_text(CONFINED)
     (place / "other.py").write_text("from numba import njit\n@njit\ndef g(x):\n    return x + 2\n")

@@ -183,7 +183,7 @@ def test_prewarming_a_stranger_s_module(place, of):
     assert proof.exists()
 
 
-@pytest.mark.long
+@pytest.mark.every(3)
 @pytest.mark.parametrize("into", ["requests", "requests/0", "requests/4321"])
 def test_a_trusted_user_s_file_that_a_stranger_moves(main, place, into):
     """A file keeps its owner when it is renamed; who may write the directory that it lay in may do that."""

@@ -95,7 +95,7 @@ def test_a_daemon_outlives_a_disk_that_is_read_only_for_a_while(place, run):
         serves_again(place, daemon)
 
 
-@pytest.mark.long
+@pytest.mark.every(6)
 @pytest.mark.parametrize("filled", [False, True])
 @pytest.mark.parametrize("error", ["EIO", "ESTALE", "ENOTCONN", "ETIMEDOUT", "EROFS", "EACCES"])
 def test_a_file_server_that_fails_in_mid_run_is_said_once(server, run, error, filled):
@@ -107,7 +107,6 @@ def test_a_file_server_that_fails_in_mid_run_is_said_once(server, run, error, fi
     assert len(said) == 1 and "could not be stored" in said[0], said
 
 
-@pytest.mark.long
 def test_a_file_server_that_hangs_in_mid_run_holds_a_program_up_for_as_long_as_that(server, run):
     """As it does whoever reads a file there. The program goes on with what it compiles and finds."""
 
@@ -119,7 +118,7 @@ def test_a_file_server_that_hangs_in_mid_run_holds_a_program_up_for_as_long_as_t
     assert run(server.point / "store", hang) == (EXPECTED, [])
 
 
-@pytest.mark.long
+@pytest.mark.every(4)
 @pytest.mark.parametrize("how", ["hang", "EIO", "ESTALE", "ENOTCONN"])
 def test_a_daemon_outlives_a_file_server_that_is_lost_for_a_while(place, server, how):
     with daemons.daemon(server.point / "store", logs=place) as daemon:
@@ -129,7 +128,7 @@ def test_a_daemon_outlives_a_file_server_that_is_lost_for_a_while(place, server,
         serves_again(place, daemon)
 
 
-@pytest.mark.long
+@pytest.mark.every(4)
 @pytest.mark.parametrize("owner", [fusefs.NOBODY, 4321])
 @pytest.mark.parametrize("when", ["from the beginning", "in mid-run"])
 def test_a_file_server_that_shows_every_file_as_somebody_else_s(server, run, owner, when):

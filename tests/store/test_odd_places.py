@@ -287,7 +287,6 @@ def test_a_lease_file_of_a_process_in_another_numbering_is_taken_from_it_and_not
         assert again.held
 
 
-@pytest.mark.long
 def test_hard_links_that_a_stranger_makes_of_everything(store, place):
     """Where the kernel doesn't protect them: into the places of which the stranger has one in the store."""
     setting = "/proc/sys/fs/protected_hardlinks"

@@ -64,7 +64,6 @@ def program(place):
     return place / "main.py"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("count", [3000, pytest.param(60_000, marks=pytest.mark.long)])
 def test_crashes_are_known_although_a_stranger_has_the_place(place, user, count):
     main, store = program(place), place / "store"
