@@ -375,7 +375,8 @@ class Pools:
     """A pool for each interpreter and set of Numba's settings, the few that were used last.
 
     Those for kernels are others: what makes an interpreter ready for these is nothing to functions for the CPU. Where
-    there are too many, one of the user goes who used most of them last: nobody's settings cost others their pools.
+    there are too many, one of the user goes who has most of them: nobody's settings cost others their pools. One that
+    several users use belongs to the one who has the fewest others.
     """
 
     def __init__(self, make: Callable[[str, Mapping[str, str], bool], ForkingPool], most: int = 8) -> None:
@@ -384,7 +385,7 @@ class Pools:
         self._most = most
         self._pools: dict[tuple[str, tuple[tuple[str, str], ...], bool], ForkingPool] = {}
         self._users: dict[object, int] = {}
-        """By the same, the uid of who used it last."""
+        """By the same, the uid of whom it belongs to."""
 
     def has(self, interpreter: str, settings: Mapping[str, str], kernels: bool = False) -> bool:
         """Whether there is a pool for these already."""
@@ -397,10 +398,11 @@ class Pools:
         """The pool for these, for a job of *uid*. Raises what making one raises."""
         key = _key(interpreter, settings, kernels)
         pool = self._pools.pop(key, None)
-        self._users.pop(key, None)
+        before = self._users.pop(key, uid)
         if pool is None or pool.closed:
             pool = self._make(interpreter, settings, kernels)
-        self._pools[key], self._users[key] = pool, uid
+        used = Counter(self._users.values())
+        self._pools[key], self._users[key] = pool, min(before, uid, key=used.__getitem__)
         while len(self._pools) > self._most:
             used = Counter(self._users.values())
             goes = next(each for each in self._pools if used[self._users[each]] == max(used.values()))

@@ -316,7 +316,7 @@ class Service:
             self._commons.answers.ignore(waiting.path)
         else:
             self._commons.jobs.begin(Job(request, {waiting.path}, time.monotonic() - age))
-            self._room.take(waiting.uid)
+            self._room.take(waiting.uid, request.size)
 
     def _is_settled(self, request: Request) -> bool:
         if request.is_profile:

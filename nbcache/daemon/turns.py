@@ -30,6 +30,8 @@ FRESH_SECONDS: Final = 60.0
 """Up to this age, somebody may still wait for a request [s]; an older one is built when nothing else is to be done."""
 QUOTA: Final = 1000
 """How many requests of one uid are kept in mind; the others stay in the spool until there is room."""
+MAX_BYTES: Final = 64 << 20
+"""About how large they may be together [bytes], for the same reason."""
 
 
 class Asked(Protocol):
@@ -86,11 +88,14 @@ class Room:
         """Count what is there; *jobs* is changed by :meth:`has` alone."""
         self._jobs = jobs
         self._held = Counter(uid for uid, _key in jobs)
+        self._bytes = Counter[int]()
+        for (uid, _key), job in jobs.items():
+            self._bytes[uid] += job.size
         self._stale: dict[int, list[tuple[int, str]]] = {}
 
     def has(self, uid: int, *, insists: bool) -> bool:
         """Whether there is room for one more; for who *insists*, one that nobody waits for goes back to the spool."""
-        if self._held[uid] < QUOTA:
+        if self._held[uid] < QUOTA and self._bytes[uid] < MAX_BYTES:
             return True
         if not insists:
             return False
@@ -103,12 +108,14 @@ class Room:
             if job is not None and _may_go(job):
                 del self._jobs[each]
                 self._held[uid] -= 1
+                self._bytes[uid] -= job.size
                 return True
         return False
 
-    def take(self, uid: int) -> None:
-        """One more was taken in."""
+    def take(self, uid: int, size: int) -> None:
+        """One more was taken in, of this size [bytes]."""
         self._held[uid] += 1
+        self._bytes[uid] += size
 
 
 def _may_go(job: Asked) -> bool:
@@ -149,6 +156,11 @@ class Job:
     def uid(self) -> int:
         """Who asked."""
         return self.request.uid
+
+    @property
+    def size(self) -> int:
+        """About how much memory it takes [bytes]."""
+        return self.request.size
 
     @property
     def held(self) -> str:

@@ -71,6 +71,8 @@ MAX_HEAD: Final = 16 << 10
 """The longest first line [bytes]: so much is read of a profile that is only looked at."""
 MAX_SHOWN: Final = 500
 """The longest text in it [characters], each of which may take twelve bytes."""
+MAX_SECONDS: Final = 1e6
+"""The longest that a unit is said to take [s]."""
 NAME_SIZE: Final = 32
 T = TypeVar("T")
 
@@ -274,10 +276,17 @@ _HEAD: Final = {
     "toolchain": text,
     "written": number,
 }
+
+
+def _seconds(value: Any) -> float:
+    """What anybody's entry may say: sums of it have to be numbers."""
+    return min(max(number(value), 0.0), MAX_SECONDS)
+
+
 _UNIT: Final = {
     **{name: requests.FIELDS[name] for name in ("kind", "function", "signature", "types", "modules")},
     "key": requests.any_key,
-    "seconds": number,
+    "seconds": _seconds,
     "inside": several(natural, most=MAX_INSIDE),
     "used": number,
     "pickle": maybe(requests.base64_bytes),

@@ -152,6 +152,12 @@ class Request:
         return self.kind == PROFILE
 
     @property
+    def size(self) -> int:
+        """About how much memory it takes [bytes]."""
+        texts = (*self.path, *self.modules, *(text for row in self.components for text in row))
+        return len(self.value or b"") + sum(map(len, texts))
+
+    @property
     def call(self) -> str:
         """The signature, and the compute capability that it is for, for people."""
         return f"{self.signature} for {self.cc}" if self.is_for_gpu else self.signature
@@ -346,6 +352,7 @@ _PROFILE: Final[Mapping[str, Reader]] = {
     **_WITH_DEVICE,
     "key": _no_key,
     "kind": choice(PROFILE),
+    "by": fields(_SOURCE),
     "types": fields({"uid": natural, "package": _text, "lane": natural}, others=True),
     "cuda": _cuda_or_none,
 }

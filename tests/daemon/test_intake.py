@@ -143,6 +143,7 @@ class Job:
     asked: float
     future: object = None
     refused: float = 0.0
+    size: int = 1
 
 
 def test_users_take_turns_and_those_who_wait_come_first():
@@ -177,13 +178,23 @@ def test_a_user_has_a_quota_of_which_the_old_ones_make_room(monkeypatch):
     assert room.has(2, insists=False)
     assert room.has(1, insists=True)
     assert sorted(jobs) == [(1, "a"), (1, "c"), (2, "d")]
-    room.take(1)
+    room.take(1, 1)
     jobs[1, "e"] = Job(1, now)
     assert room.has(1, insists=True)
-    room.take(1)
+    room.take(1, 1)
     # What runs stays, and what somebody waits for.
     assert not room.has(1, insists=True)
     assert sorted(jobs) == [(1, "c"), (1, "e"), (2, "d")]
+
+
+def test_a_user_s_requests_are_kept_in_mind_as_far_as_there_is_room_for_them():
+    """A thousand requests of the largest size were twelve gigabytes of the daemon's memory."""
+    now = time.monotonic()
+    room = turns.Room({(1, "a"): Job(1, now, size=turns.MAX_BYTES // 2), (2, "b"): Job(2, now)})
+    assert room.has(1, insists=True)
+    room.take(1, turns.MAX_BYTES // 2)
+    assert not room.has(1, insists=True)
+    assert room.has(2, insists=True)
 
 
 def test_who_asks_now_is_served_before_a_backlog(place):

@@ -1,6 +1,5 @@
 """A job whose imports put it under Landlock, which nobody can take back: nobody else's job is under it."""
 
-import pytest
 from nbtest import daemons, proc
 
 CONFINED = """

@@ -139,7 +139,13 @@ def test_nobody_s_settings_cost_another_user_his_interpreter():
     for number in range(20):
         pools.get("python", {"X": str(number)}, uid=2)
     assert pools.get("python", {}, uid=1) is his
-    assert pools.has("python", {"X": "19"}) and not pools.has("python", {"X": "0"})
+    assert pools.has("python", {"X": "19"})
+    assert not pools.has("python", {"X": "0"})
+    # Nor does it become another's by being used.
+    pools.get("python", {}, uid=2)
+    for number in range(20):
+        pools.get("python", {"X": str(number)}, uid=2)
+    assert pools.get("python", {}, uid=1) is his
 
 
 @pytest.mark.long

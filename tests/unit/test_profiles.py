@@ -213,12 +213,25 @@ def test_a_profile_is_asked_for_and_its_units_from_where_that_was_done():
     assert requests.read(of.line()).function == "lib:f"
 
 
+def test_whatever_an_entry_says_that_it_took_the_sum_is_a_number():
+    """Mallory's entry says 1e308 s, Bob's program loads it, and his profile has it."""
+    units = [unit("f", 1e308), unit("g", 1e308, inside=(0,)), unit("h", -1e308, inside=(1,))]
+    read = profiles.parsed(profiles.encode(profile(*units)))
+    assert read.seconds == 2 * profiles.MAX_SECONDS
+    assert read.in_order() == [0, 1, 2]
+
+
 def test_who_asks_for_a_profile_has_nobodys_key_and_who_asks_for_a_function_has_no_reserved_one():
     """Mallory's lane had Bob's key, and all that he asked for waited until it was over."""
     with pytest.raises(requests.BadRequestError, match="key"):
         requests.read(asked(key="5a" * 32).line())
     with pytest.raises(requests.BadRequestError, match="key"):
         requests.read(dataclasses.replace(unit("f").request(asked()), key=layout.reserved("a lane")).line())
+
+
+def test_who_asks_for_a_profile_names_it():
+    with pytest.raises(requests.BadRequestError, match="by"):
+        requests.read(asked(source=None, value=b"a pickle").line())
 
 
 @pytest.mark.parametrize("types", [{}, {"uid": -1, "package": "", "lane": 0}, {"uid": 0, "package": 1, "lane": 0}])
