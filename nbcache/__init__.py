@@ -203,8 +203,11 @@ def unpublish(name: str) -> None:
     Raises `nbcache.errors.NotPublishedError`, or `nbcache.errors.PublicationError` where this process may not.
     """
     from nbcache.published import load as loading
+    from nbcache.published import tiers
 
-    loading.opened(_settings()).names.remove(name)
+    settings = _settings()
+    loading.opened(settings).names.remove(name)
+    tiers.publish(name, settings)
 
 
 def _settings() -> Settings:

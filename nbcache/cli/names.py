@@ -99,6 +99,8 @@ def list_names(args: argparse.Namespace) -> int:
 
 def unpublish(args: argparse.Namespace) -> int:
     """Take back each name, or all that fit a pattern."""
+    from nbcache.published import tiers
+
     store = open_store(args, write=True)
     oldest = time.time() - (0.0 if args.older_than is None else seconds(args.older_than))
     for pattern in args.name:
@@ -108,6 +110,7 @@ def unpublish(args: argparse.Namespace) -> int:
         for name in fitting:
             if args.older_than is None or _is_older(store, name, oldest):
                 store.names.remove(name)
+                tiers.publish(name, settings_of(args))
                 print(f"{name} is not published any more")
     return 0
 

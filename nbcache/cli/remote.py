@@ -46,11 +46,13 @@ def push(args: argparse.Namespace) -> int:
     from nbcache.remote import transfer
 
     made = _helper(args)
-    keys = {info.key for info in open_store(args).scan()}
-    bar = Progress(len(keys), "push")
-    counts, wrong = transfer.push(made, keys, bar.step)
+    store = open_store(args)
+    keys, names = {info.key for info in store.scan()}, store.names.known()
+    bar = Progress(len(keys) + len(names), "push")
+    counts, wrong = transfer.push(made, keys, bar.step, names)
     bar.clear()
-    print(f"{len(keys)} keys: {_counts(counts)}")
+    also = f" and {len(names)} published names" if names else ""
+    print(f"{len(keys)} keys{also}: {_counts(counts)}")
     _complain(wrong)
     return 1 if counts.get("failed") else 0
 

@@ -36,6 +36,9 @@ def publish(
     expires: float | None = None,
 ) -> Publication:
     """Publish a compiled function, or several as a namespace; see :func:`nbcache.publish`."""
+    from nbcache.client import hook
+    from nbcache.published import tiers
+
     names.check_name(name)
     if expires is not None and not (
         isinstance(expires, int | float) and not isinstance(expires, bool) and 0 < expires < _LONGEST
@@ -45,7 +48,9 @@ def publish(
         name, _by_attribute(name, functions), signatures, numba=numba, libraries=libraries, durable=True
     )
     until = None if expires is None else float(expires)
-    return store.names.write(name, manifest, sorted(described.entries), sorted(described.files), until)
+    found = store.names.write(name, manifest, sorted(described.entries), sorted(described.files), until)
+    tiers.publish(name, hook.settings())
+    return found
 
 
 def dumps(

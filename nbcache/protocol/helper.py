@@ -3,11 +3,12 @@
 One message each way over a ``SOCK_SEQPACKET`` socket, which is closed after that; JSON, at most :data:`MAX_MESSAGE`
 bytes::
 
-    question = {"v": 2, "ask": "fetch" | "offer" | "status" | "stop", "key": key, "slot": slot}
+    question = {"v": 2, "ask": "fetch" | "offer" | "load" | "publish" | "status" | "stop", "key": key, "slot": slot,
+                "seconds": how long the answer is waited for}
     answer   = {"v": 2, "state": state, "why": text, "slot": slot, "seconds": average of a fetch, …}   ; none to offers
 
 Who fetches says from which slot on, and is told which one something came from: a key's next variant is only asked for
-by who can't use the first.
+by who can't use the first. ``load`` and ``publish`` are about a published name, which stands for the key.
 
 A helper serves one uid and one set of settings. Its socket lies in a directory that only this uid can enter, both sides
 ask the kernel who the other is, and neither has to believe the other much: all that a client does with an answer is to
@@ -192,7 +193,8 @@ def ask(place: Meeting, question: str, key: str, seconds: float, slot: int = 0) 
         if not is_own(line):
             return None
         try:
-            line.send(json.dumps({"v": VERSION, "ask": question, "key": key, "slot": slot}).encode())
+            told = {"v": VERSION, "ask": question, "key": key, "slot": slot, "seconds": seconds}
+            line.send(json.dumps(told).encode())
             return decode(line.recv(MAX_MESSAGE))
         except OSError as raised:  # it ended, or takes too long
             let_pass(raised)

@@ -1,7 +1,8 @@
 """Loading what is published under a name: the way in, from the name to something that can be called.
 
-1. the publication is read, by the rule of trust (:mod:`nbcache.store.names`), in the store or else in the first layer
-   named by settings that has one of this name, and its manifest decoded;
+1. the publication is read, by the rule of trust (:mod:`nbcache.store.names`), in the store, into which what remote
+   tiers have of it comes first (:mod:`~nbcache.published.tiers`), or else in the first layer named by settings that has
+   one of this name, and its manifest decoded;
 2. the host is compared with the one that it was built for (:mod:`~nbcache.published.hosts`);
 3. its machine code is loaded (:mod:`~nbcache.published.machine_code`): its image is mapped
    (:mod:`~nbcache.published.images`), or else each entry that it refers to is taken out of the store, and its object
@@ -100,6 +101,7 @@ def load(
     """
     stores = searched(settings)
     paths = (*(store.path for store in stores),)
+    _look(name, stores, settings)
     if not follow:
         stamps = tuple(store.names.stamp(name) for store in stores)
         asked = (paths, name, version, numba)
@@ -109,6 +111,7 @@ def load(
     from nbcache.published import following
 
     def stamp() -> tuple[object, ...] | None:
+        _look(name, stores, settings)
         stamps = tuple(store.names.stamp(name) for store in stores)
         return stamps if any(stamps) else None
 
@@ -118,7 +121,19 @@ def load(
 
 def exists(name: str, settings: Settings) -> bool:
     """Whether something is published under a name. Raises BadNameError and StoreRefusedError."""
-    return any(store.names.stamp(name) is not None for store in searched(settings))
+    stores = searched(settings)
+    _look(name, stores, settings)
+    return any(store.names.stamp(name) is not None for store in stores)
+
+
+def _look(name: str, stores: Sequence[Store], settings: Settings) -> None:
+    """Have the newest version that the remote tiers have put into the store, if there are any. Raises PublicationError
+    where they may have one, and nothing else does.
+    """
+    if settings.remote and stores[0].writable:
+        from nbcache.published import tiers
+
+        tiers.look(name, settings, is_here=any(store.names.stamp(name) is not None for store in stores))
 
 
 def known(settings: Settings) -> list[str]:
@@ -133,9 +148,11 @@ def _load(stores: Sequence[Store], name: str, version: int | None, numba: WithNu
         manifest = manifests.decode(publication.manifest)
     except errors.ManifestError as exc:
         raise errors.PublicationError(name, f"its manifest can't be used: {exc}") from exc
-    if not store.trusts(manifest.beside):
+    signers = () if publication.signed is None else (tuple([each[:3] for each in publication.signed]),)
+    if not store.trusts((*manifest.beside, *signers)):
         raise errors.PublicationError(name, manifests.UNTRUSTED)
-    return publication.digest, realize(stored(publication.manifest, manifest, store), numba=numba)
+    source = stored(publication.manifest, manifest, store, publication.objects)
+    return publication.digest, realize(source, numba=numba)
 
 
 def _found(stores: Sequence[Store], name: str, version: int | None) -> tuple[Store, Publication]:
@@ -189,21 +206,15 @@ def opened(settings: Settings) -> Store:
     return store
 
 
-def stored(raw: bytes, manifest: Manifest, store: Store) -> Source:
-    """Return what loads a manifest, ``raw`` as it is stored, with its code out of a store."""
+def stored(raw: bytes, manifest: Manifest, store: Store, objects: Sequence[str] | None = None) -> Source:
+    """Return what loads a manifest, ``raw`` as it is stored, with its code out of a store: of its entries, or of files
+    with the digests ``objects``.
+    """
 
     def object_of(manifest: Manifest, code: Code) -> bytes:
-        reasons: list[str] = []
-        for entry in store.find(code.key, reasons.append):
-            if entry.digest == code.entry:
-                found = entry.section("object")
-                if found is not None:
-                    return found
-                reasons.append("damaged")
-        why = f" ({', '.join(reasons)})" if reasons else ""
-        raise errors.PublicationError(
-            manifest.name, f"its entry {code.key[:12]}… is not in {store.path} as it was{why}: publish it again"
-        )
+        if objects is not None:
+            return store.names.files.read(objects[manifest.codes.index(code)], manifest.name)
+        return store.object_of(code.key, code.entry, manifest.name)
 
     return Source(raw, manifest, store.names.files, object_of, restored)
 

@@ -26,9 +26,11 @@ from nbcache import signatures
 from nbcache.client import logs
 from nbcache.errors import NbcacheError, RemoteError
 from nbcache.protocol import helper as protocol
+from nbcache.remote.publications import Publications
 from nbcache.remote.reading import Reading
 from nbcache.remote.tiers import Tier
 from nbcache.remote.uploading import Uploading
+from nbcache.store import names
 from nbcache.store.directory import Refusal, Store
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ LOCK_SECONDS: Final = 1.0
 """How long the lock is tried for [s]: clients that look whether a helper runs hold it for an instant."""
 _THREADS: Final = 32
 _BACKLOG: Final = 1024
+_MARGIN: Final = 0.9
+"""The part of the time that who asked has in which tiers have to answer."""
 
 
 class Helper:
@@ -68,6 +72,7 @@ class Helper:
         key = signatures.read(settings.signing_key) if settings.signing_key is not None else None
         self.uploading = Uploading(store, keyring, self.tiers, key)
         self.reading = Reading(store, keyring, self.tiers, self.uploading.copy)
+        self.publications = Publications(store, keyring, self.tiers, key, self.uploading.copy)
         self._store = store
         self._key = key
 
@@ -75,6 +80,12 @@ class Helper:
         """Answer a client that misses something."""
         done = self.reading.fetch(key, slot)
         return {"state": done.state, "why": done.why, "slot": done.slot, "seconds": self.seconds}
+
+    def name(self, ask: str, name: str, seconds: float) -> dict[str, Any]:
+        """Answer who loads or publishes a name."""
+        names.check_name(name)
+        done = self.publications.load(name, seconds) if ask == "load" else self.publications.publish(name)
+        return {"state": done.state, "why": done.why}
 
     @property
     def seconds(self) -> float:
@@ -106,6 +117,10 @@ class Broken:
     def fetch(self, key: str, slot: int = 0) -> dict[str, Any]:  # noqa: ARG002  as a helper that works
         """Say it."""
         return {"state": protocol.FAILED, "why": self.why, "slot": slot, "seconds": 0.0}
+
+    def name(self, _ask: str, _name: str, _seconds: float) -> dict[str, Any]:
+        """Say it."""
+        return self.fetch("")
 
     def status(self) -> dict[str, Any]:
         """Say it."""
@@ -171,6 +186,8 @@ class Server:
             if ask == "fetch":
                 slot = question.get("slot", 0)
                 return self._helper.fetch(key, slot if type(slot) is int and slot >= 0 else 0)
+            if ask in {"load", "publish"}:
+                return self._helper.name(ask, key, _MARGIN * float(question.get("seconds", 0.0)))
             if ask == "offer" and self._helper.uploading is not None:
                 self._helper.uploading.offer(key)
             elif ask == "status":

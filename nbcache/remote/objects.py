@@ -208,16 +208,14 @@ def admit(data: bytes, key: str, keyring: Keyring, condemned: AbstractSet[str] =
         return found
     if found.header.key != key:
         return OTHER_KEY
-    signatures = found.header.signed or ()
-    trusted = tuple(filter(keyring.trusted, signatures))
-    if not trusted and not keyring.unsigned:
-        # Before the whole of it is looked at, which takes time and memory.
-        known = any((each.name, each.public) in keyring.keys for each in signatures)
-        return WRONG if known else UNTRUSTED if signatures else UNSIGNED
+    # Before the whole of it is looked at, which takes time and memory.
+    listed = trusted(found.header.signed or (), keyring)
+    if isinstance(listed, str):
+        return listed
     opened = _whole(found, data)
     if isinstance(opened, str):
         return opened
-    right = signing.verified(*opened, trusted) if trusted else ()
+    right = signing.verified(*opened, listed) if listed else ()
     if not right and not keyring.unsigned:
         return WRONG
     admitted = opened._replace(header=opened.header._replace(signed=right))
@@ -225,6 +223,15 @@ def admit(data: bytes, key: str, keyring: Keyring, condemned: AbstractSet[str] =
         return BESIDE_UNTRUSTED
     # As it would lie in the store, where what is known of it is its digest.
     return CRASHED if condemned and entry.digest_of(*admitted) in condemned else admitted
+
+
+def trusted(signatures: tuple[Signature, ...], keyring: Keyring) -> tuple[Signature, ...] | str:
+    """Return those signatures that count if they are right; or why nothing that has only these is taken."""
+    found = tuple(filter(keyring.trusted, signatures))
+    if found or keyring.unsigned:
+        return found
+    known = any((each.name, each.public) in keyring.keys for each in signatures)
+    return WRONG if known else UNTRUSTED if signatures else UNSIGNED
 
 
 def open_entry(data: bytes) -> Admitted | str:

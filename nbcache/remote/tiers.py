@@ -104,9 +104,11 @@ class Tier:
         self._read_credentials()
         return True
 
-    def get(self, name: str, seconds: float, *, patient: bool = False) -> Got:
-        """Return an object; within *seconds* at most. Who is *patient* gives an answer as long as an upload has."""
-        if self._absent.get(name, 0.0) > time.monotonic():
+    def get(self, name: str, seconds: float, *, patient: bool = False, again: bool = False) -> Got:
+        """Return an object; within *seconds* at most. Who is *patient* gives an answer as long as an upload has; who
+        asks *again* also asks for what wasn't there a moment ago.
+        """
+        if not again and self._absent.get(name, 0.0) > time.monotonic():
             self._count("remembered")
             return Got(None)
         return self._persist(name, seconds, self._storage.get, patient=patient)

@@ -35,8 +35,10 @@ SECONDS: Final = 30.0
 _INDEX: Final = blake2b(b"nbcache index", digest_size=32).hexdigest()
 
 
-def push(helper: Helper, keys: Iterable[str], step: Callable[[], None]) -> tuple[dict[str, int], set[str]]:
-    """Upload the entries of these keys and name them in each tier's index.
+def push(
+    helper: Helper, keys: Iterable[str], step: Callable[[], None], names: Iterable[str] = ()
+) -> tuple[dict[str, int], set[str]]:
+    """Upload the entries of these keys and name them in each tier's index, and what is published under these names.
 
     Return how many went how, and what was wrong with those that didn't go.
 
@@ -51,8 +53,14 @@ def push(helper: Helper, keys: Iterable[str], step: Callable[[], None]) -> tuple
         helper.uploading.upload(key, whole=True)
         step()
 
+    def publish(name: str) -> None:
+        why = helper.publications.publish(name, whole=True).why
+        helper.uploading.counts[helper.uploading.failed(f"{name}: {why}") if why else "stored"] += 1
+        step()
+
     with ThreadPoolExecutor(UPLOADERS) as pool:
         list(pool.map(upload, wanted))
+        list(pool.map(publish, names))
     for tier in helper.tiers:
         if tier.writable and wanted:
             others, problem = _read(tier)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing import let_pass, suppressed
+from nbcache.passing import errors, let_pass, suppressed
 from nbcache.process import os, time
 from nbcache.store import layout, tree
 from nbcache.trust import OPEN_FLAGS, Trust
@@ -161,6 +161,20 @@ class Store:
     def trusts(self, groups: Sequence[Group]) -> bool:
         """Whether of each group of signers one is trusted."""
         return not groups or (self.keyring is not None and self.keyring.trusts(groups))
+
+    def object_of(self, key: str, digest: str, name: str) -> bytes:
+        """Return the object file in the entry of this digest. Raises PublicationError, for the publication ``name``."""
+        reasons: list[str] = []
+        for entry in self.find(key, reasons.append):
+            if entry.digest == digest:
+                found = entry.section("object")
+                if found is not None:
+                    return found
+                reasons.append("damaged")
+        why = f" ({', '.join(reasons)})" if reasons else ""
+        raise errors.PublicationError(
+            name, f"its entry {key[:12]}… is not in {self.path} as it was{why}: publish it again"
+        )
 
     def exists(self, key: str) -> bool:
         """Whether something lies under a key: one ``stat``, nothing is checked."""

@@ -55,7 +55,7 @@ class Files:
             raise OSError(errno.EFBIG, f"a file of {len(data)} bytes is too large to be published")
         digest = digest_of(data)
         path = path_of(self._root, digest)
-        if self._is_whole(digest):
+        if self.has(digest):
             # Somebody else's can't be renewed, and is there all the same: who publishes looks again when he is alone.
             with suppressed(OSError):
                 os.utime(path, follow_symlinks=False)
@@ -98,7 +98,8 @@ class Files:
             raise errors.PublicationError(name, f"its file {path} {problem}")
         return path, data
 
-    def _is_whole(self, digest: str) -> bool:
+    def has(self, digest: str) -> bool:
+        """Whether a file is there, as it was."""
         try:
             self.read(digest)
         except errors.PublicationError:

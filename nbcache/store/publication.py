@@ -11,7 +11,10 @@
     about       = members of an object      ; "name", "version", "created" [Unix s],
                                             ; "entries": [key, ...], "files": [digest, ...],
                                             ; "older": [version, ...], which nbcache 0.2 didn't write,
-                                            ; "expires" [Unix s], where it does
+                                            ; "expires" [Unix s], where it does,
+                                            ; "objects": [digest, ...], where it came without its entries,
+                                            ; "signed": [[name, public key, not after, signature], ...], where it came
+                                            ;   from elsewhere (nbcache.remote.publications)
     manifest    = JSON on one line          ; the store doesn't know what it says
 
 Altogether it is one JSON object, for people and their tools; a reader who only wants to know what a publication refers
@@ -31,7 +34,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from nbcache.grammar import fields, hexadecimal, maybe, natural, number, several, text
+from nbcache.grammar import fields, hexadecimal, maybe, natural, number, row, several, text, whole
 from nbcache.records import Record
 from nbcache.store.content import blake2b, parsed
 from nbcache.store.layout import KEY_SIZE, is_key
@@ -71,6 +74,10 @@ class Publication(Record):
     """Which versions lay beside it when it was written, the newest last; None if it doesn't say."""
     expires: float | None = None
     """From when on it may be given up, Unix time [s]; None for never."""
+    objects: tuple[str, ...] | None = None
+    """Those of the files that are the object files of its codes, in their order, where it came without its entries."""
+    signed: tuple[tuple[str, str, int, str], ...] | None = None
+    """Signatures (`nbcache.keyring.Signature`), of which one is to be trusted; None: it was published in this store."""
 
     def is_same(self, other: Publication) -> bool:
         """Whether both are one publication, which has a version of its own in each store."""
@@ -102,6 +109,8 @@ def encode(published: Publication) -> bytes:
         "files": sorted(set(published.files)),
         **({} if published.older is None else {"older": published.older}),
         **({} if published.expires is None else {"expires": published.expires}),
+        **({} if published.objects is None else {"objects": published.objects}),
+        **({} if published.signed is None else {"signed": published.signed}),
     }
     if b"\n" in published.manifest or not all(map(is_key, (*published.entries, *published.files))):
         raise ValueError(f"not a publication: {published!r:.200}")
@@ -157,13 +166,14 @@ def _stranger(data: bytes) -> str:
 def _about(line: bytes) -> dict[str, Any] | None:
     """Return the members of the second line, checked."""
     try:
-        about: dict[str, Any] = _ABOUT({"older": None, "expires": None, **parsed(b"{%s}" % line)})
+        about: dict[str, Any] = _ABOUT({**_LEFT_OUT, **parsed(b"{%s}" % line)})
     except (ValueError, RecursionError):
         return None
     times = about["created"], about["expires"] or 0.0
     return about if about["version"] > 0 and all(abs(each) < _LATEST for each in times) else None
 
 
+_LEFT_OUT: Final = dict.fromkeys(("older", "expires", "objects", "signed"))
 _KEYS: Final = several(hexadecimal(KEY_SIZE))
 _ABOUT: Final = fields(
     {
@@ -174,6 +184,8 @@ _ABOUT: Final = fields(
         "files": _KEYS,
         "older": maybe(several(natural)),
         "expires": maybe(number),
+        "objects": maybe(_KEYS),
+        "signed": maybe(several(row(text, text, whole, text))),
     },
     others=True,
 )
