@@ -67,6 +67,7 @@ def publish(
     numba: Literal["forbid", "allow"] = "forbid",
     libraries: Collection[str] = (),
     expires: float | None = None,
+    cpu: str | Iterable[str] = (),
 ) -> None:
     """Publish a compiled function under a name, for processes that have no Numba: see `load`.
 
@@ -75,6 +76,9 @@ def publish(
     there are. What is published under the name already stays as an older version.
 
     With `expires` [s], it may be given up when that time is over: whoever evicts from the store then takes it back.
+
+    `cpu` names the processors that it is for, such as ``["x86-64-v3", "x86-64-v4"]``: `load` takes the code of the best
+    that the host can be. Without, it is for the processor that this process compiles for.
 
     C functions that it calls are bound at the node, in the same build of their library. `libraries` are loaded for
     those that code calls by name (``types.ExternalFunction``): names such as ``"libblend.so.2"``, or paths.
@@ -86,7 +90,7 @@ def publish(
     """
     from nbcache.client import publications
 
-    publications.publish(name, function, signatures, numba=numba, libraries=libraries, expires=expires)
+    publications.publish(name, function, signatures, numba=numba, libraries=libraries, expires=expires, cpu=cpu)
 
 
 def load(

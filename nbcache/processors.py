@@ -109,6 +109,14 @@ def told_by_kernel(names: frozenset[str]) -> frozenset[str]:
     return frozenset(each for each in known if names.issuperset(KERNELS_NAMES.get(each, (each,))))
 
 
+def told_to_kernel(name: str) -> tuple[str, ...]:
+    """Return what code that was built here for a processor needs, by the kernel's names, sorted."""
+    # Of these the kernel names one, which comes with the other.
+    needed = here()[name] - {"crc32"}
+    told = (KERNELS_NAMES.get(each, (each.replace(".", "_"),)) for each in needed)
+    return tuple(sorted({word for words in told for word in words}))
+
+
 def named(text: str) -> str:
     """Return the processor that a user means by a name, ``v3`` being short for x86-64-v3. Raises ValueError."""
     name = text.strip().lower()

@@ -306,6 +306,7 @@ COMMANDS: Final = (
                 "nbcache.load(NAME, numba='allow') then uses Numba", choices=("forbid", "allow"), default="forbid",
             ),
             _take("--expires", "AGE", "how long it is kept, such as 90s, 15m, 12h or 1d (default: for ever)"),
+            _take("--cpu", "CPU,...", "which processors it is for, such as x86-64-v3,x86-64-v4 (default: this one)"),
         ),
     ),
     Command(

@@ -106,7 +106,7 @@ def _built_for(found: Publication) -> dict[str, str]:
     from nbcache.published import about
 
     manifest = manifests.decode(found.manifest)
-    return {"built for": about.target(manifest.host), "by": f"Numba {manifest.numba}"}
+    return {"built for": "; ".join(about.targets(manifest)), "by": f"Numba {manifest.numba}"}
 
 
 def _signatures(found: Publication) -> dict[str, str]:

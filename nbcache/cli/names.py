@@ -41,7 +41,8 @@ def publish(args: argparse.Namespace) -> int:
         function = _imported(args.function, trust, problem)
         try:
             expires = None if args.expires is None else seconds(args.expires)
-            nbcache.publish(args.name, function, args.signature or None, numba=args.numba, expires=expires)
+            cpus = args.cpu.split(",") if args.cpu else ()
+            nbcache.publish(args.name, function, args.signature or None, numba=args.numba, expires=expires, cpu=cpus)
         except NbcacheError:
             raise
         except Exception as error:  # what Numba raises for what it can't compile is of any kind

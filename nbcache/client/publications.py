@@ -11,7 +11,7 @@ from nbcache.protocol import manifests
 from nbcache.store import fetching, names
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from nbcache.client.session import ClientSession
     from nbcache.glue.published.describe import Described
@@ -34,6 +34,7 @@ def publish(
     numba: WithNumba,
     libraries: Collection[str] = (),
     expires: float | None = None,
+    cpu: str | Iterable[str] = (),
 ) -> Publication:
     """Publish a compiled function, or several as a namespace; see :func:`nbcache.publish`."""
     from nbcache.client import hook
@@ -45,8 +46,9 @@ def publish(
     ):
         raise PublicationError(name, f"expires={expires!r:.40} is no number of seconds above 0: leave it out for ever")
     store, manifest, described = _proved(
-        name, _by_attribute(name, functions), signatures, numba=numba, libraries=libraries, durable=True
-    )
+        name, _by_attribute(name, functions), signatures, numba=numba, libraries=libraries, durable=True,
+        cpus=_processors(name, cpu),
+    )  # fmt: skip
     until = None if expires is None else float(expires)
     found = store.names.write(name, manifest, sorted(described.entries), sorted(described.files), until)
     tiers.publish(name, hook.settings())
@@ -79,6 +81,7 @@ def _proved(
     numba: WithNumba,
     libraries: Collection[str],
     durable: bool,
+    cpus: Sequence[str] = (),
 ) -> tuple[Store, bytes, Described]:
     """Compile, describe and prove; return the manifest, and the store in which all is that it refers to.
 
@@ -100,7 +103,7 @@ def _proved(
             for signature in chosen or ():
                 requested.prepare(function, signature)
         described = describe.describe(
-            name, by_attribute, chosen, _Entries(name, session), keep_refused=numba == "allow"
+            name, by_attribute, chosen, _Entries(name, session), keep_refused=numba == "allow", cpus=cpus
         )
         store.names.renew(described.entries)
         with _written(name, store):
@@ -117,6 +120,21 @@ def _proved(
         # Both wait for others: a process, and the disk.
         _take(name, prover.prove(manifest, store, meanwhile=flush))
     return store, manifest, described
+
+
+def _processors(name: str, cpu: str | Iterable[str]) -> tuple[str, ...]:
+    """Return the processors that a user names. Raises PublicationError."""
+    from nbcache import processors
+
+    wanted = [cpu] if isinstance(cpu, str) else list(cpu)
+    try:
+        found = tuple(dict.fromkeys(map(processors.named, wanted)))
+    except (ValueError, AttributeError) as error:
+        found, wanted = ("",), [str(error)]
+    if not all(each in processors.here() for each in found):
+        known = ", ".join(processors.here())
+        raise PublicationError(name, f"no code can be built here for cpu={', '.join(wanted):.80}; known are {known}")
+    return found
 
 
 def _load(name: str, library: str) -> None:

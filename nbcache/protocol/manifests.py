@@ -43,30 +43,16 @@ offsets are from where the image is mapped. ::
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from nbcache.grammar import (
-    Malformed,
-    Reader,
-    choice,
-    fields,
-    flag,
-    hexadecimal,
-    mapping,
-    maybe,
-    natural,
-    record,
-    row,
-    several,
-    text,
-    whole,
-)  # fmt: skip
+from nbcache import grammar
+from nbcache.grammar import Malformed, choice, fields, flag, hexadecimal, maybe, natural, record, row, several, text
 from nbcache.passing import errors
 from nbcache.records import Record
 from nbcache.store.content import parsed
 
-VERSION: Final = 7
+VERSION: Final = 8
 """Raised whenever the meaning of a field changes, or a field comes or goes."""
 
 SCALARS: Final = (
@@ -234,6 +220,16 @@ class ImageFacts(Record):
     """Offsets of what is called or written to by address."""
 
 
+class Variant(Record):
+    """An image for one processor."""
+
+    cpu: str
+    """Its name (:mod:`nbcache.processors`)."""
+    features: tuple[str, ...]
+    """As those of a host."""
+    image: ImageFacts
+
+
 class Manifest(Record):
     """Everything about one publication."""
 
@@ -265,11 +261,21 @@ class Manifest(Record):
     """By attribute; a publication of a single function has it under ``""``."""
     beside: tuple[tuple[tuple[str, str, int], ...], ...] = ()
     """Who signed what its code is made of or was built beside: for each, one is to be trusted (`nbcache.keyring`)."""
+    variants: tuple[Variant, ...] = ()
+    """For certain processors, the best one first: ``image`` and ``host`` are of the last; codes are of no use."""
+
+    def fitting(self, features: Collection[str]) -> Manifest:
+        """Return it with the image, and the host, of the best processor that has no more than these features."""
+        for each in self.variants:
+            if set(each.features) <= set(features):
+                return self._replace(image=each.image, host=self.host._replace(features=each.features))
+        return self
 
     @property
     def needed(self) -> tuple[str, ...]:
         """The digests of the files that loading it may take, without repetition: its image's, or those for LLVM."""
-        code = [self.memo, self.checks] if self.image is None else [self.image]
+        images = (self.image, *(each.image for each in self.variants))
+        code = (self.memo, self.checks) if self.image is None else images
         return (*dict.fromkeys(
             each.digest for each in (*self.extensions, *self.arrays.values(), *code) if each is not None
         ),)  # fmt: skip
@@ -361,7 +367,7 @@ def _type(value: Any) -> TypeData:
 
 _LAID_OUT: Final = fields({"fields": several(_field), "size": natural, "aligned": flag})
 _ITEMS: Final = several(_type)
-_MADE_OF: Final[Mapping[str, Mapping[str, Reader]]] = {
+_MADE_OF: Final[Mapping[str, Mapping[str, grammar.Reader]]] = {
     "array": {"dtype": _dtype, "ndim": natural, "layout": choice("C", "F", "A"), "mutable": flag, "aligned": flag},
     "tuple": {"items": _ITEMS},
     "namedtuple": {"items": _ITEMS, "fields": several(text), "class": text},
@@ -371,7 +377,7 @@ _MADE_OF: Final[Mapping[str, Mapping[str, Reader]]] = {
     "datetime64": {"unit": text},
     "timedelta64": {"unit": text},
 }
-_TYPES: Final[Mapping[str, Reader]] = {
+_TYPES: Final[Mapping[str, grammar.Reader]] = {
     kind: fields({"k": text, **_MADE_OF.get(kind, {})})
     for kind in (*SCALARS, "none", "unicode_type", "bytes", *_MADE_OF)
 }
@@ -384,7 +390,7 @@ def _offset(value: Any) -> int:
 
 
 def _slots(value: Any) -> tuple[Slot, ...]:
-    slots: tuple[Slot, ...] = several(row(_offset, text, whole))(value)
+    slots: tuple[Slot, ...] = several(row(_offset, text, grammar.whole))(value)
     end = 0
     for offset, _symbol, _addend in slots:
         if offset < end:
@@ -422,21 +428,23 @@ def _consistent_function(function: Function, codes: int) -> None:
 
 _DIGEST, _PAIR = hexadecimal(64), several(natural, 2)
 _FACTS: Final = record(
-    ImageFacts, digest=_DIGEST, size=_offset, slots=_slots, sealed=row(_offset, _offset), symbols=mapping(_offset)
-)
+    ImageFacts, digest=_DIGEST, size=_offset, slots=_slots, sealed=row(_offset, _offset),
+    symbols=grammar.mapping(_offset),
+)  # fmt: skip
 _OBJECT_FILE: Final = maybe(record(ObjectFile, digest=_DIGEST))
 _CODE: Final = record(
     Code, key=_DIGEST, entry=hexadecimal(32), environments=several(record(Environment, constants=several(_constant)))
 )
 _FUNCTION: Final = record(
-    Function, what=choice(*WHAT), defaults=several(_constant), ufunc=maybe(record(Ufunc, identity=whole)),
+    Function, what=choice(*WHAT), defaults=several(_constant), ufunc=maybe(record(Ufunc, identity=grammar.whole)),
     signatures=several(record(Signature, args=several(_type), types=several(_constant))),
 )  # fmt: skip
 _manifest: Final = record(
     Manifest, host=record(Host, libm=hexadecimal(16), numpy=_PAIR),
     extensions=several(record(Extension, digest=_DIGEST)), codes=several(_CODE), memo=_OBJECT_FILE,
-    checks=_OBJECT_FILE, image=maybe(image_facts), tokens=mapping(row(text, text, whole)),
-    arrays=mapping(record(Array, digest=_DIGEST, what=choice("data", "object"))),
-    natives=mapping(record(Native, what=choice("function", "pointer"))), imports=mapping(several(text)),
-    functions=mapping(_FUNCTION), beside=several(several(row(text, text, whole))),
+    checks=_OBJECT_FILE, image=maybe(image_facts), tokens=grammar.mapping(row(text, text, grammar.whole)),
+    arrays=grammar.mapping(record(Array, digest=_DIGEST, what=choice("data", "object"))),
+    natives=grammar.mapping(record(Native, what=choice("function", "pointer"))), functions=grammar.mapping(_FUNCTION),
+    imports=grammar.mapping(several(text)), beside=several(several(row(text, text, grammar.whole))),
+    variants=several(record(Variant, image=image_facts)),
 )  # fmt: skip

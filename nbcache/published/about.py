@@ -37,10 +37,8 @@ def about(member: Member) -> About:
     """Return what is known of a loaded function."""
     function, source = member.function, member.source
     publication = function.name if source is None else source.manifest.name
-    targets = () if source is None else (target(source.manifest.host),)
-    return About(
-        function.name, function.what, publication, signatures(function), targets, function.module, function.doc
-    )
+    found = () if source is None else targets(source.manifest)
+    return About(function.name, function.what, publication, signatures(function), found, function.module, function.doc)
 
 
 def signatures(function: Function) -> tuple[str, ...]:
@@ -60,8 +58,13 @@ def _words(function: Function, signature: Signature) -> str:
     return f"({', '.join(taken)}) -> {signature.returns}"
 
 
-def target(host: Host) -> str:
-    """Return what code was built for, in words."""
+def targets(manifest: Manifest) -> tuple[str, ...]:
+    """Return what a publication was built for, in words, the best processor first."""
+    variants = [f"{each.cpu}: {_target(manifest.host._replace(features=each.features))}" for each in manifest.variants]
+    return tuple(variants) or (_target(manifest.host),)
+
+
+def _target(host: Host) -> str:
     features = f" with {' '.join(host.features)}" if host.features else ""
     return f"{host.machine}, {host.python}, {host.libc}, NumPy's ABI {host.numpy[0]:#x}{features}"
 

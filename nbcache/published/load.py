@@ -301,7 +301,7 @@ def missing(blob: Blob) -> list[str]:
 
 def realize(source: Source, *, numba: WithNumba = "forbid") -> Any:
     """Return what is described where it is loaded from. Raises PublicationError."""
-    manifest = source.manifest
+    manifest = source.manifest.fitting(hosts.features()) if source.manifest.variants else source.manifest
     problem = hosts.problem(manifest.host)
     if problem is not None:
         if numba == "forbid":
@@ -311,7 +311,8 @@ def realize(source: Source, *, numba: WithNumba = "forbid") -> Any:
         return _shaped({attribute: _import(manifest, each) for attribute, each in manifest.functions.items()})
     try:
         with _process.lock:
-            address_of = _process.code(manifest).load(manifest, source.files, source.object_of)
+            object_of = None if manifest.variants else source.object_of
+            address_of = _process.code(manifest).load(manifest, source.files, object_of)
             return _shaped({name: _made(source, name, numba, address_of) for name in manifest.functions})
     except (errors.NbcacheError, MemoryError):
         raise

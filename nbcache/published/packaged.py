@@ -54,7 +54,7 @@ def load(folder: str) -> dict[str, Any]:
 
 def _load(folder: str) -> dict[str, Any]:
     with open(os.path.join(folder, "manifest.json"), "rb") as file:
-        manifest = manifests.decode(file.read())
+        manifest = manifests.decode(file.read()).fitting(hosts.features())
     problem = hosts.problem(manifest.host)
     if problem is not None:
         raise PublicationError(manifest.name, f"{problem}: export it from that kind of host")

@@ -57,7 +57,7 @@ def publish(name: str, settings: Settings) -> None:
     if settings.remote:
         why = _problem(_answer(settings, "publish", name, PATIENCE_SECONDS))
         if why:
-            _log.warning("%s: the remote cache has not what the store has; `nbcache push` sends it: %s", name, why)
+            _log.warning("%s: the remote cache has not what the store has; nbcache push sends it: %s", name, why)
 
 
 def _problem(answer: Answer | None) -> str:

@@ -16,7 +16,7 @@ from nbcache.published.extensions import file_of
 from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from nbcache.glue.published.code import Entries
 
@@ -40,11 +40,13 @@ def describe(
     store: Entries,
     *,
     keep_refused: bool = False,
+    cpus: Sequence[str] = (),
 ) -> Described:
     """Describe compiled functions by attribute, all of them published under one *name*.
 
     *signatures* are those to publish, or None for all there are.  With *keep_refused*, what can't go without Numba is
-    described as that.  Raises NotPublishableError.
+    described as that.  With *cpus*, there is an image for each of these processors.  Raises NotPublishableError,
+    PublicationError.
     """
     wanted = faces.argument_types(signatures)
     codes = Codes(store)
@@ -62,10 +64,12 @@ def describe(
         codes = Codes(store)
         described = {attribute: faces.function(functions[attribute], wanted, codes) for attribute in described}
     in_order = {attribute: described.get(attribute) or refused[attribute] for attribute in functions}
-    return _publication(name, in_order, codes)
+    return _publication(name, in_order, codes, cpus)
 
 
-def _publication(name: str, functions: Mapping[str, manifests.Function], codes: Codes) -> Described:
+def _publication(
+    name: str, functions: Mapping[str, manifests.Function], codes: Codes, cpus: Sequence[str]
+) -> Described:
     files: dict[str, bytes] = {}
 
     def add(data: bytes) -> str:
@@ -80,14 +84,17 @@ def _publication(name: str, functions: Mapping[str, manifests.Function], codes: 
             with open(path, "rb") as file:
                 data = file.read()
             extensions.append(manifests.Extension(module, add(data), len(data)))
-    code = machine_code.made(name, functions, codes)
+    code = machine_code.made(name, functions, codes, cpus)
+    host = target.host()
+    if code.variants:
+        host = host._replace(features=code.variants[-1].features)
     for data in code.files:
         add(data)
     manifest = manifests.Manifest(
         name=name,
         created=time.time(),
         numba=numba.__version__,
-        host=target.host(),
+        host=host,
         extensions=tuple(extensions),
         codes=tuple(codes.codes),
         memo=code.memo,
@@ -98,5 +105,6 @@ def _publication(name: str, functions: Mapping[str, manifests.Function], codes: 
         natives=codes.natives,
         imports=dict(sorted(codes.imports.items())),
         functions=code.functions,
+        variants=code.variants,
     )
     return Described(manifest, files)

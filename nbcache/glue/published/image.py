@@ -53,22 +53,25 @@ def linker() -> str | None:
     return next(filter(None, map(shutil.which, _LINKERS)), None)
 
 
-def build(bitcodes: Sequence[bytes], checks: Sequence[str], keep: Collection[str]) -> Image:
-    """Make an image of optimised modules, as bitcode, and of type checks, as text.
+def build(bitcodes: Sequence[bytes], checks: Sequence[str], keep: Collection[str], cpu: str = "") -> Image:
+    """Make an image of optimised modules, as bitcode, and of type checks, as text, for a processor or for that which
+    this process compiles for.
 
     ``keep`` are the symbols whose offsets its facts must have. Raises ImageError if there is no linker, or if it fails.
     """
-    with begun(bitcodes, checks, keep) as finished:
+    with begun(bitcodes, checks, keep, cpu) as finished:
         return finished()
 
 
 @contextmanager
-def begun(bitcodes: Sequence[bytes], checks: Sequence[str], keep: Collection[str]) -> Iterator[Callable[[], Image]]:
+def begun(
+    bitcodes: Sequence[bytes], checks: Sequence[str], keep: Collection[str], cpu: str = ""
+) -> Iterator[Callable[[], Image]]:
     """As :func:`build`, but give what waits for the linker: it runs while others do something else."""
     program = linker()
     if program is None:
         raise ImageError(f"no linker was found in PATH ({', '.join(_LINKERS)})")
-    code, anchor = _emitted(bitcodes, checks)
+    code, anchor = _emitted(bitcodes, checks, cpu)
     with _linking(program, code) as result:
 
         def finished() -> Image:
@@ -81,10 +84,10 @@ def begun(bitcodes: Sequence[bytes], checks: Sequence[str], keep: Collection[str
 
 
 @global_compiler_lock
-def _emitted(bitcodes: Sequence[bytes], checks: Sequence[str]) -> tuple[bytes, str]:
+def _emitted(bitcodes: Sequence[bytes], checks: Sequence[str], cpu: str) -> tuple[bytes, str]:
     """Return an object file of all of that, and the anchor's name."""
     module = linked(bitcodes, checks)
-    anchor = f"{ANCHOR}{blake2b(module.as_bitcode(), digest_size=16).hexdigest()}"
+    anchor = f"{ANCHOR}{blake2b(module.as_bitcode() + cpu.encode(), digest_size=16).hexdigest()}"
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and value.linkage not in _OWN:
             value.visibility = "hidden"
@@ -93,7 +96,7 @@ def _emitted(bitcodes: Sequence[bytes], checks: Sequence[str]) -> tuple[bytes, s
     mark.initializer, mark.global_constant = ir.Constant(ir.IntType(8), 1), True
     module.link_in(_parsed(str(exported)))
     module.verify()
-    return bytes(_target_machine().emit_object(module)), anchor
+    return bytes(_target_machine(cpu).emit_object(module)), anchor
 
 
 def linked(bitcodes: Sequence[bytes], checks: Sequence[str]) -> Any:
@@ -137,12 +140,14 @@ def _parsed(text: str) -> Any:
 
 
 @functools.cache
-def _target_machine() -> Any:
-    """Numba's target, but for code that may lie anywhere. The same instructions are chosen for the same processor."""
+def _target_machine(cpu: str) -> Any:
+    """Exactly this processor, or Numba's target, but for code that may lie anywhere. The same instructions are chosen
+    for the same processor.
+    """
     codegen = cpu_target.target_context.codegen()
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
-        cpu=codegen._get_host_cpu_name(),
-        features=codegen._tm_features,
+        cpu=cpu or codegen._get_host_cpu_name(),
+        features="" if cpu else codegen._tm_features,
         opt=int(config.OPT),
         reloc="pic",
         codemodel="default",

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
+from nbcache import processors
 from nbcache.elf import symbols_of
-from nbcache.errors import ImageError
+from nbcache.errors import ImageError, PublicationError
 from nbcache.glue.published import asking, image, native_check
 from nbcache.glue.published import memo as memory
 from nbcache.protocol import manifests
@@ -42,16 +43,22 @@ class MachineCode(NamedTuple):
     memo: manifests.ObjectFile | None
     checks: manifests.ObjectFile | None
     image: ImageFacts | None
+    variants: tuple[manifests.Variant, ...]
     files: tuple[bytes, ...]
 
 
-def made(name: str, functions: Mapping[str, manifests.Function], codes: Codes) -> MachineCode:
-    """Make type checks for functions, and an image of their codes, as far as that can be done here."""
+def made(name: str, functions: Mapping[str, manifests.Function], codes: Codes, cpus: Sequence[str]) -> MachineCode:
+    """Make type checks for functions, and an image of their codes, as far as that can be done here.
+
+    With ``cpus``, an image for each of these processors has to be made. Raises PublicationError if one can't be.
+    """
     try:
         texts = {attribute: _check(each) for attribute, each in functions.items() if _is_checked(each)}
     except ImageError as error:
         _log.info("%s is published without type checks in machine code: %s", name, error)
-        return MachineCode(functions, None, None, None, ())
+        if cpus:
+            raise PublicationError(name, f"there is no image of it for a certain processor: {error}") from error
+        return MachineCode(functions, None, None, None, (), ())
     checked = {
         attribute: each._replace(check=texts[attribute][0]) if attribute in texts else each
         for attribute, each in functions.items()
@@ -61,6 +68,10 @@ def made(name: str, functions: Mapping[str, manifests.Function], codes: Codes) -
     checks = [text for _symbol, text in texts.values()]
     called = {each.symbol for every in functions.values() for each in every.signatures}
     linked = [*checks, *_replacing(NUMBA_UNPICKLE, NUMBA_BUILD_EXCEPTION)] if unpickles else checks
+    if cpus:
+        built = _variants(name, cpus, codes.bitcodes(), linked, _kept(checked, codes))
+        variants = tuple(each for each, _code in built)
+        return MachineCode(checked, None, None, variants[-1].image, variants, tuple(code for _each, code in built))
     with _image(name, codes.bitcodes(), linked, _kept(checked, codes)) as finished:
         # The linker runs meanwhile.
         memo = _object(_memo(), files) if unpickles else None
@@ -68,7 +79,21 @@ def made(name: str, functions: Mapping[str, manifests.Function], codes: Codes) -
         made = finished()
     if made is not None:
         files.append(made.code)
-    return MachineCode(checked, memo, compiled, None if made is None else made.facts, tuple(files))
+    return MachineCode(checked, memo, compiled, None if made is None else made.facts, (), tuple(files))
+
+
+def _variants(
+    name: str, cpus: Sequence[str], bitcodes: Sequence[bytes], texts: Sequence[str], keep: Collection[str]
+) -> list[tuple[manifests.Variant, bytes]]:
+    """Make an image for each processor, the one that can do most first. Raises PublicationError."""
+    found = []
+    for cpu in cpus:
+        try:
+            made = image.build(bitcodes, texts, keep, cpu)
+        except ImageError as error:
+            raise PublicationError(name, f"there is no image of it for {cpu}: {error}") from error
+        found.append((manifests.Variant(cpu, processors.told_to_kernel(cpu), made.facts), made.code))
+    return sorted(found, key=lambda each: len(each[0].features), reverse=True)
 
 
 @contextmanager
