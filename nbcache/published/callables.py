@@ -6,10 +6,11 @@ import ctypes
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from nbcache.passing import suppressed
 from nbcache.published.members import Member
 
 if TYPE_CHECKING:
-    from nbcache.protocol.manifests import Function
+    from nbcache.protocol.manifests import Constant, Function
     from nbcache.published.dispatch import Dispatcher
 
 _VARARGS_KEYWORDS: Final = 0x1 | 0x2
@@ -17,6 +18,9 @@ _VARARGS_KEYWORDS: Final = 0x1 | 0x2
 
 _FASTCALL_KEYWORDS: Final = 0x80 | 0x2
 """METH_FASTCALL | METH_KEYWORDS: how type checks want to be called (:mod:`nbcache.glue.published.native_check`)."""
+
+
+_PLAIN: Final = frozenset({bool, int, float, complex, str, bytes, type(None)})
 
 
 class _MethodDef(ctypes.Structure):
@@ -107,9 +111,21 @@ def _documented(function: Function) -> str:
     """
     count = len(function.parameters) - len(function.defaults)
     required, optional = function.parameters[:count], function.parameters[count:]
-    values = [repr(each["json"]) if "json" in each else "..." for each in function.defaults]
-    listed = [*required, *(f"{name}={value}" for name, value in zip(optional, values, strict=True))]
+    listed = [*required, *(f"{name}={_shown(data)}" for name, data in zip(optional, function.defaults, strict=True))]
     return f"{function.name}({', '.join(listed)})\n--\n\n{function.doc or ''}"
+
+
+def _shown(default: Constant) -> str:
+    """A default value as `inspect.signature` reads it: a plain one, or a tuple of such."""
+    if "json" in default:
+        return repr(default["json"])
+    from nbcache.published.environments import constant
+
+    with suppressed(Exception):  # somebody else's class
+        found = constant(default)
+        if type(found) is tuple and all(type(each) in _PLAIN for each in found):
+            return repr(found)
+    return "..."
 
 
 def _dispatcher(member: Member) -> Dispatcher:

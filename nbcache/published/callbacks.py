@@ -57,6 +57,19 @@ class Callback:
         except (ctypes.ArgumentError, _NoNumberError):
             raise self._mismatch(args) from None
 
+    def __repr__(self) -> str:
+        """Say what it is."""
+        return f"<published C callback '{self.__name__}'>"
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what `inspect.signature` asks for."""
+        if name != "__signature__":
+            raise AttributeError(f"{self!r} has no attribute {name!r}")
+        from inspect import Parameter, Signature
+
+        names = self.member.function.parameters
+        return Signature([Parameter(each, Parameter.POSITIONAL_ONLY) for each in names])
+
     def __reduce__(self) -> Any:
         """Return what finds it where the whole publication was carried to."""
         return function_of, self.member.portable()

@@ -153,6 +153,8 @@ def test_a_loaded_function_can_be_asked_about(folder):
     assert nbcache.about(revenue).doc == revenue.__doc__.rpartition("\\n")[2] == "What is paid."
     assert [nbcache.about(each).kind for each in vars(both).values()] == ["ufunc", "gufunc", "cfunc"]
     assert inspect.signature(scaled).parameters["n"].default == 2
+    sines = both.sines
+    assert str(inspect.signature(sines)) == "(x, n, /)" and repr(sines) == "<published C callback 'sines'>"
     try:
         nbcache.about(len)
     except TypeError as error:

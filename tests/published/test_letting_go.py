@@ -81,7 +81,7 @@ def folder(tmp_path_factory):
     ("count", "pages"), [(100, 500), pytest.param(25_000, 4000, marks=pytest.mark.long)], ids=["hundreds", "100000"]
 )
 def test_any_number_of_loads_takes_no_more_mappings_and_no_more_memory(folder, count, pages):
-    node(folder / "store", COMMON + MANY.format(count=count, pages=pages), folder)
+    node(folder / "store", COMMON + MANY.format(count=count, pages=pages), folder, timeout=7000)
 
 
 def test_what_somebody_has_goes_on_and_so_do_results(folder):

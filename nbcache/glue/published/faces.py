@@ -158,7 +158,8 @@ def _cfunc(public: Any, _wanted: Wanted, codes: Codes) -> manifests.Function:
     types = c_types([*signature.args, signature.return_type])
     number = codes.add(public._library, _key_of(public._library))
     found = manifests.Signature(number, public._wrapper_name, (), str(signature.return_type), types)
-    return _described("cfunc", _said(public._pyfunc), (found,))
+    names = tuple(inspect.signature(public._pyfunc).parameters)
+    return _described("cfunc", _said(public._pyfunc), (found,), parameters=names)
 
 
 _DESCRIBERS = ((Dispatcher, _njit), (DUFunc, _ufunc), (GUFunc, _gufunc), (CFunc, _cfunc))

@@ -55,10 +55,12 @@ def accumulator(store: Path, program: str, folder: Path, **extra: str) -> proc.O
     return _run(store, "import nbcache\n" + textwrap.dedent(program), folder, extra)
 
 
-def node(store: Path, program: str, folder: Path, **extra: str) -> proc.Outcome:
-    """Run a program in a process where importing Numba or llvmlite fails, and see that nobody has; it must end well."""
+def node(store: Path, program: str, folder: Path, timeout: float = 900, **extra: str) -> proc.Outcome:
+    """Run a program in a process where importing Numba or llvmlite fails, and see that nobody has; it must end well, in
+    so long [s].
+    """
     checks = _CHECKED + (_BY_IMAGE if way == "image" else "")
-    return _run(store, _BLOCKED + "import nbcache\n" + textwrap.dedent(program) + checks, folder, extra)
+    return _run(store, _BLOCKED + "import nbcache\n" + textwrap.dedent(program) + checks, folder, extra, timeout)
 
 
 OF_FOUR_KINDS = """
@@ -116,8 +118,8 @@ def ended(process: subprocess.Popen[str]) -> proc.Outcome:
     return _well(proc.finish(process, timeout=900))
 
 
-def _run(store: Path, program: str, folder: Path, extra: Mapping[str, str]) -> proc.Outcome:
-    return _well(proc.run(["-c", program], store, _with(store, folder, extra), cwd=folder))
+def _run(store: Path, program: str, folder: Path, extra: Mapping[str, str], timeout: float = 900) -> proc.Outcome:
+    return _well(proc.run(["-c", program], store, _with(store, folder, extra), cwd=folder, timeout=timeout))
 
 
 def _with(store: Path, folder: Path, extra: Mapping[str, str]) -> dict[str, str]:
