@@ -33,8 +33,8 @@ _log = logging.getLogger("nbcache")
 LEAST_SECONDS: Final = 1.0
 """From how much compiling on a profile is written [s]."""
 BY_VALUE_SECONDS: Final = 0.5
-"""From how long a function takes on, it is noted by value if no module has it [s]: pickling runs code of the program's,
-and Numba keeps what it has pickled."""
+"""From how long a function takes on, it is noted by value if no module has it [s]: pickling runs code of the
+program's."""
 MOST_LOOKED_UP: Final = 300
 LOOKING_SECONDS: Final = 0.1
 """How many entries that were loaded are looked into for how they are asked for, and for how long [s]."""

@@ -14,6 +14,7 @@ import os
 import sys
 import time
 import uuid
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from numba.core import sigutils
@@ -214,9 +215,27 @@ class _Pickler(NumbaPickler):
             return _instance_type, (jitclass,)
         found = by_name(obj) if isinstance(obj, NAMED) else None
         if found is None and isinstance(obj, Dispatcher) and obj._MemoMixin__uuid is None:
-            # Numba would ask `os.urandom`, in whose place the program may have something of its own.
-            obj._set_uuid(str(uuid.UUID(bytes=process.os.urandom(16), version=4)))
+            return _reduced(obj)
         return super().reducer_override(obj) if found is None else found
+
+
+_identities: weakref.WeakKeyDictionary[Dispatcher, str] = weakref.WeakKeyDictionary()
+"""What tells whoever unpickles several requests that they name one function."""
+
+
+def _reduced(dispatcher: Dispatcher) -> Any:
+    """How Numba pickles a dispatcher that it has not pickled yet, and no trace of that.
+
+    Numba keeps the last 128 that it gave an identity: none would be collected when the program drops it. And it would
+    ask `os.urandom`, in whose place the program may have something of its own.
+    """
+    if dispatcher not in _identities:
+        _identities[dispatcher] = str(uuid.UUID(bytes=process.os.urandom(16), version=4))
+    dispatcher._MemoMixin__uuid = _identities[dispatcher]
+    try:
+        return dispatcher.__reduce__()
+    finally:
+        del dispatcher._MemoMixin__uuid
 
 
 def _instance_type(jitclass: Any) -> Any:
