@@ -122,7 +122,9 @@ def _number(text: str, units: Mapping[str, float]) -> float:
     return float(digits) * units[unit]
 
 
-_SECONDS: Final = {"": 1.0, "s": 1.0, "sec": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0}
+_SECONDS: Final = {"": 1.0, "s": 1.0, "sec": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_MAX_SECONDS: Final = 1e10
+"""Some three hundred years: what is added to a time or taken from one is a time again."""
 _BYTES: Final = {
     f"{prefix}{binary}{suffix}": float((1024 if binary else 1000) ** power)
     for power, prefix in enumerate(("", "k", "m", "g", "t"))
@@ -132,13 +134,21 @@ _BYTES: Final = {
 }
 
 
-def _duration(value: object) -> float:
+def seconds(value: object) -> float:
+    """Read how long something is [s]: a number, or text such as ``90``, ``500ms``, ``15m``, ``2 h`` or ``7d``."""
     if isinstance(value, bool):
         raise ValueError(value)  # noqa: TRY004  # one kind of error for every unreadable value
-    seconds = float(value) if isinstance(value, (int, float)) else _number(_text(value), _SECONDS)
-    if not 0 <= seconds <= MAX_WAIT_SECONDS:
+    found = float(value) if isinstance(value, (int, float)) else _number(_text(value), _SECONDS)
+    if not 0 <= found <= _MAX_SECONDS:
         raise ValueError(value)
-    return seconds
+    return found
+
+
+def _wait(value: object) -> float:
+    found = seconds(value)
+    if found > MAX_WAIT_SECONDS:
+        raise ValueError(value)
+    return found
 
 
 def _jobs(value: object) -> int:
@@ -261,8 +271,8 @@ READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
     "jobs": (_jobs, "auto or a number of workers from 0 to 256"),
     "progress": (_flag, _A_FLAG),
     "on_miss": (_on_miss, "auto, wait or compile"),
-    "wait_seconds": (_duration, "a time up to one day, such as 30, 500ms or 2m,"),
-    "wait_budget": (_duration, "a time up to one day, such as 30, 500ms or 2m,"),
+    "wait_seconds": (_wait, "a time up to one day, such as 30, 500ms or 2m,"),
+    "wait_budget": (_wait, "a time up to one day, such as 30, 500ms or 2m,"),
     "max_size": (_size, "a size such as 5GiB or 500M, or 0 for no limit,"),
     "trusted_uids": (_uids, "a list of uids or user names, separated by commas,"),
     "umask": (_umask, "an octal umask from 000 to 077, in a file between quotes,"),

@@ -13,8 +13,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from nbcache import values
 from nbcache.cli.place import DEFAULT
-from nbcache.cli.text import UsageError, seconds
 from nbcache.store.quarantine import CRASHES
 
 REPORT: Final = "nbcache-report.html"
@@ -63,11 +63,8 @@ def uids(text: str) -> range:
 
 def moment(text: str) -> float:
     """Return the time [s since 1970] that ``2h``, ``7d`` or a date names. Raises ValueError."""
-    if text.endswith(("m", "h", "d")):
-        try:
-            return time.time() - seconds(text)
-        except UsageError as error:
-            raise ValueError(text) from error  # argparse says what is wrong with it
+    if text[-1:].islower():
+        return time.time() - values.seconds(text)
     return datetime.fromisoformat(text).timestamp()
 
 

@@ -55,7 +55,8 @@ def _run_and_sum_up(argv: list[str], directory: str, trust: Trust) -> int:
     names = ("hit_count", "saved_seconds", "builds_count", "built_seconds")
     hits, saved, builds, spent = (after[name] - before[name] for name in names)
     sys.stdout.flush()
-    print(f"nbcache: {hits} hits saved {duration(saved)}; {builds} compiled in {duration(spent)}", file=sys.stderr)
+    line = f"nbcache: {hits} hit{'s' * (hits != 1)} saved {duration(saved)}; {builds} compiled in {duration(spent)}"
+    print(line, file=sys.stderr)
     return status
 
 

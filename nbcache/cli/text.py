@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import time
 from typing import TYPE_CHECKING, Any, TextIO
 
+from nbcache import values
 from nbcache.errors import NbcacheError
 
 if TYPE_CHECKING:
@@ -71,11 +71,11 @@ def duration(seconds: float) -> str:
 
 
 def seconds(text: str) -> float:
-    """Return how long a text says [s]: a number, with ``s``, ``m``, ``h`` or ``d`` behind it. Raises UsageError."""
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smhd]?)", text, re.ASCII)
-    if found is None:
-        raise UsageError(f"not a duration: {text!r:.40} (such as 90s, 15m, 12h or 1d)")
-    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]]
+    """Return how long a text says [s], as :func:`nbcache.values.seconds` reads it. Raises UsageError."""
+    try:
+        return values.seconds(text)
+    except ValueError as error:
+        raise UsageError(f"not a duration: {text!r:.40} (such as 90s, 15m, 12h or 1d)") from error
 
 
 def age(moment: float, now: float | None = None) -> str:

@@ -1,10 +1,12 @@
 """Tables, sizes, times, progress."""
 
 import io
+import time
 
 import pytest
 
-from nbcache.cli import text
+from nbcache import values
+from nbcache.cli import commands, text
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,26 @@ def test_size(count, words):
 )
 def test_duration(seconds, words):
     assert text.duration(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [("90", 90), ("500ms", 0.5), ("15 min", 900), ("15m", 900), ("20sec", 20), ("0.5h", 1800), ("7d", 7 * 86400)],
+)
+def test_commands_and_settings_read_durations_alike(words, seconds):
+    assert text.seconds(words) == commands.moment("1970-01-01T00:00:00+00:00") + seconds
+    if seconds <= values.MAX_WAIT_SECONDS:
+        assert values.read("wait_seconds", words) == seconds
+    if not words.isdigit():
+        assert abs(time.time() - seconds - commands.moment(words)) < 60
+
+
+@pytest.mark.parametrize("words", ["", "soon", "-1h", "1w", "h", "nan", "1e9", "9" * 400 + "d"])
+def test_what_is_no_duration(words):
+    with pytest.raises(text.UsageError, match="not a duration"):
+        text.seconds(words)
+    with pytest.raises(ValueError):
+        commands.moment(words)
 
 
 def test_age_of_something_from_a_clock_ahead():

@@ -109,6 +109,15 @@ def test_run_prints_a_line_of_what_the_program_did(filled, process):
     assert done.err == "nbcache: 4 hits saved 2.0 s; 1 compiled in 500 ms\n"
 
 
+def test_one_hit_is_said_as_one(filled, process):
+    note = (
+        "import os; from nbcache.config import Settings; from nbcache.store import Store;"
+        "Store.open(Settings(dir=os.environ['NBCACHE_DIR'])).write_usage({'hit_count': 1})"
+    )
+    done = process("run", "--dir", filled.path, "--stats", "--", sys.executable, "-c", note)
+    assert done.err == "nbcache: 1 hit saved 0 ms; 0 compiled in 0 ms\n"
+
+
 def test_what_s3_calls_an_error_is_kept_and_nothing_else_of_it():
     said = (
         "Unexpected (permanent) at write, context: { uri: http://user:secret@host/bucket, response: Parts { status: 400,"

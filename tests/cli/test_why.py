@@ -1,5 +1,7 @@
 """`why` names the component that changed, comparing with the nearest older entry."""
 
+from nbtest import proc
+
 from nbcache.cli.why import Built, compare, matches
 from nbcache.store.entry import Header
 
@@ -79,3 +81,20 @@ def test_kinds_are_not_compared_with_each_other():
     (first, second) = compare([built("ufunc", 2.0), built("dispatcher", 1.0)])
     assert first.old is None
     assert second.old is None
+
+
+LOOPS = """
+from numba import guvectorize
+
+@guvectorize(["void(float64[:], float64[:])", "void(float32[:], float32[:])"], "(n)->(n)")
+def twice(x, out):
+    for i in range(x.shape[0]):
+        out[i] = 2 * x[i]
+"""
+
+
+def test_loops_of_one_function_differ_in_their_signatures_alone(tmp_path, nbcache):
+    store = str(tmp_path / "store")
+    assert proc.run(["-c", LOOPS], store).status == 0
+    rows = nbcache("why", "twice", "--all", "--dir", store, "--json").json["entries"]
+    assert [[line.partition(":")[0] for line in row["differs"]] for row in rows if row["nearest"]] == [["signature"]] * 2

@@ -64,7 +64,8 @@ class WrapperUnit:
     def components(self) -> list[tuple[str, str]]:
         """What the key is computed from."""
         parts = components_of(self._key_parts(self._maker.conditions.digest()))
-        return [("kind", self.kind), *self._parts, *parts]
+        # The symbols of the kernel tell a reader no more than their digests, which are among these parts.
+        return [("kind", self.kind), *self._parts[2:], *parts]
 
     def reach(self) -> Reach:
         """What the kernel reaches: its tokens are the wrapper's."""
