@@ -23,11 +23,15 @@ __all__ = [
 __version__ = "0.3.0"
 
 
-def enable(dir: str | os.PathLike[str]) -> None:  # noqa: A002 - the setting's own name
+def enable(dir: str | os.PathLike[str], *, only_if_unset: bool = False) -> None:  # noqa: A002 - the setting's own name
     """Use the cache in directory `dir` from here on, whatever the environment says about where it is.
 
     The other settings are read as usual. Call it before the first compilation: what is compiled earlier is not
     cached. Never raises for a directory that can't be used: that is logged, and Numba works as without nbcache.
+
+    With `only_if_unset`, a package proposes a place to programs that chose none. It counts for nothing if the
+    environment names a directory or has no say (``python -I``, setuid), or after `enable` or `disable`. If a file of
+    settings names a directory, that one is used.
     """
     import os
 
@@ -35,6 +39,10 @@ def enable(dir: str | os.PathLike[str]) -> None:  # noqa: A002 - the setting's o
     from nbcache.client import hook
 
     settings = config.load()
+    if only_if_unset:
+        if hook.is_decided(settings):
+            return
+        dir = settings.dir or dir  # noqa: A001
     sources = {**settings.sources, "dir": "nbcache.enable()"}
     hook.arm(settings._replace(dir=os.path.abspath(os.path.expanduser(os.fspath(dir))), sources=sources))
 

@@ -5,7 +5,7 @@
     remote = address (" " address)*                            ; from fast to slow
     address = server "://" [login "@"] host [":" port] path | store "://" bucket path | "file:///" path, each with
               ["?" option ("&" option)*]
-    server = "redis" | "rediss" | "http" | "https"             ; store = "s3" | "gs" | "azblob"
+    server = "redis" | "rediss" | "http" | "https"             ; store = "s3" | "gs" | "azblob" | "ghac"
     option = "read-only" | name "=" value                      ; the names are opendal's
 
 What can be read in two ways is no address: with a ``/``, ``?`` or ``&`` in a password that isn't written as ``%2F``,
@@ -26,7 +26,7 @@ from nbcache.secret import MASK, Secret
 READ_ONLY: Final = "read-only"
 _PLACE: Final = re.compile(
     r"(?:redis|rediss|http|https)://([^\s/#]+@)?[^\s/#@:][^\s/#@]*(/[^\s#@]*)?"
-    r"|(?:s3|gs|azblob)://[^\s/#@:]+(/[^\s#@]*)?"
+    r"|(?:s3|gs|azblob|ghac)://[^\s/#@:]+(/[^\s#@]*)?"
     r"|file:///[^\s#]*",
     re.ASCII,
 )

@@ -128,10 +128,12 @@ def values_of(settings: Settings) -> list[tuple[str, Any, str]]:
 def _words(name: str, value: object) -> str:
     if name == "max_size" and isinstance(value, int):
         return size(value)
-    if value is None and name == "layers":
+    if (value is None and name == "layers") or (value == 0 and name == "check"):
         return "none"
-    if value is None or value == []:
+    if value is None or value in ("", []):
         return "-"
+    if isinstance(value, float):
+        return f"{value:g}"
     if isinstance(value, bool):
         return "yes" if value else "no"
     between = " " if name in {"remote", "trusted_keys"} else ","

@@ -218,7 +218,7 @@ def check_store(settings: Settings) -> Iterator[Finding]:
         return
     store = Store.open(settings._replace(readonly=True))
     if isinstance(store, Refusal):
-        advice = f"it must be a directory of yours or of a trusted uid that nobody else can write: chmod go-w {path}"
+        advice = "nobody but you, root and trusted uids may own or write it, or what is above it: chmod go-w on that"
         yield wrong("trust", store.reason, advice)
         return
     yield ok("trust", "owner and permissions as they should be, here and in the directories above")

@@ -144,7 +144,8 @@ def status(args: argparse.Namespace) -> int:
         print(line)
     for daemon in daemons:
         print(f"{printable(daemon.name)} accepts requests of {_trusted(daemon)}")
-    print(f"{waiting} requests wait" if waiting < spool.MAX_SCANNED else f"at least {waiting} requests wait")
+    words = "1 request waits" if waiting == 1 else f"{waiting} requests wait"
+    print(words if waiting < spool.MAX_SCANNED else f"at least {words}")
     done = sorted((job for each in daemons for job in each.jobs), key=lambda job: -job[1])
     for what, when, seconds, how in done[:SHOWN]:
         print(f"{ago(when)}, in {duration(seconds)}: {printable(what)}: {printable(how)}")

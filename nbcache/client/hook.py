@@ -59,6 +59,12 @@ def settings() -> Settings:
     return found
 
 
+def is_decided(found: Settings) -> bool:
+    """Whether the program, or the environment of what was `found`, said where the cache is or that there is none."""
+    said = _state["settings"] is not None or _state["disarmed"]
+    return said or found.sources["dir"].startswith("environment ") or not process.heeds_environment()
+
+
 def init_extension() -> None:
     """Numba is about to compile, and nobody may have noticed that it was imported: see `_nbcache.extend`."""
     import os

@@ -56,6 +56,8 @@ _STATUS: Final = re.compile(r"\bstatus: (\d{3})")
 _FULL: Final = re.compile(r"\bOOM\b|[Nn]o space left|[Qq]uota")
 _NO_RIGHT: Final = "NoPerm: "
 """What the library calls it when a user of Redis may not run a command."""
+_NOT_TAKEN: Final = "create cache entry returns non-ok"
+"""What it says where GitHub's cache takes no object: it has one of this name, and replaces none."""
 _CAUSES: Final = re.compile(
     r"Connection refused|Connection reset[^\n]*|No route to host|Network is unreachable|dns error[^\n]*|timed out"
     r"|timeout reached|connection closed[^\n]*|unexpected EOF|\bOOM\b[^\n:]*|[Nn]o space left[^\n]*|[Qq]uota[^\n]*"
@@ -238,13 +240,17 @@ def _kind_of(error: BaseException) -> str:
     if named is not None:
         return named
     status = _STATUS.search(text)
-    kind = _KINDS.get(int(status[1])) if status else DENIED if _NO_RIGHT in text else None
+    if _NO_RIGHT in text or _NOT_TAKEN in text:
+        return DENIED
+    kind = _KINDS.get(int(status[1])) if status else None
     return kind or (FULL if _FULL.search(text) else UNREACHABLE)
 
 
 def _words_of(error: BaseException) -> str:
     """Return what is wrong in a few words: the library's own texts are pages with traces in them."""
     text = str(error)
+    if _NOT_TAKEN in text:
+        return "it takes no second one of this name"
     status, causes = _STATUS.search(text), _CAUSES.findall(text)
     if status:
         code = _CODE.search(text)
@@ -302,6 +308,12 @@ def _bucket(scheme: str, name: str) -> Service:
     return service
 
 
+def _actions(address: str, options: dict[str, str]) -> tuple[str, dict[str, str]]:
+    # The library finds the service, and what it is asked with, in the environment of a job.
+    parts = urlsplit(address)
+    return "ghac", {"root": f"/{parts.netloc}{parts.path}", **options}
+
+
 def _host(address: str) -> str:
     """Return host and port as they are written, without who logs in."""
     return urlsplit(address).netloc.rpartition("@")[2]
@@ -321,4 +333,5 @@ _SERVICES: Final[dict[str, Service]] = {
     "s3": _bucket("s3", "bucket"),
     "gs": _bucket("gcs", "bucket"),
     "azblob": _bucket("azblob", "container"),
+    "ghac": _actions,
 }

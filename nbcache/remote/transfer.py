@@ -47,6 +47,8 @@ def push(
     """
     if not helper.uploading.signs:
         raise RemoteError("NBCACHE_SIGNING_KEY is not set: nobody would take what isn't signed")
+    if not any(tier.writable for tier in helper.tiers):
+        raise RemoteError("every address in NBCACHE_REMOTE is read-only: there is nowhere to upload to")
     wanted = sorted(set(keys))
 
     def upload(key: str) -> None:

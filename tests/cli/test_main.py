@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -69,6 +70,11 @@ def test_config_says_where_each_value_came_from(nbcache, monkeypatch, tmp_path):
     told = nbcache("config", "--json").json
     assert told["settings"]["max_size"] == {"value": 2 << 30, "source": "environment NBCACHE_MAX_SIZE"}
     assert told["problems"] == []
+
+
+@pytest.mark.parametrize(("name", "words"), [("NAMESPACE", "-"), ("CHECK", "none"), ("WAIT_SECONDS", "30")])
+def test_config_shows_defaults_as_they_are_written(nbcache, name, words):
+    assert re.search(rf"^NBCACHE_{name} +{words} +default$", nbcache("config").out, re.MULTILINE)
 
 
 def test_config_reports_what_it_cannot_read(nbcache, monkeypatch):

@@ -97,4 +97,6 @@ def test_loops_of_one_function_differ_in_their_signatures_alone(tmp_path, nbcach
     store = str(tmp_path / "store")
     assert proc.run(["-c", LOOPS], store).status == 0
     rows = nbcache("why", "twice", "--all", "--dir", store, "--json").json["entries"]
-    assert [[line.partition(":")[0] for line in row["differs"]] for row in rows if row["nearest"]] == [["signature"]] * 2
+    assert [[line.partition(":")[0] for line in row["differs"]] for row in rows if row["nearest"]] == [
+        ["signature"]
+    ] * 2

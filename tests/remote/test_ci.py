@@ -84,6 +84,11 @@ def test_what_was_pushed_can_be_pulled(fleet, server, program):
     assert "here already" in nbcache(["pull"], reader)
 
 
+def test_nothing_is_pushed_where_nothing_is_written(builder, tmp_path):
+    said = nbcache(["push"], {**builder, "NBCACHE_REMOTE": f"file://{tmp_path}/share?read-only"}, 1)
+    assert said == "nbcache: every address in NBCACHE_REMOTE is read-only: there is nowhere to upload to\n"
+
+
 @pytest.mark.long
 @pytest.mark.every(3)
 def test_what_was_damaged_on_a_server_is_pushed_again(fleet, server, program, patient):

