@@ -223,7 +223,7 @@ def check_store(settings: Settings) -> Iterator[Finding]:
         return
     yield ok("trust", "owner and permissions as they should be, here and in the directories above")
     yield from check_daemons(store)
-    yield _check_writing(settings, path)
+    yield _check_writing(settings, store)
     entries = list(store.scan())
     yield from _check_contents(settings, store, entries)
     yield from check_layers(settings)
@@ -272,17 +272,15 @@ def _existing(path: str) -> str:
     return path
 
 
-def _check_writing(settings: Settings, path: str) -> Finding:
+def _check_writing(settings: Settings, store: Store) -> Finding:
     if settings.readonly:
         return remark("writing", f"no: NBCACHE_READONLY is set ({settings.sources.get('readonly')})")
-    objects = os.path.join(path, layout.OBJECTS)
-    if os.access(objects if os.path.isdir(objects) else path, os.W_OK | os.X_OK):
+    objects = os.path.join(store.path, layout.OBJECTS)
+    if os.access(objects if os.path.isdir(objects) else store.path, os.W_OK | os.X_OK):
         return ok("writing", "yes")
-    return remark(
-        "writing",
-        "no permission: hits work, what is compiled here is not shared",
-        "run as the store's owner to publish",
-    )
+    if _is_served(store):
+        return ok("writing", "no permission: a daemon builds what programs ask it for")
+    return remark("writing", "no permission: hits work, what is compiled isn't shared", "run as the owner to publish")
 
 
 def _check_contents(settings: Settings, store: Store, entries: list[EntryInfo]) -> Iterator[Finding]:
@@ -373,12 +371,16 @@ def check_quarantine(store: Store) -> Iterator[Finding]:
 def check_daemons(store: Store) -> Iterator[Finding]:
     """Who builds for those that can't write, and whether it builds for this user."""
     alive = [each for each in heartbeats.read(store.path, store.trust) if each.alive]
-    names = ", ".join(each.name for each in alive)
-    yield ok("daemons", names or "none: every process builds what it misses")
+    yield ok("daemons", ", ".join(each.name for each in alive) or "none: every process builds what it misses")
     uid = os.geteuid()
     if alive and not any(each.hears(uid) for each in alive):
         advice = f"add {uid} to NBCACHE_TRUSTED_UIDS of the daemon, and restart it; until then programs compile"
         yield remark("daemons", f"none of them accepts requests of this user (uid {uid})", advice)
+
+
+def _is_served(store: Store) -> bool:
+    """Whether a daemon builds for this user."""
+    return any(each.alive and each.hears(os.geteuid()) for each in heartbeats.read(store.path, store.trust))
 
 
 def check_hits(settings: Settings, store: Store, entries: list[EntryInfo]) -> Iterator[Finding]:
@@ -398,8 +400,7 @@ def check_hits(settings: Settings, store: Store, entries: list[EntryInfo]) -> It
             what, f"no entry is for {', '.join(sorted(wanted))}: they are for {', '.join(sorted(made_for))}", advice
         )
     may_write = not settings.readonly and os.access(os.path.join(store.path, layout.OBJECTS), os.W_OK)
-    built = any(each.alive and each.hears(os.geteuid()) for each in heartbeats.read(store.path, store.trust))
-    if not (headers or may_write or built or layer_places(settings)):
+    if not (headers or may_write or _is_served(store) or layer_places(settings)):
         advice = "let programs write it, run a daemon (`nbcache serve`), or name a layer in NBCACHE_LAYERS"
         yield wrong(what, "there is nothing in the store, and nobody adds anything: every look-up will miss", advice)
 

@@ -45,6 +45,14 @@ def test_doctor_says_that_a_user_is_not_trusted_by_the_daemon(filled, nbcache):
     assert "none of them accepts" not in nbcache("doctor", "--dir", filled.path).out
 
 
+def test_doctor_takes_a_store_that_a_daemon_writes_for_well(filled, nbcache, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    daemon(filled, trusts=(4_000_000,))
+    assert "what is compiled isn't shared" in nbcache("doctor", "--dir", filled.path).out
+    daemon(filled, trusts=(os.geteuid(),))
+    assert "no permission: a daemon builds what programs ask it for" in nbcache("doctor", "--dir", filled.path).out
+
+
 def test_doctor_says_that_nothing_would_ever_hit(filled, nbcache, monkeypatch):
     monkeypatch.setenv("NBCACHE_READONLY", "1")
     done = nbcache("doctor", "--dir", filled.path)

@@ -10,7 +10,7 @@ import pytest
 import test_deploy
 from nbtest import pods, proc
 
-from nbcache.remote import signing
+from nbcache import signatures
 
 pytestmark = [
     pytest.mark.long,
@@ -29,8 +29,8 @@ USERS = {
 def test_pods_keep_a_store_that_only_they_can_write(name, user, tmp_path):
     pytest.importorskip("nacl")
     tmp_path.chmod(0o755)
-    key = signing.generate("ci")
-    signing.save(key, str(tmp_path / "ci.key"))
+    key = signatures.generate("ci")
+    signatures.save(key, str(tmp_path / "ci.key"))
     app = tmp_path / "app"
     shutil.copytree(test_deploy.DEPLOY / "container", app)
     (app / "counted.py").write_text(PROGRAM)
