@@ -170,22 +170,22 @@ def check_cuda() -> Iterator[Finding]:
 
 def check_processor(settings: Settings) -> Iterator[Finding]:
     """Look at the processor, what is compiled for, and whose code is taken besides."""
-    what = "processor"
     try:
         from nbcache.glue.keys import targets
 
         own, lacks = targets.host_name(), targets.lacks
     except Exception as error:  # noqa: BLE001 - as for the seams
-        yield remark(what, f"can't be examined: {type(error).__name__}: {error}")
+        if not is_node():  # it compiles nothing, and needs no LLVM
+            yield remark("processor", f"can't be examined: {type(error).__name__}: {error}")
         return
     has = [name for name in processors.levels() if not lacks(name)]
     able = f", which can run code for {', '.join(has)}" if has else f" ({platform.machine()})"
-    yield ok(what, f"{own}{able}")
+    yield ok("processor", f"{own}{able}")
     for cpu in [*([settings.cpu] if settings.cpu != values.HOST else []), *settings.cpu_ladder]:
         lacking = lacks(cpu) if cpu in processors.here() else ["such instructions"]
         if lacking:
             advice = "take a lower level; until then this host compiles for itself"
-            yield remark(what, f"{cpu} is asked for, and this host has no {', '.join(lacking)}", advice)
+            yield remark("processor", f"{cpu} is asked for, and this host has no {', '.join(lacking)}", advice)
     yield ok("compiles for", settings.cpu)
 
 
