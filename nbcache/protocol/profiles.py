@@ -21,12 +21,10 @@
 What is guaranteed
 ------------------
 - **It is bounded**: :data:`MAX_UNITS` units, :data:`MAX_SIZE` bytes, and :data:`MAX_PROFILES` for each user; what was
-used the
-  longest ago goes first.
+  used the longest ago goes first.
 - **Reading raises nothing.** What is no profile of this version is none; a unit that makes no sense makes it none.
 - **It is somebody's word.** Whoever carries it out imports and unpickles what it says. So it counts only in a directory
-of
-  a trusted user's own, and as that user's file, by the rule of trust. What was read is only text.
+  of a trusted user's own, and as that user's file, by the rule of trust. What was read is only text.
 """
 
 from __future__ import annotations
@@ -278,15 +276,11 @@ _HEAD: Final = {
 }
 
 
-def _seconds(value: Any) -> float:
-    """What anybody's entry may say: sums of it have to be numbers."""
-    return min(max(number(value), 0.0), MAX_SECONDS)
-
-
 _UNIT: Final = {
     **{name: requests.FIELDS[name] for name in ("kind", "function", "signature", "types", "modules")},
     "key": requests.any_key,
-    "seconds": _seconds,
+    # Some come from entries of others. Their sum has to be a number.
+    "seconds": lambda value: min(max(number(value), 0.0), MAX_SECONDS),
     "inside": several(natural, most=MAX_INSIDE),
     "used": number,
     "pickle": maybe(requests.base64_bytes),
@@ -330,11 +324,9 @@ def write(root: str, name: str, profile: Profile) -> bool:
     with suppressed(OSError, ValueError, TypeError):
         directory = _own(root)
         if directory is not None:
-            data = encode(profile)
-            new = not os.path.lexists(_path(directory, name))
-            if new:
+            if not os.path.lexists(_path(directory, name)):
                 _make_room(directory)
-            return atomic.write_file(_path(directory, name), data, durable=False)
+            return atomic.write_file(_path(directory, name), encode(profile), durable=False)
     return False
 
 
@@ -385,16 +377,12 @@ def _read(folder: Folder, name: str, trust: Trust) -> Profile | None:
 
 
 def content_of(root: str, name: str, trust: Trust, uid: int) -> tuple[str, bool] | None:
-    """Return what a file holds that may be a profile of this name and user, and whether everybody may read it, as its
-    mode and its directory's say. None if there is none that counts. Never raises.
-    """
+    """Return what a user's file of this name holds, and whether everybody may read it; None if none counts."""
     for folder in drops.folders(root, layout.PROFILES, trust):
         with suppressed(OSError):
-            if folder.status.st_uid == uid:
-                found = _json(folder, _file(name), trust, lambda data: data.decode("ascii"))
-                if found is not None:
-                    shared = found[1].st_mode & stat.S_IROTH and folder.status.st_mode & stat.S_IXOTH
-                    return found[0], bool(shared)
+            found = _json(folder, _file(name), trust, bytes.decode) if folder.status.st_uid == uid else None
+            if found is not None:
+                return found[0], bool(found[1].st_mode & stat.S_IROTH and folder.status.st_mode & stat.S_IXOTH)
     return None
 
 
@@ -449,11 +437,8 @@ def of_package(root: str, package: str, trust: Trust) -> Profile | None:
 
 def remove(root: str, name: str, trust: Trust, uid: int) -> bool:
     """Remove a user's profile of this name, if this process may; return whether one went."""
-    gone = False
-    for folder in drops.folders(root, layout.PROFILES, trust):
-        if folder.status.st_uid == uid:
-            gone |= folder.remove(_file(name))
-    return gone
+    folders = drops.folders(root, layout.PROFILES, trust)
+    return sum(folder.remove(_file(name)) for folder in folders if folder.status.st_uid == uid) > 0
 
 
 def _file(name: str) -> str:
