@@ -155,6 +155,8 @@ class _Rest:
             load_all(self._maker.installed.load)
             for name in self._needed:
                 importlib.import_module(name)
+            # A key reads files of Numba's that was loaded late: unreadable ones would make it another key.
+            self._maker.conditions.digest()
         except Exception as raised:  # noqa: BLE001  who compiles meets it again, as without nbcache
             let_pass(raised)
 

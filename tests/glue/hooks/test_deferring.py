@@ -188,6 +188,31 @@ def test_limits_count_where_their_module_is_imported_later(filled):
     assert warm(filled, LIMITS) == ["False", "True"]
 
 
+FREED = """
+import random, resource
+held = []
+if {exhausts}:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+    try:
+        while True:
+            held.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError:
+        pass
+    numba.njit(eval(f"lambda x: x + {{random.random()}}"))(1)
+while held:
+    os.close(held.pop())
+g = numba.njit(cache=True)(lambda x: x * 3)
+g(1)
+print(sum(g.stats.cache_hits.values()))
+"""
+
+
+def test_who_had_no_descriptors_for_a_while_finds_what_others_compiled(filled):
+    for exhausts, hits in ((False, "0\n"), (True, "1\n")):
+        outcome = proc.run(["-c", BEGIN + FREED.format(exhausts=exhausts)], filled / "store", cwd=filled)
+        assert outcome.said == (0, hits)
+
+
 STATS = """
 c = numba.cfunc("f8(f8)")(lambda x: x)
 g = numba.njit(cache=True)(lambda x: x - 1)
