@@ -117,6 +117,20 @@ def types_of(public):
     return list(public.overloads)
 
 
+def outputs(public, number):
+    """Arrays for the results of a generalised ufunc: its kernel may read what is there before."""
+    import numpy as np
+    from numba.np import numpy_support
+    from numba.np.ufunc.gufunc import GUFunc
+
+    if not isinstance(public, GUFunc):
+        return ()
+    builder = public.gufunc_builder
+    types = builder._cres[builder._sigs[number]].signature.args[len(builder.sin) :]
+    pairs = zip(types, builder.sout, strict=True)
+    return [np.zeros((SIZE,) * len(shape), numpy_support.as_dtype(each.dtype)) for each, shape in pairs]
+
+
 def reference(public, count):
     """Pickled arguments, and what comes of them, of a function; in a process of its own."""
     import numpy as np
@@ -124,7 +138,8 @@ def reference(public, count):
     rng, found = np.random.default_rng(7), []
     for number in range(count):
         signatures = types_of(public)
-        args = pickle.dumps(tuple(made_up(each, rng) for each in signatures[number % len(signatures)]))
+        signature = signatures[number % len(signatures)]
+        args = pickle.dumps((*(made_up(each, rng) for each in signature), *outputs(public, number % len(signatures))))
         if hasattr(public, "py_func"):
             try:
                 public.py_func(*pickle.loads(args))
@@ -202,7 +217,7 @@ def compare(folder):
             continue
         differ = apart(lambda: sum(outcome(function, args) != expected for args, expected in cases))
         if differ:
-            wrong[name] = f"{differ} of {len(cases)} differ"
+            wrong[name] = f"{differ} (of {len(cases)} inputs) differ"
     Path(folder, "wrong").write_bytes(pickle.dumps(wrong))
 
 
