@@ -26,7 +26,7 @@ import nbcache
 from nbcache import capabilities, config, processors, pythons, values
 from nbcache.cli import command, remote, upkeep
 from nbcache.cli.place import away_from_strangers, layer_places, settings_of
-from nbcache.cli.text import print_json, printable, size
+from nbcache.cli.text import plural, print_json, printable, size
 from nbcache.errors import PublicationError
 from nbcache.protocol import heartbeats
 from nbcache.store import Refusal, Store, layers, layout, locks, pins, usage
@@ -302,7 +302,7 @@ def check_names(store: Store, entries: list[EntryInfo], limit: int = 0) -> Itera
         return
     pinned = pins.read(store.path, store.trust)
     taken = pins.size(store.path, pinned) + sum(info.size for info in entries if info.key in pinned.entries)
-    text = f"{len(known)} names, {size(taken)}; what they refer to is not evicted"
+    text = f"{len(known)} {plural(len(known), 'name')}, {size(taken)}; what they refer to is not evicted"
     if limit and taken > limit * MOST_PUBLISHED:
         advice = "`nbcache unpublish`, publish with an age (expires=), or raise NBCACHE_MAX_SIZE"
         yield remark("published", f"{text}, and that is most of {size(limit)}", advice)

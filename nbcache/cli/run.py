@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from nbcache.cli import command
 from nbcache.cli.place import DEFAULT, settings_of
-from nbcache.cli.text import CommandError, UsageError, duration, table
+from nbcache.cli.text import CommandError, UsageError, duration, plural, table
 from nbcache.store import reasons, usage
 from nbcache.trust import Trust
 
@@ -55,7 +55,7 @@ def _run_and_sum_up(argv: list[str], directory: str, trust: Trust) -> int:
     names = ("hit_count", "saved_seconds", "builds_count", "built_seconds")
     hits, saved, builds, spent = (after[name] - before[name] for name in names)
     sys.stdout.flush()
-    line = f"nbcache: {hits} hit{'s' * (hits != 1)} saved {duration(saved)}; {builds} compiled in {duration(spent)}"
+    line = f"nbcache: {hits} {plural(hits, 'hit')} saved {duration(saved)}; {builds} compiled in {duration(spent)}"
     print(line, file=sys.stderr)
     return status
 

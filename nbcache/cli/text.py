@@ -29,6 +29,11 @@ def printable(text: object) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in str(text))
 
 
+def plural(count: float, word: str) -> str:
+    """Return a noun as it stands behind `count`."""
+    return word if count == 1 else f"{word}s"
+
+
 def table(rows: Iterable[Sequence[object]], head: Sequence[str] = (), right: str = "") -> Iterator[str]:
     """Yield the lines of a table with columns as wide as their widest cell.
 

@@ -179,7 +179,7 @@ def test_doctor_says_when_they_fill_the_store(tmp_path):
     (fine,) = doctor.check_names(store, list(store.scan()), 1_000_000)
     (full,) = doctor.check_names(store, list(store.scan()), 15_000)
     assert (fine.level, full.level) == ("ok", "remark")
-    assert "1 names, 9.8 KiB" in full.value and "expires=" in full.advice
+    assert "1 name, 9.8 KiB" in full.value and "expires=" in full.advice
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import nbcache
 from nbcache.cli.reporting import charts
 from nbcache.cli.reporting.html import Html, join, name_of, prose, tag
-from nbcache.cli.text import ago, size
+from nbcache.cli.text import ago, plural, size
 from nbcache.plain import one_line
 from nbcache.store import reasons, usage
 
@@ -81,7 +81,7 @@ def render(report: Report) -> str:
 def _head(report: Report, root: str) -> Html:
     made = time.strftime("%d %B %Y, %H:%M UTC", time.gmtime(report.made))
     alive = len(report.daemons)
-    daemons = "no daemon" if not alive else f"{alive} daemon{'s' if alive > 1 else ''}"
+    daemons = "no daemon" if not alive else f"{alive} {plural(alive, 'daemon')}"
     since = f"first used {ago(report.total['start'], report.made)}" if report.total["start"] else "not used yet"
     return tag(
         "header",
@@ -171,17 +171,13 @@ def _costly(report: Report) -> Html:
             name_of(each.name),
             each.seconds,
             join(
-                tag("b", charts.span(each.seconds)), f" in {charts.short(each.builds)} ", _plural(each.builds, "build")
+                tag("b", charts.span(each.seconds)), f" in {charts.short(each.builds)} ", plural(each.builds, "build")
             ),
         )
         for each in report.costly
     ]
     said = "All compilations of a function together, without what it calls. `nbcache prewarm` builds ahead of time."
     return _card("What cost most to compile", said if rows else "Nothing was compiled yet.", charts.bars(rows))
-
-
-def _plural(count: float, word: str) -> str:
-    return word if count == 1 else f"{word}s"
 
 
 def _misses(report: Report) -> Html:
@@ -224,7 +220,7 @@ def _package_row(package: Package, most: int) -> Html:
     if not package.causes:
         causes = tag("span", "the older entries are gone", class_="quiet")
     worst = tag("div", "most: ", name_of(package.worst), class_="quiet small") if package.worst else None
-    functions = f"{charts.short(package.functions)} {_plural(package.functions, 'function')}"
+    functions = f"{charts.short(package.functions)} {plural(package.functions, 'function')}"
     return tag(
         "tr",
         tag("td", tag("b", name), tag("div", functions, class_="quiet small"), worst),
