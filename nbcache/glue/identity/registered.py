@@ -14,7 +14,7 @@ from numba.core.types.abstract import Type
 from numba.core.typing import templates
 
 from nbcache.glue.identity import consulted
-from nbcache.glue.identity.consulted import is_type_class
+from nbcache.glue.identity.consulted import EVERYTHING, is_type_class
 from nbcache.glue.identity.mutations import Mutations, dictionary_behind
 from nbcache.glue.identity.ownership import (
     HEAP_TYPE,
@@ -266,6 +266,13 @@ def _somebodys_in(member: Any) -> Iterator[FunctionType]:
     for part in (member, *cell_values(member)):
         if isinstance(part, FunctionType) and not is_toolchain_definition(part):
             yield part
+
+
+def name_in(label: str, cls: type, *, general: bool) -> bytes:
+    """Under which name a compilation asks a table for what is registered for a class."""
+    if general:
+        return consulted.model_of(cls) if label == "data model" else EVERYTHING
+    return consulted.value_class(cls) if label == "typeof" else consulted.type_class(cls)
 
 
 def undecorated(implementation: Any) -> Any:

@@ -49,6 +49,7 @@ from nbcache.glue.identity.registered import (
     is_others,
     lowered_for,
     module_of,
+    name_in,
     of_type,
     only_types,
     speaks_for_others,
@@ -381,7 +382,7 @@ class ExtensionIndex:
                     seen[cls] = (registered, general)
                     if not is_others(registered, cls):
                         continue
-                    self._file(_name_in(label, cls, general=general), label, cls, registered, (cls,))
+                    self._file(name_in(label, cls, general=general), label, cls, registered, (cls,))
 
     def _read_annotations(self) -> None:
         seen = self._seen.setdefault("annotation", {})
@@ -442,13 +443,6 @@ def _sizes(typing: list[Any], lowering: list[Any]) -> list[int]:
         *rewrite_registry.rewrites.values(), as_numba_type.functions, told.conversions, told.direct,
     )  # fmt: skip
     return [*map(len, lists)]
-
-
-def _name_in(label: str, cls: type, *, general: bool) -> bytes:
-    """Under which name a compilation asks a table for what is registered for a class."""
-    if general:
-        return consulted.model_of(cls) if label == "data model" else EVERYTHING
-    return consulted.value_class(cls) if label == "typeof" else consulted.type_class(cls)
 
 
 def _chooses(registered: Any) -> bool:
