@@ -20,6 +20,8 @@ from nbcache.protocol import spool
 from nbcache.protocol.requests import Request
 
 KEY = "ab" * 32
+UNHURRIED = ("--job-seconds", "3600")
+"""What is wrong with a request is found out however slow the machine is."""
 numbers = itertools.count()
 
 
@@ -72,7 +74,7 @@ def outcome_of(store, path, key=KEY):
 def store(tmp_path_factory):
     """One store and one daemon for all of them: it has to survive each."""
     folder = tmp_path_factory.mktemp("bad") / "store"
-    with daemons.daemon(folder, "--job-seconds", "60") as daemon:
+    with daemons.daemon(folder, *UNHURRIED) as daemon:
         yield folder
         assert daemon.stop() == 0
         assert "Traceback" not in daemon.log
@@ -306,7 +308,7 @@ def test_fuzzed_requests(place, count):
     (place / "main.py").write_text("import lib\nprint(lib.f(1))\n")
     store = place / "store"
     lines = [request().line(), request(value=b"\x80\x04N.", source=None, function="<dynamic>:f").line()]
-    with daemons.daemon(store, "--job-seconds", "60") as daemon:
+    with daemons.daemon(store, *UNHURRIED) as daemon:
         before = others(place)
         for number in range(count):
             put(
