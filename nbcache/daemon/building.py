@@ -37,7 +37,9 @@ _log = logging.getLogger("nbcache")
 ATTEMPTS: Final = 2
 """How often a job is tried whose process ended without a word."""
 START_SECONDS: Final = 0.1
-"""How long jobs are begun in one turn of the daemon [s]: what can't be begun is others' requests to answer."""
+"""How long jobs are begun in one turn of the daemon [s]: requests are read and answered in the same turns."""
+AGAIN_SECONDS: Final = 1.0
+"""How soon a job is tried again whose lease was somebody else's, if nothing else happens [s]."""
 MAX_FAILURES_SAID: Final = 1000
 """How many failures are logged in an hour; the store has them all (`nbcache status`)."""
 
@@ -91,7 +93,8 @@ class Building:
             if free <= 0:
                 return
             if time.monotonic() > deadline:
-                self._wake()
+                if time.monotonic() - job.refused > AGAIN_SECONDS:
+                    self._wake()
                 return
             if job.held in running:
                 job.refused = time.monotonic()

@@ -40,6 +40,7 @@ class Tally:
         self.runs: Counter[tuple[str, int]] = Counter()
         self.bad: Counter[tuple[str, int, str]] = Counter()
         self._begun = time.monotonic()
+        self._said = 0
 
     @property
     def total(self) -> int:
@@ -56,14 +57,14 @@ class Tally:
             self._say(f"{kind}: {round_.title}: {what}")
 
     def progress(self) -> None:
-        """On a terminal, how far it is."""
+        """On a terminal, how far it is; elsewhere, every 5000 calls."""
+        seconds = time.monotonic() - self._begun
+        said = f"{self.total} of {self.wanted}, {seconds:.0f} s, {sum(self.bad.values())} bad"
         if sys.stdout.isatty():
-            seconds = time.monotonic() - self._begun
-            print(
-                f"\r\033[K{self.total} of {self.wanted}, {seconds:.0f} s, {sum(self.bad.values())} bad",
-                end="",
-                flush=True,
-            )
+            print(f"\r\033[K{said}", end="", flush=True)
+        elif self.total // 5000 > self._said:
+            self._said = self.total // 5000
+            print(said, flush=True)
 
     @staticmethod
     def _say(text: str) -> None:
