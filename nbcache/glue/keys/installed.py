@@ -7,9 +7,10 @@ registered itself makes no difference: it is compared as ever.
 
 What was written down holds for an environment in which the same distributions are installed, and as long as those
 that were imported consist of the same (distributions.py); where a file is no distribution's, as in an editable
-installation, its content is compared. How a package reads its environment, and what else it does when it is loaded, is
-its own affair: a process that only hits goes without. But who changes Numba itself takes part in all that is compiled.
-That is written down as well, and such packages are loaded at once.
+installation, its content is compared. How a package reads its environment is its own
+affair. But who changes Numba itself takes part in all that is compiled, and who changes the process or what somebody
+else's module holds (`_Around`) does what a program may notice. That is written down as well, and such packages are
+loaded at once.
 
 As soon as one of the packages is imported by somebody, or something is to be compiled, all are loaded, as by Numba.
 """
@@ -17,9 +18,12 @@ As soon as one of the packages is imported by somebody, or something is to be co
 from __future__ import annotations
 
 import abc
+import gc
 import hashlib
 import json
+import logging
 import sys
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from numba.core import entrypoints
@@ -27,7 +31,9 @@ from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue.identity import told
 from nbcache.glue.identity.declared import declarations, metadata_in
-from nbcache.glue.identity.ownership import is_toolchain_definition, is_toolchain_file
+from nbcache.glue.identity.ownership import is_toolchain_definition, is_toolchain_file, is_toolchain_module
+from nbcache.glue.identity.watched import are_same
+from nbcache.passing import suppressed
 from nbcache.process import os, time
 
 if TYPE_CHECKING:
@@ -36,7 +42,7 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.distributions import Distributions
     from nbcache.glue.identity.registrations import ExtensionIndex
 
-VERSION = 5
+VERSION = 6
 MOST_BYTES = 4 << 20
 """Where more than this is no distribution's, the packages are loaded each time: to read it would take as long."""
 
@@ -90,13 +96,14 @@ class InstalledExtensions:
             return
         self._index.refresh()
         filed, modules, typed = self._index.sizes(), frozenset(sys.modules), set(typeof_impl.registry)
-        changes = dict(self._patched()), len(told.options)
+        changes, around = (dict(self._patched()), len(told.options)), _Around()
         began = time.perf_counter()
         entrypoints.init_all()
         seconds = time.perf_counter() - began
         self._index.refresh()
         classes = typeof_impl.registry.keys() - typed
         alone = changes == (self._patched(), len(told.options)) and not any(map(is_toolchain_definition, classes))
+        alone = alone and around.is_as_it_was()
         names, registering = self._index.since_then(filed)
         # Classes made by calling ABCMeta say that they are from there; who has one has imported the package.
         matter = {name.partition(".")[0] for name in (*registering, *(cls.__module__ for cls in classes))}
@@ -159,6 +166,71 @@ class InstalledExtensions:
         from nbcache.glue.identity.files import UNREADABLE, file_digest  # most are distributions'
 
         return all(file_digest(path).hex() == content != UNREADABLE.hex() for path, content in files.items())
+
+
+class _Around:
+    """What surrounds the packages that are loaded: the settings of the process, and what is in others' modules, with
+    what their classes, objects and containers hold.
+    """
+
+    def __init__(self) -> None:
+        self._settings = _settings()
+        modules = [vars(module) for name, module in [*sys.modules.items()] if _is_somebodys(name, module)]
+        inside = [_inside(value) for members in modules for value in [*members.values()]]
+        # A logger that is made meanwhile is the packages' own.
+        logs = [getattr(each, "handlers", []) for each in (logging.root, *logging.root.manager.loggerDict.values())]
+        self._holders = [*modules, *logs, *(each for each in inside if each is not None)]
+        self._held = [*map(_held, self._holders)]
+
+    def is_as_it_was(self) -> bool:
+        """Whether all of it is the same as when this was made."""
+        return self._settings == _settings() and all(map(are_same, map(_held, self._holders), self._held))
+
+
+def _settings() -> list[Any]:
+    import atexit
+    import builtins
+    import decimal
+    import locale
+    import random
+    import signal
+    import threading
+
+    import numpy as np
+
+    numbers = sys.modules.get("numpy.random")
+    return [
+        [*map(signal.getsignal, signal.valid_signals())], random.getstate(),
+        None if numbers is None else repr(numbers.get_state()), np.geterr(), np.geterrcall(),
+        repr(np.get_printoptions()), sys.getrecursionlimit(), sys.getswitchinterval(), gc.isenabled(),
+        gc.get_threshold(), sys.excepthook, sys.displayhook, sys.unraisablehook, threading.excepthook, sys.getprofile(),
+        sys.gettrace(),
+        sys.stdout, sys.stderr, sys.stdin, [*sys.path], dict(os.environ), os.getcwd(), locale.setlocale(locale.LC_ALL),
+        logging.root.level, (decimal.getcontext().prec, decimal.getcontext().rounding), {**vars(builtins), "_": None},
+        atexit._ncallbacks(), threading.active_count(),
+    ]  # fmt: skip
+
+
+def _is_somebodys(name: str, module: object) -> bool:
+    return type(module) is ModuleType and not is_toolchain_module(name) and name.partition(".")[0] != "nbcache"
+
+
+def _inside(value: Any) -> Any:
+    """What holds the parts of a value; None for what has none, or doesn't say."""
+    if type(value) in {dict, list, set}:
+        return value
+    with suppressed(Exception):
+        return None if isinstance(value, ModuleType | FunctionType) else vars(value)
+    return None
+
+
+def _held(holder: Any) -> list[Any]:
+    if type(holder) in {list, set}:
+        return [*holder]
+    members = [*dict(holder).items()]
+    # Modules that were imported meanwhile become members of others, and Python notes warnings.
+    own = (item for item in members if not (str(item[0]).startswith("__") or isinstance(item[1], ModuleType)))
+    return [part for item in own for part in item]
 
 
 def _roots_in(entries: str) -> list[str]:
