@@ -33,7 +33,6 @@ from nbcache.glue.identity import told
 from nbcache.glue.identity.declared import declarations, metadata_in
 from nbcache.glue.identity.ownership import is_toolchain_definition, is_toolchain_file, is_toolchain_module
 from nbcache.glue.identity.watched import are_same
-from nbcache.passing import suppressed
 from nbcache.process import os, time
 
 if TYPE_CHECKING:
@@ -201,11 +200,11 @@ def _settings() -> list[Any]:
     numbers = sys.modules.get("numpy.random")
     return [
         [*map(signal.getsignal, signal.valid_signals())], random.getstate(),
-        None if numbers is None else repr(numbers.get_state()), np.geterr(), np.geterrcall(),
+        None if numbers is None else repr(numbers.get_state(legacy=False)), np.geterr(), np.geterrcall(),
         repr(np.get_printoptions()), sys.getrecursionlimit(), sys.getswitchinterval(), gc.isenabled(),
         gc.get_threshold(), sys.excepthook, sys.displayhook, sys.unraisablehook, threading.excepthook, sys.getprofile(),
-        sys.gettrace(),
-        sys.stdout, sys.stderr, sys.stdin, [*sys.path], dict(os.environ), os.getcwd(), locale.setlocale(locale.LC_ALL),
+        sys.gettrace(), sys.stdout, sys.stderr, sys.stdin, [*sys.path], dict(os.environ),
+        os.readlink("/proc/self/cwd"), locale.setlocale(locale.LC_ALL),
         logging.root.level, (decimal.getcontext().prec, decimal.getcontext().rounding), {**vars(builtins), "_": None},
         atexit._ncallbacks(), threading.active_count(),
     ]  # fmt: skip
@@ -216,21 +215,24 @@ def _is_somebodys(name: str, module: object) -> bool:
 
 
 def _inside(value: Any) -> Any:
-    """What holds the parts of a value; None for what has none, or doesn't say."""
-    if type(value) in {dict, list, set}:
+    """What holds the parts of a value, asked without running anybody's code; None for what has none."""
+    from nbcache.glue.identity.instances import dictionary_of  # a process that only hits asks no objects
+
+    kind = type(value)
+    if kind in {dict, list, set}:
         return value
-    with suppressed(Exception):
-        return None if isinstance(value, ModuleType | FunctionType) else vars(value)
-    return None
+    return None if kind is FunctionType or issubclass(kind, ModuleType) else dictionary_of(value)
 
 
 def _held(holder: Any) -> list[Any]:
     if type(holder) in {list, set}:
         return [*holder]
-    members = [*dict(holder).items()]
-    # Modules that were imported meanwhile become members of others, and Python notes warnings.
-    own = (item for item in members if not (str(item[0]).startswith("__") or isinstance(item[1], ModuleType)))
-    return [part for item in own for part in item]
+    return [part for item in [*dict(holder).items()] if _counts(*item) for part in item]
+
+
+def _counts(name: object, value: object) -> bool:
+    """Whether that is no module, which becomes a member of its package, and nothing that Python keeps there."""
+    return not issubclass(type(value), ModuleType) and not (type(name) is str and name.startswith("__"))
 
 
 def _roots_in(entries: str) -> list[str]:

@@ -152,6 +152,31 @@ def test_what_changes_numba_is_loaded_at_once(place):
         assert place.run() == f"2 2 {compiled} True\n"
 
 
+@pytest.mark.parametrize(
+    ("init", "shown"),
+    [
+        ("import random; random.seed(7)", "__import__('random').random()"),
+        ("import signal; signal.signal(signal.SIGUSR1, signal.SIG_IGN)", "int(__import__('signal').getsignal(10))"),
+        ("import events; events.TABLE.append('addition')", "events.TABLE"),
+        ("import events; events.Settings.level = 2", "events.Settings.level"),
+        ("import events; events.SETTINGS.level = 2", "vars(events.SETTINGS)"),
+    ],
+)
+def test_what_changes_the_process_or_others_is_loaded_at_once(place, init, shown):
+    place.extend(init=init)
+    main = MAIN.replace("import events\n", f"import events\n{TABLES}", 1) + f"print({shown})\n"
+    without = place.run(main, store=None).splitlines()[-1]
+    assert place.run(main) == f"2 2 ['f', 'g'] True\n{without}\n"
+    assert place.run(main) == f"2 2 [] True\n{without}\n"
+
+
+TABLES = """
+class Settings:
+    level = 1
+events.Settings, events.SETTINGS, events.TABLE = Settings, Settings(), []
+"""
+
+
 def test_a_package_that_changed_is_loaded_again(place):
     place.run()
     assert place.run().endswith("False\n")
