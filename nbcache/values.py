@@ -123,7 +123,7 @@ def _number(text: str, units: Mapping[str, float]) -> float:
 
 
 _SECONDS: Final = {"": 1.0, "s": 1.0, "sec": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_MAX_SECONDS: Final = 1e10
+LONGEST_SECONDS: Final = 1e10
 """Some three hundred years: what is added to a time or taken from one is a time again."""
 _BYTES: Final = {
     f"{prefix}{binary}{suffix}": float((1024 if binary else 1000) ** power)
@@ -139,7 +139,7 @@ def seconds(value: object) -> float:
     if isinstance(value, bool):
         raise ValueError(value)  # noqa: TRY004  # one kind of error for every unreadable value
     found = float(value) if isinstance(value, (int, float)) else _number(_text(value), _SECONDS)
-    if not 0 <= found <= _MAX_SECONDS:
+    if not 0 <= found <= LONGEST_SECONDS:
         raise ValueError(value)
     return found
 

@@ -102,7 +102,7 @@ def unpublish(args: argparse.Namespace) -> int:
     """Take back each name, or all that fit a pattern."""
     from nbcache.published import tiers
 
-    store = open_store(args, write=True)
+    store, settings = open_store(args, write=True), settings_of(args)
     oldest = time.time() - (0.0 if args.older_than is None else seconds(args.older_than))
     for pattern in args.name:
         fitting = [pattern]
@@ -111,7 +111,7 @@ def unpublish(args: argparse.Namespace) -> int:
         for name in fitting:
             if args.older_than is None or _is_older(store, name, oldest):
                 store.names.remove(name)
-                tiers.publish(name, settings_of(args))
+                tiers.publish(name, settings)
                 print(f"{name} is not published any more")
     return 0
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from nbcache import values
 from nbcache.errors import PublicationError
 from nbcache.protocol import manifests
 from nbcache.store import fetching, names
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from nbcache.store.publication import Publication
 
 _log = logging.getLogger("nbcache")
-_LONGEST: Final = 1e10
-"""What isn't for ever takes less than three hundred years [s]."""
 
 
 def publish(
@@ -42,7 +41,7 @@ def publish(
 
     names.check_name(name)
     if expires is not None and not (
-        isinstance(expires, int | float) and not isinstance(expires, bool) and 0 < expires < _LONGEST
+        isinstance(expires, int | float) and not isinstance(expires, bool) and 0 < expires < values.LONGEST_SECONDS
     ):
         raise PublicationError(name, f"expires={expires!r:.40} is no number of seconds above 0: leave it out for ever")
     store, manifest, described = _proved(

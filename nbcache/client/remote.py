@@ -36,7 +36,6 @@ NESTED_BUDGET: Final = PROCESS_SECONDS / 2
 """And only until that was waited for in vain [s]: the rest is for what the program itself asks for."""
 STARTS: Final = 2
 """How often a process starts a helper, at most."""
-_POLL_SECONDS: Final = 0.005
 
 
 class Asked(Record):
@@ -85,7 +84,7 @@ class Remote:
         began = time.monotonic()
         answer = None
         try:
-            answer = self._ask(key, slot, began + most)
+            answer = helper.answered(self._place, "fetch", key, most, begin=self._begin, slot=slot)
         finally:
             waited = time.monotonic() - began
             with self._lock:
@@ -126,19 +125,6 @@ class Remote:
         logs.once(
             _log, logging.WARNING, "the remote cache can't be used; compiling what is not in the local store: %s", why
         )
-
-    def _ask(self, key: str, slot: int, deadline: float) -> Answer | None:
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return None
-            try:
-                return helper.read_answer(helper.ask(self._place, "fetch", key, left, slot))
-            except OSError as raised:  # none is there
-                let_pass(raised)
-                if not self._begin(left):
-                    return None
-            time.sleep(_POLL_SECONDS)
 
     def _begin(self, left: float) -> bool:
         """Have a helper started, unless somebody did; return whether one may be there soon, in what is *left* [s]."""

@@ -40,6 +40,7 @@ from nbcache.values import SECRET, read
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
 
     from nbcache.config import Settings
     from nbcache.secret import Secret
@@ -58,6 +59,7 @@ STATES: Final = frozenset({CAME, MISSING, FAILED, REFUSED})
 _PASSED_ON: Final = ("dir", "remote", "trusted_keys", "signing_key", "readonly", "trusted_uids", "umask", "max_size")
 _PEER: Final = struct.Struct("3i")
 _POLL_SECONDS: Final = 0.002
+_AGAIN_SECONDS: Final = 0.005
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 """What a helper heeds, whatever the program that starts it ignores."""
 _MAX_PATH: Final = 100
@@ -199,6 +201,25 @@ def ask(place: Meeting, question: str, key: str, seconds: float, slot: int = 0) 
         except OSError as raised:  # it ended, or takes too long
             let_pass(raised)
             return None
+
+
+def answered(
+    place: Meeting, question: str, key: str, seconds: float, *, begin: Callable[[float], bool], slot: int = 0
+) -> Answer | None:
+    """Ask a helper for so long [s] at most, and again where none was there; return what it says, None for nothing.
+
+    *begin* is called, with the time that is left [s], to have one started; it returns whether one may be there soon.
+    """
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
+        try:
+            return read_answer(ask(place, question, key, left, slot))
+        except OSError as raised:  # none is there
+            let_pass(raised)
+        if not begin(left):
+            return None
+        time.sleep(_AGAIN_SECONDS)
+    return None
 
 
 def offer(place: Meeting, key: str) -> bool:

@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from nbcache import __version__
-from nbcache.passing import errors, let_pass
+from nbcache.passing import errors
 from nbcache.process import time
 from nbcache.protocol import helper
 
@@ -27,7 +27,6 @@ HERE_SECONDS: Final = 1.0
 """How long who has a version waits for a newer one [s]."""
 PATIENCE_SECONDS: Final = 30.0
 """How long who has none waits, and who publishes [s]."""
-_POLL_SECONDS: Final = 0.005
 _MOST_KNOWN: Final = 100_000
 _asked: Final[dict[str, float]] = {}
 """When names that were in the store were asked for."""
@@ -68,20 +67,16 @@ def _problem(answer: Answer | None) -> str:
 
 def _answer(settings: Settings, question: str, name: str, seconds: float) -> Answer | None:
     """Ask the helper, starting one if there is none."""
-    place = helper.meeting(settings, __version__)
-    deadline = time.monotonic() + seconds
-    is_started = False
-    while (left := deadline - time.monotonic()) > 0:
-        try:
-            return helper.read_answer(helper.ask(place, question, name, left))
-        except OSError as raised:  # none is there
-            let_pass(raised)
+    place, why, is_started = helper.meeting(settings, __version__), "", False
+
+    def begin(left: float) -> bool:
+        nonlocal why, is_started
         if not is_started:
-            problem = helper.folder_problem(place.folder)
-            if problem is not None:
-                return helper.Answer(helper.FAILED, problem, 0.0, 0)
-            is_started = helper.start(settings, left)
-            if not is_started:
-                return helper.Answer(helper.FAILED, "its helper can't be started", 0.0, 0)
-        time.sleep(_POLL_SECONDS)
-    return None
+            why = helper.folder_problem(place.folder) or ""
+            if not why and not helper.start(settings, left):
+                why = "its helper can't be started"
+            is_started = not why
+        return is_started
+
+    answer = helper.answered(place, question, name, seconds, begin=begin)
+    return helper.Answer(helper.FAILED, why, 0.0, 0) if why else answer

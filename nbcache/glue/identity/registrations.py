@@ -432,8 +432,8 @@ class ExtensionIndex:
         self._since[name] = self.generation + 1
 
 
-_LISTS_OF_TYPING = attrgetter("functions", "attributes", "globals")
-_LISTS_OF_LOWERING = attrgetter("functions", "getattrs", "setattrs", "casts", "constants")
+_LISTS_OF_TYPING = attrgetter(*told.LISTS_OF_TYPING)
+_LISTS_OF_LOWERING = attrgetter(*told.LISTS_OF_LOWERING)
 
 
 def _sizes(typing: list[Any], lowering: list[Any]) -> list[int]:

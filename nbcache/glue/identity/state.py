@@ -304,6 +304,22 @@ def generators() -> bytes:
 _state_of_numpys = np.random.get_state
 
 
+def settings() -> tuple[object, ...]:
+    """What this process is set to, as far as one part of a program sets it for all others: equal while it is the same.
+
+    But for what most packages add to when they are imported: filters of warnings, finders of modules, loggers.
+    """
+    atexit, builtins, logging, signals = map(import_module, ("atexit", "builtins", "logging", "signal"))
+    import_module("decimal")
+    return (
+        generators(), np.geterr(), np.geterrcall(), _print_options(), _collector(), _decimal(), _locale(), _limits(),
+        [*map(signals.getsignal, signals.valid_signals())], sys.gettrace(), sys.getprofile(),
+        sys.excepthook, sys.displayhook, sys.unraisablehook, threading.excepthook, sys.stdin, sys.stdout, sys.stderr,
+        [*sys.path], dict(os.environ), os.readlink("/proc/self/cwd"), logging.root.level,
+        {**vars(builtins), "_": None}, atexit._ncallbacks(), threading.active_count(),
+    )  # fmt: skip
+
+
 def describe_environment(node: Node, label: str, names: frozenset[str]) -> None:
     """Code that runs while compiling may read environment variables, of which it must know the names."""
     store = os.environ._data  # type: ignore[attr-defined]

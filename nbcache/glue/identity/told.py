@@ -40,6 +40,9 @@ anything."""
 _own: dict[str, dict[int, tuple[object, object]]] = {}
 """The same for `tables_by_class`: by the ids of classes, which are kept alive, each class and what was registered."""
 
+LISTS_OF_TYPING = ("functions", "attributes", "globals")
+LISTS_OF_LOWERING = ("functions", "getattrs", "setattrs", "casts", "constants")
+"""What a registry of either kind has, each a list that only grows."""
 _COMMAND_LINE = "LLVMPY_SetCommandLine"
 
 
@@ -71,11 +74,11 @@ def listen(*, just_imported: bool = False) -> None:
 
 
 _REGISTRIES: Any = (
-    (templates.builtin_registry, ("functions", "attributes", "globals")),
-    (imputils.builtin_registry, ("functions", "getattrs", "setattrs", "casts", "constants")),
+    (templates.builtin_registry, LISTS_OF_TYPING),
+    (imputils.builtin_registry, LISTS_OF_LOWERING),
     (as_numba_type, ("functions",)),
 )
-"""With the names of their lists, which only grow."""
+"""With the names of their lists."""
 
 
 def tables_by_class() -> dict[str, Any]:

@@ -18,7 +18,6 @@ As soon as one of the packages is imported by somebody, or something is to be co
 from __future__ import annotations
 
 import abc
-import gc
 import hashlib
 import json
 import logging
@@ -29,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from numba.core import entrypoints
 from numba.core.typing.typeof import typeof_impl
 
-from nbcache.glue.identity import told
+from nbcache.glue.identity import state, told
 from nbcache.glue.identity.declared import declarations, metadata_in
 from nbcache.glue.identity.ownership import is_toolchain_definition, is_toolchain_file, is_toolchain_module
 from nbcache.glue.identity.watched import are_same
@@ -173,8 +172,8 @@ class _Around:
     """
 
     def __init__(self) -> None:
-        self._settings = _settings()
-        modules = [vars(module) for name, module in [*sys.modules.items()] if _is_somebodys(name, module)]
+        self._settings = state.settings()
+        modules = [vars(module) for name, module in [*sys.modules.items()] if _is_others(name, module)]
         inside = [_inside(value) for members in modules for value in [*members.values()]]
         # A logger that is made meanwhile is the packages' own.
         logs = [getattr(each, "handlers", []) for each in (logging.root, *logging.root.manager.loggerDict.values())]
@@ -183,34 +182,10 @@ class _Around:
 
     def is_as_it_was(self) -> bool:
         """Whether all of it is the same as when this was made."""
-        return self._settings == _settings() and all(map(are_same, map(_held, self._holders), self._held))
+        return self._settings == state.settings() and all(map(are_same, map(_held, self._holders), self._held))
 
 
-def _settings() -> list[Any]:
-    import atexit
-    import builtins
-    import decimal
-    import locale
-    import random
-    import signal
-    import threading
-
-    import numpy as np
-
-    numbers = sys.modules.get("numpy.random")
-    return [
-        [*map(signal.getsignal, signal.valid_signals())], random.getstate(),
-        None if numbers is None else repr(numbers.get_state(legacy=False)), np.geterr(), np.geterrcall(),
-        repr(np.get_printoptions()), sys.getrecursionlimit(), sys.getswitchinterval(), gc.isenabled(),
-        gc.get_threshold(), sys.excepthook, sys.displayhook, sys.unraisablehook, threading.excepthook, sys.getprofile(),
-        sys.gettrace(), sys.stdout, sys.stderr, sys.stdin, [*sys.path], dict(os.environ),
-        os.readlink("/proc/self/cwd"), locale.setlocale(locale.LC_ALL),
-        logging.root.level, (decimal.getcontext().prec, decimal.getcontext().rounding), {**vars(builtins), "_": None},
-        atexit._ncallbacks(), threading.active_count(),
-    ]  # fmt: skip
-
-
-def _is_somebodys(name: str, module: object) -> bool:
+def _is_others(name: str, module: object) -> bool:
     return type(module) is ModuleType and not is_toolchain_module(name) and name.partition(".")[0] != "nbcache"
 
 
