@@ -304,6 +304,13 @@ def generators() -> bytes:
 _state_of_numpys = np.random.get_state
 
 
+def _where() -> str | None:
+    try:
+        return os.getcwd()
+    except OSError:  # somebody has removed it
+        return None
+
+
 def settings() -> tuple[object, ...]:
     """What this process is set to, as far as one part of a program sets it for all others: equal while it is the same.
 
@@ -315,7 +322,7 @@ def settings() -> tuple[object, ...]:
         generators(), np.geterr(), np.geterrcall(), _print_options(), _collector(), _decimal(), _locale(), _limits(),
         [*map(signals.getsignal, signals.valid_signals())], sys.gettrace(), sys.getprofile(),
         sys.excepthook, sys.displayhook, sys.unraisablehook, threading.excepthook, sys.stdin, sys.stdout, sys.stderr,
-        [*sys.path], dict(os.environ), os.readlink("/proc/self/cwd"), logging.root.level,
+        [*sys.path], dict(os.environ), _where(), logging.root.level,
         {**vars(builtins), "_": None}, atexit._ncallbacks(), threading.active_count(),
     )  # fmt: skip
 

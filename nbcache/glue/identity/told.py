@@ -1,5 +1,5 @@
-"""What Numba and LLVM are told by a call, decides what is compiled, and can't be read anywhere afterwards; and what of
-Numba's registries is its own, which nothing in them says.
+"""What decides what is compiled and can be read nowhere afterwards: what Numba and LLVM are told by calls, and which
+entries of Numba's registries are its own.
 
 What is told before anybody listens isn't heard: before Numba's import, or before `nbcache.enable` if that comes later.
 """
