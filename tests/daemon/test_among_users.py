@@ -7,7 +7,7 @@ import os
 
 import pytest
 from nbtest import daemons, proc
-from nbtest.town import BOB, CAROL, FILLING, MALLORY, TRUSTED, Town, crash_with
+from nbtest.town import BOB, CAROL, FILLING, MALLORY, TRUSTED, crash_with
 from storekit import SECTIONS, header, key, open_store
 
 from nbcache.daemon import housekeeping
@@ -121,14 +121,6 @@ def test_nobody_s_keys_push_out_another_s(store):
 
 
 # -- a daemon's processes --------------------------------------------------------------------------
-
-
-@pytest.fixture
-def town(place):
-    python = proc.interpreter_for(BOB)
-    if python is None:
-        pytest.skip("no interpreter that an unprivileged user may execute")
-    return Town(place, python)
 
 
 def answered(daemon, paths):

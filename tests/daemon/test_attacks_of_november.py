@@ -10,8 +10,8 @@ import os
 import time
 
 import pytest
-from nbtest import daemons, proc, users
-from nbtest.town import BOB, MALLORY, TRUSTED, Town, as_user
+from nbtest import daemons, users
+from nbtest.town import BOB, MALLORY, TRUSTED, as_user
 from storekit import header, key, open_store
 
 from nbcache.daemon import service
@@ -135,12 +135,8 @@ def test_work_on_something_else_for_a_key_is_no_progress():
     assert beat.spent(key(), mine) is None
 
 
-def test_no_stream_of_requests_for_a_key_keeps_another_s_waiting(place):
+def test_no_stream_of_requests_for_a_key_keeps_another_s_waiting(town, place):
     """Mallory and a friend asked in turn for something else under Bob's key, and his request was never the next."""
-    python = proc.interpreter_for(BOB)
-    if python is None:
-        pytest.skip("no interpreter that another user may run")
-    town = Town(place, python)
     # Who is looked at last in the spool asks first.
     friend, bob = (uid for uid in TRUSTED if uid != MALLORY)
     blocks = "import os, time\nwhile not os.path.exists('{0}/go'):\n    time.sleep(0.02)\n"

@@ -12,7 +12,7 @@ import shutil
 
 import pytest
 from nbtest import daemons, proc
-from nbtest.town import BOB, MALLORY, TRUSTED, Town, as_user
+from nbtest.town import BOB, MALLORY, TRUSTED, as_user
 from storekit import open_store
 
 from nbcache.protocol import profiles, requests, spool
@@ -53,14 +53,6 @@ class Payload:
 
     def __reduce__(self):
         return exec, (f"import sys; print({RAN!r}, file=sys.stderr)",)
-
-
-@pytest.fixture
-def town(place):
-    python = proc.interpreter_for(BOB)
-    if python is None:
-        pytest.skip("no interpreter that an unprivileged user may execute")
-    return Town(place, python)
 
 
 def asked_for(town, name="good"):

@@ -208,11 +208,8 @@ class Course:
 @pytest.mark.parametrize(
     ("seed", "steps"), [(1, 40), pytest.param(2, 10_000, marks=[pytest.mark.long, pytest.mark.timeout(14_400)])]
 )
-def test_nobody_s_entries_are_replaced_and_both_get_what_they_ask_for(place, seed, steps):
-    python = proc.interpreter_for(BOB)
-    if python is None:
-        pytest.skip("no interpreter that an unprivileged user may execute")
-    course = Course(Town(place, python), seed)
+def test_nobody_s_entries_are_replaced_and_both_get_what_they_ask_for(town, seed, steps):
+    course = Course(town, seed)
     try:
         course.begin()
         for _ in range(steps):
@@ -252,12 +249,8 @@ def test_the_same_course_with_one_user_alone_beside_it(place, steps):
             course.end()
 
 
-def test_a_user_s_backlog_keeps_nobody_waiting(place):
+def test_a_user_s_backlog_keeps_nobody_waiting(town, place):
     """What one gets is built within twice the time that it takes alone: no more than one job of another's is between."""
-    python = proc.interpreter_for(BOB)
-    if python is None:
-        pytest.skip("no interpreter that an unprivileged user may execute")
-    town = Town(place, python)
     body = "".join(f"@njit\ndef f{number:02}(x):\n    return x * {number} + 1\n" for number in range(20))
     for name, uid in (("bob", BOB), ("mallory", MALLORY)):
         module = place / name / "many.py"
