@@ -285,7 +285,7 @@ class Fleet:
     @contextmanager
     def _in_place(self) -> Iterator[None]:
         """Put what is simulated in the place of what is real."""
-        clock, threads = self.clock, Threading(self.clock)
+        clock, threads, meeting = self.clock, Threading(self.clock), Meeting(self)
         places = {
             reading: {
                 "time": clock,
@@ -296,7 +296,8 @@ class Fleet:
             tiers: {"time": clock, "ThreadPoolExecutor": lambda *_: Executor(clock)},
             storage: {"opened": self._storage},
             uploading: {"time": clock, "threading": threads, "quarantine": NOTHING_CRASHES},
-            remote_module: {"time": clock, "helper": Meeting(self)},
+            remote_module: {"time": clock, "helper": meeting},
+            protocol: {"time": clock, "ask": meeting.ask},
             helper_module: {"Store": self},
         }
         log = logging.getLogger("nbcache")
