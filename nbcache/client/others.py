@@ -264,11 +264,11 @@ class Daemons:
         return max((each.workers for each in self._alive if not self._is_stuck(each)), default=0)
 
     def worth_asking(self) -> bool:
-        """Whether a daemon is alive and would get to a request soon enough.
+        """Whether a daemon is alive, would get to a request soon enough, and hasn't been slower than compiling.
 
         One that is overloaded is of no help to somebody who could compile meanwhile.
         """
-        delay = self._delay()
+        delay = self._delay() if self._patience.asks else None
         return delay is not None and (self._patience.insists or delay <= self._patience.allowance)
 
     def spent(self, key: str, scope: str = "") -> float | None:

@@ -13,9 +13,12 @@ Waiting pays if what is waited for comes. Whether it will, nobody can know, so t
 - **A crowd** is no reason to give up: for as long as whoever builds could have run and had no processor, this process
   would have had none either, so that isn't counted. Thirty processes that all gave up at once would each take as long.
 
-What was waited for and came is charged only as far as it took longer than compiling would have. With
-``NBCACHE_ON_MISS=wait`` the share is :data:`PATIENT_SHARE`, which keeps the program within twice its time. Only who
-says how long, by ``NBCACHE_WAIT_SECONDS`` or ``NBCACHE_WAIT_BUDGET``, waits that long: then there is no allowance.
+What was waited for and came is charged only as far as it took longer than compiling would have. A daemon is asked for
+one more function only while all of that is less than :data:`ASKING_SHARE`: one that is slower than compiling, since it
+has just started or imports anew what the program has imported, costs a program a twentieth. With
+``NBCACHE_ON_MISS=wait`` the share is :data:`PATIENT_SHARE` for both, which keeps the program within twice its time.
+Only who says how long, by ``NBCACHE_WAIT_SECONDS`` or ``NBCACHE_WAIT_BUDGET``, waits that long: there is no
+allowance then.
 
 """
 
@@ -40,6 +43,8 @@ SHARE: Final = 0.25
 """What may be waited in vain as a share of what the process has lived otherwise."""
 PATIENT_SHARE: Final = 1 / 3
 """The same for who would rather wait than compile."""
+ASKING_SHARE: Final = 0.05
+"""Which share of that waiting may have cost so far where a daemon is asked for one more function."""
 CROWDED: Final = 8.0
 """How much longer than its processor time a process is taken to have been busy: one that slept is none the older."""
 _ENDLESS: Final = float("inf")
@@ -54,7 +59,7 @@ class Patience:
         """Whether waiting without any sign of progress has no other end than the limits that somebody set."""
         self.is_told = settings.says_how_long
         """Whether somebody set the limits, which then hold by the clock."""
-        self._share = PATIENT_SHARE if settings.on_miss == "wait" else SHARE
+        self._is_patient = settings.on_miss == "wait"
         self._most = 0.0 if settings.on_miss == "compile" else settings.wait_seconds
         self._budget = settings.waiting_in_all
         self._counters = counters
@@ -85,10 +90,18 @@ class Patience:
     @property
     def allowance(self) -> float:
         """How long may still be waited without a sign of progress [s]."""
+        return self._left_of(PATIENT_SHARE if self._is_patient else SHARE)
+
+    @property
+    def asks(self) -> bool:
+        """Whether a daemon may be asked for one more: none that is slower than compiling has cost too much lately."""
+        return self._is_patient or self._left_of(ASKING_SHARE) > 0
+
+    def _left_of(self, share: float) -> float:
         if self.insists:
             return _ENDLESS
         lived = min(time.monotonic() - self._born - self._waited, CROWDED * time.process_time())
-        return FLOOR_SECONDS + self._share * max(0.0, lived) - self._spent
+        return FLOOR_SECONDS + share * max(0.0, lived) - self._spent
 
     def charge(self, waited: float, in_vain: float, *, came: bool) -> None:
         """Put down how long somebody waited [s], and how much of it was to no purpose."""

@@ -92,6 +92,12 @@ class Intake:
         under_way = any(each.under_way for each in self._passes.values())
         return max(0.0, self._rest_until - time.monotonic()) if under_way else PASS_SECONDS
 
+    def look_again(self, name: str) -> None:
+        """Pass through one directory with the next turn: nobody was told of what arrived before it was watched."""
+        self._passes[name].end()
+        self._passes[name].is_due()
+        self._rest_until = 0.0
+
     def turn(self, root: str, trust: Trust, offer: Offer) -> None:
         """Tell *offer* of what arrived, and of some of what lies there."""
         began = time.monotonic()
@@ -239,6 +245,10 @@ class _Pass:
         if self._folder is not None:
             self._folder.remove(name)
 
+    def is_due(self) -> None:
+        """Begin the next pass as soon as there is a turn."""
+        self._next = 0.0
+
     def end(self) -> None:
         """Leave the directory; the next pass opens it again."""
         folder, self._folder = self._folder, None
@@ -313,16 +323,17 @@ class Watch:
             return
         self._observer = observer
 
-    def follow(self, names: Iterable[str]) -> None:
-        """Watch these directories of users as well, those that are there."""
-        if self._observer is None:
-            return
-        for name in names:
+    def follow(self, names: Iterable[str]) -> list[str]:
+        """Watch these directories of users as well, those that are there; return which are new among them."""
+        new: list[str] = []
+        for name in names if self._observer is not None else ():
             path = f"{self._requests}/{name}"
             if name not in self._watched and len(self._watched) < MAX_WATCHED and os.path.isdir(path):
                 self._watched.add(name)
                 with suppress(OSError):
                     self._observer.schedule(self._teller, path, recursive=False)
+                    new.append(name)
+        return new
 
     def close(self) -> None:
         """Stop watching."""

@@ -266,7 +266,9 @@ class Service:
     def _scan(self, watch: Watch) -> None:
         self._room = turns.Room(self._commons.jobs)
         self._intake.turn(self._commons.store.path, self._commons.heard, self._offer)
-        watch.follow(self._intake.drops)
+        for name in watch.follow(self._intake.drops):
+            self._intake.look_again(name)
+            self._wake.set()
         self._commons.answers.answer_again()
 
     def _build_again(self) -> None:

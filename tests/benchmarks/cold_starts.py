@@ -1,4 +1,5 @@
-"""Measure cold starts: a program with a profile of which everything is stale, and many jobs at once with an empty store.
+"""Measure cold starts: a program with a profile of which everything is stale, one whose daemon has just started, and
+many jobs at once with an empty store.
 
     python tests/benchmarks/cold_starts.py [--repeat 3] [--functions 24] [--weight 16] [--jobs 30] [--only NAME]
 
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 
-from nbtest import proc  # noqa: E402
+from nbtest import daemons, proc  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,6 +162,23 @@ def stale(folder: Path, program: Path, repeat: int, before: list[str], title: st
             end_helper(side.store or folder)
 
 
+def fresh(folder: Path, program: Path, repeat: int) -> None:
+    """The first run of a program whose daemon has just started, with an empty store."""
+    folder.mkdir()
+    sides = [Side(folder, "plain", {}), Side(folder, "alone", {}), Side(folder, "fresh daemon", {})]
+
+    def once(side: Side) -> float:
+        if side.store is None:
+            return side.run(program, [])
+        shutil.rmtree(side.store, ignore_errors=True)
+        if side.name == "alone":
+            return side.run(program, [])
+        with daemons.daemon(side.store):
+            return side.run(program, [])
+
+    show("first run with a fresh daemon, empty store", measured(sides, once, repeat))
+
+
 def many(folder: Path, jobs: int, repeat: int) -> None:
     """Many jobs at once, with an empty store."""
     folder.mkdir()
@@ -189,7 +207,7 @@ def main() -> None:
     parser.add_argument("--functions", type=int, default=24)
     parser.add_argument("--weight", type=int, default=16)
     parser.add_argument("--jobs", type=int, default=30)
-    parser.add_argument("--only", choices=("stale", "one core", "many"))
+    parser.add_argument("--only", choices=("stale", "one core", "fresh", "many"))
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="nbcache-cold-") as name:
         folder = Path(name)
@@ -200,6 +218,8 @@ def main() -> None:
             first = str(min(os.sched_getaffinity(0)))
             title = "the same on one processor"
             stale(folder / "one", program, args.repeat, ["taskset", "-c", first], title)
+        if args.only in {None, "fresh"}:
+            fresh(folder / "fresh", program, args.repeat)
         if args.only in {None, "many"}:
             many(folder / "many", args.jobs, args.repeat)
 

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from nbcache.client import patience
-from nbcache.client.patience import CROWDED, FLOOR_SECONDS, PATIENT_SHARE, SHARE, Patience
+from nbcache.client.patience import ASKING_SHARE, CROWDED, FLOOR_SECONDS, PATIENT_SHARE, SHARE, Patience
 from nbcache.config import Settings
 from nbcache.counting import IN_VAIN, Counters
 
@@ -245,3 +245,31 @@ def test_who_is_not_seen_to_work_is_too_slow_after_half_a_second(clock):
     assert not pace.lags(None)
     clock.now += 0.2
     assert pace.lags(None)
+
+
+def test_a_daemon_that_is_slower_than_compiling_is_asked_again_as_the_process_gets_older(clock, counters):
+    """Each of sixty functions came a little later than it would have been compiled: the first run took half again."""
+    held, patient = account(counters), account(counters, on_miss="wait")
+    began, late = clock.now, 0.0
+    for _ in range(60):
+        clock.now += 0.2
+        clock.cpu += 0.2
+        if held.asks:
+            with held.wait() as wait:
+                wait.sleep(0.5)
+                wait.progress()
+                wait.done(0.2)
+            late += 0.3
+    lived = 10 + clock.now - began
+    assert FLOOR_SECONDS + ASKING_SHARE * 10 < late < FLOOR_SECONDS + ASKING_SHARE * lived + 0.3
+    assert wait_in_vain(patient, clock, 1.0) == 1.0
+    assert patient.asks
+
+
+def test_a_daemon_that_is_faster_is_asked_for_everything(clock, counters):
+    held = account(counters)
+    for _ in range(60):
+        assert held.asks
+        with held.wait() as wait:
+            wait.sleep(0.5)
+            wait.done(0.6)

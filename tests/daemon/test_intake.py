@@ -105,6 +105,31 @@ def test_what_arrives_is_told_at_once(root, eager):
     looking.close()
 
 
+def test_what_a_user_asks_for_first_is_taken_at_once(root, monkeypatch):
+    """Nobody watched the directory that the first request made: it was found a second later, and waited for in vain."""
+    monkeypatch.setattr(intake, "PASS_SECONDS", 3600.0)
+    offered = []
+
+    def turn():
+        looking.turn(root, TRUST, lambda waiting, _insists: offered.append(waiting.path) or True)
+
+    looking = Intake(pytest.fail)
+    watch = intake.Watch(root, lambda _path: None)
+    try:
+        turn()
+        path = spool.submit(root, REQUEST)
+        turn()
+        assert not offered
+        for name in watch.follow(looking.drops):
+            looking.look_again(name)
+        turn()
+        assert offered == [path]
+        assert not watch.follow(looking.drops)
+    finally:
+        watch.close()
+        looking.close()
+
+
 def test_what_arrives_for_one_user_keeps_no_other_waiting(root, eager):
     """A thousand requests of one user, which take seconds to read, were read before what another one asked then."""
     offered = []

@@ -35,6 +35,13 @@ library = ctypes.CDLL(os.path.abspath("libblend.so.2"))
 def declared(function):
     function.restype, function.argtypes = ctypes.c_double, [ctypes.c_double]
     return function
+def wrapped(address):
+    class Wrapped(types.WrapperAddressProtocol):
+        def __wrapper_address__(self):
+            return address
+        def signature(self):
+            return float64(float64)
+    return Wrapped()
 def called(function):
     return njit("float64(float64)")(lambda x: function(x) + 1)
 def vectorized(function):
@@ -56,6 +63,7 @@ FUNCTIONS = {
     "a symbol": "types.ExternalFunction('blend', float64(float64))",
     "libm": "declared(ctypes.CDLL('libm.so.6').cos)",
     "Cython": "AS_DOUBLE(get_cython_function_address('scipy.special.cython_special', 'j0'))",
+    "Cython's, wrapped": "wrapped(get_cython_function_address('scipy.special.cython_special', 'j0'))",
 }
 BEFORE = {
     "cffi": ("cffi", "from cffi import FFI\ncffi = FFI()\ncffi.cdef('double blend(double);')\n"),
@@ -64,7 +72,8 @@ BEFORE = {
         "import scipy.special.cython_special\nfrom numba.extending import get_cython_function_address\n",
     ),
 }
-ANSWERS = {"libm": 1.5403023058681398, "Cython": 1.7651976865579666}
+BEFORE["Cython's, wrapped"] = BEFORE["Cython"]
+ANSWERS = {"Cython's, wrapped": 1.7651976865579666, "libm": 1.5403023058681398, "Cython": 1.7651976865579666}
 DECORATORS = ["called", "vectorized", "generalised", "passed"]
 
 
@@ -157,6 +166,14 @@ except nbcache.errors.PublicationError as exc:
     print(exc)
 """
     assert "other: the library ./none.so can't be loaded" in accumulator(place / "store", HEAD + text, place).stdout
+    assert node(place / "store", FAILS, place).stdout == "4.0\n"
+
+
+def test_a_function_with_all_its_signatures_is_published_with_one_of_them(place):
+    """Numba compiles no more of such a function, and said so."""
+    build(place)
+    text = "f = called(declared(library.blend))\nnbcache.publish('called', f, ['float64(float64)'])\n"
+    accumulator(place / "store", HEAD + text, place)
     assert node(place / "store", FAILS, place).stdout == "4.0\n"
 
 

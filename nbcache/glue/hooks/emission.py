@@ -174,7 +174,11 @@ def dynamic_addresses(original: Any, session: Session) -> Any:
         variable = builder.module.globals.get(symbol)
         if variable is None:
             variable = cgutils.add_global_variable(builder.module, self.get_value_type(types.voidptr), symbol)
-        return builder.load(variable)
+        loaded = builder.load(variable)
+        if intaddr:
+            # As LLVM knows of an address that is compiled in: code that asks Python for one is left out then.
+            loaded.set_metadata("nonnull", builder.module.add_metadata([]))
+        return loaded
 
     return add_dynamic_addr
 

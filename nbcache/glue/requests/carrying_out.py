@@ -316,7 +316,7 @@ def compile_for(public: Any, args: tuple[Any, ...], return_type: Any) -> None:
     elif isinstance(public, CFunc):
         if getattr(public, "_library", None) is None:  # else it was compiled where it is defined
             public.compile()
-    else:
+    elif args not in public.overloads:  # one that has all its signatures from its decorator refuses even these
         public.compile(sig)
 
 
