@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from nbcache.errors import PublicationError
-from nbcache.passing import suppressed
+from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:
     from nbcache.protocol.manifests import Manifest
@@ -24,10 +24,13 @@ def named(name: str) -> Any:
 def fields_of(name: str) -> tuple[str, ...]:
     """Return the fields of the named tuple of this name; nothing for what is none, or can't be imported."""
     with suppressed(Exception):
-        fields = getattr(named(name), "_fields", ())
-        if isinstance(fields, tuple) and all(isinstance(each, str) for each in fields):
-            return fields
+        return _fields(named(name))
     return ()
+
+
+def _fields(found: Any) -> tuple[str, ...]:
+    fields = getattr(found, "_fields", ())
+    return fields if isinstance(fields, tuple) and all(isinstance(each, str) for each in fields) else ()
 
 
 def check_fields(manifest: Manifest) -> None:
@@ -35,7 +38,15 @@ def check_fields(manifest: Manifest) -> None:
     PublicationError.
     """
     for name, fields in manifest.imports.items():
-        here = fields_of(name) if fields else ()
+        if not fields:
+            continue
+        try:
+            here = _fields(named(name))
+        except Exception as error:
+            let_pass(error)
+            advice = "define it in a module that can be imported without Numba"
+            msg = f"it makes a {name}, which can't be imported here ({error}): {advice}"
+            raise PublicationError(manifest.name, msg) from error
         if here != fields:
             words = f"({', '.join(fields)}) where it was published, and here ({', '.join(here)})"
             raise PublicationError(manifest.name, f"{name} had the fields {words}: publish it again")

@@ -203,3 +203,7 @@ except PublicationError as exc:
         "points:Point had the fields (x, y) where it was published, and here (y, x)"
         in node(tmp_path / "store", call, tmp_path).stdout
     )
+    (tmp_path / "points.py").write_text("import numba\n" + module.replace("FIRST", "x").replace("SECOND", "y"))
+    said = node(tmp_path / "store", call, tmp_path).stdout
+    assert "it makes a points:Point, which can't be imported here (" in said
+    assert said.endswith("define it in a module that can be imported without Numba\n")

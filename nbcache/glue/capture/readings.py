@@ -163,29 +163,35 @@ def content_digest(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
+def _as_far_as_readable(look: Callable[[str], str]) -> Callable[[str], str]:
+    """Of what isn't there "", and of what can't be read that."""
+
+    @functools.wraps(look)
+    def looked(path: str) -> str:
+        try:
+            return look(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return ""
+        except (OSError, ValueError) as raised:
+            let_pass(raised)
+            return _UNREADABLE
+
+    return looked
+
+
+@_as_far_as_readable
 def _content(path: str) -> str:
     """Of a file; nothing else can be told by looking at it again."""
-    try:
-        with open(path, "rb") as file:
-            status = os.fstat(file.fileno())
-            if stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST_FILE:
-                return content_digest(file.read())
-            return _UNREADABLE
-    except (FileNotFoundError, NotADirectoryError):
-        return ""
-    except (OSError, ValueError) as raised:
-        let_pass(raised)
+    with open(path, "rb") as file:
+        status = os.fstat(file.fileno())
+        if stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST_FILE:
+            return content_digest(file.read())
         return _UNREADABLE
 
 
+@_as_far_as_readable
 def _listing(path: str) -> str:
-    try:
-        return content_digest("\0".join(sorted(os.listdir(path))).encode("utf-8", "surrogateescape"))
-    except (FileNotFoundError, NotADirectoryError):
-        return ""
-    except (OSError, ValueError) as raised:
-        let_pass(raised)
-        return _UNREADABLE
+    return content_digest("\0".join(sorted(os.listdir(path))).encode("utf-8", "surrogateescape"))
 
 
 def _status(path: str) -> str:

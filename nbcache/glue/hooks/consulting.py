@@ -169,19 +169,24 @@ def typing_of_calls(original: Any, session: Session) -> Any:
         names = asked(index.generation)
         if names is None:
             return original(self, context, args, kws)
-        try:
-            names.add(consulted.called(self.typing_key))
-            _note_types(names, args)
-        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-            _unnoted(session, raised)
-        sig = None
-        try:
-            sig = original(self, context, args, kws)
-        finally:
-            _note_answer(session, names, self.typing_key, sig)
-        return sig
+        return _typed(session, names, self.typing_key, args, lambda: original(self, context, args, kws))
 
     return get_call_type
+
+
+def _typed(session: Session, names: Any, key: Any, args: Any, ask: Callable[[], Any]) -> Any:
+    """Have something typed by *ask*, and note what it was and what came of it."""
+    try:
+        names.add(consulted.called(key))
+        _note_types(names, args)
+    except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+        _unnoted(session, raised)
+    sig = None
+    try:
+        sig = ask()
+    finally:
+        _note_answer(session, names, key, sig)
+    return sig
 
 
 def typing_of_builtins(original: Any, session: Session) -> Any:
@@ -193,17 +198,7 @@ def typing_of_builtins(original: Any, session: Session) -> Any:
         names = asked(index.generation)
         if names is None or isinstance(func, types.Type):
             return original(self, func, args, kws)
-        try:
-            names.add(consulted.called(func))
-            _note_types(names, args)
-        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-            _unnoted(session, raised)
-        sig = None
-        try:
-            sig = original(self, func, args, kws)
-        finally:
-            _note_answer(session, names, func, sig)
-        return sig
+        return _typed(session, names, func, args, lambda: original(self, func, args, kws))
 
     return _resolve_builtin_function_type
 
