@@ -218,7 +218,7 @@ def unpublish(name: str) -> None:
     from nbcache.published import tiers
 
     settings = _settings()
-    loading.opened(settings).names.remove(name)
+    loading.opened(settings).names.remove(name, remember=bool(settings.remote))
     tiers.publish(name, settings)
 
 

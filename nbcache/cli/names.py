@@ -110,7 +110,7 @@ def unpublish(args: argparse.Namespace) -> int:
             fitting = [name for name in store.names.known() if fnmatch.fnmatchcase(name, pattern)]
         for name in fitting:
             if args.older_than is None or _is_older(store, name, oldest):
-                store.names.remove(name)
+                store.names.remove(name, remember=bool(settings.remote))
                 tiers.publish(name, settings)
                 print(f"{name} is not published any more")
     return 0

@@ -48,8 +48,9 @@ def push(args: argparse.Namespace) -> int:
     made = _helper(args)
     store = open_store(args)
     keys, names = {info.key for info in store.scan()}, store.names.known()
-    bar = Progress(len(keys) + len(names), "push")
-    counts, wrong = transfer.push(made, keys, bar.step, names)
+    withdrawn = set(store.names.withdrawn()) - set(names)
+    bar = Progress(len(keys) + len(names) + len(withdrawn), "push")
+    counts, wrong = transfer.push(made, keys, bar.step, {*names, *withdrawn})
     bar.clear()
     also = f" and {len(names)} published names" if names else ""
     print(f"{len(keys)} keys{also}: {_counts(counts)}")

@@ -37,7 +37,7 @@ from nbcache.grammar import Malformed, fields, hexadecimal, natural, row, severa
 from nbcache.keyring import Signature, is_name, unbase64
 from nbcache.passing import errors, suppressed
 from nbcache.records import Record
-from nbcache.store.content import blake2b, digest_of, parsed
+from nbcache.store.content import MAX_SIGNATURES, blake2b, digest_of, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -46,7 +46,6 @@ BLOB_VERSION: Final = 1
 MAGIC: Final = b"\x89NBP\r\n\x1a\n"
 MAX_HEAD: Final = 4 << 20
 """The largest head [bytes], and far above any: each part takes some 80 bytes of it."""
-MAX_SIGNATURES: Final = 64
 _FIXED: Final = struct.Struct("<8sII32s")
 _DIGEST_SIZE: Final = 32
 

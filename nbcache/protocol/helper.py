@@ -4,11 +4,12 @@ One message each way over a ``SOCK_SEQPACKET`` socket, which is closed after tha
 bytes::
 
     question = {"v": 2, "ask": "fetch" | "offer" | "load" | "publish" | "status" | "stop", "key": key, "slot": slot,
-                "seconds": how long the answer is waited for}
+                "seconds": how long the answer is waited for, "since": date}
     answer   = {"v": 2, "state": state, "why": text, "slot": slot, "seconds": average of a fetch, …}   ; none to offers
 
 Who fetches says from which slot on, and is told which one something came from: a key's next variant is only asked for
-by who can't use the first. ``load`` and ``publish`` are about a published name, which stands for the key.
+by who can't use the first. ``load`` and ``publish`` are about a published name, which stands for the key; who loads has
+one of that date in a layer, which the helper doesn't know, and wants none that is older.
 
 A helper serves one uid and one set of settings. Its socket lies in a directory that only this uid can enter, both sides
 ask the kernel who the other is, and neither has to believe the other much: all that a client does with an answer is to
@@ -184,7 +185,9 @@ def is_own(peer: socket.socket) -> bool:
     return bool(uid == os.geteuid() and uid != overflow_id("uid"))
 
 
-def ask(place: Meeting, question: str, key: str, seconds: float, slot: int = 0) -> dict[str, Any] | None:
+def ask(
+    place: Meeting, question: str, key: str, seconds: float, *, slot: int = 0, since: float = 0.0
+) -> dict[str, Any] | None:
     """Ask a helper; return its answer, None if there is none in time. Raises OSError where no helper is there."""
     import socket as sockets
 
@@ -195,7 +198,7 @@ def ask(place: Meeting, question: str, key: str, seconds: float, slot: int = 0) 
         if not is_own(line):
             return None
         try:
-            told = {"v": VERSION, "ask": question, "key": key, "slot": slot, "seconds": seconds}
+            told = {"v": VERSION, "ask": question, "key": key, "slot": slot, "seconds": seconds, "since": since}
             line.send(json.dumps(told).encode())
             return decode(line.recv(MAX_MESSAGE))
         except OSError as raised:  # it ended, or takes too long
@@ -204,8 +207,9 @@ def ask(place: Meeting, question: str, key: str, seconds: float, slot: int = 0) 
 
 
 def answered(
-    place: Meeting, question: str, key: str, seconds: float, *, begin: Callable[[float], bool], slot: int = 0
-) -> Answer | None:
+    place: Meeting, question: str, key: str, seconds: float, *, begin: Callable[[float], bool], slot: int = 0,
+    since: float = 0.0,
+) -> Answer | None:  # fmt: skip
     """Ask a helper for so long [s] at most, and again where none was there; return what it says, None for nothing.
 
     *begin* is called, with the time that is left [s], to have one started; it returns whether one may be there soon.
@@ -213,7 +217,7 @@ def answered(
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
         try:
-            return read_answer(ask(place, question, key, left, slot))
+            return read_answer(ask(place, question, key, left, slot=slot, since=since))
         except OSError as raised:  # none is there
             let_pass(raised)
         if not begin(left):

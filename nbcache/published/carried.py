@@ -17,7 +17,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.keyring import UNSIGNED, Keyring
+from nbcache.keyring import UNSIGNED, Keyring, group_of
 from nbcache.passing import errors
 from nbcache.protocol import blobs, manifests
 from nbcache.published import callables, load
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from nbcache.config import Settings
+    from nbcache.keyring import Group
     from nbcache.protocol.blobs import Blob
 
 _BYTES: Final = "bytes"
@@ -44,10 +45,11 @@ _NOT_WHOLE: Final = (
 def loads(data: bytes, settings: Settings, *, trusted: bool = False) -> Any:
     """Return what bytes describe; see :func:`nbcache.loads`. Raises PublicationError for everything that is wrong."""
     blob = _parsed(data)
+    signers: tuple[Group, ...] = ()
     if trusted is not True:
-        _judge(blob, Keyring(word for word in revealed(settings.trusted_keys) if word != UNSIGNED))
+        signers = (_judge(blob, Keyring(word for word in revealed(settings.trusted_keys) if word != UNSIGNED)),)
     try:
-        return load.of_blob(blob)
+        return load.of_blob(blob, signers)
     except errors.ManifestError as error:
         raise errors.PublicationError(_BYTES, f"their manifest can't be used: {error}") from error
 
@@ -93,8 +95,8 @@ def _parsed(data: bytes) -> Blob:
         raise errors.PublicationError(_BYTES, str(error)) from error
 
 
-def _judge(blob: Blob, keyring: Keyring) -> None:
-    """See that a trusted key signed it. Raises PublicationError."""
+def _judge(blob: Blob, keyring: Keyring) -> Group:
+    """See that a trusted key signed it; return which did. Raises PublicationError."""
     listed = [each for each in blob.signed if keyring.trusted(each)]
     if not listed:
         who = "no key in NBCACHE_TRUSTED_KEYS signed them" if blob.signed else "nobody signed them"
@@ -103,7 +105,7 @@ def _judge(blob: Blob, keyring: Keyring) -> None:
 
     text = blobs.text_of(blob.digest)
     try:
-        right = any(signatures.is_right(each, text) for each in listed)
+        right = [each for each in listed if signatures.is_right(each, text)]
     except errors.RemoteError as error:
         raise errors.PublicationError(_BYTES, f"their signature can't be verified: {error}") from error
     if not right:
@@ -114,3 +116,4 @@ def _judge(blob: Blob, keyring: Keyring) -> None:
         raise errors.PublicationError(_BYTES, f"their manifest can't be used: {error}") from error
     if not keyring.trusts(beside):
         raise errors.PublicationError(_BYTES, manifests.UNTRUSTED)
+    return group_of(right)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from nbcache.config import Settings
+    from nbcache.keyring import Group
     from nbcache.protocol.blobs import Blob
     from nbcache.protocol.manifests import Code, Function, Manifest
     from nbcache.store.layers import Place
@@ -133,7 +134,15 @@ def _look(name: str, stores: Sequence[Store], settings: Settings) -> None:
     if settings.remote and stores[0].writable:
         from nbcache.published import tiers
 
-        tiers.look(name, settings, is_here=any(store.names.stamp(name) is not None for store in stores))
+        is_here = any(store.names.stamp(name) is not None for store in stores)
+        tiers.look(name, settings, is_here=is_here, since=lambda: _date(name, stores[1:]))
+
+
+def _date(name: str, layers: Sequence[Store]) -> float:
+    """Return the date of what layers have under a name, which nothing older in the store is to hide; 0 for nothing."""
+    with suppressed(errors.NbcacheError):
+        return _found(layers, name, None)[1].created if layers else 0.0
+    return 0.0
 
 
 def known(settings: Settings) -> list[str]:
@@ -151,7 +160,7 @@ def _load(stores: Sequence[Store], name: str, version: int | None, numba: WithNu
     signers = () if publication.signed is None else (tuple([each[:3] for each in publication.signed]),)
     if not store.trusts((*manifest.beside, *signers)):
         raise errors.PublicationError(name, manifests.UNTRUSTED)
-    source = stored(publication.manifest, manifest, store, publication.objects)
+    source = stored(publication.manifest, manifest, store, publication.objects, signers)
     return publication.digest, realize(source, numba=numba)
 
 
@@ -206,7 +215,13 @@ def opened(settings: Settings) -> Store:
     return store
 
 
-def stored(raw: bytes, manifest: Manifest, store: Store, objects: Sequence[str] | None = None) -> Source:
+def stored(
+    raw: bytes,
+    manifest: Manifest,
+    store: Store,
+    objects: Sequence[str] | None = None,
+    signers: tuple[Group, ...] = (),
+) -> Source:
     """Return what loads a manifest, ``raw`` as it is stored, with its code out of a store: of its entries, or of files
     with the digests ``objects``.
     """
@@ -216,7 +231,7 @@ def stored(raw: bytes, manifest: Manifest, store: Store, objects: Sequence[str] 
             return store.names.files.read(objects[manifest.codes.index(code)], manifest.name)
         return store.object_of(code.key, code.entry, manifest.name)
 
-    return Source(raw, manifest, store.names.files, object_of, restored)
+    return Source(raw, manifest, store.names.files, object_of, restored, signers=signers)
 
 
 # -- out of bytes ----------------------------------------------------------------------------------
@@ -272,8 +287,10 @@ def restored(data: bytes) -> Any:
     return of_blob(blobs.parse(data))
 
 
-def of_blob(blob: Blob) -> Any:
-    """Return what a blob that is trusted describes. Raises ManifestError and PublicationError."""
+def of_blob(blob: Blob, signers: tuple[Group, ...] = ()) -> Any:
+    """Return what a blob describes that is trusted, for its ``signers`` if any. Raises ManifestError and
+    PublicationError.
+    """
 
     def loaded() -> Any:
         manifest, objects = manifests.decode(blob.manifest), blob.objects
@@ -286,9 +303,9 @@ def of_blob(blob: Blob) -> Any:
                 raise errors.PublicationError(manifest.name, "its object files are not among its parts")
             return parts.read(objects[at], manifest.name)
 
-        return realize(Source(blob.manifest, manifest, parts, object_of, restored))
+        return realize(Source(blob.manifest, manifest, parts, object_of, restored, signers=signers))
 
-    return _process.known((blob.digest,), None, loaded)
+    return _process.known((blob.digest, signers), None, loaded)
 
 
 def missing(blob: Blob) -> list[str]:

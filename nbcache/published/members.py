@@ -13,6 +13,7 @@ from nbcache.store.content import digest_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from nbcache.keyring import Group
     from nbcache.protocol.manifests import Code, Function, Manifest
     from nbcache.signatures import SecretKey
 
@@ -33,17 +34,27 @@ class Files(Protocol):
 class Source:
     """What a publication was loaded from: enough to load it elsewhere."""
 
-    __slots__ = ("_restore", "files", "manifest", "object_of", "raw")
+    __slots__ = ("_restore", "files", "manifest", "object_of", "raw", "signers")
 
     def __init__(
-        self, raw: bytes, manifest: Manifest, files: Files, object_of: ObjectOf, restore: Callable[[bytes], Any]
+        self,
+        raw: bytes,
+        manifest: Manifest,
+        files: Files,
+        object_of: ObjectOf,
+        restore: Callable[[bytes], Any],
+        *,
+        signers: tuple[Group, ...] = (),
     ) -> None:
-        """``raw`` is the manifest as it is stored; ``restore`` loads what :meth:`blob` returned."""
+        """``raw`` is the manifest as it is stored; ``restore`` loads what :meth:`blob` returned. One of each group of
+        ``signers`` signed it.
+        """
         self.raw = raw
         self.manifest = manifest
         self.files = files
         self.object_of = object_of
         self._restore = restore
+        self.signers = signers
 
     def blob(self, key: SecretKey | None = None, wanted: Collection[str] | None = None) -> bytes:
         """Return all of it as bytes, signed if there is a ``key``; of its parts those that are ``wanted``, or all.
@@ -59,13 +70,17 @@ class Source:
         parts.update(zip(digests, objects, strict=True))
         sizes = {digest: len(data) for digest, data in parts.items()}
         here = parts if wanted is None else {digest: parts[digest] for digest in parts.keys() & set(wanted)}
-        signed = []
+        raw, signed = self.raw, []
         if key is not None:
             from nbcache import signatures
+            from nbcache.protocol import manifests
 
-            about = blobs.Blob(self.raw, digests, sizes, {}, ())
+            if self.signers:
+                # Nobody who stops trusting them runs their code because somebody else has signed it, too.
+                raw = manifests.encode(manifest._replace(beside=(*manifest.beside, *self.signers)))
+            about = blobs.Blob(raw, digests, sizes, {}, ())
             signed.append(signatures.sign(key, blobs.text_of(about.digest)))
-        return blobs.encode(self.raw, digests, sizes, here, signed)
+        return blobs.encode(raw, digests, sizes, here, signed)
 
     def __reduce__(self) -> Any:
         """Return what loads it: who reads a pickle trusts it with anything."""

@@ -81,10 +81,10 @@ class Helper:
         done = self.reading.fetch(key, slot)
         return {"state": done.state, "why": done.why, "slot": done.slot, "seconds": self.seconds}
 
-    def name(self, ask: str, name: str, seconds: float) -> dict[str, Any]:
+    def name(self, ask: str, name: str, seconds: float, since: float) -> dict[str, Any]:
         """Answer who loads or publishes a name."""
         names.check_name(name)
-        done = self.publications.load(name, seconds) if ask == "load" else self.publications.publish(name)
+        done = self.publications.load(name, seconds, since) if ask == "load" else self.publications.publish(name)
         return {"state": done.state, "why": done.why}
 
     @property
@@ -118,7 +118,7 @@ class Broken:
         """Say it."""
         return {"state": protocol.FAILED, "why": self.why, "slot": slot, "seconds": 0.0}
 
-    def name(self, _ask: str, _name: str, _seconds: float) -> dict[str, Any]:
+    def name(self, _ask: str, _name: str, _seconds: float, _since: float) -> dict[str, Any]:
         """Say it."""
         return self.fetch("")
 
@@ -187,7 +187,8 @@ class Server:
                 slot = question.get("slot", 0)
                 return self._helper.fetch(key, slot if type(slot) is int and slot >= 0 else 0)
             if ask in {"load", "publish"}:
-                return self._helper.name(ask, key, _MARGIN * float(question.get("seconds", 0.0)))
+                seconds, since = (float(question.get(each, 0.0)) for each in ("seconds", "since"))
+                return self._helper.name(ask, key, _MARGIN * seconds, since)
             if ask == "offer" and self._helper.uploading is not None:
                 self._helper.uploading.offer(key)
             elif ask == "status":

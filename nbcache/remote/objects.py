@@ -60,6 +60,8 @@ OBJECT_VERSION: Final = 2
 MAGIC: Final = b"\x89NBR\r\n\x1a\n"
 HEAD_BYTES: Final = 512
 """What is asked for to see a head [bytes]. Most heads have half of that, and no object is as short."""
+_MAX_HEAD: Final = 1 << 16
+"""The longest head [bytes]: each signature takes some 100 of it, and anybody may have written it."""
 ZLIB: Final = "zlib"
 NONE: Final = "none"
 _LEVEL: Final = 6
@@ -143,7 +145,7 @@ def _split(data: bytes) -> tuple[Head, int] | str:
     if version != OBJECT_VERSION:
         return OTHER_VERSION
     start = _FIXED.size + length
-    head = _read(data[_FIXED.size : start]) if start <= len(data) else None
+    head = _read(data[_FIXED.size : start]) if start <= len(data) and length <= _MAX_HEAD else None
     return DAMAGED if head is None else (head, start)
 
 

@@ -8,10 +8,11 @@
 
 What is signed is the text (:mod:`nbcache.signatures`); its digest is that of the publication without "signed". So the
 signature covers name, version, dates and manifest, and of files the digests. A publication whose manifest is ``null``
-says that nothing is published under the name any more.
+says that nothing is published under the name any more; who had it remembers that.
 
 Names are looked for in all tiers, and the newest publication counts: nobody goes back to an older one, whatever a tier
-says. Who has none may be given an old one by who can write a tier, as long as a key that signed it is trusted.
+says and whatever else happens meanwhile. Who has none may be given an old one by who can write a tier, as long as a key
+that signed it is trusted.
 
 What is guaranteed of a publication that comes into the store: it is the one of the name that was asked for, encoded as
 nbcache encodes it, signed as entries have to be (:mod:`nbcache.remote.objects`), not expired, newer than what was
@@ -31,9 +32,9 @@ from nbcache.protocol import helper, manifests
 from nbcache.remote import objects
 from nbcache.remote.reading import FETCH_SECONDS, Fetched
 from nbcache.remote.uploading import LOOK_SECONDS
-from nbcache.store import publication
+from nbcache.store import names, publication
 from nbcache.store.content import digest_of
-from nbcache.store.publication import Publication
+from nbcache.store.publication import WITHDRAWN, Publication
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,9 +44,11 @@ if TYPE_CHECKING:
     from nbcache.signatures import SecretKey
     from nbcache.store.directory import Store
 
-WITHDRAWN: Final = b"null"
+LATEST: Final = 1 << 52
+"""The latest date that is taken [Unix s]: whoever publishes the next one here needs one that is later."""
 OTHER_NAME: Final = "it was published under another name"
 EXPIRED: Final = "it has expired"
+NEWER: Final = "it has one that is newer, by the clock of who published that, and keeps it"
 
 
 def name_of(name: str) -> str:
@@ -60,10 +63,10 @@ def part_of(digest: str) -> str:
 
 def admit(data: bytes, name: str, keyring: Keyring) -> Publication | str:
     """Return what was found under a name, with the signatures that are right; or say why it is refused."""
-    found = publication.decode(data)
+    found = publication.decode(data) if len(data) <= publication.MAX_SIZE else publication.DAMAGED
     if isinstance(found, str):
         return objects.OTHER_VERSION if found == publication.OTHER_VERSION else objects.DAMAGED
-    if found.entries or found.older is not None or publication.encode(found) != data:
+    if found.entries or found.older is not None or found.created >= LATEST or publication.encode(found) != data:
         return objects.DAMAGED
     if found.name != name:
         return OTHER_NAME
@@ -122,9 +125,11 @@ class Publications:
 
     # -- to the store ------------------------------------------------------------------------------
 
-    def load(self, name: str, seconds: float) -> Fetched:
+    def load(self, name: str, seconds: float, since: float = 0.0) -> Fetched:
         """Have the newest publication of a name in the store; :data:`~nbcache.protocol.helper.MISSING` says that the
         store has it already, or that there is none.
+
+        *since* is the date of what who asks has elsewhere: no older one is to be found before that.
         """
         deadline = time.monotonic() + seconds
         newest, problem, refused = self._newest(name, deadline, patient=seconds > FETCH_SECONDS)
@@ -132,21 +137,21 @@ class Publications:
             state = helper.FAILED if problem else helper.REFUSED if refused else helper.MISSING
             return Fetched(state, problem or refused)
         try:
-            present = self._present(name)
-            if present is not None and present.created >= newest.created:
-                return Fetched(helper.MISSING)
-            if newest.manifest == WITHDRAWN:
-                if present is not None:
-                    self._store.names.remove(name)
+            if newest.created <= since or not self._store.names.lacks(newest, self._counts):
                 return Fetched(helper.MISSING)
             for digest in newest.files:
                 why = "" if self._store.names.files.has(digest) else self._fetch(digest, deadline)
                 if why:
                     return Fetched(helper.FAILED, why)
-            self._store.names.adopt(newest)
+            taken = self._store.names.take(newest, self._counts)
         except (PublicationError, OSError) as error:
             return Fetched(helper.FAILED, f"it can't be stored here: {error}")
-        return Fetched(helper.CAME)
+        return Fetched(helper.CAME if taken and newest.manifest != WITHDRAWN else helper.MISSING)
+
+    def _counts(self, present: Publication) -> bool:
+        """Whether what the store has may be loaded: what nobody who is trusted signed is in nobody's way."""
+        signed = present.signed
+        return self._keyring.admits(None if signed is None else [Signature(*each) for each in signed])
 
     def _newest(self, name: str, deadline: float, *, patient: bool) -> tuple[Publication | None, str, str]:
         """Return what the tiers have under a name, and why one of them has nothing that counts."""
@@ -220,15 +225,18 @@ class Publications:
                     return problem
         got = tier.get(name_of(found.name), LOOK_SECONDS, patient=True, again=True)
         other = admit(got.data, found.name, self._keyring) if got.data is not None else ""
-        if got.problem or (isinstance(other, Publication) and other.created >= found.created):
+        if got.problem:
             return got.problem
+        if isinstance(other, Publication) and other.created >= found.created:
+            # Who sends a whole store has some that others replaced.
+            return "" if whole or other.created == found.created else f"{tier.label}: {NEWER}"
         return tier.put(name_of(found.name), data)
 
     def _packed(self, name: str) -> tuple[Publication, dict[str, bytes]]:
         """Return what goes to the tiers, and its parts by digest. Raises PublicationError, RemoteError."""
-        found = self._present(name)
-        if found is None:
-            return self._signed(Publication(name, 1, time.time(), (), (), WITHDRAWN, "")), {}
+        found = self._present(name) or self._store.names.withdrawal(name) or names.withdrawal(name)
+        if found.manifest == WITHDRAWN:
+            return self._signed(found), {}
         manifest, files = manifests.decode(found.manifest), self._store.names.files
         parts = {digest: files.read(digest, name) for digest in manifest.needed}
         listed = found.objects
@@ -239,11 +247,19 @@ class Publications:
         elif listed is not None:
             parts.update({digest: files.read(digest, name) for digest in listed})
         bare = found._replace(entries=(), files=tuple(sorted(parts)), objects=listed, older=None)
-        packed = {digest: zlib.compress(data) for digest, data in parts.items()}
-        # What came from elsewhere keeps its signatures, and gets no other.
-        return (bare if found.signed is not None else self._signed(bare)), packed
+        if max(map(len, parts.values()), default=0) > objects.MAX_OBJECT:
+            raise PublicationError(name, f"a file of it is larger than {objects.MAX_OBJECT} bytes")
+        return self._signed(bare), {digest: zlib.compress(data) for digest, data in parts.items()}
 
     def _signed(self, bare: Publication) -> Publication:
+        """Sign what is of this store. What came from elsewhere keeps its signatures, and gets no other. Raises
+        PublicationError where these are not of what it is here.
+        """
+        if bare.signed is not None:
+            text = _text(bare)
+            if bare.signed and not any(signatures.is_right(Signature(*each), text) for each in bare.signed):
+                raise PublicationError(bare.name, "it came signed as another version: push it from where it is from")
+            return bare
         signed = () if self._key is None else (_row(signatures.sign(self._key, _text(bare))),)
         return bare._replace(signed=signed)
 

@@ -38,7 +38,8 @@ _INDEX: Final = blake2b(b"nbcache index", digest_size=32).hexdigest()
 def push(
     helper: Helper, keys: Iterable[str], step: Callable[[], None], names: Iterable[str] = ()
 ) -> tuple[dict[str, int], set[str]]:
-    """Upload the entries of these keys and name them in each tier's index, and what is published under these names.
+    """Upload the entries of these keys and name them in each tier's index, and what is published under these names, or
+    that nothing is any more.
 
     Return how many went how, and what was wrong with those that didn't go.
 

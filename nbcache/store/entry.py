@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Final
 from nbcache.passing import errors, let_pass
 from nbcache.process import os
 from nbcache.records import Record
-from nbcache.store.content import blake2b, parsed
+from nbcache.store.content import MAX_SIGNATURES, blake2b, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -356,7 +356,7 @@ def _read_header(text: bytes) -> tuple[Header, list[tuple[str, int, str]]] | Non
 def _read_signed(rows: object) -> tuple[Signature, ...] | None:
     from nbcache.keyring import Signature  # most entries were built here
 
-    if not isinstance(rows, list):
+    if not isinstance(rows, list) or len(rows) > MAX_SIGNATURES:
         return None
     found = []
     for row in rows:

@@ -5,6 +5,7 @@ read.
 
     v1/names/<name>.json          the newest version
     v1/names/<name>~<n>.json      the n-th version: the last :data:`KEPT` before the newest one are kept
+    v1/names/<name>~0.json        when it was taken back last, where that was to be remembered
 
 A **name** is one to many parts joined by dots, which are its namespaces: letters, digits, ``_`` and ``-``, ASCII only,
 :data:`MAX_NAME` characters at most. So a name is never a path, an option or a hidden file. As a file's name, each
@@ -20,12 +21,15 @@ What is guaranteed
   everything that is referred to was found to be there until the name refers to it.
 - What was published with an age may be given up when it has that (:mod:`nbcache.store.pins`), and is there until then.
 - Older versions stay, with all that they refer to, for those who are about to load one, or go back to one.
+- What comes from elsewhere (:meth:`Names.take`) is newer than what is here, and than what is remembered as taken back,
+  for :data:`REMEMBERED_SECONDS`.
 """
 
 from __future__ import annotations
 
 import errno
 import itertools
+import math
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -34,11 +38,11 @@ from nbcache.process import os, time
 from nbcache.store import layout, publication, tree
 from nbcache.store.content import read_up_to
 from nbcache.store.files import Files
-from nbcache.store.publication import Publication
+from nbcache.store.publication import WITHDRAWN, Publication
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from nbcache.store.locks import Lease
     from nbcache.store.pins import Acquire
@@ -51,9 +55,13 @@ KEPT: Final = 3
 SUFFIX: Final = ".json"
 NEAR: Final = 3
 """How many names that look like the one that isn't there are told."""
+REMEMBERED_SECONDS: Final = 90 * 86400.0
+"""For how long it is remembered that something was taken back [s]."""
+_TAKEN_BACK: Final = 0
+"""Stands for a version's number in the name of the file that remembers it."""
 _LOOKED_AT: Final = 200
 """Among how many names such are looked for: with more, finding out that one isn't there would take ever longer."""
-_FILE: Final = r"([a-z0-9_.!-]+?)(?:~([1-9][0-9]{0,8}))?\.json"
+_FILE: Final = r"([a-z0-9_.!-]+?)(?:~(0|[1-9][0-9]{0,8}))?\.json"
 _GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
 _AGAIN: Final = {
     publication.DAMAGED: f"{publication.DAMAGED}: publish it again",
@@ -92,6 +100,17 @@ def read_file_name(name: str) -> tuple[str, int | None] | None:
     if len(plain) > MAX_NAME or not _is_name(plain):
         return None
     return plain, None if found[2] is None else int(found[2])
+
+
+def withdrawal(name: str, after: Publication | None = None) -> Publication:
+    """Return what says that a name is taken back now, whatever the date of what was published *after* all says."""
+    now = time.time()
+    return Publication(name, 1, _later(now, after), (), (), WITHDRAWN, "", expires=now + REMEMBERED_SECONDS)
+
+
+def _later(now: float, before: Publication | None) -> float:
+    """Return the time, or that after the date of what is replaced, where a clock that was ahead gave it."""
+    return now if before is None else max(now, math.nextafter(before.created, math.inf))
 
 
 class Names:
@@ -139,6 +158,14 @@ class Names:
     def known(self) -> list[str]:
         """Return all names, sorted. Nothing of them is looked at but that they are there. Never raises."""
         return sorted({name for name, version in self._listed() if version is None})
+
+    def withdrawn(self) -> list[str]:
+        """Return all names of which it is remembered that they were taken back, sorted. Never raises."""
+        return sorted({name for name, version in self._listed() if version == _TAKEN_BACK})
+
+    def withdrawal(self, name: str) -> Publication | None:
+        """Return what says when a name was taken back last; None if that isn't remembered. Raises PublicationError."""
+        return self._present(check_name(name), _TAKEN_BACK)
 
     def versions(self, name: str) -> list[int]:
         """Return which versions of a name there are, the newest last. Raises as :meth:`read`, but for what isn't
@@ -196,7 +223,9 @@ class Names:
         now = time.time()
         until = None if expires is None else now + expires
         wanted = Publication(check_name(name), 0, now, tuple(entries), tuple(digests), manifest, "", expires=until)
-        return self._write(wanted)
+        with self._alone(name):
+            before = self._present(name) or self.withdrawal(name)
+            return self._write(wanted._replace(created=_later(now, before)))
 
     def adopt(self, found: Publication) -> Publication:
         """Publish what was published in another store, as the same version if this one has none as high.
@@ -206,59 +235,98 @@ class Names:
         present = self._present(check_name(found.name))
         if present is not None and present.is_same(found):
             return present
-        return self._write(found)
+        with self._alone(found.name):
+            return self._write(found)
+
+    def lacks(self, found: Publication, counts: Callable[[Publication], bool]) -> bool:
+        """Whether what was found elsewhere says something else than the store, and is newer than all of it that counts.
+        Raises PublicationError.
+        """
+        present = self._read(check_name(found.name), file_name(found.name))
+        if present is None and found.manifest == WITHDRAWN:
+            return False
+        here = filter(None, (present, self.withdrawal(found.name)))
+        return all(each.created < found.created for each in here if counts(each))
+
+    def take(self, found: Publication, counts: Callable[[Publication], bool]) -> bool:
+        """Have the store say what was found elsewhere, also that a name was taken back, if it :meth:`lacks` that now;
+        return whether it did.
+
+        What it refers to has to be here by now. Raises as :meth:`write`.
+        """
+        with self._alone(check_name(found.name)):
+            if not self.lacks(found, counts):
+                return False
+            if found.manifest == WITHDRAWN:
+                self._remove(found.name, found)
+            else:
+                self._write(found)
+        return True
 
     def _write(self, wanted: Publication) -> Publication:
-        """Publish this, under a version of at least its own. Raises PublicationError."""
+        """Publish this, under a version of at least its own, being alone. Raises PublicationError."""
         from nbcache.store import atomic, pins  # a process that only loads never needs them
 
         name = wanted.name
-        with self._alone(name):
-            missing = pins.missing(self.root, wanted)
-            if missing is not None:
-                raise missing
-            before = self._present(name)
-            older = self._older(name, before) + ([] if before is None else [before.version])
-            left = self._drop(name, older[:-KEPT]) + older[-KEPT:]
-            version = max(wanted.version, max(older, default=0) + 1)
-            data = publication.encode(wanted._replace(version=version, older=tuple(left)))
-            written = publication.decode(data)
-            assert not isinstance(written, str)
-            if len(data) > publication.MAX_SIZE:
-                raise errors.PublicationError(name, f"is too large to be published ({len(data)} bytes)")
-            try:
-                if before is not None:
-                    atomic.write_file(self._file(name, before.version), publication.encode(before))
-                atomic.write_file(self._file(name), data)
-            except OSError as error:
-                let_pass(error)
-                raise errors.PublicationError(name, f"can't be published: {tree.strerror(error)}") from error
+        missing = pins.missing(self.root, wanted)
+        if missing is not None:
+            raise missing
+        before = self._present(name)
+        older = self._older(name, before) + ([] if before is None else [before.version])
+        left = self._drop(name, older[:-KEPT]) + older[-KEPT:]
+        version = max(wanted.version, max(older, default=0) + 1)
+        data = publication.encode(wanted._replace(version=version, older=tuple(left)))
+        written = publication.decode(data)
+        if isinstance(written, str) or len(data) > publication.MAX_SIZE:
+            raise errors.PublicationError(name, f"is too large to be published ({len(data)} bytes)")
+        try:
+            if before is not None:
+                atomic.write_file(self._file(name, before.version), publication.encode(before))
+            atomic.write_file(self._file(name), data)
+        except OSError as error:
+            let_pass(error)
+            raise errors.PublicationError(name, f"can't be published: {tree.strerror(error)}") from error
         return written
 
-    def remove(self, name: str) -> int:
+    def remove(self, name: str, *, remember: bool = False) -> int:
         """Take back what is published under a name, all versions; return how many files went.
 
-        What it referred to is free to be evicted or collected. Raises :class:`~nbcache.errors.BadNameError`,
-        :class:`~nbcache.errors.NotPublishedError`, :class:`~nbcache.errors.PublicationError`.
+        What it referred to is free to be evicted or collected. With *remember*, no older one comes back from elsewhere.
+        Raises :class:`~nbcache.errors.BadNameError`, :class:`~nbcache.errors.NotPublishedError`,
+        :class:`~nbcache.errors.PublicationError`.
         """
-        from nbcache.store.folders import Folder  # as in all that lists or removes: a process that only loads does not
-
-        check_name(name)
-        with self._alone(name):
-            try:
-                with Folder(self.root, layout.NAMES) as folder:
-                    # The newest last: it says which others there are, and nobody is to find these without it.
-                    older = self._older(name, self._present(name))
-                    wanted = [*(file_name(name, version) for version in older), file_name(name)]
-                    gone = sum(folder.remove(each) for each in wanted)
-                    left = [each for each in wanted if folder.owner(each) is not None]
-            except OSError as raised:
-                let_pass(raised)
-                gone, left = 0, []
-            if left:
-                raise errors.PublicationError(name, f"{self._path}/{left[0]} can't be removed")
+        with self._alone(check_name(name)):
+            present = self._present(name)
+            gone = self._remove(name, withdrawal(name, present) if remember and present is not None else None)
         if not gone:
             raise errors.NotPublishedError(name, self.root, self.near(name))
+        return gone
+
+    def _remove(self, name: str, remembered: Publication | None) -> int:
+        """Remove all versions of a name, being alone, and remember that; return how many files went. Raises
+        PublicationError.
+        """
+        from nbcache.store import atomic  # a process that only loads needs neither
+        from nbcache.store.folders import Folder
+
+        try:
+            if remembered is not None:
+                atomic.write_file(self._file(name, _TAKEN_BACK), publication.encode(remembered))
+        except OSError as error:
+            let_pass(error)
+            raise errors.PublicationError(name, f"can't be taken back: {tree.strerror(error)}") from error
+        try:
+            with Folder(self.root, layout.NAMES) as folder:
+                # The newest last: it says which others there are, and nobody is to find these without it.
+                older = self._older(name, self._present(name))
+                wanted = [*(file_name(name, version) for version in older), file_name(name)]
+                gone = sum(folder.remove(each) for each in wanted)
+                left = [each for each in wanted if folder.owner(each) is not None]
+        except OSError as raised:
+            let_pass(raised)
+            gone, left = 0, []
+        if left:
+            raise errors.PublicationError(name, f"{self._path}/{left[0]} can't be removed")
         return gone
 
     def _alone(self, name: str) -> Lease:
@@ -314,10 +382,10 @@ class Names:
             self._trusted = True
         return None
 
-    def _present(self, name: str) -> Publication | None:
+    def _present(self, name: str, version: int | None = None) -> Publication | None:
         """Return what is published now; what can't be used is none, and is replaced. Raises PublicationError."""
         try:
-            return self._read(name, file_name(name))
+            return self._read(name, file_name(name, version))
         except errors.PublicationError as error:
             # What can't be read for the moment may be right, and its version is not to be given to something else.
             if isinstance(error.__cause__, OSError):
@@ -334,7 +402,7 @@ class Names:
         # All names are listed only where the newest version is damaged, or as nbcache 0.2 wrote it.
         if newest is None and not os.path.lexists(self._file(name)):
             return []
-        return sorted(version for listed, version in self._listed() if listed == name and version is not None)
+        return sorted(version for listed, version in self._listed() if listed == name and version)
 
     def _drop(self, name: str, versions: list[int]) -> list[int]:
         """Remove versions of a name; return those that are there still."""

@@ -24,7 +24,8 @@ What is guaranteed
 ------------------
 - **Every byte is covered**: the first line is compared with what it must be, the others by the digest.
 - **Parsing never raises**: what isn't a publication of this version is a reason (:data:`DAMAGED`,
-  :data:`OTHER_VERSION`).
+  :data:`OTHER_VERSION`). It takes little time and memory, whoever wrote the file: of the JSON in it, the second line
+  alone is read, up to :data:`MAX_ABOUT`.
 
 The digest notices damage. It is no proof of origin: see :mod:`nbcache.trust`.
 """
@@ -36,12 +37,16 @@ from typing import Any, Final
 
 from nbcache.grammar import fields, hexadecimal, maybe, natural, number, row, several, text, whole
 from nbcache.records import Record
-from nbcache.store.content import blake2b, parsed
+from nbcache.store.content import MAX_SIGNATURES, blake2b, parsed
 from nbcache.store.layout import KEY_SIZE, is_key
 
 FORMAT_VERSION: Final = 1
 MAX_SIZE: Final = 16 << 20
 """The largest publication [bytes], far above any manifest: a bound on what a reader may be asked to hold."""
+MAX_ABOUT: Final = 4 << 20
+"""The longest second line [bytes], which names some 60,000 entries or files."""
+WITHDRAWN: Final = b"null"
+"""The manifest of what was taken back: nothing is published under the name since then."""
 DAMAGED: Final = "is damaged"
 OTHER_VERSION: Final = "is of another version of nbcache"
 
@@ -126,7 +131,7 @@ def decode(data: bytes) -> Publication | str:
     if _digest(rest).encode() != digest:
         return DAMAGED
     line, _, last = rest.partition(b",\n")
-    if not (last.startswith(_MANIFEST) and last.endswith(_END)):
+    if not (last.startswith(_MANIFEST) and last.endswith(_END) and last.find(b"\n") == len(last) - 1):
         return DAMAGED
     about = _about(line)
     if about is None:
@@ -165,6 +170,8 @@ def _stranger(data: bytes) -> str:
 
 def _about(line: bytes) -> dict[str, Any] | None:
     """Return the members of the second line, checked."""
+    if len(line) > MAX_ABOUT:
+        return None
     try:
         about: dict[str, Any] = _ABOUT({**_LEFT_OUT, **parsed(b"{%s}" % line)})
     except (ValueError, RecursionError):
@@ -185,7 +192,7 @@ _ABOUT: Final = fields(
         "older": maybe(several(natural)),
         "expires": maybe(number),
         "objects": maybe(_KEYS),
-        "signed": maybe(several(row(text, text, whole, text))),
+        "signed": maybe(several(row(text, text, whole, text), most=MAX_SIGNATURES)),
     },
     others=True,
 )

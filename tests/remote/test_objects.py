@@ -98,6 +98,16 @@ def test_a_head_that_says_otherwise_is_damage(changed):
     assert objects.unpack(with_head(objects.pack(encoded()), **changed)) == objects.DAMAGED
 
 
+def test_a_head_longer_than_any_is_not_read(monkeypatch):
+    read = []
+    monkeypatch.setattr(objects, "_read", read.append)
+    head = b"[" + b"0," * objects._MAX_HEAD + b"0]"
+    assert (
+        objects.unpack(objects._FIXED.pack(objects.MAGIC, objects.OBJECT_VERSION, len(head)) + head) == objects.DAMAGED
+    )
+    assert not read
+
+
 def test_what_would_be_huge_is_inflated_no_farther_than_it_says():
     data = objects.pack(encoded())
     length = int.from_bytes(data[12:16], "little")

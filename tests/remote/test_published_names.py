@@ -1,20 +1,29 @@
 """Published names in remote tiers: for processes without Numba that share no directory with who published them."""
 
+import random
 import textwrap
+import threading
+import time
 import zlib
 
 import pytest
 from nbtest import proc, published
+from nbtest.fuzzing import mutated
 from nbtest.published import OF_FOUR_KINDS, accumulator, node
 from storekit import open_store
 
 from nbcache import signatures
+from nbcache.config import Settings
+from nbcache.errors import PublicationError
 from nbcache.keyring import Keyring
 from nbcache.protocol import blobs, helper
+from nbcache.published import carried
+from nbcache.published import load as loading
 from nbcache.remote import objects, publications
 from nbcache.remote.publications import Publications
 from nbcache.remote.tiers import Got
-from nbcache.store import publication
+from nbcache.secret import Secret
+from nbcache.store import content, names, publication
 from nbcache.store.content import digest_of
 
 MODULE = "import numpy as np\nfrom numba import cfunc, njit, vectorize\nTABLE = np.arange(5.0)\n" + OF_FOUR_KINDS
@@ -220,6 +229,81 @@ def test_any_byte_that_is_another_is_refused_and_nothing_comes(tier, there):
     assert there().state == helper.CAME
 
 
+def with_digest(data):
+    """Have the digest right, as whoever alters bytes on purpose would."""
+    _first, _, rest = data.partition(b"\n")
+    return publication._FIRST + publication._digest(rest).encode() + publication._FIRST_END + rest
+
+
+MUTATIONS = 2000
+
+
+def test_what_was_mutated_on_purpose_is_refused(tier, there):
+    rng, whole = random.Random(7), tier.objects[NAMED]
+    for number in range(MUTATIONS):
+        tier.objects[NAMED] = with_digest(mutated(rng, [whole]))
+        if tier.objects[NAMED] != whole:
+            assert there().state == helper.REFUSED, (number, tier.objects[NAMED])
+    assert there.store.names.known() == []
+
+
+def test_pieces_of_two_versions_make_no_third(tier, there):
+    rng, whole = random.Random(7), tier.objects[NAMED]
+    one = publication.decode(whole)
+    other = publication.decode(resigned(whole, version=7, created=one.created + 9, expires=1e12, manifest=b"null"))
+    fields = ("version", "created", "files", "manifest", "expires", "objects", "signed")
+    for number in range(MUTATIONS):
+        mixed = one._replace(
+            **{name: getattr(other, name) for name in rng.sample(fields, rng.randrange(1, len(fields)))}
+        )
+        tier.objects[NAMED] = publication.encode(mixed)
+        # Of the files both have the same, and neither needs object files.
+        if mixed._replace(digest="") not in {one._replace(digest=""), other._replace(digest="")}:
+            assert there().state == helper.REFUSED, (number, mixed)
+    assert there.store.names.known() == []
+
+
+def altered(data, **changed):
+    """Write what nbcache wouldn't, with the digest right."""
+    found = publication.decode(data)
+    line = publication.encode(found._replace(manifest=b"")).split(b"\n")[1] + changed.get("about", b",")[:-1]
+    return with_digest(b"\n" + line + b'\n"manifest":' + changed.get("manifest", found.manifest) + b"}\n")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"manifest": b'{"manifest":\n8}'},
+        {"about": b'"x":[' + b"0," * publication.MAX_ABOUT + b"0],"},
+        {"manifest": b" " * publication.MAX_SIZE},
+    ],
+    ids=["a-line-more", "much-json", "large"],
+)
+def test_what_is_in_the_way_keeps_no_good_one_out_and_is_replaced(tier, tmp_path, made, data, monkeypatch):
+    first = Tier()
+    first.objects = {**tier.objects, NAMED: altered(tier.objects[NAMED], **data)}
+    read = []
+    monkeypatch.setattr(publication, "parsed", lambda line: read.append(len(line)) or content.parsed(line))
+    store = open_store(tmp_path / "there", trusted_keys=(str(KEY.public),))
+    here = Publications(store, Keyring([str(KEY.public)]), [first, tier], None, lambda *_: None)
+    assert here.load("sales.revenue", 60.0).state == helper.CAME
+    assert of(made, first)[1].publish("sales.revenue").state == helper.CAME
+    assert first.objects[NAMED] == tier.objects[NAMED]
+    # Whoever wrote it: reading takes no time nor memory to speak of.
+    assert max(read) <= publication.MAX_ABOUT + 2
+
+
+def test_no_more_signatures_are_verified_than_anything_has(tier, there, monkeypatch):
+    found = publication.decode(tier.objects[NAMED])
+    (right,) = found.signed
+    verified = []
+    monkeypatch.setattr(signatures, "is_right", lambda *_: verified.append(1))
+    for count in (content.MAX_SIGNATURES, content.MAX_SIGNATURES + 1, 1000):
+        tier.objects[NAMED] = publication.encode(found._replace(signed=(right,) * count))
+        assert there().state == helper.REFUSED
+    assert len(verified) == content.MAX_SIGNATURES
+
+
 def test_a_file_that_is_another_is_refused(tier, tmp_path):
     for number, name in enumerate(set(tier.objects) - {NAMED}):
         whole = tier.objects[name]
@@ -249,6 +333,7 @@ def resigned(data, key=KEY, **changed):
         ({"files": ()}, objects.DAMAGED),
         ({"objects": ("a" * 64,)}, objects.DAMAGED),
         ({"manifest": b"{}"}, objects.OTHER_VERSION),
+        ({"created": float(publications.LATEST)}, objects.DAMAGED),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
@@ -285,7 +370,9 @@ def test_nobody_goes_back_to_an_older_one_and_what_expired_is_not_there(tier, th
     # Nor does who pushes an older one replace it.
     later = resigned(before, created=publication.decode(before).created + 9)
     tier.objects[NAMED] = later
-    assert of(made, tier)[1].publish("sales.revenue").state == helper.CAME and tier.objects[NAMED] == later
+    assert of(made, tier)[1].publish("sales.revenue").why == f"memory://: {publications.NEWER}"
+    whole_store = of(made, tier)[1].publish("sales.revenue", whole=True)
+    assert whole_store.state == helper.CAME and tier.objects[NAMED] == later
     tier.objects[NAMED] = resigned(before, created=publication.decode(before).created + 99, expires=1.0)
     assert there() == (helper.MISSING, "", 0)
 
@@ -306,6 +393,133 @@ def test_what_is_taken_back_goes_where_it_is_older(tier, there, tmp_path):
     assert of(tmp_path / "empty", tier)[1].publish("sales.revenue").state == helper.CAME
     assert there().state == helper.MISSING and there.store.names.known() == []
     assert there().state == helper.MISSING
+
+
+def test_what_was_taken_back_does_not_come_again_but_what_is_newer_does(tier, there, tmp_path):
+    before = tier.objects[NAMED]
+    there()
+    of(tmp_path / "empty", tier)[1].publish("sales.revenue")
+    there()
+    tier.objects[NAMED] = before
+    assert there().state == helper.MISSING and there.store.names.known() == []
+    tier.objects[NAMED] = resigned(before, created=time.time() + 9)
+    assert there().state == helper.CAME
+    # It is not kept for ever, nor does a key count that isn't trusted any more.
+    assert there.store.names.withdrawal("sales.revenue").expires < time.time() + names.REMEMBERED_SECONDS + 1
+    there.store.names.remove("sales.revenue")
+    tier.objects[NAMED] = resigned(before, OTHER)
+    assert of(there.store.path, tier, trusts=OTHER)[1].load("sales.revenue", 60.0).state == helper.CAME
+
+
+def test_what_a_server_did_not_hear_of_is_taken_back_by_the_next_push(tier, made, tmp_path):
+    before, (store, here) = tier.objects[NAMED], of(tmp_path / "publisher", tier)
+    here.load("sales.revenue", 60.0)
+    store.names.remove("sales.revenue", remember=True)
+    assert here.load("sales.revenue", 60.0).state == helper.MISSING and store.names.known() == []
+    assert store.names.withdrawn() == ["sales.revenue"]
+    assert here.publish("sales.revenue", whole=True).state == helper.CAME
+    assert publication.decode(tier.objects[NAMED]).created == store.names.withdrawal("sales.revenue").created
+    assert tier.objects[NAMED] != before
+
+
+def test_what_is_replaced_or_taken_back_by_a_clock_that_is_behind_is_so_all_the_same(tier, there):
+    later = publications.LATEST - 1.0
+    tier.objects[NAMED] = resigned(tier.objects[NAMED], created=later)
+    there()
+    found = there.store.names.read("sales.revenue")
+    assert there.store.names.write("sales.revenue", found.manifest, digests=found.files).created > later
+    there.store.names.remove("sales.revenue", remember=True)
+    taken_back = there.store.names.withdrawal("sales.revenue").created
+    assert there.store.names.write("sales.revenue", found.manifest, digests=found.files).created > taken_back > later
+
+
+@pytest.mark.parametrize("meanwhile", ["from-elsewhere", "here"])
+@pytest.mark.parametrize("what", ["an-older-one", "a-withdrawal"])
+def test_who_is_slow_brings_nothing_back(tier, tmp_path, made, meanwhile, what, monkeypatch):
+    """A server that answers two who ask at once as it likes, and the second one sooner."""
+    before = publication.decode(tier.objects[NAMED])
+    store, here = of(tmp_path / "there", tier)
+    if what == "a-withdrawal":
+        here.load("sales.revenue", 60.0)
+        tier.objects[NAMED] = resigned(tier.objects[NAMED], created=before.created + 1, manifest=b"null", files=())
+    waits, goes_on = threading.Event(), threading.Event()
+    lacks = store.names.lacks
+
+    def slow(found, counts):
+        answer = lacks(found, counts)
+        if not waits.is_set():
+            waits.set()
+            assert goes_on.wait(600)
+        return answer
+
+    monkeypatch.setattr(store.names, "lacks", slow)
+    slow_one = threading.Thread(target=here.load, args=("sales.revenue", 600.0))
+    slow_one.start()
+    assert waits.wait(600)
+    other, there = of(tmp_path / "there", tier)
+    newer = resigned(publication.encode(before), created=before.created + 9)
+    tier.objects[NAMED] = newer
+    assert there.load("sales.revenue", 60.0).state == helper.CAME
+    if meanwhile == "here":
+        found = other.names.read("sales.revenue")
+        newer = publication.encode(other.names.write("sales.revenue", found.manifest, digests=found.files))
+    goes_on.set()
+    slow_one.join()
+    assert other.names.read("sales.revenue").created == publication.decode(newer).created
+
+
+def test_what_nobody_who_is_trusted_signed_is_in_nobody_s_way(tier, tmp_path):
+    before = tier.objects[NAMED]
+    both = Keyring([str(KEY.public), str(OTHER.public)])
+    store = open_store(tmp_path / "there", trusted_keys=(str(KEY.public), str(OTHER.public)))
+    tier.objects[NAMED] = resigned(before, OTHER, created=publications.LATEST - 1.0)
+    assert Publications(store, both, [tier], None, lambda *_: None).load("sales.revenue", 60.0).state == helper.CAME
+    tier.objects[NAMED] = before
+    assert of(tmp_path / "there", tier)[1].load("sales.revenue", 60.0).state == helper.CAME
+
+
+def test_who_has_a_newer_one_in_a_layer_gets_no_older_one(tier, there):
+    created = publication.decode(tier.objects[NAMED]).created
+    there_now = of(there.store.path, tier)[1]
+    assert there_now.load("sales.revenue", 60.0, created).state == helper.MISSING
+    assert there.store.names.known() == []
+    assert there_now.load("sales.revenue", 60.0, created - 1).state == helper.CAME
+
+
+def test_what_has_another_number_here_than_it_was_signed_with_is_pushed_by_nobody(tier, there, made):
+    before = publication.decode(tier.objects[NAMED])
+    tier.objects[NAMED] = resigned(tier.objects[NAMED], version=5)
+    there()
+    tier.objects[NAMED] = resigned(tier.objects[NAMED], version=1, created=before.created + 9)
+    there()
+    empty = Tier()
+    passed_on = Publications(there.store, Keyring([str(KEY.public)]), [empty], OTHER, lambda *_: None)
+    assert "came signed as another version" in passed_on.publish("sales.revenue").why
+    assert not empty.objects
+
+
+def test_a_file_that_nobody_would_take_is_not_pushed(tier, tmp_path, monkeypatch):
+    here = of(tmp_path / "there", tier)[1]
+    here.load("sales.revenue", 60.0)
+    monkeypatch.setattr(objects, "MAX_OBJECT", 100)
+    assert "a file of it is larger than 100 bytes" in here.publish("sales.revenue").why
+
+
+def test_who_signs_what_was_loaded_makes_nobody_s_key_superfluous(there, tmp_path):
+    """Neither as bytes, nor when these are signed by somebody else again."""
+    there()
+    keys = [KEY, OTHER, signatures.generate("third")]
+    loaded = loading._load([there.store], "sales.revenue", None, "forbid")[1]
+    for count, key in enumerate(keys[1:], 2):
+        path = tmp_path / f"{count}.key"
+        signatures.save(key, str(path))
+        data = carried.dumps(loaded, Settings(signing_key=Secret(str(path))), None)
+        trusted = [Secret(str(each.public)) for each in keys[:count]]
+        for without in range(count):
+            with pytest.raises(PublicationError, match="in NBCACHE_TRUSTED_KEYS signed"):
+                carried.loads(data, Settings(trusted_keys=(*trusted[:without], *trusted[without + 1 :])))
+        loaded = carried.loads(data, Settings(trusted_keys=tuple(trusted)))
+        assert loaded(2.0, 0.5) == 1.0
 
 
 def test_without_a_key_nothing_is_uploaded_and_what_came_keeps_its_signatures(tier, there, made, tmp_path):

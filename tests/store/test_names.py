@@ -195,6 +195,23 @@ def test_taken_back_is_every_version(store, named):
     assert named.write("fused", MANIFEST).version == 1
 
 
+def test_it_is_remembered_for_so_long_that_a_name_was_taken_back(store, named, monkeypatch):
+    for seconds, left in ((names.REMEMBERED_SECONDS, ["fused"]), (-1.0, [])):
+        monkeypatch.setattr(names, "REMEMBERED_SECONDS", seconds)
+        named.write("fused", MANIFEST)
+        named.remove("fused", remember=True)
+        assert named.known() == [] and named.withdrawn() == ["fused"]
+        with pytest.raises(NotPublishedError):
+            named.read("fused")
+        with pins.held(store.lease, store.path, store.trust) as pinned:
+            assert not pinned.entries and not pinned.files and pinned.problem is None
+        assert named.withdrawn() == left
+    # Of a name that isn't there, nothing is.
+    with pytest.raises(NotPublishedError):
+        named.remove("fused", remember=True)
+    assert named.withdrawn() == []
+
+
 def test_threads_that_publish_at_once_each_get_a_version(store):
     done = []
 
@@ -235,6 +252,16 @@ def test_a_manifest_of_several_lines_or_a_reference_that_is_none_is_refused():
         publication.encode(made(manifest=b"{\n}"))
     with pytest.raises(ValueError, match="not a publication"):
         publication.encode(made(entries=("../../x",)))
+    several = publication.encode(made()).replace(b'{"what"', b'{\n"what"').partition(b"\n")[2]
+    first = publication.encode(made()).partition(b"\n")[0]
+    right = first[: len(publication._FIRST)] + publication._digest(several).encode() + publication._FIRST_END
+    assert publication.decode(right + several) == publication.DAMAGED
+
+
+def test_what_refers_to_more_than_can_be_read_again_is_not_published(store, named, monkeypatch):
+    monkeypatch.setattr(publication, "MAX_ABOUT", 100)
+    with pytest.raises(PublicationError, match="is too large to be published"):
+        named.write("a" * 99, MANIFEST)
 
 
 @given(st.integers(1, 10**6), st.floats(0, 1e10), st.binary(max_size=100).filter(lambda data: b"\n" not in data))
