@@ -141,7 +141,7 @@ CASES = {
     "r.returns_function, *()": "has not been compiled",
     "r.is_red, r.Color.RED": "it takes Enum<int64>(Color), which a node without Numba doesn't know how to hand over",
     "r.is_low, r.Level.LOW": "it takes IntEnum<int64>(Level), whose class is nothing without Numba: publish it for int64, as which members pass",
-    "r.calls_callback, 1.0": "or a function that is handed over), which needs Numba",
+    "r.calls_callback, 1.0": "it has the address of a CFunc built in, which no other process has",
     "r.draw, np.random.default_rng(1)": "it takes NumPyRandomGeneratorType,",
     "r.literal, 3": "it takes the value 3 itself as a part of its type: make it a constant of the function",
     "r.foreign, -3": "built in, which no other process has",
