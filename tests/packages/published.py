@@ -24,6 +24,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PACKAGES = ["quantecon", "numbagg", "pynndescent", "librosa", "stumpy", "numba_stats", "resampy", "pymatting"]
 SECONDS = 10
+RAISED = "raised"
 SIZE = 8
 """How long arrays are in each dimension; whole numbers are below it, since they may be indices."""
 
@@ -48,10 +49,10 @@ def outcome(function, data):
     """What a call with pickled arguments comes to, and leaves in them."""
     args = pickle.loads(data)
     try:
-        result = function(*args)
+        result = exact(function(*args))
     except Exception as error:
-        result = (type(error).__name__, str(error))
-    return exact(result), exact(args)
+        result = (RAISED, type(error).__name__, str(error))
+    return result, exact(args)
 
 
 def apart(call):
@@ -140,14 +141,14 @@ def reference(public, count):
         signatures = types_of(public)
         signature = signatures[number % len(signatures)]
         args = pickle.dumps((*(made_up(each, rng) for each in signature), *outputs(public, number % len(signatures))))
+        raises = False
         if hasattr(public, "py_func"):
-            try:
-                public.py_func(*pickle.loads(args))
-            except IndexError:
-                raise
-            except Exception:
-                pass
+            raises = outcome(public.py_func, args)[0][:1] == (RAISED,)
         first = outcome(public, args)
+        if raises and first[0][:1] != (RAISED,):
+            raise ValueError(
+                "Python raises an exception with these arguments and Numba doesn't: what it gives is anything"
+            )
         if outcome(public, args) != first:
             raise ValueError("it gives another result the second time")
         found.append((args, first))
