@@ -142,6 +142,7 @@ COMMANDS: Final = (
                 "--idle", "S", "end when nothing was asked for in so many seconds (default: never)", type=float,
                 default=0.0,
             ),
+            _flag("--watch", "also build functions again when a source file of a program is saved (docs/cold-starts.md)"),
             _flag(
                 "--helper", "be what NBCACHE_JOBS starts: hear this user alone, let everything else go first, and end "
                 "if there is one already",
@@ -151,6 +152,14 @@ COMMANDS: Final = (
                 "socket, or FILE.prom for node_exporter",
             ),
         ),
+    ),
+    Command(
+        "watch", "watch:watch", "run a command, and build its functions again when a source file is saved",
+        "Run a command with the cache switched on. Until Ctrl-C, whenever source files in DIR are saved (default: all "
+        "that the program has imported), the functions that they change are compiled in the background, with as many "
+        "workers as NBCACHE_JOBS says (default: auto). The exit status is the command's.",
+        (_rest("directories, and a command to run once: see above"),),
+        "nbcache watch [--dir DIR] [DIR ...] [-- COMMAND [ARGUMENT ...]]",
     ),
     Command(
         "status", "serve:status", "show daemons, queue and failures",

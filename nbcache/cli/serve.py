@@ -63,6 +63,8 @@ def serve(args: argparse.Namespace) -> int:
 
     limits = limits_of(args)
     farm = farm_of(args.farm, "--farm")
+    if farm and args.watch:
+        raise UsageError("--watch: a daemon with a farm builds no profiles")
 
     def read_settings() -> Settings:
         settings = settings_of(args)
@@ -85,6 +87,7 @@ def serve(args: argparse.Namespace) -> int:
     options = Options(
         name, args.workers, limits, os.path.abspath(state) if state else "", args.job_uids, farm,
         farm_waits=args.farm_away == "wait", idle=args.idle, alone=args.helper,
+        watched=() if args.watch else None,
     )  # fmt: skip
     if args.helper and not os.path.isdir(settings.dir or ""):
         return 0  # its user has removed the store meanwhile

@@ -1,75 +1,102 @@
-"""``nbcache doctor -- CMD``: run a command and say what was compiled in it and in its children, cache or no cache."""
+"""``nbcache watch [DIR ...] -- CMD``: run a command, and have its functions built again whenever a file is saved.
+
+The command runs once, beside a daemon in this very process that hears its own user alone and lets all else go first. The
+daemon builds what profiles list whose files are saved (:mod:`nbcache.daemon.saves`), until Ctrl-C, which the terminal
+sends to the command as well. What is saved and what is ready is told on standard error, if that is a terminal.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
+import subprocess
 import sys
-import tempfile
-from typing import TYPE_CHECKING, Any
+import threading
+from typing import TYPE_CHECKING
 
-from nbcache import tally
+from nbcache import pythons
 from nbcache.cli import command
-from nbcache.cli.text import print_json, printable, table
+from nbcache.cli.place import DEFAULT, settings_of
+from nbcache.cli.text import CommandError, UsageError, printable
+from nbcache.client import logs
+from nbcache.client.cold import workers_for
+from nbcache.config import AUTO_JOBS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    import argparse
 
-    from nbcache.tally import Process
-
-SHOWN = 20
-"""How many functions are listed; ``--json`` has them all."""
-_TITLES = {tally.COMPILE: "compile events", tally.PIPELINE: "pipelines", tally.LLVM: "LLVM runs"}
+    from nbcache.config import Settings
+    from nbcache.daemon.commons import Options
+    from nbcache.daemon.service import Service
 
 
-def watch(argv: Sequence[str], environ: Mapping[str, str], *, as_json: bool) -> int:
-    """Run `argv`, print what was compiled after all that it prints, and return its exit status.
+def watch(args: argparse.Namespace) -> int:
+    """Run the command and watch; return its exit status, 0 if there is none."""
+    from nbcache.daemon import helping
+    from nbcache.daemon.notify import Notifier
+    from nbcache.daemon.service import Service
 
-    A command that a signal ended has 128 and the signal's number, as in a shell. Its standard streams are ours.
-    """
-    with tempfile.TemporaryDirectory(prefix="nbcache-doctor-") as directory:
-        status = command.run(argv, {**environ, "NBCACHE_COUNT": directory}, "doctor")
-        processes = tally.read(directory)
-    if as_json:
-        print_json(_report(processes, status))
-    else:
-        _print(processes)
-    return status
+    places, argv = _given(args)
 
+    def read_settings() -> Settings:
+        settings = settings_of(args)
+        return settings._replace(dir=settings.dir or os.path.expanduser(DEFAULT), readonly=False, recache=False)
 
-def _report(processes: list[Process], status: int) -> dict[str, Any]:
-    return {
-        "status": status,
-        "totals": tally.totals(processes),
-        "processes": [
-            {"pid": process.pid, "parent": process.parent, "argv": process.argv, **process.events}
-            for process in processes
-        ],
-    }
-
-
-def _print(processes: list[Process]) -> None:
-    totals = tally.totals(processes)
-    rows = [("processes that import Numba", len(processes)), *((_TITLES[kind], totals[kind]) for kind in tally.KINDS)]
-    print()
-    for line in table(rows, right="<>"):
-        print(line)
-    if not processes:
-        print(f"\nNone was seen. The Python of the command needs nbcache installed; ours is {sys.executable}.")
-    for kind in tally.KINDS:
-        _print_names(kind, tally.names(processes, kind).most_common())
-    sys.stdout.flush()
+    settings = read_settings()
+    unverified = None if settings.unverified else pythons.problem()
+    if unverified is not None:
+        raise CommandError(f"watch: nothing can be built here: {unverified}")
+    logs.configure(settings)
+    os.makedirs(os.path.dirname(settings.dir or ""), exist_ok=True)
+    service = Service(settings, _options(settings, places), read_settings)
+    service.handle_signals()
+    child = _start(argv, service) if argv else None
+    helping.give_way()
+    service.run(Notifier({}))
+    status = 0 if child is None else child.wait()
+    return status if status >= 0 else 128 - status
 
 
-def _print_names(kind: str, counted: list[tuple[str, int]]) -> None:
-    if not counted:
-        return
-    print(f"\n{_TITLES[kind]}:")
-    for name, count in counted[:SHOWN]:
-        print(f"  {printable(name)}" + (f"  ({count} times)" if count > 1 else ""))
-    if len(counted) > SHOWN:
-        print(f"  and {len(counted) - SHOWN} more; --json lists them all")
+def _given(args: argparse.Namespace) -> tuple[tuple[str, ...], list[str]]:
+    """Return the directories, as they are named and as they really are, and the command. Raises UsageError."""
+    dash = args.argv.index("--") if "--" in args.argv else len(args.argv)
+    named, argv = args.argv[:dash], args.argv[dash + 1 :]
+    for each in named:
+        if not os.path.isdir(each):
+            raise UsageError(f"watch: {each} is no directory; the command follows --: nbcache watch src -- python x.py")
+    if "--" in args.argv and not argv:
+        raise UsageError("watch: no command given: nbcache watch -- python program.py")
+    return tuple({path for each in named for path in (os.path.abspath(each), os.path.realpath(each))}), argv
 
 
-def environment(directory: str | None) -> dict[str, str]:
-    """Return our environment, with the cache in `directory` if one is named."""
-    return {**os.environ, **({} if directory is None else {"NBCACHE_DIR": directory})}
+def _options(settings: Settings, places: tuple[str, ...]) -> Options:
+    from nbcache.daemon import helping
+    from nbcache.daemon.commons import Options
+    from nbcache.daemon.pool import Limits
+
+    # What the log says of it, a terminal needn't be told.
+    shows = sys.stderr.isatty() and not logging.getLogger("nbcache").isEnabledFor(logging.INFO)
+    return Options(
+        f"{helping.name()}-watch", max(1, workers_for(settings.jobs or AUTO_JOBS)), Limits(result=0),
+        alone=True, watched=places, told=_tell if shows else None,
+    )  # fmt: skip
+
+
+def _tell(text: str) -> None:
+    print(f"nbcache: {printable(text)}", file=sys.stderr, flush=True)
+
+
+def _start(argv: list[str], service: Service) -> subprocess.Popen[bytes]:
+    """Start the command. Raises CommandError."""
+    with command.starting(argv, "watch"):
+        child = subprocess.Popen(argv, env={**os.environ, "NBCACHE_DIR": service.store.path})  # noqa: S603  as asked
+
+    def end(_number: int, _frame: object) -> None:
+        child.terminate()
+        service.stop()
+
+    signal.signal(signal.SIGTERM, end)
+    # Or it would stay a zombie for as long as files are watched.
+    threading.Thread(target=child.wait, name="nbcache waits for the command", daemon=True).start()
+    return child

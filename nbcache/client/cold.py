@@ -11,7 +11,6 @@ another toolchain, where what is missing takes long by itself, and where this pr
 from __future__ import annotations
 
 import logging
-import math
 from typing import TYPE_CHECKING, Final
 
 from nbcache.config import AUTO_JOBS
@@ -34,7 +33,6 @@ WORTH_SECONDS: Final = 1.0
 """How long one missing function takes, or this process has compiled so far, that shows that much is missing [s]."""
 IDLE_SECONDS: Final = 600.0
 """How long a helper stays that nobody asks for anything [s]."""
-MAX_LANES: Final = 64
 _START_SECONDS: Final = 0.5
 _SERVE: Final = (
     "os.nice(19)\nos.setsid()\nos.chdir('/')\nfrom nbcache.cli.main import main\nsys.exit(main(sys.argv[1:]))"
@@ -77,12 +75,8 @@ class ColdStart:
 
     def _helpers(self) -> int:
         """How many workers a helper of this process's would have; 0 for none."""
-        jobs = self._settings.jobs
-        if not jobs or not self._store.writable:
-            return 0
-        processors = _processors()
-        # The program takes one itself, and on no other one would anybody be of help.
-        return 0 if processors < 2 else processors if jobs == AUTO_JOBS else min(jobs, processors)
+        # The program takes a processor itself, and on no other one would anybody be of help.
+        return workers_for(self._settings.jobs) if self._store.writable and _processors() > 1 else 0
 
     def _known(self, unit: Unit) -> Profile | None:
         if not self._has_looked:
@@ -109,9 +103,7 @@ class ColdStart:
         from nbcache.client import recording
         from nbcache.glue.requests.requested import UnaskableError
 
-        longest = max(profile.ranks(), default=0.0)
-        useful = math.ceil(profile.seconds / max(longest, 0.1))
-        lanes = max(1, min(workers, useful, len(profile.units), MAX_LANES))
+        lanes = profile.lanes(workers)
         try:
             asked = [
                 spool.submit(
@@ -133,6 +125,11 @@ class ColdStart:
         options += ["--job-result", "0"]
         if not helper.detached(_SERVE, ["serve", *options], _START_SECONDS):
             _log.info("no helper can be started here for NBCACHE_JOBS")
+
+
+def workers_for(jobs: int) -> int:
+    """How many workers NBCACHE_JOBS stands for here."""
+    return _processors() if jobs == AUTO_JOBS else min(jobs, _processors())
 
 
 _GROUPS: Final = "/proc/self/cgroup"

@@ -11,11 +11,12 @@ import hashlib
 import logging
 import sys
 import threading
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import let_pass
 from nbcache.process import os, time
-from nbcache.protocol import profiles, requests
+from nbcache.protocol import profiles, requests, sources
 from nbcache.protocol.profiles import Head, Unit
 from nbcache.protocol.requests import BadRequestError
 from nbcache.store.usage import SELF_TEST
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
     from nbcache.counting import Counters
     from nbcache.glue.capture.compilations import Frame
+    from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.glue.keys.units import Unit as KeyedUnit
+    from nbcache.protocol.profiles import Profile
     from nbcache.protocol.requests import Request
     from nbcache.store.directory import Store
 
@@ -35,6 +38,8 @@ LEAST_SECONDS: Final = 1.0
 BY_VALUE_SECONDS: Final = 0.5
 """From how long a function takes on, it is noted by value if no module has it [s]: pickling runs code of the
 program's."""
+_INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
+"""Directories of packages that are installed, and that nobody edits."""
 MOST_LOOKED_UP: Final = 300
 LOOKING_SECONDS: Final = 0.1
 """How many entries that were loaded are looked into for how they are asked for, and for how long [s]."""
@@ -73,10 +78,10 @@ def _directory() -> str:
 class Profiler:
     """Of one process. Nothing raises what a filesystem does; a forked child notes what it compiles itself."""
 
-    def __init__(self, store: Store, toolchain: str, counters: Counters) -> None:
-        """Write to *store*; *counters* know what is loaded."""
+    def __init__(self, store: Store, maker: KeyMaker, counters: Counters) -> None:
+        """Write to *store*; *maker* makes this process's keys, and *counters* know what is loaded."""
         self._store = store
-        self._toolchain = toolchain
+        self._maker = maker
         self._counters = counters
         self._begin()
 
@@ -132,9 +137,9 @@ class Profiler:
             old = profiles.read(self._store.path, name, self._store.trust, os.geteuid())
             known = {unit.key for unit in (*self._units, *(old.units if old is not None else ()))}
             units = [*self._units, *self._loaded(known)]
-            head = Head(what, {}, self._toolchain, time.time())
+            head = Head(what, {}, self._maker.conditions.summary(), time.time(), name, os.geteuid())
             merged = profiles.merged(old, head, units, list(self._counters.hits))
-            if not profiles.write(self._store.path, name, merged):
+            if not profiles.write(self._store.path, name, merged, _sources(self._maker, merged)):
                 _log.debug("the profile of %s can't be written", what)
 
     def _loaded(self, known: set[str]) -> Iterator[Unit]:
@@ -154,6 +159,40 @@ class Profiler:
                 continue
             if request.kind in requests.KINDS:
                 yield _unit(request, entry.header.compile_seconds)
+
+
+def _sources(maker: KeyMaker, profile: Profile) -> bytes:
+    """How this process would ask for its profile, and which files it has imported: for who builds it unasked."""
+    from nbcache.client import recording
+    from nbcache.glue.requests.requested import UnaskableError
+
+    try:
+        request = recording.lane_of(maker, profile.head, "", 0)
+    except UnaskableError:
+        return profiles.NO_SOURCES
+    return sources.line(request, _files({unit.package for unit in profile.units}), profile.lanes())
+
+
+def _files(packages: set[str]) -> list[str]:
+    """The source files of the modules that this process has imported, but for the toolchain's.
+
+    Of what is installed, these *packages* alone. Not the program itself, whose functions others have from its profile.
+    """
+    from nbcache.glue.identity.ownership import is_toolchain_file
+
+    own, installed = [], []
+    for name, module in list(sys.modules.items()):
+        if name == "__main__" or not issubclass(type(module), ModuleType):
+            continue
+        # Some modules run code when they are asked for an attribute.
+        file = object.__getattribute__(module, "__dict__").get("__file__")
+        if type(file) is not str or not file.startswith("/") or not file.endswith(".py"):
+            continue
+        if not _INSTALLED & set(file.split("/")):
+            own.append(file)
+        elif name.partition(".")[0] in packages:
+            installed.append(file)
+    return [file for file in dict.fromkeys(own + installed) if not is_toolchain_file(file)]
 
 
 def _unit(request: Request, seconds: float, inside: tuple[int, ...] = ()) -> Unit:

@@ -241,7 +241,7 @@ class Publishing:
         if not self._writes_profile:
             return
         if self._profiler is None:
-            self._profiler = profiling.Profiler(self._store, self._maker.conditions.summary(), self._counters)
+            self._profiler = profiling.Profiler(self._store, self._maker, self._counters)
         self._profiler.compiled(frame, unit, request, seconds)
         if is_outermost:
             # What is read for that is no part of what is compiled.

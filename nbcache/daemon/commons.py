@@ -15,6 +15,8 @@ from nbcache.store.usage import SELF_TEST
 from nbcache.trust import Trust
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nbcache.config import Settings
     from nbcache.daemon.audit import Audit
     from nbcache.daemon.blame import Answers
@@ -46,6 +48,10 @@ class Options:
     """After how long without a request it ends [s]; 0 for never."""
     alone: bool = False
     """Whether it hears its own user alone, whoever else is trusted."""
+    watched: tuple[str, ...] | None = None
+    """In which directories files are watched to which profiles refer: wherever they lie if empty, nowhere if None."""
+    told: Callable[[str], None] | None = None
+    """Who is told of files that were saved, besides the log."""
 
 
 class Stock(NamedTuple):

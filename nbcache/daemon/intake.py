@@ -10,26 +10,22 @@ Only directories of trusted users are looked into, and no stranger can put anyth
 seen to that their users can have them (:func:`nbcache.store.drops.keep`). Others are found as they are made, and among
 the first :data:`MAX_OUTSIDE` things in ``requests/`` itself, where everybody may put any number.
 
-That the kernel tells when something arrives (:class:`Watch`) is a convenience, never a need.
+That the kernel tells when something arrives (:mod:`nbcache.daemon.watching`) is a convenience, never a need.
 """
 
 from __future__ import annotations
 
 import heapq
-import logging
 import os
 import time
 from collections import defaultdict, deque
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
-
-from watchdog.events import FileSystemEventHandler
-from watchdog.observers import Observer
+from typing import TYPE_CHECKING, Final
 
 from nbcache.protocol import spool
 from nbcache.protocol.spool import Waiting
-from nbcache.store import drops, layout, locks
+from nbcache.store import drops, layout
 from nbcache.store.folders import Folder, is_regular
 
 if TYPE_CHECKING:
@@ -39,7 +35,6 @@ if TYPE_CHECKING:
 
     Offer = Callable[[Waiting, bool], bool]
     """Told of a request that waits, and whether it insists; answers whether there was room for it."""
-    from collections.abc import Callable, Iterable
 
 SLICE_SECONDS: Final = 0.05
 """How long a pass goes on in one turn [s]."""
@@ -265,81 +260,3 @@ def _arrival(root: str, path: str) -> Waiting | None:
         return None
     owner = drop.partition("-")[0]
     return Waiting(path, int(owner)) if owner.isdecimal() else None
-
-
-_log = logging.getLogger("nbcache")
-MAX_WATCHED: Final = 30
-"""How many users' directories are watched; a user has 128 watches on most systems. The others are passed through."""
-
-
-class _Teller(FileSystemEventHandler):
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
-
-    def on_moved(self, event: Any) -> None:
-        self._tell(os.fsdecode(event.dest_path))
-
-    def on_created(self, event: Any) -> None:
-        self._tell(os.fsdecode(event.src_path))
-
-
-class Watch:
-    """Calls *tell* with a path, from a thread of its own, when that appears among a store's requests.
-
-    Without inotify, or with all of its watches used up, nobody is told anything: one line says so. On a network
-    filesystem nobody is either, since events there tell of this host's changes only.
-    """
-
-    def __init__(self, root: str, tell: Callable[[str], None]) -> None:
-        """Begin at once."""
-        self._teller = _Teller(tell)
-        self._observer: Any = None
-        self._requests = ""
-        self._watched: set[str] = set()
-        self.restart(root)
-
-    @property
-    def alive(self) -> bool:
-        """Whether somebody still watches, as far as anybody ever did."""
-        return self._observer is None or all(emitter.is_alive() for emitter in self._observer.emitters)
-
-    @property
-    def watches(self) -> bool:
-        """Whether anybody watches at all."""
-        return self._observer is not None
-
-    def restart(self, root: str) -> None:
-        """Watch anew: the directory may be another one than before."""
-        self.close()
-        self._requests = f"{root}/{layout.REQUESTS}"
-        if locks.filesystem_kind(root) not in locks.LOCAL:
-            return
-        observer = Observer()
-        try:
-            observer.schedule(self._teller, self._requests, recursive=False)
-            observer.start()
-        except OSError as error:
-            _log.warning("%s can't be watched (%s); listing it every second instead", self._requests, error.strerror)
-            return
-        self._observer = observer
-
-    def follow(self, names: Iterable[str]) -> list[str]:
-        """Watch these directories of users as well, those that are there; return which are new among them."""
-        new: list[str] = []
-        for name in names if self._observer is not None else ():
-            path = f"{self._requests}/{name}"
-            if name not in self._watched and len(self._watched) < MAX_WATCHED and os.path.isdir(path):
-                self._watched.add(name)
-                with suppress(OSError):
-                    self._observer.schedule(self._teller, path, recursive=False)
-                    new.append(name)
-        return new
-
-    def close(self) -> None:
-        """Stop watching."""
-        observer, self._observer = self._observer, None
-        self._watched.clear()
-        if observer is not None:
-            with suppress(RuntimeError):
-                observer.stop()
-                observer.join(5)

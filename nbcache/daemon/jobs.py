@@ -64,8 +64,8 @@ def build(
 
 
 def build_profile(line: str, told: str, root: str, trusted_uids: list[int], seconds: float) -> dict[str, Any]:
-    """Compile what a profile lists and nobody has begun, for so long [s]; return how much was ``built``, and whether
-    there is ``more``; or a ``problem``.
+    """Compile what a profile lists and nobody has begun, for so long [s]; return how much was ``built``, how much
+    is ``left`` to the program, and whether there is ``more``; or a ``problem``.
 
     Each key is claimed before anything is compiled under it.
     """
@@ -90,7 +90,7 @@ def build_profile(line: str, told: str, root: str, trusted_uids: list[int], seco
         more = lane.run(seconds, worker.may_go_on)
     except (carrying_out.RefusedError, ValueError) as error:
         return {"problem": str(error)}
-    return {"built": lane.built, "more": more and not worker.was_refused()}
+    return {"built": lane.built, "left": lane.left, "more": more and not worker.was_refused()}
 
 
 def import_module(name: str, path: list[str], trusted_uids: list[int], cc: str = "") -> str | None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.daemon import turns
@@ -16,6 +18,7 @@ from nbcache.daemon.pool import CrashError, JobError
 from nbcache.errors import NbcacheError
 from nbcache.passing import let_pass
 from nbcache.protocol import profiles
+from nbcache.store import drops, layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,7 +54,8 @@ def make_room(jobs: Iterable[Job], free: int) -> None:
     first = any(job.request.is_profile and job.uid not in served for job in waiting)
     for job in running:
         assert job.claims is not None
-        job.claims.stop = free <= 0 and (functions or (first and now - job.started > TURN_SECONDS))
+        needed = free <= 0 and (functions or (first and now - job.started > TURN_SECONDS))
+        job.claims.stop = job.superseded or needed
 
 
 def profile_of(request: Request, store: Store) -> str:
@@ -61,10 +65,18 @@ def profile_of(request: Request, store: Store) -> str:
     it says is for the job to read, which takes a while.
     """
     uid = int(request.types["uid"])
-    found = profiles.content_of(store.path, request.source or "", store.trust, uid)
-    if found is None or not (found[1] or request.uid in {0, uid}):
-        raise NbcacheError("there is no such profile that may be used")
-    return found[0]
+    file, mine = profiles.file_of(request.source or ""), request.uid in {0, uid}
+    for folder in drops.folders(store.path, layout.PROFILES, store.trust):
+        with suppress(OSError):
+            found = profiles.read_from(folder, file, store.trust, bytes.decode) if folder.status.st_uid == uid else None
+            if found is not None and (mine or _is_for_all(found[1], folder.status)):
+                return found[0]
+    raise NbcacheError("there is no such profile that may be used")
+
+
+def _is_for_all(status: os.stat_result, above: os.stat_result) -> bool:
+    """Whether everybody may read a file of this status in such a directory."""
+    return bool(status.st_mode & stat.S_IROTH and above.st_mode & stat.S_IXOTH)
 
 
 def goes_on(job: Job, future: Future[Any]) -> bool:
@@ -76,7 +88,9 @@ def goes_on(job: Job, future: Future[Any]) -> bool:
     try:
         said = future.result()
         built, more, problem = _whole(said.get("built")), said.get("more") is True, said.get("problem")
+        job.left = _whole(said.get("left"))
         if job.ticket is not None and job.ticket.admitted:
+            job.built += job.ticket.admitted
             job.attempts = 0
     except CrashError as error:
         built, more, problem = 0, True, str(error)
@@ -89,6 +103,9 @@ def goes_on(job: Job, future: Future[Any]) -> bool:
         _log.info("%s: %.300s", job.request.what, problem)
     else:
         _log.info("built %d functions of %s for %s", built, job.request.what, job.request.host)
+    if not job.paths:
+        # Nobody asked, so nobody can take it back: it waits as long as anybody does who asked.
+        return more and job.attempts < ATTEMPTS
     job.asked = time.monotonic()
     return more and job.attempts < ATTEMPTS and any(map(os.path.lexists, job.paths))
 

@@ -28,14 +28,16 @@ from nbcache.daemon.blame import Answers
 from nbcache.daemon.building import Building
 from nbcache.daemon.commons import Commons, Options, SelfTests
 from nbcache.daemon.housekeeping import Housekeeping
-from nbcache.daemon.intake import Intake, Watch
+from nbcache.daemon.intake import Intake
 from nbcache.daemon.presence import NEWS_SECONDS, Presence
+from nbcache.daemon.saves import Saves
 from nbcache.daemon.sparing import Problems, Sparing
 from nbcache.daemon.turns import Job, Jobs
+from nbcache.daemon.watching import Watch
 from nbcache.errors import StoreRefusedError
 from nbcache.metrics.meter import Meter
 from nbcache.protocol import spool
-from nbcache.store import standing, tree
+from nbcache.store import layout, standing, tree
 from nbcache.store.directory import Refusal, Store
 
 if TYPE_CHECKING:
@@ -79,6 +81,7 @@ class Service:
         self._presence = Presence(self._commons)
         self._building = Building(self._commons, self._presence, self._wake.set)
         self._intake = Intake(self._say_odd)
+        self._saves = Saves(self._commons, self._wake.set)
         self._room = turns.Room(self._commons.jobs)
         self._stopping = False
         self._is_whole = False
@@ -109,7 +112,7 @@ class Service:
         """Serve, and tell the service manager how it goes."""
         commons, root = self._commons, self._commons.store.path
         self._presence.choose_name()
-        watch = Watch(root, self._arrived)
+        watch = Watch(_requests_of(root), self._arrived)
         house = Housekeeping(commons, self._presence.file_time)
         try:
             self._presence.give_sign()
@@ -132,6 +135,7 @@ class Service:
         finally:
             self._stopping = True
             house.stop()
+            self._saves.stop()
             watch.close()
             self._intake.close()
             self._building.close()
@@ -147,6 +151,7 @@ class Service:
             return
         self._scan(watch)
         self._build_again()
+        self._saves.turn()
         building.start()
         if building.failures_grew:
             building.failures_grew = False
@@ -211,7 +216,7 @@ class Service:
             self._commons.problems.report("store", problem)
             if problem is not None:
                 return False
-            watch.restart(root)
+            watch.restart(_requests_of(root))
             if lost:
                 _log.warning("recreated what was missing: %s", ", ".join(lost))
         self._is_whole = True
@@ -251,12 +256,12 @@ class Service:
     def _drain(self, notifier: Notifier) -> None:
         self._presence.give_sign(draining=True)
         deadline = time.monotonic() + DRAIN_SECONDS
-        while self._commons.jobs.busy and time.monotonic() < deadline:
+        while self._commons.jobs.awaited and time.monotonic() < deadline:
             self._wake.wait(0.1)
             self._wake.clear()
             self._building.collect()
             notifier.alive()
-        left = self._commons.jobs.busy
+        left = self._commons.jobs.awaited
         _log.info(
             "stopping; %s", f"abandoned {left} running jobs, their requests remain" if left else "all jobs are finished"
         )
@@ -266,8 +271,9 @@ class Service:
     def _scan(self, watch: Watch) -> None:
         self._room = turns.Room(self._commons.jobs)
         self._intake.turn(self._commons.store.path, self._commons.heard, self._offer)
-        for name in watch.follow(self._intake.drops):
-            self._intake.look_again(name)
+        requests = _requests_of(self._commons.store.path)
+        for path in watch.follow(f"{requests}/{name}" for name in self._intake.drops):
+            self._intake.look_again(os.path.basename(path))
             self._wake.set()
         self._commons.answers.answer_again()
 
@@ -346,6 +352,10 @@ def _import_what_is_imported_late() -> None:
     for package in (nbcache.store, nbcache.protocol):
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
+
+
+def _requests_of(root: str) -> str:
+    return f"{root}/{layout.REQUESTS}"
 
 
 def _open(settings: Settings) -> Store:

@@ -137,6 +137,12 @@ class Job:
     lease: Lease | None = None
     claims: Claims | None = None
     """What it has claimed, if it goes through a profile."""
+    superseded: bool = False
+    """Whether what it compiles was saved anew since."""
+    built: int = 0
+    """How many entries came of it so far, if it goes through a profile."""
+    left: int = 0
+    """How many functions of that it says it couldn't compile."""
     ticket: Ticket | None = None
     """Of what it may hand in, since it was begun last."""
     refused: float = -math.inf
@@ -210,6 +216,11 @@ class Jobs(dict[tuple[int, str], Job]):
     def busy(self) -> int:
         """How many are under way."""
         return sum(job.future is not None for job in self.values())
+
+    @property
+    def awaited(self) -> int:
+        """How many are under way, but for lanes that nobody asked for."""
+        return sum(job.future is not None and (bool(job.paths) or not job.request.is_profile) for job in self.values())
 
     @property
     def waiting(self) -> list[Job]:

@@ -5,11 +5,12 @@
     v1/profiles/<uid>/<name>.jsonl      ; a directory of that user's own (`nbcache.store.drops`)
     first line = JSON object
         nbcache      = "profile"
-        version      = 1
+        version      = 2
         program      = text                 ; for people: a path, or -m and a module, and a working directory
         packages     = {name: number of units}
         toolchain    = text                 ; with which it was compiled last
         written      = Unix time [s]
+    second line = JSON object                   ; as in `nbcache.protocol.sources`
     each other line = JSON object: a unit
         kind, function, signature, types, modules   ; as in `nbcache.protocol.requests`
         pickle       = base64 | absent      ; the function, where no module has it
@@ -18,11 +19,13 @@
         inside       = [numbers of units, from 0]    ; which others it was built upon, as far as they are listed
         used         = Unix time [s]
 
+Version log: 1 had no second line. What is no profile of this version is none.
+
 What is guaranteed
 ------------------
 - **It is bounded**: :data:`MAX_UNITS` units, :data:`MAX_SIZE` bytes, and :data:`MAX_PROFILES` for each user; what was
   used the longest ago goes first.
-- **Reading raises nothing.** What is no profile of this version is none; a unit that makes no sense makes it none.
+- **Reading raises nothing.** A unit that makes no sense makes it none.
 - **It is somebody's word.** Whoever carries it out imports and unpickles what it says. So it counts only in a directory
   of a trusted user's own, and as that user's file, by the rule of trust. What was read is only text.
 """
@@ -32,7 +35,6 @@ from __future__ import annotations
 import base64
 import json
 import math
-import stat
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
     from nbcache.store.folders import Folder
     from nbcache.trust import Trust
 
-VERSION: Final = 1
+VERSION: Final = 2
 MAX_UNITS: Final = 1000
 MAX_SIZE: Final = 2 << 20
 """The largest profile [bytes]."""
@@ -63,6 +65,8 @@ MAX_VALUE: Final = 64 << 10
 MAX_INSIDE: Final = 64
 """How many others a unit names that it was built upon."""
 MAX_PACKAGES: Final = 100
+MAX_LANES: Final = 64
+NO_SOURCES: Final = b"{}"
 MAX_HEADS: Final = 50
 """How many profiles are looked at for one of a package."""
 MAX_HEAD: Final = 16 << 10
@@ -141,6 +145,11 @@ class Profile:
     def seconds_of(self) -> dict[tuple[str, str], float]:
         """How long each unit takes by itself, by function and signature [s]."""
         return {(unit.function, unit.signature): unit.seconds for unit in self.units}
+
+    def lanes(self, workers: int = MAX_LANES) -> int:
+        """How many of so many workers are of use: more than these would wait for the longest chain."""
+        useful = math.ceil(self.seconds / max(max(self.ranks(), default=0.0), 0.1))
+        return max(1, min(workers, useful, len(self.units), MAX_LANES))
 
     def of_package(self, package: str) -> Profile:
         """What of it is in one package."""
@@ -228,11 +237,11 @@ def _renumbered(units: Sequence[Unit], kept: Sequence[bool]) -> list[Unit]:
     ]
 
 
-def encode(profile: Profile) -> bytes:
-    """Return a profile as its file holds it: as many of its units as there is room for."""
+def encode(profile: Profile, sources: bytes = NO_SOURCES) -> bytes:
+    """Return a profile as its file holds it: the line of its *sources*, and as many units as there is room for."""
     units = _latest(profile.units, MAX_UNITS)
     while True:
-        data = b"\n".join([_head_line(profile.head, units), *map(_unit_line, units)]) + b"\n"
+        data = b"\n".join([_head_line(profile.head, units), sources, *map(_unit_line, units)]) + b"\n"
         if (len(data) <= MAX_SIZE and _parts(data) <= requests.MAX_PARTS) or not units:
             return data
         units = _latest(units, len(units) * 3 // 4)
@@ -288,7 +297,8 @@ _UNIT: Final = {
 _name: Final = hexadecimal(NAME_SIZE)
 
 
-def _head_of(line: bytes) -> Head | None:
+def head_of(line: bytes) -> Head | None:
+    """Return what the first line of a file says; None if it isn't one of a profile of this version. Raises ValueError."""
     said = json.loads(line)
     if not isinstance(said, dict) or said.get("nbcache") != "profile" or said.get("version") != VERSION:
         return None
@@ -297,10 +307,10 @@ def _head_of(line: bytes) -> Head | None:
 
 def parsed(data: bytes) -> Profile:
     """Return the profile that a file's content is. Raises ValueError for what is none."""
-    first, *rest = data.split(b"\n")
+    first, _, *rest = data.split(b"\n")
     if _parts(data) > requests.MAX_PARTS:
         raise ValueError("it has too many parts")
-    head = _head_of(first)
+    head = head_of(first)
     lines = [line for line in rest if line]
     if head is None or len(lines) > MAX_UNITS:
         raise ValueError("it is no profile of this version")
@@ -319,14 +329,14 @@ def parsed(data: bytes) -> Profile:
 # -- where they lie ----------------------------------------------------------------------------
 
 
-def write(root: str, name: str, profile: Profile) -> bool:
+def write(root: str, name: str, profile: Profile, sources: bytes = NO_SOURCES) -> bool:
     """Write one of this user's own profiles; return whether it is there now. Never raises."""
     with suppressed(OSError, ValueError, TypeError):
         directory = _own(root)
         if directory is not None:
             if not os.path.lexists(_path(directory, name)):
                 _make_room(directory)
-            return atomic.write_file(_path(directory, name), encode(profile), durable=False)
+            return atomic.write_file(_path(directory, name), encode(profile, sources), durable=False)
     return False
 
 
@@ -369,27 +379,17 @@ def read(root: str, name: str, trust: Trust, uid: int | None = None) -> Profile 
 
 
 def _read(folder: Folder, name: str, trust: Trust) -> Profile | None:
-    found = _json(folder, _file(name), trust, parsed)
+    found = read_from(folder, file_of(name), trust, parsed)
     if found is None:
         return None
     profile, status = found
     return Profile(replace(profile.head, name=name, uid=status.st_uid, size=status.st_size), profile.units)
 
 
-def content_of(root: str, name: str, trust: Trust, uid: int) -> tuple[str, bool] | None:
-    """Return what a user's file of this name holds, and whether everybody may read it; None if none counts."""
-    for folder in drops.folders(root, layout.PROFILES, trust):
-        with suppressed(OSError):
-            found = _json(folder, _file(name), trust, bytes.decode) if folder.status.st_uid == uid else None
-            if found is not None:
-                return found[0], bool(found[1].st_mode & stat.S_IROTH and folder.status.st_mode & stat.S_IXOTH)
-    return None
-
-
-def _json(
+def read_from(
     folder: Folder, file: str, trust: Trust, parse: Callable[[bytes], T], most: int = MAX_SIZE
 ) -> tuple[T, os.stat_result] | None:
-    """Read a file of the owner of a directory, so many bytes of it; None for anything else. Raises OSError."""
+    """Read the profile of a directory's owner, so many bytes of it; None for anything else. Raises OSError."""
     fd = folder.open(file, OPEN_FLAGS)
     try:
         status = os.fstat(fd)
@@ -419,7 +419,7 @@ def heads(root: str, trust: Trust, most: int = MAX_HEADS) -> list[Head]:
 def _head(folder: Folder, file: str, trust: Trust) -> Head | None:
     name = file.removesuffix(layout.GROWING)
     with suppressed(OSError, ValueError):
-        found = _json(folder, _file(name), trust, lambda data: _head_of(data.partition(b"\n")[0]), MAX_HEAD)
+        found = read_from(folder, file_of(name), trust, lambda data: head_of(data.partition(b"\n")[0]), MAX_HEAD)
         if found is not None and found[0] is not None:
             return replace(found[0], name=name, uid=found[1].st_uid, size=found[1].st_size)
     return None
@@ -438,12 +438,13 @@ def of_package(root: str, package: str, trust: Trust) -> Profile | None:
 def remove(root: str, name: str, trust: Trust, uid: int) -> bool:
     """Remove a user's profile of this name, if this process may; return whether one went."""
     folders = drops.folders(root, layout.PROFILES, trust)
-    return sum(folder.remove(_file(name)) for folder in folders if folder.status.st_uid == uid) > 0
+    return sum(folder.remove(file_of(name)) for folder in folders if folder.status.st_uid == uid) > 0
 
 
-def _file(name: str) -> str:
+def file_of(name: str) -> str:
+    """What the file of a profile is called. Raises ValueError for what is no name of one."""
     return f"{_name(name)}{layout.GROWING}"
 
 
 def _path(directory: str, name: str) -> str:
-    return f"{directory}/{_file(name)}"
+    return f"{directory}/{file_of(name)}"

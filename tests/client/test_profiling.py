@@ -75,7 +75,7 @@ def test_what_can_t_be_noted_is_stored_all_the_same(monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_child_that_was_forked_while_a_profile_was_written_ends(place):
-    profiler = Profiler(Store.open(Settings(dir=str(place / "store"))), "", Counters())
+    profiler = Profiler(Store.open(Settings(dir=str(place / "store"))), None, Counters())
     writing, over = threading.Event(), threading.Event()
 
     def write():

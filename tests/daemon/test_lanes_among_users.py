@@ -15,7 +15,7 @@ from nbtest import daemons, proc
 from nbtest.town import BOB, MALLORY, TRUSTED, as_user
 from storekit import open_store
 
-from nbcache.protocol import profiles, requests, spool
+from nbcache.protocol import profiles, requests, sources, spool
 from nbcache.protocol.profiles import Head, Profile, Unit
 from nbcache.store import layout
 
@@ -52,7 +52,8 @@ class Payload:
     """A pickle that says that it was opened."""
 
     def __reduce__(self):
-        return exec, (f"import sys; print({RAN!r}, file=sys.stderr)",)
+        code = f"import sys\nfrom nbcache.store import layout\nprint({RAN!r}, layout.READER.uid, file=sys.stderr)"
+        return exec, (code,)
 
 
 def asked_for(town, name="good"):
@@ -70,12 +71,12 @@ def lane(like, of, key, owner="mallory", name=NAME):
     )  # fmt: skip
 
 
-def leave(town, uid, *units, name=NAME, mode=0o644):
+def leave(town, uid, *units, name=NAME, mode=0o644, of=()):
     """Have a user leave a profile."""
 
     def write():
         os.umask(0o022)
-        assert profiles.write(str(town.store), name, Profile(Head("main.py", {}, "", 1.0), units))
+        assert profiles.write(str(town.store), name, Profile(Head("main.py", {}, "", 1.0), units), *of)
         os.chmod(f"{town.store}/{layout.PROFILES}/{uid}/{name}.jsonl", mode)
 
     as_user(uid, write)
@@ -246,4 +247,23 @@ def test_who_asks_for_what_is_last_in_another_s_backlog_has_a_place_of_his_own(t
         for gate in gates[1:]:
             gate.touch()
         daemon.settle()
+        assert daemon.stop() == 0
+
+
+def test_what_a_profile_is_built_for_when_a_file_is_saved_runs_in_its_owners_name(town):
+    """Mallory's profile says that it is Bob's, that he asks, and that it is about a file of his."""
+    like, bobs = asked_for(town), town.place / "bob" / "good.py"
+    his, hers = unit("good:f", "5b" * 32), unit("held:f", "5a" * 32, pickle.dumps(Payload()))
+    bob_asks = lane(like, BOB, layout.reserved("his"), "bob")
+    with town.daemon("--watch", "--workers", "1") as daemon:
+        leave(town, MALLORY, hers, of=[sources.line(bob_asks, [str(bobs)], 1)])
+        leave(town, BOB, his, name="cd" * 16, mode=0o600, of=[sources.line(bob_asks, [str(bobs)], 1)])
+        bobs.write_text(f"{bobs.read_text()}# saved\n")
+        daemons.wait_for(lambda: daemon.log.count(" ready: ") == 2, lambda: daemon.log)
+        daemon.settle()
+        published = [line for line in town.audited() if line["event"] == "published"]
+        assert {(line["function"], line["asked"]) for line in published} == {("good:f", BOB)}
+        assert f"{RAN} {MALLORY}" in daemon.log
+        assert f"{RAN} {BOB}" not in daemon.log
+        assert all(line["built"] not in {0, BOB, MALLORY} for line in published)
         assert daemon.stop() == 0

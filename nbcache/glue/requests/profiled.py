@@ -1,15 +1,15 @@
 """A lane through a profile: what it lists is compiled, one unit after the other, as far as nobody has begun it.
 
 Any number of processes may go through one profile at once. They divide it by leases: a lane compiles nothing under a
-key whose lease it can't have, and goes on with what isn't built upon that. What can't be imported, identified or
-compiled is left to the program, which will be told by Numba.
+key whose lease it can't have, goes on with what isn't built upon that, and waits where there is nothing else. What
+can't be imported, identified or compiled is left to the program, which will be told by Numba.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.glue.keys.key_maker import KeyMaker
 from nbcache.glue.requests import carrying_out
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from nbcache.trust import Trust
 
 _log = logging.getLogger("nbcache")
+PAUSE_SECONDS: Final = 0.05
+"""How often it is looked whether others have built what all that is left is built upon [s]."""
 
 
 class Lane:
@@ -40,7 +42,8 @@ class Lane:
         self._maker = maker or KeyMaker()
         self._elsewhere: dict[int, str] = {}
         """Units that others were building when it was their turn, with today's keys."""
-        self.built = 0
+        self.built = self.left = 0
+        """How many were compiled, and how many couldn't be."""
 
     def run(self, seconds: float, may_go_on: Callable[[], bool]) -> bool:
         """Compile for so long [s] at most; return whether there may be more to do. Raises RefusedError for a bad
@@ -51,9 +54,13 @@ class Lane:
         while self._todo:
             if time.monotonic() > deadline or not may_go_on():
                 return True
-            at = next((at for at in self._todo if not self._waits(at)), self._todo[0])
-            self._todo.remove(at)
-            self._do(at)
+            at = next((at for at in self._todo if not self._waits(at)), None)
+            if at is None:
+                time.sleep(PAUSE_SECONDS)
+                self._take_back()
+            else:
+                self._todo.remove(at)
+                self._do(at)
         # What others had begun, and didn't finish.
         for at in [at for at, key in self._elsewhere.items() if not self._store.exists(key)]:
             if time.monotonic() > deadline or not may_go_on():
@@ -66,8 +73,18 @@ class Lane:
         keys = (self._elsewhere.get(each) for each in self._units[at].inside)
         return any(key is not None and not self._store.exists(key) for key in keys)
 
+    def _take_back(self) -> None:
+        """Do what others had begun, and have given up."""
+        for at, key in list(self._elsewhere.items()):
+            lease = None if self._store.exists(key) else self._store.lease(key)
+            if lease is not None:
+                lease.release()
+                del self._elsewhere[at]
+                self._todo.insert(0, at)
+
     def _do(self, at: int) -> None:
         unit = self._units[at]
+        self.left += 1
         try:
             request = unit.request(self._asked)
             public, types = carrying_out.fetch(request, insist=False)
@@ -75,6 +92,7 @@ class Lane:
             key = carrying_out.key_now(request, self._maker, public, args, return_type)
             if not self._store.exists(key):
                 self._compile(at, key, public, args, return_type)
+            self.left -= 1
         except carrying_out.RefusedError as error:
             _log.debug("%s of a profile is left to the program: %s", unit.function, error)
         except Exception as error:  # noqa: BLE001  what a profile names may raise what it likes, and others are left

@@ -1,0 +1,127 @@
+"""What a profile says for who builds it when nobody asks: how its program would, and which files it has imported.
+
+The second line of a profile's file (:mod:`nbcache.protocol.profiles`)::
+
+    JSON object; an empty one where nobody else can build what the program needs
+        request  = JSON object          ; of kind "profile", as in `nbcache.protocol.requests`
+        files    = [path...]            ; source files of modules that the program has imported
+        lanes    = number               ; how many workers are of use
+
+What is guaranteed
+------------------
+- **It tells no more than requests do**, which lie in entries as well: of the environment, Numba's settings alone.
+- **It is its owner's word, in his name.** What is asked for is the profile that it was read from, and who asks is the
+  owner of that file, whatever the request says.
+- It is bounded, and reading raises nothing, as with profiles.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from nbcache.errors import NbcacheError
+from nbcache.grammar import fields, mapping, natural
+from nbcache.passing import suppressed
+from nbcache.protocol import profiles, requests
+from nbcache.store import drops, layout
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nbcache.protocol.requests import Request
+    from nbcache.store.folders import Folder
+    from nbcache.trust import Trust
+
+MAX_LINE: Final = 256 << 10
+"""The longest line [bytes]."""
+MAX_FILES: Final = requests.MAX_ITEMS
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Those of one profile."""
+
+    name: str
+    program: str
+    """For people."""
+    written: int
+    """When the profile was written, by the clock that dates files there [ns since 1970]."""
+    files: frozenset[str]
+    asked: Request
+    most: int
+    """How many lanes are of use."""
+
+    def lanes(self, workers: int) -> list[Request]:
+        """Ask for the profile, as many times as so many workers are of use."""
+        found = []
+        for lane in range(max(1, min(workers, self.most, profiles.MAX_LANES))):
+            request = replace(self.asked, types={**self.asked.types, "lane": lane})
+            # Not under the keys of those that programs ask for: their lanes go on with the source that they have.
+            found.append(replace(request, key=layout.reserved(f"saved {request.source} {lane}")))
+        return found
+
+
+def line(request: Request, files: Sequence[str], lanes: int) -> bytes:
+    """Return how a program asks, and what it has imported, as a line: as many files as there is room for."""
+    while True:
+        said = {"request": json.loads(request.line()), "files": files[:MAX_FILES], "lanes": lanes}
+        data = json.dumps(said, separators=(",", ":")).encode("ascii")
+        if len(data) <= MAX_LINE:
+            return data
+        if not files:
+            return profiles.NO_SOURCES
+        files = files[: len(files) // 2]
+
+
+def read(root: str, trust: Trust, uid: int, known: Mapping[str, Sources]) -> dict[str, Sources]:
+    """Return those of a user's newest profiles, by their names; *known* are those that were read before."""
+    found: dict[str, Sources] = {}
+    for folder in drops.folders(root, layout.PROFILES, trust):
+        with suppressed(OSError):
+            if folder.status.st_uid != uid:
+                continue
+            dated = sorted(
+                ((item.stat(follow_symlinks=False).st_mtime_ns, item.name) for item in folder.json_files()), reverse=True
+            )
+            for written, file in dated[: profiles.MAX_HEADS]:
+                before = known.get(file)
+                now = before if before is not None and before.written == written else _read(folder, file, trust, uid)
+                if now is not None:
+                    found[file] = now
+    return found
+
+
+def _read(folder: Folder, file: str, trust: Trust, uid: int) -> Sources | None:
+    name = file.removesuffix(layout.GROWING)
+    with suppressed(OSError, ValueError):
+        most = profiles.MAX_HEAD + MAX_LINE
+        found = profiles.read_from(folder, profiles.file_of(name), trust, _parsed, most)
+        if found is None:
+            return None
+        (program, asked, files, lanes), status = found
+        types = {"uid": uid, "package": "", "lane": 0}
+        asked = replace(asked, source=name, function=f"profile:{program}", uid=uid, types=types)
+        return Sources(name, program, status.st_mtime_ns, frozenset(files), asked, lanes)
+    return None
+
+
+_SOURCES: Final = {
+    "request": mapping(lambda value: value),
+    "files": requests.FIELDS["path"],
+    "lanes": natural,
+}
+
+
+def _parsed(data: bytes) -> tuple[str, Request, Sequence[str], int]:
+    first, second, _ = data.split(b"\n", 2)
+    head = profiles.head_of(first)
+    said: dict[str, Any] = fields(_SOURCES, others=True)(json.loads(second))
+    try:
+        request = requests.read(json.dumps(said["request"]).encode("ascii"))
+    except NbcacheError as error:
+        raise ValueError(str(error)) from error
+    if head is None or not request.is_profile:
+        raise ValueError("it has no sources")
+    return head.program, request, said["files"], int(said["lanes"])
