@@ -142,7 +142,7 @@ COMMANDS: Final = (
                 "--idle", "S", "end when nothing was asked for in so many seconds (default: never)", type=float,
                 default=0.0,
             ),
-            _flag("--watch", "also build functions again when a source file of a program is saved (docs/cold-starts.md)"),
+            _flag("--watch", "also build what changes when a source file of a program is saved"),
             _flag(
                 "--helper", "be what NBCACHE_JOBS starts: hear this user alone, let everything else go first, and end "
                 "if there is one already",

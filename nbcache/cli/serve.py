@@ -53,6 +53,13 @@ def farm_of(address: str | None, option: str) -> str:
     return address
 
 
+def insist_on_python(settings: Settings) -> None:
+    """Raise CommandError where this Python is one that nobody verified, and settings don't say that it will do."""
+    unverified = None if settings.unverified else pythons.problem()
+    if unverified is not None:
+        raise CommandError(f"no daemon runs here: {unverified}")
+
+
 def serve(args: argparse.Namespace) -> int:
     """Run a daemon in the foreground."""
     # Imported here: no other command needs the watchdog, and most are gone before it would be imported.
@@ -73,9 +80,7 @@ def serve(args: argparse.Namespace) -> int:
         return settings._replace(readonly=False, recache=False, log=settings.log if said else "INFO")
 
     settings = read_settings()
-    unverified = None if settings.unverified else pythons.problem()
-    if unverified is not None:
-        raise CommandError(f"no daemon runs here: {unverified}")
+    insist_on_python(settings)
     _log(settings)
     # A helper has the environment of the program that started it, whose unit it isn't.
     given = (

@@ -1,8 +1,9 @@
 """``nbcache watch [DIR ...] -- CMD``: run a command, and have its functions built again whenever a file is saved.
 
-The command runs once, beside a daemon in this very process that hears its own user alone and lets all else go first. The
-daemon builds what profiles list whose files are saved (:mod:`nbcache.daemon.saves`), until Ctrl-C, which the terminal
-sends to the command as well. What is saved and what is ready is told on standard error, if that is a terminal.
+The command runs once, beside a daemon in this very process that hears its own user alone and lets all else go first.
+The daemon builds what profiles list whose files are saved (:mod:`nbcache.daemon.saves`), until Ctrl-C, which the
+terminal sends to the command as well. What is saved, and what is ready, is told on standard error if that is a
+terminal.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from nbcache import pythons
 from nbcache.cli import command
 from nbcache.cli.place import DEFAULT, settings_of
-from nbcache.cli.text import CommandError, UsageError, printable
+from nbcache.cli.serve import insist_on_python
+from nbcache.cli.text import UsageError, printable
 from nbcache.client import logs
 from nbcache.client.cold import workers_for
 from nbcache.config import AUTO_JOBS
@@ -44,9 +45,7 @@ def watch(args: argparse.Namespace) -> int:
         return settings._replace(dir=settings.dir or os.path.expanduser(DEFAULT), readonly=False, recache=False)
 
     settings = read_settings()
-    unverified = None if settings.unverified else pythons.problem()
-    if unverified is not None:
-        raise CommandError(f"watch: nothing can be built here: {unverified}")
+    insist_on_python(settings)
     logs.configure(settings)
     os.makedirs(os.path.dirname(settings.dir or ""), exist_ok=True)
     service = Service(settings, _options(settings, places), read_settings)

@@ -139,8 +139,20 @@ class Profiler:
             units = [*self._units, *self._loaded(known)]
             head = Head(what, {}, self._maker.conditions.summary(), time.time(), name, os.geteuid())
             merged = profiles.merged(old, head, units, list(self._counters.hits))
-            if not profiles.write(self._store.path, name, merged, _sources(self._maker, merged)):
+            if not profiles.write(self._store.path, name, merged, self._sources(merged)):
                 _log.debug("the profile of %s can't be written", what)
+
+    def _sources(self, profile: Profile) -> bytes:
+        """How this process would ask for its profile, and which files it has imported: for who builds it unasked."""
+        from nbcache.client import recording
+        from nbcache.glue.requests.requested import UnaskableError
+
+        try:
+            request = recording.lane_of(self._maker, profile.head, "", 0)
+        except UnaskableError:
+            return profiles.NO_SOURCES
+        files = _files({unit.package for unit in profile.units})
+        return sources.line(request, files, profile.lanes(), self._counters.snapshot()["start"])
 
     def _loaded(self, known: set[str]) -> Iterator[Unit]:
         """What was loaded that no profile has: entries say how they can be asked for."""
@@ -159,18 +171,6 @@ class Profiler:
                 continue
             if request.kind in requests.KINDS:
                 yield _unit(request, entry.header.compile_seconds)
-
-
-def _sources(maker: KeyMaker, profile: Profile) -> bytes:
-    """How this process would ask for its profile, and which files it has imported: for who builds it unasked."""
-    from nbcache.client import recording
-    from nbcache.glue.requests.requested import UnaskableError
-
-    try:
-        request = recording.lane_of(maker, profile.head, "", 0)
-    except UnaskableError:
-        return profiles.NO_SOURCES
-    return sources.line(request, _files({unit.package for unit in profile.units}), profile.lanes())
 
 
 def _files(packages: set[str]) -> list[str]:

@@ -54,8 +54,8 @@ def make_room(jobs: Iterable[Job], free: int) -> None:
     first = any(job.request.is_profile and job.uid not in served for job in waiting)
     for job in running:
         assert job.claims is not None
-        needed = free <= 0 and (functions or (first and now - job.started > TURN_SECONDS))
-        job.claims.stop = job.superseded or needed
+        over = (first and now - job.started > TURN_SECONDS) or job.unasked
+        job.claims.stop = job.superseded or (free <= 0 and (functions or (over and bool(waiting))))
 
 
 def profile_of(request: Request, store: Store) -> str:
@@ -103,11 +103,9 @@ def goes_on(job: Job, future: Future[Any]) -> bool:
         _log.info("%s: %.300s", job.request.what, problem)
     else:
         _log.info("built %d functions of %s for %s", built, job.request.what, job.request.host)
-    if not job.paths:
-        # Nobody asked, so nobody can take it back: it waits as long as anybody does who asked.
-        return more and job.attempts < ATTEMPTS
-    job.asked = time.monotonic()
-    return more and job.attempts < ATTEMPTS and any(map(os.path.lexists, job.paths))
+    if not job.unasked:
+        job.asked = time.monotonic()
+    return more and job.attempts < ATTEMPTS and (job.unasked or any(map(os.path.lexists, job.paths)))
 
 
 def _whole(value: object) -> int:

@@ -1,8 +1,8 @@
 """Files that are saved: the profiles that refer to them are built again, before their programs run.
 
-Each user's files are looked at in a thread of their own, since they may lie on a filesystem that hangs. A file was saved
-when its time stamp, size or inode is another one, however an editor writes it. Nothing is begun before all files of a
-profile have been left alone for :data:`SETTLE_SECONDS`; then lanes go through it, as if its program had asked
+Each user's files are looked at in a thread of their own, since they may lie on a filesystem that hangs. A file was
+saved when its time stamp, size or inode is another one, however an editor writes it. Nothing is begun before the files
+of a profile have been left alone for :data:`SETTLE_SECONDS`; then lanes go through it, as if its program had asked
 (:mod:`nbcache.daemon.lanes`), in the name of the profile's owner. If a file is saved again meanwhile, they end after
 what they are compiling, and others begin.
 
@@ -73,7 +73,7 @@ class Saves:
             self._lookouts[uid].start()
         while self._saved:
             self._take(*self._saved.popleft())
-        for each, job in list(self._wanted.items()):
+        for each in list(self._wanted):
             before = commons.jobs.get(each)
             if before is not None and before.future is not None:
                 before.superseded = True
@@ -97,7 +97,7 @@ class Saves:
     def _take(self, found: Sources, paths: list[str]) -> None:
         # Nobody waits for it: to others it is older than whatever somebody may wait for.
         asked = time.monotonic() - turns.FRESH_SECONDS
-        made = [Job(request, set(), asked) for request in found.lanes(self._commons.workers)]
+        made = [Job(request, set(), asked, unasked=True) for request in found.lanes(self._commons.workers)]
         self._wanted.update({(job.uid, job.request.key): job for job in made})
         self._builds[made[0].uid, found.name] = _Build(found.program, made)
         more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
@@ -148,7 +148,7 @@ class Lookout:
     def _run(self) -> None:
         where, trust = f"{self._commons.store.path}/{layout.PROFILES}", self._commons.heard
         most, about = MAX_WATCHED // len(trust.uids), f"saves of uid {self._uid}"
-        watch = Watch(where, lambda _path: self._event.set(), of_writing=True, most=most)
+        watch = Watch(where, self._noticed, of_writing=True, most=most)
         while not self._stopped:
             self._event.clear()
             began = time.monotonic()
@@ -156,7 +156,7 @@ class Lookout:
                 if not watch.alive:
                     watch.restart(where)
                 self.look()
-                watch.follow({os.path.dirname(path) for path in self._seen})
+                watch.follow([f"{where}/{self._uid}", *{os.path.dirname(path) for path in self._seen}])
                 self._commons.problems.report(about, None)
             except Exception as error:  # noqa: BLE001  it must not end
                 self._commons.problems.report(about, f"internal error while looking at files: {error!r}", error)
@@ -166,21 +166,24 @@ class Lookout:
             self._event.wait(SETTLE_SECONDS / 4 if self._pending else LOOK_SECONDS)
         watch.close()
 
+    def _noticed(self, path: str) -> None:
+        """In the observer's thread: something was written, such as the program's own results."""
+        if path in self._seen or path.endswith(layout.GROWING):
+            self._event.set()
+
     def look(self) -> None:
         """Look at all files once, and tell of the profiles whose files were saved and left alone since."""
-        before, self._known = self._known, sources.read(
-            self._commons.store.path, self._commons.heard, self._uid, self._known
-        )
+        before = self._known
+        self._known = sources.read(self._commons.store.path, self._commons.heard, self._uid, before)
         now, seen = time.monotonic(), self._seen
         self._seen = {path: _state(path) for each in self._known.values() for path in each.files if self._is_in(path)}
         changed = {path for path, state in self._seen.items() if path in seen and state != seen[path]}
         for which, found in self._known.items():
-            saved = found.files & changed
-            if which not in before:
-                # What was saved while nobody looked.
-                saved = {path for path in found.files & self._seen.keys() if _is_newer(self._seen[path], found.written)}
-            if saved:
-                self._pending.setdefault(which, {}).update(dict.fromkeys(saved, now))
+            unseen = found.files if which not in before else found.files - seen.keys()
+            # What was saved while nobody looked.
+            missed = {path for path in self._seen.keys() & unseen if _is_newer(self._seen[path], found.since)}
+            if changed & found.files or missed:
+                self._pending.setdefault(which, {}).update(dict.fromkeys(changed & found.files | missed, now))
         for which, times in list(self._pending.items()):
             if which not in self._known:
                 del self._pending[which]
@@ -202,6 +205,5 @@ def _state(path: str) -> tuple[int, int, int] | None:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _is_newer(state: tuple[int, int, int] | None, than: int) -> bool:
-    # Of two in one tick of the clock, nobody knows which was first.
-    return state is not None and state[0] >= than
+def _is_newer(state: tuple[int, int, int] | None, than: float) -> bool:
+    return state is not None and state[0] >= than * 1e9

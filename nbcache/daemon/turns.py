@@ -137,6 +137,8 @@ class Job:
     lease: Lease | None = None
     claims: Claims | None = None
     """What it has claimed, if it goes through a profile."""
+    unasked: bool = False
+    """Whether a file was saved, and nobody has asked: it gives way to all that somebody has asked for."""
     superseded: bool = False
     """Whether what it compiles was saved anew since."""
     built: int = 0
@@ -219,8 +221,8 @@ class Jobs(dict[tuple[int, str], Job]):
 
     @property
     def awaited(self) -> int:
-        """How many are under way, but for lanes that nobody asked for."""
-        return sum(job.future is not None and (bool(job.paths) or not job.request.is_profile) for job in self.values())
+        """How many are under way that somebody has asked for."""
+        return sum(job.future is not None and not job.unasked for job in self.values())
 
     @property
     def waiting(self) -> list[Job]:

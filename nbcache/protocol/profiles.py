@@ -298,7 +298,7 @@ _name: Final = hexadecimal(NAME_SIZE)
 
 
 def head_of(line: bytes) -> Head | None:
-    """Return what the first line of a file says; None if it isn't one of a profile of this version. Raises ValueError."""
+    """Return what a file's first line says; None if it isn't one of a profile of this version. Raises ValueError."""
     said = json.loads(line)
     if not isinstance(said, dict) or said.get("nbcache") != "profile" or said.get("version") != VERSION:
         return None

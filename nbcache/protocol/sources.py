@@ -6,6 +6,7 @@ The second line of a profile's file (:mod:`nbcache.protocol.profiles`)::
         request  = JSON object          ; of kind "profile", as in `nbcache.protocol.requests`
         files    = [path...]            ; source files of modules that the program has imported
         lanes    = number               ; how many workers are of use
+        since    = Unix time [s]        ; when the program began to import them
 
 What is guaranteed
 ------------------
@@ -22,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.errors import NbcacheError
-from nbcache.grammar import fields, mapping, natural
+from nbcache.grammar import fields, mapping, natural, number
 from nbcache.passing import suppressed
 from nbcache.protocol import profiles, requests
 from nbcache.store import drops, layout
@@ -48,6 +49,8 @@ class Sources:
     """For people."""
     written: int
     """When the profile was written, by the clock that dates files there [ns since 1970]."""
+    since: float
+    """What was saved after that, the program may not have imported [Unix s]."""
     files: frozenset[str]
     asked: Request
     most: int
@@ -63,10 +66,11 @@ class Sources:
         return found
 
 
-def line(request: Request, files: Sequence[str], lanes: int) -> bytes:
-    """Return how a program asks, and what it has imported, as a line: as many files as there is room for."""
+def line(request: Request, files: Sequence[str], lanes: int, since: float) -> bytes:
+    """Return how a program asks, and what it has imported *since* when: as many files as there is room for."""
+    asked = json.loads(request.line())
     while True:
-        said = {"request": json.loads(request.line()), "files": files[:MAX_FILES], "lanes": lanes}
+        said = {"request": asked, "files": files[:MAX_FILES], "lanes": lanes, "since": since}
         data = json.dumps(said, separators=(",", ":")).encode("ascii")
         if len(data) <= MAX_LINE:
             return data
@@ -82,10 +86,8 @@ def read(root: str, trust: Trust, uid: int, known: Mapping[str, Sources]) -> dic
         with suppressed(OSError):
             if folder.status.st_uid != uid:
                 continue
-            dated = sorted(
-                ((item.stat(follow_symlinks=False).st_mtime_ns, item.name) for item in folder.json_files()), reverse=True
-            )
-            for written, file in dated[: profiles.MAX_HEADS]:
+            dated = ((item.stat(follow_symlinks=False).st_mtime_ns, item.name) for item in folder.json_files())
+            for written, file in sorted(dated, reverse=True)[: profiles.MAX_HEADS]:
                 before = known.get(file)
                 now = before if before is not None and before.written == written else _read(folder, file, trust, uid)
                 if now is not None:
@@ -100,10 +102,11 @@ def _read(folder: Folder, file: str, trust: Trust, uid: int) -> Sources | None:
         found = profiles.read_from(folder, profiles.file_of(name), trust, _parsed, most)
         if found is None:
             return None
-        (program, asked, files, lanes), status = found
+        (program, asked, said), status = found
         types = {"uid": uid, "package": "", "lane": 0}
         asked = replace(asked, source=name, function=f"profile:{program}", uid=uid, types=types)
-        return Sources(name, program, status.st_mtime_ns, frozenset(files), asked, lanes)
+        files, lanes = frozenset(said["files"]), int(said["lanes"])
+        return Sources(name, program, status.st_mtime_ns, said["since"], files, asked, lanes)
     return None
 
 
@@ -111,10 +114,11 @@ _SOURCES: Final = {
     "request": mapping(lambda value: value),
     "files": requests.FIELDS["path"],
     "lanes": natural,
+    "since": number,
 }
 
 
-def _parsed(data: bytes) -> tuple[str, Request, Sequence[str], int]:
+def _parsed(data: bytes) -> tuple[str, Request, dict[str, Any]]:
     first, second, _ = data.split(b"\n", 2)
     head = profiles.head_of(first)
     said: dict[str, Any] = fields(_SOURCES, others=True)(json.loads(second))
@@ -124,4 +128,4 @@ def _parsed(data: bytes) -> tuple[str, Request, Sequence[str], int]:
         raise ValueError(str(error)) from error
     if head is None or not request.is_profile:
         raise ValueError("it has no sources")
-    return head.program, request, said["files"], int(said["lanes"])
+    return head.program, request, said

@@ -10,7 +10,9 @@ import pytest
 from nbtest import proc, programs
 from nbtest.daemons import wait_for
 
-LIB = "from numba import njit\n@njit\ndef f(x):\n    return x + 1\n@njit\ndef g(x):\n    return f(x) * 2\nALL = [f, g]\n"
+LIB = (
+    "from numba import njit\n@njit\ndef f(x):\n    return x + 1\n@njit\ndef g(x):\n    return f(x) * 2\nALL = [f, g]\n"
+)
 COLD = {"NBTEST_COLD": "600", "NBTEST_PATIENT": "1"}
 
 

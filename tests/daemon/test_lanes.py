@@ -150,6 +150,22 @@ def test_a_lane_makes_room_for_functions_at_once_and_for_anothers_first_lane_aft
     assert mine.claims.stop
 
 
+def test_a_lane_that_nobody_asked_for_makes_room_for_whatever_somebody_has():
+    asked_for, unasked = (job(lane(BOB), claims=Claims(lambda: None), running=True) for _ in range(2))
+    unasked.unasked = True
+    waiting = job(lane(BOB, key=layout.reserved("2")))
+    lanes.make_room([asked_for, unasked, waiting], 0)
+    assert (asked_for.claims.stop, unasked.claims.stop) == (False, True)
+    lanes.make_room([asked_for, unasked, waiting], 1)
+    assert not unasked.claims.stop
+    waiting.asked -= 2 * turns.FRESH_SECONDS
+    lanes.make_room([asked_for, unasked, waiting], 0)
+    assert not unasked.claims.stop
+    unasked.superseded = True
+    lanes.make_room([unasked], 1)
+    assert unasked.claims.stop
+
+
 def test_what_has_no_use_for_a_worker_stops_no_lane(store):
     mine = job(lane(BOB), claims=Claims(lambda: store), running=True)
     refused = job(function(BOB, "6" * 64))
@@ -181,6 +197,9 @@ def test_a_lane_goes_on_as_long_as_it_brings_something_and_is_asked_for(place):
     assert ended(mine, {"built": 1, "more": True}, 1)
     (place / "request").unlink()
     assert not ended(mine, {"built": 1, "more": True}, 1)
+    mine.unasked, asked = True, mine.asked
+    assert ended(mine, {"built": 1, "more": True}, 1)
+    assert mine.asked == asked
 
 
 def test_what_ends_as_soon_as_it_begins_takes_a_part_of_a_turn(store, monkeypatch):

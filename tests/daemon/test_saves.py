@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import time
 from concurrent.futures import Future
 from types import SimpleNamespace
 
@@ -44,10 +43,10 @@ def unit(name, seconds):
     return Unit("dispatcher", f"lib:{name}", "()", {"version": 1}, (), None, "0" * 64, seconds)
 
 
-def leave(store, files, lanes=2, name=NAME):
+def leave(store, files, lanes=2, name=NAME, since=1e10):
     """Leave a profile whose program has imported these files."""
     profile = Profile(Head("main.py", {}, "", 1.0), [unit("f", 5.0), unit("g", 5.0)])
-    assert profiles.write(store.path, name, profile, sources.line(asked(), list(map(str, files)), lanes))
+    assert profiles.write(store.path, name, profile, sources.line(asked(), list(map(str, files)), lanes, since))
 
 
 class Looked:
@@ -121,14 +120,16 @@ def test_files_are_told_of_once_they_are_left_alone(store, files, monkeypatch):
 
 
 def test_what_was_saved_while_nobody_looked_is_told(store, files, at_once):
-    for each in files:
-        os.utime(each, (1.0, 1.0))
-    leave(store, files[:2])
-    os.utime(files[1], (time.time() + 600, time.time() + 600))
+    for at, each in enumerate(files):
+        os.utime(each, (at, at))
+    leave(store, files[:2], since=1.0)
     looked = Looked(store)
     assert looked.look() == [["b.py"]]
-    # A run that writes its profile anew has imported what there is.
-    leave(store, files)
+    # A run that writes its profile anew has imported what there was when it began.
+    leave(store, files, since=2.0)
+    assert looked.look() == [["c.py"]]
+    leave(store, files, name="cd" * 16, since=2.0)
+    assert looked.look() == [["c.py"]]
     assert looked.look() == []
 
 
@@ -162,7 +163,7 @@ def test_directories_that_are_named_are_the_only_ones(store, place, at_once):
 def test_what_is_asked_for_is_the_profile_that_says_so_in_its_owners_name(store, files):
     forged = dataclasses.replace(asked(), source="cd" * 16, types={"uid": 12345, "package": "lib", "lane": 7})
     profile = Profile(Head("main.py", {}, "", 1.0), [unit("f", 5.0)])
-    profiles.write(store.path, NAME, profile, sources.line(forged, [str(files[0])], 99))
+    profiles.write(store.path, NAME, profile, sources.line(forged, [str(files[0])], 99, 1.0))
     [found] = sources.read(store.path, store.trust, os.geteuid(), {}).values()
     lanes = found.lanes(3)
     assert [(each.uid, each.source) for each in lanes] == [(os.geteuid(), NAME)] * 3
@@ -174,7 +175,7 @@ def test_what_is_asked_for_is_the_profile_that_says_so_in_its_owners_name(store,
 
 
 @pytest.mark.parametrize(
-    "said", [b"{}", b"[]", b"", b"{" * 1000, b'{"request":{},"files":[],"lanes":1}', b'{"files":["\\u0000"]}']
+    "said", [b"{}", b"[]", b"", b"{" * 1000, b'{"request":{},"files":[],"lanes":1,"since":1}', b'{"files":["\\u0000"]}']
 )  # fmt: skip
 def test_a_profile_that_says_nothing_of_use_is_one_all_the_same(store, said):
     profile = Profile(Head("main.py", {}, "", 1.0), [unit("f", 5.0)])
@@ -185,9 +186,9 @@ def test_a_profile_that_says_nothing_of_use_is_one_all_the_same(store, said):
 
 def test_a_line_is_of_a_size_whatever_was_imported(store):
     long = [f"/{'x' * 1000}/{number}.py" for number in range(2000)]
-    said = sources.line(asked(), long, 1)
+    said = sources.line(asked(), long, 1, 1.0)
     assert len(said) <= sources.MAX_LINE
-    assert sources.line(dataclasses.replace(asked(), path=tuple(long)), [], 1) == profiles.NO_SOURCES
+    assert sources.line(dataclasses.replace(asked(), path=tuple(long)), [], 1, 1.0) == profiles.NO_SOURCES
 
 
 class Daemon:
@@ -225,7 +226,7 @@ def test_lanes_of_what_is_saved_give_way_and_are_told_of_once_they_are_over(stor
     daemon.save(found, "/a.py", "/b.py", "/c.py", "/d.py")
     lanes = daemon.run()
     assert [each.uid for each in lanes] == [os.geteuid()] * 2
-    assert not any(map(turns.is_fresh, lanes))
+    assert all(each.unasked and not turns.is_fresh(each) for each in lanes)
     assert daemon.commons.jobs.awaited == 0
     assert daemon.said == ["saved: /a.py, /b.py, /c.py and 1 more; building for main.py"]
     lanes[0].built, lanes[1].built, lanes[1].left = 3, 4, 2
