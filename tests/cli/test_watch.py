@@ -63,6 +63,7 @@ def profile_is_there(place):
     wait_for(lambda: list((place / "store/v1/profiles").glob("*/*.jsonl")))
 
 
+@pytest.mark.long
 def test_what_is_saved_while_it_watches_is_built(main, place):
     watching = Watching(place, place / "src", "--", sys.executable, main)
     try:
@@ -91,7 +92,6 @@ def test_nothing_is_said_in_a_pipe(main, place):
     assert (status, watching.text) == (0, "")
 
 
-@pytest.mark.long
 def test_the_status_is_the_commands_and_an_interrupt_is_its_too(place):
     code = "import signal, time; signal.signal(signal.SIGINT, lambda *_: exit(7)); print('ready', flush=True); time.sleep(600)"
     watching = Watching(place, "--", sys.executable, "-c", code)

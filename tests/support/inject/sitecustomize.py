@@ -79,7 +79,7 @@ def _be_patient():
     others.UNANSWERED_SECONDS = 60.0
     # Else what a program does for its store at its end is left to the next one after a tenth of a second.
     Store.tidy.__defaults__ = (600.0,)
-    if "serve" in sys.orig_argv:
+    if {"serve", "watch"} & set(sys.orig_argv):
         from nbcache.daemon import interpreters, supervisor
         from nbcache.daemon import remote as helpers
 
