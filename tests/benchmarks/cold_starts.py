@@ -1,5 +1,5 @@
-"""Measure cold starts: a program with a profile of which everything is stale, one whose daemon has just started, and
-many jobs at once with an empty store.
+"""Measure cold starts: a program with a profile of which everything is stale, one whose daemon has just started, many
+jobs at once with an empty store, and the run after an edit that was saved.
 
     python tests/benchmarks/cold_starts.py [--repeat 3] [--functions 24] [--weight 16] [--jobs 30] [--only NAME]
 
@@ -200,6 +200,28 @@ def many(folder: Path, jobs: int, repeat: int) -> None:
     print(f"  {sides[1].builds()} compilations for {entries} entries")
 
 
+def saved(folder: Path, functions: int, weight: int) -> None:
+    """An edit of one function, saved, and the run after it was built."""
+    folder.mkdir()
+    program, events = generate(folder, functions, weight), folder / "events"
+    plain, side = Side(folder, "plain", {}), Side(folder, "saved", {"NBTEST_EVENTS": str(events)})
+    assert side.store is not None
+    side.run(program, [])
+    events.unlink()
+    with daemons.daemon(side.store, "--watch") as daemon:
+        began = time.perf_counter()
+        heavy = folder / "heavy.py"
+        heavy.write_text(heavy.read_text().replace("s = 0.0", "s = 1.0", 1))
+        daemon.says(" ready: ")
+        ready = time.perf_counter() - began
+        [said] = [line.partition(" ready: ")[2] for line in daemon.log.splitlines() if " ready: " in line]
+    took = side.run(program, [])
+    compiled = sum(len(json.loads(line)["functions"]) for line in events.read_text().splitlines())
+    print(f"an edit of one function among {functions}, saved: {said}")
+    print(f"  ready {ready:.1f} s after it was saved; the next run takes {took:.1f} s, with {compiled} compile events")
+    print(f"  plain {plain.run(program, []):.1f} s", flush=True)
+
+
 def main() -> None:
     """Measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -207,7 +229,7 @@ def main() -> None:
     parser.add_argument("--functions", type=int, default=24)
     parser.add_argument("--weight", type=int, default=16)
     parser.add_argument("--jobs", type=int, default=30)
-    parser.add_argument("--only", choices=("stale", "one core", "fresh", "many"))
+    parser.add_argument("--only", choices=("stale", "one core", "fresh", "many", "saved"))
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="nbcache-cold-") as name:
         folder = Path(name)
@@ -222,6 +244,8 @@ def main() -> None:
             fresh(folder / "fresh", program, args.repeat)
         if args.only in {None, "many"}:
             many(folder / "many", args.jobs, args.repeat)
+        if args.only in {None, "saved"}:
+            saved(folder / "saved", 60 if args.functions > 4 else args.functions, args.weight)
 
 
 if __name__ == "__main__":

@@ -37,3 +37,4 @@ def test_the_benchmark_of_cold_starts_runs():
     )
     assert outcome.status == 0, outcome.stdout + outcome.stderr
     assert "compilations for" in outcome.stdout
+    assert "with 0 compile events" in outcome.stdout
