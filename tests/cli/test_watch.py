@@ -63,7 +63,6 @@ def profile_is_there(place):
     wait_for(lambda: list((place / "store/v1/profiles").glob("*/*.jsonl")))
 
 
-@pytest.mark.long
 def test_what_is_saved_while_it_watches_is_built(main, place):
     watching = Watching(place, place / "src", "--", sys.executable, main)
     try:
@@ -89,7 +88,10 @@ def test_nothing_is_said_in_a_pipe(main, place):
         wait_for(lambda: len(list((place / "store/v1/objects").glob("*/*.nbo"))) >= before + 2)
     finally:
         status, _ = watching.interrupt()
-    assert (status, watching.text) == (0, "")
+    assert status == 0
+    # What jobs are kept from is a warning of the log.
+    assert "saved: " not in watching.text
+    assert "ready: " not in watching.text
 
 
 def test_the_status_is_the_commands_and_an_interrupt_is_its_too(place):
