@@ -13,6 +13,7 @@ from nbtest import daemons, proc
 from nbcache.config import Settings
 from nbcache.daemon import intake, turns
 from nbcache.daemon.intake import Intake
+from nbcache.daemon.watching import Watch
 from nbcache.protocol import spool
 from nbcache.protocol.requests import Request
 from nbcache.store.directory import Store
@@ -114,17 +115,21 @@ def test_what_a_user_asks_for_first_is_taken_at_once(root, monkeypatch):
         looking.turn(root, TRUST, lambda waiting, _insists: offered.append(waiting.path) or True)
 
     looking = Intake(pytest.fail)
-    watch = intake.Watch(root, lambda _path: None)
+    watch = Watch(f"{root}/v1/requests", lambda _path: None)
+
+    def follow():
+        return watch.follow([f"{root}/v1/requests/{name}" for name in looking.drops])
+
     try:
         turn()
         path = spool.submit(root, REQUEST)
         turn()
         assert not offered
-        for name in watch.follow(looking.drops):
-            looking.look_again(name)
+        for each in follow():
+            looking.look_again(os.path.basename(each))
         turn()
         assert offered == [path]
-        assert not watch.follow(looking.drops)
+        assert not follow()
     finally:
         watch.close()
         looking.close()
