@@ -34,6 +34,7 @@ from nbcache.glue.identity.ownership import resolve as loaded
 from nbcache.glue.requests import fields
 from nbcache.glue.requests import types as typecodec
 from nbcache.glue.requests.carrying_out import BY_VALUE, compile_for, default, in_words, resolve, source_digest
+from nbcache.passing import let_pass
 from nbcache.protocol.requests import MAX_ITEMS, MAX_REQUEST, MAX_TEXT, PROFILE, Request
 from nbcache.store import layout
 
@@ -198,6 +199,7 @@ def _by_value(wanted: Any, dump: Callable[[Any, io.BytesIO], None], most: int) -
             dump(_picklable(wanted), file)
             return file.getvalue()
     except Exception as exc:
+        let_pass(exc)
         msg = f"it can't be pickled ({type(exc).__name__}: {exc})"
         raise UnaskableError(msg) from exc
 

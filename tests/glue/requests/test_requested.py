@@ -2,8 +2,10 @@
 
 import gc
 import pickle
+import signal
 import weakref
 
+import pytest
 from numba import njit
 
 from nbcache.glue.requests.requested import _by_value, _dump
@@ -45,3 +47,20 @@ def test_two_requests_for_a_function_name_one():
     assert first is second
     assert first is not third
     assert first(3) == 0
+
+
+def test_a_time_limit_of_the_program_s_ends_pickling():
+    """It was taken for a reason why the function can't be pickled, and the program went on."""
+
+    class TimeIsUp(Exception):
+        pass
+
+    def ends(_signal, _frame):
+        raise TimeIsUp
+
+    before = signal.signal(signal.SIGUSR1, ends)
+    try:
+        with pytest.raises(TimeIsUp):
+            _by_value(1, lambda _public, _file: signal.raise_signal(signal.SIGUSR1), 100)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
