@@ -63,6 +63,7 @@ OWN_TYPES = {
         "def made(k):\n    @njit\n    def inner(x):\n        return x * k\n    return inner\n",
         "lib.applied(made(3), 1.0), lib.applied(made(4), 1.0)",
     ),
+    "a dispatcher, and an array's strides": ("@njit\ndef cost(x):\n    return x + 1\n", "lib.beside(cost, 1.0)"),
     "omitted arrays": ("", "lib.defaults(1.0)"),
     "a named tuple": ("Point = collections.namedtuple('Point', 'x y')\n", "lib.first(Point(1, 2.0))"),
     "an enumeration": ("class Colour(enum.Enum):\n    RED = 1\n", "lib.value_of(Colour.RED)"),
@@ -94,6 +95,9 @@ def applied(f, x):
 @njit
 def defaults(x, t=TABLE, n=Pair(1, 2.0), k=(1, 2)):
     return x + t[1] + n.a + k[1]
+@njit
+def beside(f, x, t=np.array([[], []]).T, u=np.arange(6.0)[::2]):
+    return f(x) + t.size + u[1]
 @njit
 def first(p):
     return p[0]

@@ -193,6 +193,7 @@ def fetch(request: Request, *, insist: bool) -> tuple[Any, Signature | None]:
             if not request.types.get(BY_VALUE):
                 return value, None
             public, args, return_type = value
+            args = tuple(Omitted(default(public, at)) if each is None else each for at, each in enumerate(args))
             types = [*args, *filter(None, [return_type])]
         except Exception as exc:
             msg = f"it can't be unpickled: {type(exc).__name__}: {exc}"

@@ -74,7 +74,9 @@ def request_for(
     types, wanted = _types_of(unit, public, by_value=by_value), public
     if BY_VALUE in types:
         # In one pickle: what the function and its arguments have in common stays one object.
-        wanted, source = (_picklable(public), tuple(unit.args), unit.return_type), None
+        # A default is the function's own there, too: NumPy doesn't pickle an array's strides.
+        args = (None if _is_left_out(typ, at, public) else typ for at, typ in enumerate(unit.args))
+        wanted, source = (_picklable(public), tuple(args), unit.return_type), None
     value = _by_value(wanted, dump or _dump, MAX_REQUEST if most is None else most) if source is None else None
     return Request(
         key=unit.key,
@@ -146,9 +148,14 @@ def _written(typ: Any, at: int, public: Any) -> Any:
     try:
         return typecodec.encode(typ)
     except fields.Unencodable:
-        if isinstance(typ, Omitted) and typ.value is default(public, at):
+        if _is_left_out(typ, at, public):
             return None
         raise
+
+
+def _is_left_out(typ: Any, at: int, public: Any) -> bool:
+    """Whether it is the type of an argument that is left out, for the function's own default."""
+    return isinstance(typ, Omitted) and typ.value is default(public, at)
 
 
 def _absolute(path: str) -> str:
