@@ -9,8 +9,8 @@ What was written down holds for an environment in which the same distributions a
 that were imported consist of the same (distributions.py); where a file is no distribution's, as in an editable
 installation, its content is compared. How a package reads its environment is its own
 affair. But who changes Numba itself takes part in all that is compiled, and who changes the process or what somebody
-else's module holds (`_Around`) does what a program may notice. That is written down as well, and such packages are
-loaded at once.
+else's module holds (`_Around`), who says something or fails (`_listening`), does what a program may notice. That is
+written down as well, and such packages are loaded at once.
 
 As soon as one of the packages is imported by somebody, or something is to be compiled, all are loaded, as by Numba.
 """
@@ -22,25 +22,29 @@ import hashlib
 import json
 import logging
 import sys
+import threading
+import warnings
+from contextlib import contextmanager
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from numba.core import entrypoints
+from numba.core import config, entrypoints
 from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue.identity import state, told
 from nbcache.glue.identity.declared import declarations, metadata_in
 from nbcache.glue.identity.ownership import is_toolchain_definition, is_toolchain_file, is_toolchain_module
 from nbcache.glue.identity.watched import are_same
+from nbcache.passing import suppressed
 from nbcache.process import os, time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from nbcache.glue.identity.distributions import Distributions
     from nbcache.glue.identity.registrations import ExtensionIndex
 
-VERSION = 6
+VERSION = 7
 MOST_BYTES = 4 << 20
 """Where more than this is no distribution's, the packages are loaded each time: to read it would take as long."""
 
@@ -96,12 +100,13 @@ class InstalledExtensions:
         filed, modules, typed = self._index.sizes(), frozenset(sys.modules), set(typeof_impl.registry)
         changes, around = (dict(self._patched()), len(told.options)), _Around()
         began = time.perf_counter()
-        entrypoints.init_all()
+        with _listening() as heard:
+            entrypoints.init_all()
         seconds = time.perf_counter() - began
         self._index.refresh()
         classes = typeof_impl.registry.keys() - typed
         alone = changes == (self._patched(), len(told.options)) and not any(map(is_toolchain_definition, classes))
-        alone = alone and around.is_as_it_was()
+        alone = alone and not heard and around.is_as_it_was()
         names, registering = self._index.since_then(filed)
         # Classes made by calling ABCMeta say that they are from there; who has one has imported the package.
         matter = {name.partition(".")[0] for name in (*registering, *(cls.__module__ for cls in classes))}
@@ -166,9 +171,48 @@ class InstalledExtensions:
         return all(file_digest(path).hex() == content != UNREADABLE.hex() for path, content in files.items())
 
 
+@contextmanager
+def _listening() -> Iterator[list[str]]:
+    """Note what this thread writes to the standard streams meanwhile, and what Numba warns of: packages that fail."""
+    heard: list[str] = []
+    thread, before = threading.get_ident(), []
+
+    class Warner:
+        @staticmethod
+        def warn(message: str, stacklevel: int) -> None:
+            heard.append(message)
+            warnings.warn(message, stacklevel=stacklevel + 1)
+
+    def noting(write: Callable[[str], object]) -> Callable[[str], object]:
+        def noted(text: str) -> object:
+            if threading.get_ident() == thread:
+                heard.append(text)
+            return write(text)
+
+        return noted
+
+    stream: Any
+    for stream in {id(each): each for each in (sys.stdout, sys.stderr)}.values():
+        # In the stream itself, which anybody may keep or compare; some can't be changed.
+        with suppressed(AttributeError, TypeError):
+            held = vars(stream).get("write")
+            stream.write = noting(stream.write)
+            before.append((stream, held))
+    entrypoints.warnings = Warner
+    try:
+        yield heard
+    finally:
+        entrypoints.warnings = warnings
+        for stream, held in before:
+            if held is None:
+                del stream.write
+            else:
+                stream.write = held
+
+
 class _Around:
-    """What surrounds the packages that are loaded: the settings of the process, and what is in others' modules, with
-    what their classes, objects and containers hold.
+    """What surrounds the packages that are loaded: the settings of the process and of Numba, and what is in others'
+    modules, with what their classes, objects and containers hold.
     """
 
     def __init__(self) -> None:
@@ -177,7 +221,7 @@ class _Around:
         inside = [_inside(value) for members in modules for value in [*members.values()]]
         # A logger that is made meanwhile is the packages' own.
         logs = [getattr(each, "handlers", []) for each in (logging.root, *logging.root.manager.loggerDict.values())]
-        self._holders = [*modules, *logs, *(each for each in inside if each is not None)]
+        self._holders = [vars(config), *modules, *logs, *(each for each in inside if each is not None)]
         self._held = [*map(_held, self._holders)]
 
     def is_as_it_was(self) -> bool:

@@ -160,6 +160,7 @@ def test_what_changes_numba_is_loaded_at_once(place):
         ("import events; events.TABLE.append('addition')", "events.TABLE"),
         ("import events; events.Settings.level = 2", "events.Settings.level"),
         ("import events; events.SETTINGS.level = 2", "vars(events.SETTINGS)"),
+        ("import numba; numba.config.BOUNDSCHECK = 1", "__import__('numba').config.BOUNDSCHECK"),
     ],
 )
 def test_what_changes_the_process_or_others_is_loaded_at_once(place, init, shown):
@@ -168,6 +169,25 @@ def test_what_changes_the_process_or_others_is_loaded_at_once(place, init, shown
     without = place.run(main, store=None).splitlines()[-1]
     assert place.run(main) == f"2 2 ['f', 'g'] True\n{without}\n"
     assert place.run(main) == f"2 2 [] True\n{without}\n"
+
+
+@pytest.mark.parametrize("init", ["print('ready')", "raise RuntimeError('no licence')"])
+def test_what_says_something_or_fails_is_loaded_at_once(place, init):
+    """The second process said nothing."""
+    place.extend(init=init)
+    warned = "import warnings\nwarnings.showwarning = lambda message, *_args, **_more: print(message)\n"
+    without = place.run(warned + MAIN, store=None)
+    said = without.splitlines()[0]
+    assert "ready" in said or "no licence" in said
+    assert place.run(warned + MAIN) == without
+    assert place.run(warned + MAIN) == without.replace("['f', 'g']", "[]")
+
+
+def test_a_package_that_fails_is_loaded_also_where_its_warning_was_not_shown(place):
+    place.extend(init="raise RuntimeError('no licence')")
+    ignored = "import warnings\nwarnings.simplefilter('ignore')\n"
+    assert place.run(ignored + MAIN) == "2 2 ['f', 'g'] True\n"
+    assert place.run(ignored + MAIN) == "2 2 [] True\n"
 
 
 TABLES = """
