@@ -354,13 +354,15 @@ class Meeting:
             clock.start(begin)
         return True
 
-    def ask(self, place: protocol.Meeting, _question: str, key: str, seconds: float, *more: int) -> Any:
+    def ask(
+        self, place: protocol.Meeting, _question: str, key: str, seconds: float, *, slot: int = 0, since: float = 0.0
+    ) -> Any:
         """Ask a helper to fetch. Raises OSError where none is there yet."""
         clock, helper = self._fleet.clock, self._fleet.host(place).helper
         if helper is None:
             raise ConnectionRefusedError
         answer = Future(clock)
-        clock.start(lambda: answer.set_result(helper.fetch(key, *more)))
+        clock.start(lambda: answer.set_result(helper.fetch(key, slot)))
         clock.sleep(MESSAGE)
         try:
             return {"v": protocol.VERSION, **answer.result(seconds)}
