@@ -262,8 +262,9 @@ def test_what_a_profile_is_built_for_when_a_file_is_saved_runs_in_its_owners_nam
         daemons.wait_for(lambda: daemon.log.count(" ready: ") == 2, lambda: daemon.log)
         daemon.settle()
         published = [line for line in town.audited() if line["event"] == "published"]
-        assert "good:f" in {line["function"] for line in published}
-        assert {line["asked"] for line in published} == {BOB}
+        # Numba's runtime is built by whoever comes first, in his own name.
+        own = {(line["function"], line["asked"]) for line in published if line["function"] != "numba.core.runtime:nrt"}
+        assert own == {("good:f", BOB)}
         assert f"{RAN} {MALLORY}" in daemon.log
         assert f"{RAN} {BOB}" not in daemon.log
         assert all(line["built"] not in {0, BOB, MALLORY} for line in published)
