@@ -75,8 +75,11 @@ class ColdStart:
 
     def _helpers(self) -> int:
         """How many workers a helper of this process's would have; 0 for none."""
-        # The program takes a processor itself, and on no other one would anybody be of help.
-        return workers_for(self._settings.jobs) if self._store.writable and _processors() > 1 else 0
+        if not self._settings.jobs or not self._store.writable:
+            return 0
+        count = _processors()
+        # The program takes one itself, and on no other one would anybody be of help.
+        return _limited(self._settings.jobs, count) if count > 1 else 0
 
     def _known(self, unit: Unit) -> Profile | None:
         if not self._has_looked:
@@ -129,7 +132,11 @@ class ColdStart:
 
 def workers_for(jobs: int) -> int:
     """How many workers NBCACHE_JOBS stands for here."""
-    return _processors() if jobs == AUTO_JOBS else min(jobs, _processors())
+    return _limited(jobs, _processors())
+
+
+def _limited(jobs: int, processors: int) -> int:
+    return processors if jobs == AUTO_JOBS else min(jobs, processors)
 
 
 _GROUPS: Final = "/proc/self/cgroup"

@@ -89,8 +89,7 @@ class Intake:
 
     def look_again(self, name: str) -> None:
         """Pass through one directory with the next turn: nobody was told of what arrived before it was watched."""
-        self._passes[name].end()
-        self._passes[name].is_due()
+        self._passes[name].begin_anew()
         self._rest_until = 0.0
 
     def turn(self, root: str, trust: Trust, offer: Offer) -> None:
@@ -240,8 +239,9 @@ class _Pass:
         if self._folder is not None:
             self._folder.remove(name)
 
-    def is_due(self) -> None:
-        """Begin the next pass as soon as there is a turn."""
+    def begin_anew(self) -> None:
+        """Begin a pass as soon as there is a turn."""
+        self.end()
         self._next = 0.0
 
     def end(self) -> None:
