@@ -51,7 +51,16 @@ _ONLY_FOR_MISSES = (
     *("nbcache.client." + name for name in ("others", "patience", "publishing", "recording")),
     *(
         "nbcache." + name
-        for name in ("glue.calls", "processors", "store.layers", "store.locks", "store.publish", "store.usage")
+        for name in (
+            "glue.calls",
+            "glue.capture.running",
+            "glue.keys.marked",
+            "processors",
+            "store.layers",
+            "store.locks",
+            "store.publish",
+            "store.usage",
+        )
     ),
 )
 """What a process that only hits never loads."""

@@ -23,6 +23,7 @@ from numba import njit
 from numba.core import ir_utils, types
 
 from nbcache.glue import marks
+from nbcache.glue.identity.idle import is_installed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -77,7 +78,7 @@ def owner_of(value: int, reach: Reach) -> tuple[Owner, Address] | None:
     found = _owners(value, reach.own_objects())
     if not found:
         # All that is reached by way of registrations comes last: it may be half of several packages.
-        named = _native(value) or _exported(value)
+        named = _native(value) or _exported(value) or _installed(value)
         if named is not None:
             return named
         found = _owners(value, reach.objects())
@@ -91,6 +92,14 @@ def owner_of(value: int, reach: Reach) -> tuple[Owner, Address] | None:
         return None
     ((kind, _id), obj), = found.items()  # fmt: skip
     return (kind, reach.reference(obj)), Address(value, obj)
+
+
+def _installed(value: int) -> tuple[Owner, Address] | None:
+    """The place of what lies in a library of an installed package."""
+    from nbcache.glue.identity.libraries import file_of, place_of
+
+    place = place_of(value) if is_installed(file_of(value)) else None
+    return None if place is None else (("library", tuple(place)), Address(value, None))
 
 
 def owners_in_words(value: int, reach: Reach) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from nbcache.glue.capture.roles import Listener, OpenUnit, PausedListener, Registrar
+    from nbcache.glue.capture.running import Running
     from nbcache.glue.identity.consulted import Consulted
     from nbcache.glue.identity.past import Given
     from nbcache.glue.identity.reach import Reach
@@ -159,6 +160,7 @@ class FrameStack(threading.local):
         self._watch: Listener | None = None
         self._new_witness = witness
         self._witness: PausedListener | None = None
+        self._running: Running | None = None
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -188,6 +190,9 @@ class FrameStack(threading.local):
         if frame.outer is None:
             if self._watch is None or self._witness is None:
                 self._watch, self._witness = self._new_watch(self._frames), self._new_witness(self.note)
+            from nbcache.glue.capture.running import running
+
+            self._running = running
             self._watch.start()
             self._witness.start()
             _watching[threading.get_ident()] = (self._watch, self._witness)
@@ -218,6 +223,7 @@ class FrameStack(threading.local):
             if not self._frames:
                 for each in _watching.pop(threading.get_ident(), ()):
                     each.stop()
+                self._running.stop()  # type: ignore[union-attr]
             if release is not None:
                 release()
         if self._pending is not None:  # an exception of somebody else's came before the frame was opened

@@ -28,6 +28,10 @@ class OpenUnit(Protocol):
     def has_own_pipeline(self) -> bool:
         """Whether somebody else's compiler compiles it."""
 
+    @property
+    def ends(self) -> bool:
+        """Whether a walk through it ends at code that could run while it is compiled."""
+
     def reaching(self, names: set[bytes]) -> Reach:
         """What the unit reaches, with what others have registered for *names*."""
 

@@ -111,6 +111,8 @@ def _verify(unit: CudaUnit, frame: Frame, births: Births) -> None:
             msg = "what it depends on changed while it was compiled"
             raise Unstorable(msg)
         reason = frame.taint or births.objection(unit)
+        if unit.ends:  # an entry for a GPU doesn't say what ran
+            reason = reason or "code of installed packages that could run while it is compiled"
     except Unidentifiable as exc:
         raise Unstorable(str(exc)) from exc
     if reason:

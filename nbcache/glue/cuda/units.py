@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.glue.keys.parts import Part
 
-CUDA_KEY_VERSION = 4
+CUDA_KEY_VERSION = 5
 
 
 class _NoFlags:

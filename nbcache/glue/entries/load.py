@@ -157,6 +157,8 @@ def open_entry(unit: Unit | LibraryUnit, read: Read) -> Opened:
         raise Unloadable(msg)
     asked = Asked(*rest)
     held, consulted = _consult(unit, asked, definitions) if isinstance(unit, Unit) else ([], None)
+    if consulted is not None and consulted.ran:
+        _see_what_ran(unit, consulted)
     held += _bind(definitions, unit)
     fields = pickle.loads(data[8 + size :])  # noqa: S301
     return Opened(fields, definitions, code, held, consulted)
@@ -179,6 +181,17 @@ def _consult(unit: Unit, asked: Asked, definitions: dict[str, Definition]) -> tu
     unit.answered(consulted.asks)
     unit.meets(unit.maker.extensions.relevant(asked.names))
     return held, consulted
+
+
+def _see_what_ran(unit: Any, consulted: Consulted) -> None:
+    """Refuse what would be other today, unless modules are missing that are loaded later.  Raises Unloadable.
+
+    It also finds the functions in C that the code is bound to.
+    """
+    if all(each.partition(":")[0] in sys.modules for each in consulted.ran):
+        reason = unit.maker.marked.objection(consulted)
+        if reason is not None:
+            raise Unloadable(reason)
 
 
 def _bind(definitions: dict[str, Definition], unit: Unit | LibraryUnit) -> list[object]:
@@ -212,7 +225,7 @@ def _agree(unit: Unit, consulted: Consulted) -> None:
 
 def _objection_once_loaded(unit: Unit, meta: Meta | LiteralsMeta) -> str | None:
     """Why what is compiled isn't what it was where the modules are loaded that compiling it loads, or None."""
-    if not meta.consulted.once_loaded:
+    if not meta.consulted.once_loaded and not meta.consulted.ran:
         return None
     from nbcache.glue.capture import readings
 

@@ -174,7 +174,8 @@ def _sections(
 def _asked(frame: Frame) -> Asked:
     consulted = frame.consulted
     asks = dumps(tuple(consulted.asks), frame) if consulted.asks else b""
-    return Asked(consulted.packed, consulted.snapshot, asks, consulted.once_loaded)
+    ran = consulted.ran_digest, tuple(sorted(consulted.ran))
+    return Asked(consulted.packed, consulted.snapshot, asks, consulted.once_loaded, ran)
 
 
 def encoded(
@@ -208,7 +209,7 @@ def _guard(definitions: dict[str, placeholders.Definition], past: str, consulted
     registered: list[object] = []
     if consulted is not None:
         registered = [*sorted(consulted.snapshot.items()), *(ask.answer for ask in consulted.asks)]
-        registered += filter(None, [consulted.once_loaded])
+        registered += filter(None, [consulted.once_loaded, consulted.ran_digest])
     if not definitions and not past and not registered:
         return ""
     text = "\n".join([*sorted(map(repr, definitions.values())), past, *map(repr, registered)])

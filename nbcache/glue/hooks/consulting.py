@@ -15,7 +15,7 @@ from numba.core import types
 
 from nbcache.glue import marks
 from nbcache.glue.identity import consulted
-from nbcache.glue.identity.consulted import Consulted
+from nbcache.glue.identity.idle import is_installed
 from nbcache.glue.identity.ownership import HEAP_TYPE, is_numba_type, is_toolchain_definition
 from nbcache.glue.identity.registered import is_native
 from nbcache.passing import let_pass
@@ -23,6 +23,7 @@ from nbcache.store import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from types import CodeType
 
     from nbcache.glue.hooks.policy import Session
     from nbcache.glue.keys.choices import Choices
@@ -56,8 +57,15 @@ def _foreign_bases(cls: type) -> list[type]:
 def _note_types(names: set[bytes], found: Sequence[Any]) -> None:
     if not _numbas.issuperset(map(type, found)):
         for typ in found:
-            if is_numba_type(typ):
-                names.update(_names_of(type(typ)))
+            if is_numba_type(typ) and (found_names := _names_of(type(typ))):
+                _listen()  # its methods may be called
+                names.update(found_names)
+
+
+def _listen() -> None:
+    from nbcache.glue.capture.running import running  # a process that only hits asks for nothing
+
+    running.begin()
 
 
 def _types_in(thing: object) -> list[Any]:
@@ -109,8 +117,8 @@ def data_models(original: Any, session: Session) -> Any:
 
     @functools.wraps(original)
     def lookup(self: Any, fetype: Any) -> Any:
-        model = original(self, fetype)
         names = asked(index.generation)
+        model = original(self, fetype) if names is None else _model(session, self, fetype, original)
         if names is not None:
             try:
                 inside = _inside.get(fetype._code)
@@ -122,6 +130,32 @@ def data_models(original: Any, session: Session) -> Any:
         return model
 
     return lookup
+
+
+def _model(session: Session, models: Any, fetype: Any, original: Any) -> Any:
+    """The model of a type, which Numba keeps: what runs to make it is noted for all who use it."""
+    from nbcache.glue.capture.running import running
+
+    consulted_so_far = session.frames.top().consulted  # type: ignore[union-attr]
+    is_others = type(fetype) not in _numbas and bool(_names_of(type(fetype)))
+    if is_others or (session.maker.extensions.run and fetype not in models._cache):
+        running.begin()
+    if fetype in models._cache:
+        known = _made_by.get(fetype._code, None if is_others else ())
+        if known is None:
+            running.miss()
+        consulted_so_far.codes.update(known or ())
+        return original(models, fetype)
+    consulted_so_far.codes |= running.take()
+    model = original(models, fetype)
+    codes = running.take()
+    running.give_back(codes)  # to whatever it is a part of
+    _made_by[fetype._code] = None if running.missed else codes
+    return model
+
+
+_made_by: dict[int, set[CodeType] | None] = {}
+"""What ran to make the model of a type, by the number that Numba gives the type; None if nobody noted it."""
 
 
 def answering(original: Any, session: Session) -> Any:
@@ -242,7 +276,7 @@ def lowering(original: Any, session: Session) -> Any:
                 key = fn.get_impl_key(sig) if isinstance(fn, types.Callable) else fn
                 asked = {consulted.called(key)}
                 _note_types(asked, sig.args)
-                names |= asked
+                names.update(asked)
                 session.maker.before(frame, asked)
             except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
                 _unnoted(session, raised)
@@ -350,7 +384,8 @@ def subroutines(original: Any, session: Session) -> Any:
         frame = session.frames.top()
         if frame is None:
             return original(self, *args, **named)
-        outer, frame.consulted = frame.consulted, Consulted(session.maker.extensions.generation)
+        outer = frame.consulted
+        frame.consulted = session.maker.new_part(outer)
         try:
             cres = original(self, *args, **named)
             kept = vars(cres.library).setdefault(marks.CONSULTED, frame.consulted)
@@ -358,8 +393,25 @@ def subroutines(original: Any, session: Session) -> Any:
             kept = frame.consulted
             raise
         finally:
+            session.maker.end_part(frame.consulted)
+            if kept is not frame.consulted:
+                outer.codes |= frame.consulted.codes
             frame.consulted = outer
             outer.include(kept)
         return cres
 
     return compile_subroutine
+
+
+def code_that_is_read(original: Any, session: Session) -> Any:
+    """`ByteCode.__init__`: all code comes by there to be compiled, also what somebody lowers a call to."""
+    top = session.frames.top
+
+    @functools.wraps(original)
+    def __init__(self: Any, func_id: Any) -> None:  # noqa: N807  its name
+        frame = top()
+        if frame is not None and is_installed(func_id.code.co_filename):
+            frame.consulted.codes.add(func_id.code)
+        original(self, func_id)
+
+    return __init__

@@ -205,6 +205,10 @@ def table() -> list[Seam]:
             emission.noted_modules, ("self", "ll_module"),
         ),
         Seam(
+            bytecode.ByteCode, "__init__", "what others' code has compiled counts as what runs",
+            consulting.code_that_is_read, ("self", "func_id"),
+        ),
+        Seam(
             bytecode.FunctionIdentity, "_unique_ids",
             "symbol names come from a process-wide counter otherwise (numba#10486)", emission.unique_ids,
         ),

@@ -17,7 +17,7 @@ from nbcache.glue.identity.exact import encode_constant
 from nbcache.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _CONTAINS_OP = dis.opmap["CONTAINS_OP"]
 _EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
@@ -333,3 +333,41 @@ def _digest(code: CodeType) -> bytes:
     ]
     content = b"".join([piece for part in parts for piece in (len(part).to_bytes(8, "little"), part)])
     return hashlib.blake2b(content, digest_size=32, person=b"nbcache code").digest()
+
+
+class Wanted:
+    """What of a module is wanted by the code that has it.
+
+    ``names``: all that it could read, of which what is there counts. ``reads``: what it does read, which
+    counts even if it is only there when asked for. ``everywhere``: whether the names are looked for in the toolchain's
+    modules below a module of the toolchain as well.
+    """
+
+    __slots__ = ("everywhere", "handed_on", "names", "reads")
+
+    def __init__(self, names: frozenset[str], reads: Iterable[Read], *, everywhere: bool = False) -> None:
+        self.names = names
+        self.everywhere = everywhere
+        self.handed_on = False
+        self.reads: dict[str, list[Read]] = {}
+        for chain, handed_on in reads:
+            if chain:
+                self.reads.setdefault(chain[0], []).append((chain[1:], handed_on))
+            else:
+                self.handed_on |= handed_on
+
+    def asks(self, attribute: str) -> bool:
+        """Whether more is read off *attribute* than what one writes to."""
+        return any(chain and chain[0] not in {"write", "flush"} for chain, _handed_on in self.reads.get(attribute, ()))
+
+    @property
+    def certainly(self) -> bool:
+        """Whether the code has the module, and doesn't only find it in another one by its name.
+
+        Of the toolchain's modules some are loaded late, which must not matter.
+        """
+        return bool(self.reads) or self.handed_on or not self.everywhere
+
+    def below(self, attribute: str, names: frozenset[str]) -> Wanted:
+        """What is wanted of a module that is found as *attribute* of this one."""
+        return Wanted(names, self.reads.get(attribute, ()), everywhere=self.everywhere)

@@ -20,6 +20,7 @@ from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import CodeType
 
 _NAME_BYTES = 8
 _CHANGED = "what is registered with Numba for something that it asked for changed meanwhile"
@@ -50,24 +51,35 @@ class Consulted:
     ``asks``: in order; ``snapshot``: by name, the identity of what others had registered for it; ``packed``:
     all names, sorted, once the compilation is over; ``conflict``: why that isn't one thing, or "";
     ``once_loaded``: identifies all of it and the unit where the modules are loaded that come meanwhile, b"" if that is
-    nothing else.
+    nothing else; ``ran``: the functions of installed packages that ran, by name, and ``codes`` by their code as long as
+    it is going on; ``ran_digest``: identifies them, b"" if there are none; ``blind``: whether something ran that nobody
+    noted.
     """
 
-    __slots__ = ("_names", "asks", "conflict", "once_loaded", "packed", "snapshot")
+    __slots__ = (
+        "_names", "_new_names", "asks", "blind", "codes", "conflict", "once_loaded", "packed", "ran", "ran_digest",
+        "snapshot",
+    )  # fmt: skip
 
-    def __init__(self, generation: int) -> None:
-        self._names: dict[int, set[bytes]] = {generation: {EVERYTHING}}
+    def __init__(self, generation: int, new_names: Callable[[], set[bytes]] = set) -> None:
+        self._new_names = new_names
+        self._names: dict[int, set[bytes]] = {}
+        self.at(generation).add(EVERYTHING)
         self.asks: dict[Ask, None] = {}
         self.snapshot: dict[bytes, bytes] = {}
         self.packed = b""
         self.conflict = ""
         self.once_loaded = b""
+        self.blind = False
+        self.codes: set[CodeType] = set()
+        self.ran: set[str] = set()
+        self.ran_digest = b""
 
     def at(self, generation: int) -> set[bytes]:
         """The names asked for at *generation*, to add to."""
         names = self._names.get(generation)
         if names is None:
-            names = self._names[generation] = set()
+            names = self._names[generation] = self._new_names()
         return names
 
     @property
@@ -87,6 +99,9 @@ class Consulted:
         for generation, names in other._unpacked().items():
             self.at(generation).update(names)
         self.asks.update(other.asks)
+        self.blind |= other.blind
+        self.codes |= other.codes
+        self.ran |= other.ran
         self.conflict = self.conflict or other.conflict
         for name, digest in other.snapshot.items():
             if self.snapshot.setdefault(name, digest) != digest:
@@ -108,7 +123,13 @@ class Consulted:
 
     @classmethod
     def of_an_entry(
-        cls, packed: bytes, snapshot: dict[bytes, bytes], asks: tuple[Ask, ...], once_loaded: bytes, generation: int
+        cls,
+        packed: bytes,
+        snapshot: dict[bytes, bytes],
+        asks: tuple[Ask, ...],
+        once_loaded: bytes,
+        ran: tuple[bytes, tuple[str, ...]],
+        generation: int,
     ) -> Consulted:
         """What an entry says, agreed upon by this process when its registries were of *generation*."""
         consulted = cls(generation)
@@ -117,6 +138,8 @@ class Consulted:
         consulted.snapshot = snapshot
         consulted.packed = packed
         consulted.once_loaded = once_loaded
+        consulted.ran_digest, places = ran
+        consulted.ran = set(places)
         return consulted
 
 

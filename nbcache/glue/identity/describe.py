@@ -28,6 +28,7 @@ from numba.np.ufunc.gufunc import GUFunc
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.identity import describe_functions, describe_numba, describe_ufuncs
+from nbcache.glue.identity.idle import ENDS, Ran, leaf_of
 from nbcache.glue.identity.node import HandedOn, Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
     HEAP_TYPE,
@@ -72,6 +73,10 @@ class Describers:
             raise Unidentifiable(msg) from raised
 
     def _describe(self, obj: object, compiled: bool) -> Node:
+        if not compiled and type(obj) in ENDS:
+            leaf = leaf_of(obj)
+            if leaf is not None:
+                return leaf
         name = None if is_numba_type(obj) or isinstance(obj, np.ndarray) else toolchain_name(obj)
         if name is None and compiled:
             name = drawing_name(obj)
@@ -186,7 +191,7 @@ _WITH_CLASS = frozenset({describe_numba.describe_other_dispatcher})
 _DECORATED = frozenset({UFuncDispatcher, DUFunc, GUFunc, CFunc, _Intrinsic})
 """What Numba's decorators make of functions, but for dispatchers, which say themselves what was set on them."""
 _WITH_THEIR_STATE: frozenset[type] = frozenset(
-    {FunctionType, Dispatcher, LiftedCode, UFuncDispatcher, DUFunc, GUFunc, _Intrinsic, types.Type, np.ufunc, type,
+    {FunctionType, Ran, Dispatcher, LiftedCode, UFuncDispatcher, DUFunc, GUFunc, _Intrinsic, types.Type, np.ufunc, type,
      FunctionTemplate, AttributeTemplate,
      enum.Enum, ModuleType, ctypes._SimpleCData, ctypes._Pointer, types.WrapperAddressProtocol,
      ctypes._CFuncPtr,  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from nbcache.glue import marks
-from nbcache.glue.identity.describe_functions import function_name
+from nbcache.glue.identity.describe_functions import edge_to_code, function_name
 from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import toolchain_name
 from nbcache.passing import let_pass
@@ -41,7 +41,7 @@ def _describe_kernel(node: Node, dispatcher: Any) -> None:
     node.watch_attribute(weakly, "py_func", dispatcher.py_func)
     pipeline = dispatcher._compiler.pipeline_class
     node.compiled &= dispatcher.targetoptions.get("inline", "never") == "never" and toolchain_name(pipeline) is not None
-    node.edge("py_func", dispatcher.py_func)
+    edge_to_code(node, "py_func", dispatcher.py_func)
     node.compiled = False
     for option, value in sorted(dispatcher.targetoptions.items()):
         if option not in _OF_THE_PROCESS:

@@ -16,8 +16,9 @@ from nbcache.glue.identity.attributes import IGNORED_MEMBERS
 from nbcache.glue.identity.cython import exported_as
 from nbcache.glue.identity.files import file_digest
 from nbcache.glue.identity.foreign import CFuncPtr, address_of, cffi_signature, is_cffi_function
+from nbcache.glue.identity.idle import is_installed
 from nbcache.glue.identity.instances import describe_instance
-from nbcache.glue.identity.libraries import place_of
+from nbcache.glue.identity.libraries import file_of, place_of
 from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
     is_toolchain_module,
@@ -36,10 +37,11 @@ def _add_address(node: Node, function: Any, address: Callable[[Any], int]) -> No
     """Where compiled code calls *function*: its place in a library, which is the same in each process.
 
     What is in no library, such as a callback, is found in each process by the object that stands for it. What a
-    function does when it runs while compiling isn't known, but for those that Cython modules export.
+    function does when it runs while compiling isn't known, but for those that Cython modules export, and those of
+    installed packages, which compiled code calls.
     """
     where = address(function)
-    if not node.compiled and exported_as(where) is None:
+    if not node.compiled and exported_as(where) is None and not is_installed(file_of(where)):
         msg = f"a native function ({type(function).__name__}) that could be called while compiling"
         raise Unidentifiable(msg)
 

@@ -30,8 +30,9 @@ from numba.np.ufunc import parallel
 from numba.np.ufunc.dufunc import DUFunc
 
 from nbcache.glue.identity import imported
-from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED, plan_of
+from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED, Wanted, plan_of
 from nbcache.glue.identity.exact import encode_atom
+from nbcache.glue.identity.idle import Ran, changes_globals, is_marked, marked, package_of, whole
 from nbcache.glue.identity.node import ANYTHING, HandedOn, Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
     edition_of,
@@ -64,19 +65,32 @@ def function_name(function: FunctionType) -> str:
 
 
 def _describe_function(node: Node, function: FunctionType) -> None:
-    name = function_name(function)
-    node.title = f"function {name}"
+    node.title = f"function {function_name(function)}"
+    _describe_all_of_it(node, function_name(function), function)
+
+
+def edge_to_code(node: Node, label: str, function: Any) -> None:
+    """Add an edge to a function that there is to be compiled: whatever comes by, it counts by all of it."""
+    node.edge(label, function if node.compiled else whole(function))
+
+
+def _describe_ran(node: Node, ran: Ran) -> None:
+    name = function_name(ran.function)
+    node.title = f"function {name}, which ran"
+    if changes_globals(ran.function.__code__):
+        msg = f"{name}, which ran while it was compiled, changes a global variable"
+        raise Unidentifiable(msg)
+    _describe_all_of_it(node, name, ran.function)
+
+
+def _describe_all_of_it(node: Node, name: str, function: FunctionType) -> None:
     code = function.__code__
     plan = plan_of(code)
     node.part(f"code {name}", plan.digest, plan.digest.hex()[:12])
     node.names = plan.attribute_names
     own = has_toolchain_globals(function)
     if not node.compiled and not own:
-        from nbcache.glue.identity.looking import computes_names, describe_looks_around
-
-        describe_looks_around(node, name, function, plan)
-        if computes_names(function, plan):
-            node.names |= {ANYTHING}
+        _describe_what_it_may_do(node, name, function, plan)
     node.watch_attribute(function, "__code__", code)
     node.watch_attribute(function, "__defaults__", function.__defaults__)
     node.watch_attribute(function, "__kwdefaults__", function.__kwdefaults__)
@@ -111,6 +125,18 @@ def _describe_function(node: Node, function: FunctionType) -> None:
         for i, (_label, value) in enumerate(node.edges):
             # Whether something is in a captured array, Numba finds out while compiling.
             node.ways[i] &= not isinstance(value, np.ndarray | tuple)
+
+
+def _describe_what_it_may_do(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
+    """What code that runs may read without naming it, and whether walks end at it once its package is marked."""
+    from nbcache.glue.identity.looking import computes_names, describe_looks_around
+
+    package = package_of(function)
+    if package is not None and not is_marked(package):
+        node.watch_item(marked, package, MISSING)
+    describe_looks_around(node, name, function, plan)
+    if computes_names(function, plan):
+        node.names |= {ANYTHING}
 
 
 def _describe_what_is_said(node: Node, function: FunctionType) -> None:
@@ -186,7 +212,7 @@ def _refer_from_block(node: Node, label: str, value: object) -> bool:
 
 
 def _describe_what_is_read(node: Node, label: str, module: ModuleType, plan: CodePlan, reads: Iterable[Read]) -> None:
-    wanted = _Wanted(plan.attribute_names, reads)
+    wanted = Wanted(plan.attribute_names, reads)
     if ANYTHING in node.names and edition_of(module) is None and (wanted.handed_on or "__dict__" in wanted.reads):
         from nbcache.glue.identity.looking import names_in_order
 
@@ -277,53 +303,24 @@ def _item(scope: dict[str, Any], name: str) -> object:
 _HANDED_ON: Iterable[Read] = (((), True),)
 
 
-class _Wanted:
-    """What of a module is wanted by the code that has it.
-
-    ``names``: all that it could read, of which what is there counts. ``reads``: what it does read, which
-    counts even if it is only there when asked for. ``everywhere``: whether the names are looked for in the toolchain's
-    modules below a module of the toolchain as well.
-    """
-
-    __slots__ = ("everywhere", "handed_on", "names", "reads")
-
-    def __init__(self, names: frozenset[str], reads: Iterable[Read], *, everywhere: bool = False) -> None:
-        self.names = names
-        self.everywhere = everywhere
-        self.handed_on = False
-        self.reads: dict[str, list[Read]] = {}
-        for chain, handed_on in reads:
-            if chain:
-                self.reads.setdefault(chain[0], []).append((chain[1:], handed_on))
-            else:
-                self.handed_on |= handed_on
-
-    def asks(self, attribute: str) -> bool:
-        """Whether more is read off *attribute* than what one writes to."""
-        return any(chain and chain[0] not in {"write", "flush"} for chain, _handed_on in self.reads.get(attribute, ()))
-
-    def below(self, attribute: str, names: frozenset[str]) -> _Wanted:
-        """What is wanted of a module that is found as *attribute* of this one."""
-        return _Wanted(names, self.reads.get(attribute, ()), everywhere=self.everywhere)
-
-
 MOST_HANDED_ON = 10_000
 """How much may be read off modules.  Names are collected wherever a walk leads, and what is found under them leads
 further: from one package that stands in for another, as Vector's backends do, to all of both."""
 
 
-def _describe_module_attributes(node: Node, label: str, module: ModuleType, wanted: _Wanted, seen: set[int]) -> None:
+def _describe_module_attributes(node: Node, label: str, module: ModuleType, wanted: Wanted, seen: set[int]) -> None:
     """A module counts for those of its attributes that the code could read off it."""
+    edition = edition_of(module)
+    if edition is None or wanted.certainly:
+        node.part(label, f"{module_name(module.__name__) or ''}{edition or ''}".encode(), f"module {module.__name__}")
     if id(module) in seen and not wanted.reads and not wanted.handed_on:
         return
     names = wanted.names if id(module) not in seen else frozenset()
     seen.add(id(module))
-    edition = edition_of(module)
     if wanted.handed_on:
         hand_on(node, module, edition)
     if module is os and not names.isdisjoint({"environ", "getenv"}):
         describe_environment(node, label, names)
-    node.part(label, f"{module_name(module.__name__) or ''}{edition or ''}".encode(), f"module {module.__name__}")
     scope = vars(module)
     if edition is None:
         node.watch_attribute(module, "__class__", type(module))
@@ -336,10 +333,9 @@ def _describe_module_attributes(node: Node, label: str, module: ModuleType, want
             _describe_attribute(node, inner, module, attribute, value, read=attribute in wanted.reads)
             if module is sys and not node.compiled and wanted.asks(attribute):
                 tell(node, f"{inner} tells", f"sys:{attribute}", certainly=True)
-        elif edition is None or edition_of(value) is None or wanted.everywhere:
-            _describe_module_attributes(node, inner, value, wanted.below(attribute, wanted.names), seen)
-        elif attribute in wanted.reads:
-            _describe_module_attributes(node, inner, value, wanted.below(attribute, frozenset()), seen)
+        elif (whole := wanted.everywhere or None in {edition, edition_of(value)}) or attribute in wanted.reads:
+            below = wanted.below(attribute, wanted.names if whole else frozenset())
+            _describe_module_attributes(node, inner, value, below, seen)
     if len(node.edges) > MOST_HANDED_ON:
         msg = f"{label} is passed as a value to code that could read more than {MOST_HANDED_ON} attributes of it"
         raise Unidentifiable(msg)
@@ -403,20 +399,22 @@ def hand_on(node: Node, module: ModuleType, edition: str | None) -> None:
     if edition is None and (type(module) is not ModuleType or "__getattr__" in vars(module)):
         msg = f"the module {module.__name__}, which computes its attributes, is passed as a value to other code"
         raise Unidentifiable(msg)
-    node.handed_on.append(module)
+    node.handed_on.append((module, node.compiled))
 
 
 def _describe_handed_on(node: Node, handed: HandedOn) -> None:
     node.title = "modules handed on"
     for root in handed.roots:
         node.edge("root", root)
-    for module in sorted(handed.modules, key=lambda module: module.__name__):
-        label, wanted = f"handed on {module.__name__}", _Wanted(handed.names, (), everywhere=True)
+    seen: tuple[set[int], set[int]] = (set(), set())
+    for module, compiled in sorted(handed.modules, key=lambda each: (each[0].__name__, each[1])):
+        node.compiled = compiled
+        label, wanted = f"handed on {module.__name__}", Wanted(handed.names, (), everywhere=True)
         if ANYTHING in handed.names and edition_of(module) is None:
             from nbcache.glue.identity.looking import names_in_order
 
             wanted.names |= names_in_order(node, label, module)
-        _describe_module_attributes(node, label, module, wanted, set())
+        _describe_module_attributes(node, label, module, wanted, seen[compiled])
 
 
 def _is_its_own(value: object, *, read: bool) -> bool:
@@ -446,5 +444,6 @@ _VALUES = (
 
 DESCRIBERS: dict[type, Describer] = {
     FunctionType: _describe_function,
+    Ran: _describe_ran,
     HandedOn: _describe_handed_on,
 }

@@ -17,7 +17,7 @@ from numba.core.extending import _Intrinsic
 from numba.core.registry import cpu_target
 from numba.core.typing.templates import AttributeTemplate, FunctionTemplate, Signature
 
-from nbcache.glue.identity.describe_functions import function_name
+from nbcache.glue.identity.describe_functions import edge_to_code, function_name
 from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition, module_name, toolchain_name
 from nbcache.glue.identity.past import past_of
@@ -40,9 +40,9 @@ def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
     pipeline = dispatcher._compiler.pipeline_class
     # What is inlined, and what passes of others see, is looked at by more than the compiler.
     node.compiled &= dispatcher.targetoptions.get("inline", "never") == "never" and toolchain_name(pipeline) is not None
-    node.edge("py_func", dispatcher.py_func)
+    edge_to_code(node, "py_func", dispatcher.py_func)
     if dispatcher._compiler.py_func is not dispatcher.py_func:  # somebody exchanged one of them
-        node.edge("compiled", dispatcher._compiler.py_func)
+        edge_to_code(node, "compiled", dispatcher._compiler.py_func)
     _describe_frozen_defaults(node, dispatcher)
     node.compiled = False
     describe_options(node, dispatcher._compiler)
@@ -75,7 +75,7 @@ def describe_other_dispatcher(node: Node, dispatcher: Any) -> None:
     """A dispatcher of another target, which pickles as the name of its function and has no base in common with ours."""
     node.title = f"{type(dispatcher).__name__} {function_name(dispatcher.py_func)}"
     node.watch_attribute(weakref.proxy(dispatcher), "py_func", dispatcher.py_func)
-    node.edge("py_func", dispatcher.py_func)
+    edge_to_code(node, "py_func", dispatcher.py_func)
     describe_options(node, dispatcher)
     _describe_class_of(node, dispatcher)
 
@@ -84,7 +84,7 @@ def _describe_simulated_kernel(node: Node, kernel: Any) -> None:
     """What stands for a kernel in the CUDA simulator; grid and stream are those of its last launch."""
     node.title = f"{type(kernel).__name__} {function_name(kernel.fn)}"
     node.watch_attribute(kernel, "fn", kernel.fn)
-    node.edge("py_func", kernel.fn)
+    edge_to_code(node, "py_func", kernel.fn)
     for option in ("_device", "_fastmath", "_debug", "extensions"):
         value = getattr(kernel, option)
         node.watch_attribute(kernel, option, value)
@@ -195,7 +195,7 @@ def _overloads_made_from(known: weakref.ref[Any]) -> bytes:
 
 def _describe_cfunc(node: Node, cfunc: Any) -> None:
     node.title = f"CFunc {function_name(cfunc._pyfunc)}"
-    node.edge("py_func", cfunc._pyfunc)
+    edge_to_code(node, "py_func", cfunc._pyfunc)
     node.compiled = False
     node.value("signature", (*cfunc._sig.args, cfunc._sig.return_type))
     for option, value in sorted(cfunc._compiler.targetoptions.items()):

@@ -14,6 +14,7 @@ import weakref
 from abc import ABCMeta
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import (
+    BuiltinFunctionType,
     ClassMethodDescriptorType,
     CodeType,
     GetSetDescriptorType,
@@ -33,6 +34,7 @@ from nbcache.glue.identity.classes_of_values import describe_class_of_values, is
 from nbcache.glue.identity.describe_functions import hand_on
 from nbcache.glue.identity.describe_numba import without_addresses
 from nbcache.glue.identity.files import file_digest, module_digest
+from nbcache.glue.identity.idle import ENDS, leaf_of
 from nbcache.glue.identity.instances import describe_instance, dictionary_of
 from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
@@ -58,9 +60,8 @@ def _describe_class(node: Node, cls: type) -> None:
     compiled = node.compiled
     if toolchain_name(cls) is not None or (is_toolchain_module(cls.__module__) and not cls.__flags__ & HEAP_TYPE):
         return
-    path = _native_file(cls)
-    if path is not None:
-        node.part("file", node.check(file_digest, path), os.path.basename(path))
+    is_native = _describe_native_file(node, cls)
+    if is_native and not _may_be_added_to(cls):
         return
     if type(cls) is not type:  # it may answer for attributes
         node.edge("metaclass", type(cls))
@@ -83,12 +84,31 @@ def _describe_class(node: Node, cls: type) -> None:
         node.watch_attribute(cls, "__new__", cls.__new__)
         node.watch_attribute(cls.__new__, "__defaults__", cls.__new__.__defaults__)
         node.value("defaults", cls.__new__.__defaults__)
-    for member, value in node.watch_members(cls, ignored=ignored):
+    members = node.watch_members(cls, ignored=ignored)
+    for member, value in _described_one_by_one(node, members, native=is_native):
         if not isinstance(value, GetSetDescriptorType | MemberDescriptorType) and not _is_spent(cls, member, value):
             node.value(f"member {name}: {member}", value)
     describe_annotations(node, cls)
     _describe_what_is_said(node, cls)
     _describe_registered(node, cls)
+
+
+def _described_one_by_one(node: Node, members: list[tuple[str, object]], *, native: bool) -> list[tuple[str, object]]:
+    """Those of a class's members at which no walk ends; the others, which may be hundreds, are one part.
+
+    Where a class is *native*, what its file has made of it isn't described again.
+    """
+    if native:
+        node.part("native members", repr([name for name, value in members if _is_native(value)]).encode())
+        members = [(name, value) for name, value in members if not _is_native(value)]
+    leaves = [(member, leaf_of(value) if type(value) in ENDS else None) for member, value in members]
+    ended = {member: leaf.parts for member, leaf in leaves if leaf is not None}
+    if ended:
+        node.ends = True
+        node.part(
+            "members that could run", repr(sorted(ended.items())).encode("utf-8", "surrogatepass"), f"{len(ended)}"
+        )
+    return [(member, value) for member, value in members if member not in ended]
 
 
 def _describe_what_is_said(node: Node, cls: type) -> None:
@@ -171,14 +191,31 @@ def _names_of_registered(cls: Any) -> bytes:
     return " ".join(f"{each.__module__}:{each.__qualname__}" for each in registered_below(cls)).encode()
 
 
-def _native_file(cls: type) -> str | None:
-    """The file of an extension module that *cls* comes from, if nobody can set attributes of *cls* later."""
-    if cls.__flags__ & HEAP_TYPE and not cls.__flags__ & _IMMUTABLE_TYPE:
-        return None
+def _describe_native_file(node: Node, cls: type) -> bool:
+    """The file of the extension module that *cls* comes from; return whether there is one."""
     path = getattr(sys.modules.get(cls.__module__), "__file__", None)
-    return path if path is not None and path.endswith(tuple(EXTENSION_SUFFIXES)) else None
+    if path is None or not path.endswith(tuple(EXTENSION_SUFFIXES)):
+        return False
+    node.part("file", node.check(file_digest, path), os.path.basename(path))
+    return True
 
 
+def _may_be_added_to(cls: type) -> bool:
+    """Whether anybody can set attributes of *cls*."""
+    return bool(cls.__flags__ & HEAP_TYPE) and not cls.__flags__ & _IMMUTABLE_TYPE
+
+
+def _is_native(value: object) -> bool:
+    """Whether a member of a class is a function written in C, or something that calls one."""
+    if isinstance(value, property):
+        return all(each is None or _is_native(each) for each in (value.fget, value.fset, value.fdel))
+    if isinstance(value, staticmethod | classmethod) or type(value).__name__ == "instancemethod":  # pybind11's
+        return _is_native(value.__func__)  # type: ignore[attr-defined]
+    return isinstance(value, _NATIVE)
+
+
+_NATIVE = (BuiltinFunctionType, GetSetDescriptorType, MemberDescriptorType, WrapperDescriptorType, MethodDescriptorType,
+           ClassMethodDescriptorType)  # fmt: skip
 _IMMUTABLE_TYPE = 1 << 8  # CPython's Py_TPFLAGS_IMMUTABLETYPE
 
 

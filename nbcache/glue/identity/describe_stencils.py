@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from numba.core import ir
 
 from nbcache.glue import marks
-from nbcache.glue.identity.describe_functions import function_name
+from nbcache.glue.identity.describe_functions import edge_to_code, function_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def _describe_stencil(node: Node, stencil: Any) -> None:
     function = stencil.kernel_ir.func_id.func
     node.title = f"stencil {function_name(function)}"
-    node.edge("kernel", function)
+    edge_to_code(node, "kernel", function)
     # The kernel's values are those of its decoration.
     for i, (name, value) in enumerate(_frozen_in(stencil.kernel_ir)):
         node.value(f"value {i} at decoration: {name}", value)

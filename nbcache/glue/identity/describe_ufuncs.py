@@ -12,7 +12,7 @@ from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
-from nbcache.glue.identity.describe_functions import function_name
+from nbcache.glue.identity.describe_functions import edge_to_code, function_name
 from nbcache.glue.identity.describe_numba import describe_options
 from nbcache.glue.identity.past import past_of
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def _describe_ufunc_dispatcher(node: Node, dispatcher: UFuncDispatcher) -> None:
     node.title = f"ufunc {function_name(dispatcher.py_func)}"
     node.watch_attribute(dispatcher, "py_func", dispatcher.py_func)
-    node.edge("py_func", dispatcher.py_func)
+    edge_to_code(node, "py_func", dispatcher.py_func)
     node.compiled = False
     describe_options(node, dispatcher)
 
@@ -61,9 +61,9 @@ def _describe_gufunc(node: Node, gufunc: Any) -> None:
     state = node.check(_gufunc_state if node.compiled else _gufunc_that_runs, gufunc)
     node.part("state", state, state.decode())
     node.watch_paths(gufunc, *_BUILDER)
-    node.edge("py_func", builder.py_func)
+    edge_to_code(node, "py_func", builder.py_func)
     if builder.nb_func.py_func is not builder.py_func:
-        node.edge("compiled", builder.nb_func.py_func)
+        edge_to_code(node, "compiled", builder.nb_func.py_func)
     node.compiled = False
     for option, value in sorted(builder.targetoptions.items()):
         node.value(f"option {option}", value)

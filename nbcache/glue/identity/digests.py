@@ -1,15 +1,19 @@
-"""Digests of graphs: equal ones mean that the graphs are alike, cycles and shared parts included."""
+"""Digests of graphs: equal ones mean that they are alike, cycles and shared parts included; and nodes in common."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from nbcache.glue.identity.node import Node
+from nbcache.glue.identity.watched import MISSING, Watched, is_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from nbcache.glue.identity.node import Scope
 
 
 def sharing_pattern(nodes: list[Node]) -> bytes:
@@ -108,3 +112,82 @@ def _refined(node: Node, colours: dict[Node, bytes], edges: list[tuple[bytes, No
     if node.unordered:
         pieces.sort()
     return hashlib.blake2b(b"".join((colours[node], *pieces)), digest_size=32, person=b"nbcache edge").digest()
+
+
+class Common:
+    """What walks from many roots have in common, kept while nothing of it changes."""
+
+    def __init__(self, generation: object = MISSING, count: int = 0) -> None:
+        self.generation = generation
+        self.count = count
+        """How many objects were described for `nodes_of`, in earlier ones of these as well."""
+        self.busy = False
+        """Whether a walk is adding to this one right now."""
+        self.nodes: tuple[dict[int, Node], dict[int, Node]] = ({}, {})
+        """By id and by whether they are reached as what is compiled; a node keeps its object alive."""
+        self._refused: dict[int, object] = {}
+        self._scopes: dict[int, Scope] = {}
+        self._watched: list[Watched] = []
+        """What was read for `_scopes`, in the order in which it came."""
+        self._grown = False
+
+    def holds(self, generation: object) -> bool:
+        """Whether all that is kept is what it was.  That of which nothing tells is dropped."""
+        if generation != self.generation:
+            return False
+        if self._grown:
+            self._drop(lambda node: node.scope.volatile)  # type: ignore[union-attr]
+            scopes = {id(node.scope): node.scope for part in self.nodes for node in part.values()}
+            fresh = {key: scope for key, scope in scopes.items() if key not in self._scopes}
+            self._scopes.update(fresh)  # type: ignore[arg-type]
+            self._watched.append(Watched(list(fresh.values())))  # type: ignore[arg-type]
+            self._grown = False
+        return all(map(is_unchanged, self._watched))
+
+    def first(self, root: object, *, compiled: bool) -> Node | None:
+        """The node of a root; None if it has none."""
+        return self.nodes[compiled].get(id(root))
+
+    def refused(self, root: object) -> bool:
+        """Whether *root* can't be identified."""
+        return id(root) in self._refused
+
+    @contextmanager
+    def growing(self, *, counted: bool = False) -> Iterator[None]:
+        """While this is entered, a walk adds what it describes; what it has not finished is left out if it fails."""
+        size = self._size()
+        self.busy = True
+        try:
+            yield
+        except BaseException:
+            self._drop(lambda node: node.digest is None)
+            raise
+        finally:
+            self.busy = False
+            self._grown = True
+            self.count += counted * (self._size() - size)
+
+    def refuse(self, root: object) -> None:
+        """*root* can't be identified."""
+        self._refused[id(root)] = root
+
+    def _size(self) -> int:
+        return sum(map(len, self.nodes))
+
+    def _drop(self, unwanted: Callable[[Node], bool]) -> None:
+        for part in self.nodes:
+            for key in [key for key, node in part.items() if unwanted(node)]:
+                del part[key]
+
+
+def preorder(first: Node, seen: set[int]) -> Iterator[Node]:
+    """The nodes below one in the order in which a walk came to them, but for those in *seen*, which grows."""
+    work = [iter((first,))]
+    while work:
+        node = next(work[-1], None)
+        if node is None:
+            work.pop()
+        elif id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            work.append(iter(node.children))

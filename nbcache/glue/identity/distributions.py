@@ -22,6 +22,7 @@ keeps bytecode by size and time stamp, wouldn't notice it either.
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -63,10 +64,6 @@ class Distributions:
     def __init__(self) -> None:
         self.recall: Callable[[str], Iterable[bytes]] = lambda _key: ()
         self.remember: Callable[[str, str, bytes, float], None] = lambda *_what: None
-        self._owners: dict[str, str | None] = {}
-        self._last: dict[tuple[str, str], bytes] = {}
-        """By directory and package, whose record had a file of it last."""
-        self._records: dict[bytes, tuple[bytes, int]] = {}
         self._states: dict[str, str | None] = {}
 
     def identity(self, package: Any) -> str:
@@ -101,11 +98,8 @@ class Distributions:
 
     def metadata_of(self, path: str) -> str | None:
         """Where the installer wrote down what the distribution that owns a file consists of; None if none owns it."""
-        known = self._owners.get(path, "")
-        if known == "":
-            known = next(filter(None, map(self._owner_below, _sites_of(path))), None)
-            self._owners[path] = known if known is None or self.state_of(known) is not None else None
-        return self._owners[path]
+        known = owner_of(path)
+        return known if known is None or self.state_of(known) is not None else None
 
     def state_of(self, metadata: str) -> str | None:
         """Name, version and content of the distribution whose metadata is there; None if that can't be told."""
@@ -113,31 +107,8 @@ class Distributions:
             self._states[metadata] = self._describe(os.fsencode(metadata))
         return self._states[metadata]
 
-    def _owner_below(self, place: tuple[str, str]) -> str | None:
-        """The same of a directory of ``sys.path`` and the path from there."""
-        folder, below = place
-        root, row = below.partition("/")[0].partition(".")[0], b"\n%s,sha256=" % os.fsencode(below)
-        last = self._last.get((folder, root))
-        if last is not None and row in self._record_at(last)[0]:
-            return os.fsdecode(last)
-        # Most packages are called what their distribution is called; of the others all records are looked into.
-        called = _normal(root)
-        names = [name for name in metadata_in(folder) if name.endswith(".dist-info")]
-        for name in sorted(names, key=lambda name: _normal(name.partition("-")[0]) != called):
-            metadata = os.fsencode(f"{folder}/{name}")
-            if row in self._record_at(metadata)[0]:
-                self._last[folder, root] = metadata
-                return os.fsdecode(metadata)
-        return None
-
-    def _record_at(self, metadata: bytes) -> tuple[bytes, int]:
-        known = self._records.get(metadata)
-        if known is None:
-            known = self._records[metadata] = _read_record(metadata)
-        return known
-
     def _describe(self, metadata: bytes) -> str | None:
-        record, since = self._record_at(metadata)
+        record, since = _record_at(metadata)
         site, _, name = metadata.rpartition(b"/")
         rows, unknown = [], []
         try:
@@ -184,6 +155,38 @@ class Distributions:
         variant = blake2b(kept, digest_size=16).hexdigest()
         self.remember(key, variant, kept, time.perf_counter() - began)
         return contents
+
+
+@functools.cache
+def owner_of(path: str) -> str | None:
+    """The metadata of the distribution whose record has that file, other now or not; None if there is none."""
+    return next(filter(None, (_owner_below(*place) for place in _sites_of(path))), None)
+
+
+def _owner_below(folder: str, below: str) -> str | None:
+    """The same of a directory of ``sys.path`` and the path from there."""
+    root, row = below.partition("/")[0].partition(".")[0], b"\n%s,sha256=" % os.fsencode(below)
+    last = _last.get((folder, root))
+    if last is not None and row in _record_at(last)[0]:
+        return os.fsdecode(last)
+    # Most packages are called what their distribution is called; of the others all records are looked into.
+    called = _normal(root)
+    names = [name for name in metadata_in(folder) if name.endswith(".dist-info")]
+    for name in sorted(names, key=lambda name: _normal(name.partition("-")[0]) != called):
+        metadata = os.fsencode(f"{folder}/{name}")
+        if row in _record_at(metadata)[0]:
+            _last[folder, root] = metadata
+            return os.fsdecode(metadata)
+    return None
+
+
+_last: dict[tuple[str, str], bytes] = {}
+"""By directory and package, whose record had a file of it last."""
+
+
+@functools.cache
+def _record_at(metadata: bytes) -> tuple[bytes, int]:
+    return _read_record(metadata)
 
 
 def stamp(path: str) -> list[int] | None:

@@ -28,22 +28,23 @@ Objects whose identity cannot be established raise `Unidentifiable`.  Never gues
 from __future__ import annotations
 
 import weakref
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from nbcache.glue import marks
 from nbcache.glue.identity.bytecode import names_in
-from nbcache.glue.identity.digests import components, digest_component, sharing_pattern
+from nbcache.glue.identity.digests import Common, components, digest_component, preorder, sharing_pattern
+from nbcache.glue.identity.idle import is_marked_class, mark
 from nbcache.glue.identity.node import (
     HandedOn,
+    MarkedError,
     Memo,
     Node,
     Scope,
     TooMuchError,
     Unidentifiable,
 )
-from nbcache.glue.identity.watched import MISSING, Watched, is_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,85 +53,23 @@ if TYPE_CHECKING:
 MAX_NODES = 20_000
 
 
-class _Common:
-    """What walks from many roots have in common, kept while nothing of it changes."""
-
-    def __init__(self, generation: object = MISSING, count: int = 0) -> None:
-        self.generation = generation
-        self.count = count
-        """How many objects were described for `nodes_of`, in earlier ones of these as well."""
-        self.busy = False
-        """Whether a walk is adding to this one right now."""
-        self.nodes: tuple[dict[int, Node], dict[int, Node]] = ({}, {})
-        """By id and by whether they are reached as what is compiled; a node keeps its object alive."""
-        self._refused: dict[int, object] = {}
-        self._scopes: dict[int, Scope] = {}
-        self._watched: list[Watched] = []
-        """What was read for `_scopes`, in the order in which it came."""
-        self._grown = False
-
-    def holds(self, generation: object) -> bool:
-        """Whether all that is kept is what it was.  That of which nothing tells is dropped."""
-        if generation != self.generation:
-            return False
-        if self._grown:
-            self._drop(lambda node: node.scope.volatile)  # type: ignore[union-attr]
-            scopes = {id(node.scope): node.scope for part in self.nodes for node in part.values()}
-            fresh = {key: scope for key, scope in scopes.items() if key not in self._scopes}
-            self._scopes.update(fresh)  # type: ignore[arg-type]
-            self._watched.append(Watched(list(fresh.values())))  # type: ignore[arg-type]
-            self._grown = False
-        return all(map(is_unchanged, self._watched))
-
-    def first(self, root: object, *, compiled: bool) -> Node | None:
-        """The node of a root; None if it has none."""
-        return self.nodes[compiled].get(id(root))
-
-    def refused(self, root: object) -> bool:
-        """Whether *root* can't be identified."""
-        return id(root) in self._refused
-
-    @contextmanager
-    def growing(self, *, counted: bool = False) -> Iterator[None]:
-        """While this is entered, a walk adds what it describes; what it has not finished is left out if it fails."""
-        size = self._size()
-        self.busy = True
-        try:
-            yield
-        except BaseException:
-            self._drop(lambda node: node.digest is None)
-            raise
-        finally:
-            self.busy = False
-            self._grown = True
-            self.count += counted * (self._size() - size)
-
-    def refuse(self, root: object) -> None:
-        """*root* can't be identified."""
-        self._refused[id(root)] = root
-
-    def _size(self) -> int:
-        return sum(map(len, self.nodes))
-
-    def _drop(self, unwanted: Callable[[Node], bool]) -> None:
-        for part in self.nodes:
-            for key in [key for key, node in part.items() if unwanted(node)]:
-                del part[key]
+def _on_the_way(roots: Sequence[object], order: list[Node]) -> list[object]:
+    """What may have led a walk to where it ended: all that it had not finished."""
+    handed = [module for root in roots if isinstance(root, HandedOn) for module, _compiled in root.modules]
+    return [*handed, *(node.obj for node in order if node.digest is None and not node.reached_compiled)]
 
 
-def _preorder(first: Node, seen: set[int]) -> Iterator[Node]:
-    """The nodes below one in the order in which a walk came to them, but for those in *seen*, which grows."""
-    work = [iter((first,))]
-    while work:
-        node = next(work[-1], None)
-        if node is None:
-            work.pop()
-        elif id(node) not in seen:
-            seen.add(id(node))
-            yield node
-            work.append(iter(node.children))
+def _take(first: Node, order: list[Node], nodes: tuple[dict[int, Node], dict[int, Node]], *, whole: bool) -> bool:
+    """Add what was described for another walk; False if it isn't the *whole* of it, and has to be."""
+    below = list(preorder(first, set()))
+    if whole and not all(each.title for each in below):
+        return False
+    order += [each for each in below if nodes[each.reached_compiled].setdefault(id(each.obj), each) is each]
+    return True
 
 
+_GENERATIONS = 3
+"""In how many states of the process it is remembered what classes are."""
 _LONG_WALK = 1_000
 """From how many objects on it is worth remembering where a walk ended."""
 
@@ -165,7 +104,8 @@ class IdentityEngine:
         self._keeps_memo = keeps_memo
         self._compilable = compilable
         self._refused: dict[tuple[int, bool], tuple[weakref.ref[Any], object, str]] = {}
-        self._common = _Common()
+        self._common = Common()
+        self._kept: dict[object, dict[int, Node]] = {}
 
     def scoped(self, root: object, limit: int | None = None, walked: list[Node] | None = None) -> tuple[bytes, Scope]:
         """The digest of *root*, and the scope it holds in.  Raises Unidentifiable beyond *limit* objects.
@@ -267,23 +207,28 @@ class IdentityEngine:
             if node is None:
                 common.refuse(root)
             else:
-                yield from _preorder(node, seen)
+                yield from preorder(node, seen)
 
     def scoped_for_good(self, root: object) -> tuple[bytes, Scope]:
         """As `scoped`, for something that lives as long as the process; what it reaches is shared with `nodes_of`."""
-        common = self._in_common()
-        with common.growing():
-            self._walk((root,), common.generation, use_memos=False, nodes=common.nodes)
-            node = common.nodes[self._compilable(root)][id(root)]
-            if node.scope.hands_on:  # type: ignore[union-attr]
-                node = self._handed_on((root,), scope=node.scope, nodes=common.nodes)
-        return node.digest, node.scope  # type: ignore[return-value]
+        while True:
+            common = self._in_common()
+            try:
+                with common.growing():
+                    self._walk((root,), common.generation, use_memos=False, nodes=common.nodes)
+                    node = common.nodes[self._compilable(root)][id(root)]
+                    if node.scope.hands_on:  # type: ignore[union-attr]
+                        node = self._handed_on((root,), scope=node.scope, nodes=common.nodes)
+            except MarkedError:
+                self._common = Common(self._generation(), common.count)
+            else:
+                return node.digest, node.scope  # type: ignore[return-value]
 
-    def _in_common(self) -> _Common:
+    def _in_common(self) -> Common:
         if self._common.busy:  # a module that is asked for an attribute may compile something
-            return _Common(self._generation(), self._common.count)
+            return Common(self._generation(), self._common.count)
         if not self._common.holds(self._generation()):
-            self._common = _Common(self._generation(), self._common.count)
+            self._common = Common(self._generation(), self._common.count)
         return self._common
 
     def _nodes(self, roots: tuple[object, ...]) -> list[Node]:
@@ -313,10 +258,10 @@ class IdentityEngine:
             scopes = scope.all()  # type: ignore[union-attr]
             strings = (name for scope in scopes for text in scope.strings for name in names_in(text))
             names = frozenset(chain(*(names for scope in scopes for names in scope.names), strings))
-            modules = {id(module): module for scope in scopes for module in scope.handed_on}
-            if node is not None and names == handed.names and modules.keys() == {id(each) for each in handed.modules}:
+            modules = frozenset(each for scope in scopes for each in scope.handed_on)
+            if node is not None and names == handed.names and modules == frozenset(handed.modules):
                 return node
-            handed, scope = HandedOn(roots, tuple(modules.values()), names), None
+            handed, scope = HandedOn(roots, tuple(modules), names), None
 
     def _walk(
         self,
@@ -327,14 +272,40 @@ class IdentityEngine:
         limit: int | None = None,
         nodes: tuple[dict[int, Node], dict[int, Node]] | None = None,
     ) -> list[Node]:
-        """The nodes that weren't among *nodes*, where all are left."""
-        limit = MAX_NODES if limit is None else limit
-        order: list[Node] = []
-        nodes = ({}, {}) if nodes is None else nodes
+        """The nodes that weren't among *nodes*, where all are left.
+
+        Where it comes to what nobody can identify, it begins anew, unless there is no other way
+        (:mod:`nbcache.glue.identity.idle`). Raises MarkedError where *nodes* have to be walked anew as well.
+        """
+        while True:
+            order: list[Node] = []
+            try:
+                found = ({}, {}) if nodes is None else nodes
+                self._walk_once(roots, generation, order, found, use_memos=use_memos, limit=limit or MAX_NODES)
+            except Unidentifiable as exc:
+                if limit is not None or not mark(_on_the_way(roots, order)):
+                    raise
+                self._refused.clear()
+                if nodes is not None:
+                    raise MarkedError(*exc.args) from exc
+            else:
+                return order
+
+    def _walk_once(
+        self,
+        roots: Sequence[object],
+        generation: object,
+        order: list[Node],
+        nodes: tuple[dict[int, Node], dict[int, Node]],
+        *,
+        use_memos: bool,
+        limit: int,
+    ) -> None:
         # Members of a cycle that one memo stands for. Without them they would get other digests than the
         # cycle gave them: what carries a memo is a leaf, and so the rest of its cycle none.
         known: tuple[dict[int, tuple[object, bytes, Scope]], ...] = ({}, {})
         holding = _Holding()
+        kept = self._kept_in(generation)
 
         def visit(obj: object, way: bool) -> Node:
             compiled = way and self._compilable(obj)
@@ -346,6 +317,9 @@ class IdentityEngine:
                 raise TooMuchError(msg)
             if self._refused:
                 self._refuse_again(obj, generation, compiled=compiled)
+            node = kept.get(id(obj)) if not compiled else None
+            if node is not None and holding[node.scope] and _take(node, order, nodes, whole=not use_memos):  # type: ignore[index]
+                return node
             memo = self._memo_of(obj, compiled=compiled) if use_memos and order else None
             member = known[compiled].get(id(obj)) if order else None
             if member is not None:
@@ -367,7 +341,6 @@ class IdentityEngine:
             if len(order) > _LONG_WALK:
                 self._refuse(order, generation, str(exc))
             raise
-        return order
 
     def _refuse_again(self, obj: object, generation: object, *, compiled: bool) -> None:
         refused = self._refused.get((id(obj), compiled))
@@ -415,6 +388,7 @@ class IdentityEngine:
                     seen.add(child.scope)
                     scope.children.append(child.scope)
                     scope.hands_on |= child.scope.hands_on
+                    scope.ends |= child.scope.ends
                     scope.volatile |= child.scope.volatile
         for member in component:
             member.scope = scope
@@ -425,6 +399,17 @@ class IdentityEngine:
             elif len(component) > 1:
                 with suppress(TypeError):  # not everything can be referred to weakly
                     scope.cycle.append((weakref.ref(member.obj), member.digest))  # type: ignore[arg-type]
+            if not compiled and not scope.volatile and is_marked_class(member.obj):
+                self._kept_in(generation)[id(member.obj)] = member
+
+    def _kept_in(self, generation: object) -> dict[int, Node]:
+        """The nodes of classes of installed packages, which live as long as the process, by id."""
+        kept = self._kept.get(generation)
+        if kept is None:
+            if len(self._kept) >= _GENERATIONS:
+                self._kept.clear()
+            kept = self._kept[generation] = {}
+        return kept
 
     def _memo_of(self, obj: object, *, compiled: bool) -> Memo | None:
         return vars(obj).get(marks.IDENTITY if compiled else marks.IDENTITY_OF_RUN) if self._keeps_memo(obj) else None

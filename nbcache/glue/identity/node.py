@@ -37,7 +37,7 @@ class Node:
     """One object's description.  ``parts``: (label, bytes, words); ``edges``: (label, object)."""
 
     __slots__ = (
-        "checks", "children", "compiled", "digest", "edges", "handed_on", "held", "index", "individual", "live",
+        "checks", "children", "compiled", "digest", "edges", "ends", "handed_on", "held", "index", "individual", "live",
         "lowlink", "names", "obj", "parts", "reached_compiled", "scope", "snapshots", "strings", "title", "unordered",
         "volatile", "watched_attributes", "watched_items", "watched_members", "watched_sizes", "ways",
     )  # fmt: skip
@@ -66,14 +66,16 @@ class Node:
         self.snapshots: list[tuple[Callable[[Any], list[object]], object, list[object]]] = []
         self.watched_sizes: list[tuple[Any, int]] = []
         self.volatile = False
-        self.handed_on: list[ModuleType] = []
-        """Modules that other code gets from here, and may read anything off."""
+        self.handed_on: list[tuple[ModuleType, bool]] = []
+        """Modules that other code gets from here, and may read anything off; and whether that code is compiled."""
         self.names: frozenset[str] = frozenset()
         """Names that code here may read off a module that it was handed."""
         self.strings: list[str] = []
         """More of these: ``getattr`` may be called with them."""
         self.digest: bytes | None = None
         self.scope: Scope | None = None
+        self.ends = False
+        """Whether a walk ends here at code that could run."""
         self.unordered = False
         """Whether the edges are in no order."""
         self.index = -1
@@ -254,7 +256,7 @@ _TUPLE_DEPTH = 5
 class Scope(Readings):
     """What one component read, and the scopes of the components it leads to."""
 
-    __slots__ = ("_bound", "_keepers", "_watched", "children", "cycle", "handed_on", "hands_on", "individuals",
+    __slots__ = ("_bound", "_keepers", "_watched", "children", "cycle", "ends", "handed_on", "hands_on", "individuals",
                  "keepers", "live", "names", "strings")  # fmt: skip
 
     def __init__(self, nodes: Sequence[Node]) -> None:
@@ -269,6 +271,8 @@ class Scope(Readings):
         self.snapshots = first.snapshots or empty()
         self.sizes = first.watched_sizes or empty()
         self.volatile = first.volatile
+        self.ends = any(node.ends for node in nodes)
+        """Whether a walk ends at code that could run, here or below."""
         self.handed_on = first.handed_on or empty()
         self.strings = first.strings or empty()
         for node in nodes[1:]:
@@ -368,7 +372,10 @@ class HandedOn:
     """
 
     def __init__(
-        self, roots: tuple[object, ...], modules: tuple[ModuleType, ...] = (), names: frozenset[str] = frozenset()
+        self,
+        roots: tuple[object, ...],
+        modules: tuple[tuple[ModuleType, bool], ...] = (),
+        names: frozenset[str] = frozenset(),
     ) -> None:
         self.roots = roots
         self.modules = modules
@@ -377,6 +384,10 @@ class HandedOn:
 
 class TooMuchError(Unidentifiable):
     """A walk was given up for its length, which says nothing of what it came by."""
+
+
+class MarkedError(Unidentifiable):
+    """A walk was given up, and would end elsewhere now."""
 
 
 Describer: TypeAlias = "Callable[[Node, Any], None]"

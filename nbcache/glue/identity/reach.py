@@ -9,6 +9,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from nbcache.glue.identity.bytecode import nested_codes, plan_of
+from nbcache.glue.identity.idle import Ran
 from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.identity.referred import Referred
 from nbcache.passing import suppressed
@@ -59,8 +60,8 @@ def _and_beyond(look: Callable[..., Any]) -> Callable[..., Any]:
     """Look among what is reached from the unit itself; only what isn't there is looked for further off."""
 
     @functools.wraps(look)
-    def look_twice(self: Reach, *args: Any) -> Any:
-        if self._beyond is not None:
+    def look_further(self: Reach, *args: Any) -> Any:
+        while self._beyond:
             with suppressed(Unresolvable):
                 found = look(self, *args)
                 if found is not None:  # whatever it is: not every object can be asked whether it is true
@@ -68,7 +69,7 @@ def _and_beyond(look: Callable[..., Any]) -> Callable[..., Any]:
             self._extend()
         return look(self, *args)
 
-    return look_twice
+    return look_further
 
 
 class Reach:
@@ -84,7 +85,7 @@ class Reach:
         beyond: Callable[[], Iterable[Node]] | None = None,
         chosen: Callable[[], Iterable[Node]] = tuple,
     ) -> None:
-        self._beyond = beyond
+        self._beyond = [] if beyond is None else [chosen, beyond]
         self._chosen = chosen
         self._positions: dict[int, int] = {}
         self._objects: list[tuple[bytes, object]] = []
@@ -94,10 +95,8 @@ class Reach:
         self._add(nodes)
 
     def _extend(self) -> None:
-        beyond, self._beyond = self._beyond, None
-        if beyond is not None:
-            for nodes in (beyond(), self._chosen()):
-                self._add(node for node in nodes if id(node.obj) not in self._positions)
+        nodes = self._beyond.pop(0)()
+        self._add(node for node in nodes if id(node.obj) not in self._positions)
 
     def _add(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
@@ -105,10 +104,11 @@ class Reach:
                 self._positions.setdefault(id(node.obj.target), len(self._objects))
                 self._objects.append((node.digest or b"", node.obj.target))
                 continue
-            self._positions[id(node.obj)] = len(self._objects)
-            self._objects.append((node.digest or b"", node.obj))
-            if isinstance(node.obj, FunctionType):
-                self._add_code(node.obj)
+            obj = node.obj.function if isinstance(node.obj, Ran) else node.obj
+            self._positions[id(obj)] = len(self._objects)
+            self._objects.append((node.digest or b"", obj))
+            if isinstance(obj, FunctionType):
+                self._add_code(obj)
 
     def _add_code(self, function: FunctionType) -> None:
         for each in nested_codes(function.__code__):
@@ -180,7 +180,8 @@ class Reach:
 
     def objects(self) -> list[object]:
         """All that is reached, the root first."""
-        self._extend()
+        while self._beyond:
+            self._extend()
         return [obj for _digest, obj in self._objects]
 
     @functools.cached_property

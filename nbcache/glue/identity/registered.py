@@ -289,3 +289,8 @@ def module_of(each: Registration) -> str:
     if not _is_foreign_registration(registered):
         chooser = next(filter(_is_somebodys, (each.key, *each.formal)), chooser)
     return str(getattr(chooser or registered, "__module__", ""))
+
+
+def chooses(registered: Any) -> bool:
+    """Whether what is registered is somebody's chooser, which is asked again."""
+    return hasattr(registered, "_overload_func") or chooser_of(registered) is not None

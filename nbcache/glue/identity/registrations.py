@@ -45,6 +45,7 @@ from nbcache.glue.identity.registered import (
     are_numbas,
     asks_of,
     chooser_of,
+    chooses,
     identified,
     is_others,
     lowered_for,
@@ -84,7 +85,9 @@ class ExtensionIndex:
         self._contents = Tables([*self._tables.values(), as_numba_type.lookup])
         self._seen: dict[str, dict[Any, Any]] = {}
         self._relevant: dict[bytes, tuple[bytes, ...]] = {}
-        self._digests: dict[int, tuple[Registration, bytes, Scope]] = {}
+        self.digests: dict[int, tuple[Registration, bytes, Scope]] = {}
+        self.run: set[bytes] = set()
+        """The names for which others have registered code that runs, and that a hit doesn't ask again."""
         self.asked_for_types: set[Any] = set()
         """Templates that others have registered to say what type a call has, which are asked again on a hit."""
         self._inlined: tuple[int, list[Any]] = (-1, [])
@@ -234,15 +237,15 @@ class ExtensionIndex:
 
     def is_asked_again(self, each: Registration) -> bool:
         """Whether a hit asks it again, so that all that it reads is covered."""
-        return each.registered in self.asked_for_types or _chooses(each.registered)
+        return each.registered in self.asked_for_types or chooses(each.registered)
 
     def _digest(self, each: Registration, engine: IdentityEngine) -> bytes:
         if each.registered in self.asked_for_types:
             return asks_of(each)
-        if _chooses(each.registered):
+        if chooses(each.registered):
             # In lists, as what runs.
             return asks_of(each) + b"".join(engine.digest([part]) for part in identified(each.registered))
-        known = self._digests.get(id(each))
+        known = self.digests.get(id(each))
         if known is None or not known[2].unchanged():
             refused = self._refused.get(id(each))
             if refused is not None and refused[0] == self.generation:
@@ -255,7 +258,7 @@ class ExtensionIndex:
                 # Each compilation asks, and it may have taken a walk through half of a package.
                 self._refused[id(each)] = (self.generation, msg)
                 raise Unidentifiable(msg) from exc
-            known = self._digests[id(each)] = (each, digest, scope)
+            known = self.digests[id(each)] = (each, digest, scope)
         return known[1]
 
     # -- reading Numba's registries ------------------------------------------------------------------
@@ -422,6 +425,8 @@ class ExtensionIndex:
         filed.append(Registration(label, key, registered, formal, rank))
         if only_types(registered):
             self.asked_for_types.add(registered)
+        elif not chooses(registered) or any(True for _ in identified(registered)):
+            self.run.add(name)
         self._count += 1
         if any(each.key is not key for each in filed):
             self.ambiguities += 1
@@ -443,7 +448,3 @@ def _sizes(typing: list[Any], lowering: list[Any]) -> list[int]:
         *rewrite_registry.rewrites.values(), as_numba_type.functions, told.conversions, told.direct,
     )  # fmt: skip
     return [*map(len, lists)]
-
-
-def _chooses(registered: Any) -> bool:
-    return hasattr(registered, "_overload_func") or chooser_of(registered) is not None

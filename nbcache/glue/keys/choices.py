@@ -30,7 +30,7 @@ from nbcache.glue.identity.attributes import beside_code, types_in
 from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.changes import changed
 from nbcache.glue.identity.consulted import Ask
-from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.identity.node import ANYTHING, Unidentifiable
 from nbcache.glue.identity.registered import chooser_of, foreign_parts, is_asked
 from nbcache.passing import let_pass
 
@@ -266,7 +266,12 @@ class Choices:
         try:
             name, position = self._maker.extensions.place(template)
             # Numba asked before nbcache was switched on, or wasn't asked at all: the types don't fit the parameters.
-            answer = self._digest(self._answers.get(question, _REFUSAL), args, kws)
+            chosen = self._answers.get(question, _REFUSAL)
+            answer = self._digest(chosen, args, kws)
+            if chosen.known is not None and chosen.known[1].ends:
+                from nbcache.glue.capture.running import running  # a process that only hits has no frame
+
+                running.begin()
             config = ConfigStack.top_or_none()
             config = None if config is None else config.copy()
             frame.consulted.asks.setdefault(Ask(name, position, args, kws, flags, answer, config))
@@ -288,6 +293,8 @@ class Choices:
             opened = [typ for typ in asked if self._maker.type_scoped(typ)[1] is not None] if answer.runs else []
             if opened:
                 names = {name for scope in answer.known[1].all() for some in scope.names for name in some}
+                if answer.known[1].ends:
+                    names.add(ANYTHING)
                 beside = [part for typ in types_in(opened) for part in beside_code(typ, names)]
                 if beside:
                     content += self._maker.engine.digest(beside)
@@ -314,6 +321,11 @@ class Choices:
             return "" if self._digest(known, ask.args, ask.kws) == ask.answer else changed(before)
         except Unidentifiable as exc:
             return f"{changed(before)} ({exc})"
+
+    def scope(self, ask: Ask) -> Scope | None:
+        """What was read to identify what was chosen; None if nothing was."""
+        _template, known = self._answered(ask)
+        return None if known is None or known.known is None else known.known[1]
 
     def identity(self, ask: Ask) -> bytes:
         """What identifies what was chosen as it is seen now; b"" if nothing was, or Numba asks anew."""

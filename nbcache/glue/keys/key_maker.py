@@ -24,6 +24,7 @@ from nbcache.glue.identity.consulted import Consulted, split
 from nbcache.glue.identity.describe import Describers, is_compilable
 from nbcache.glue.identity.distributions import Distributions
 from nbcache.glue.identity.graph import IdentityEngine
+from nbcache.glue.identity.idle import memory
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.patched import Patches
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.consulted import Ask
     from nbcache.glue.identity.node import Node, Scope
     from nbcache.glue.keys.choices import Choices
+    from nbcache.glue.keys.marked import MarkedPackages
 
 _log = logging.getLogger("nbcache")
 MOST_BEYOND = 5_000
@@ -67,6 +69,7 @@ class KeyMaker:
         if _CHOICES in sys.modules:  # the cache was switched off, and its answers stand in for choosers: no longer
             self.choices  # noqa: B018
         self.installed = InstalledExtensions(self.extensions, self.distributions, self.patches.look)
+        memory.find = lambda: self.marked
         self.lower: tuple[str, ...] = ()
         """The lower processors whose entries this process may take."""
         self.elsewhere: dict[str, str] = {}
@@ -87,6 +90,13 @@ class KeyMaker:
             # Of two threads that come here at once, both get what the first one makes.
             choices = vars(self).setdefault("_choices", Choices(self))
         return choices
+
+    @functools.cached_property
+    def marked(self) -> MarkedPackages:
+        """What ran of packages that lead too far."""
+        from nbcache.glue.keys.marked import MarkedPackages  # few hits were built with any
+
+        return MarkedPackages(self.scoped_for_good, self.extensions, lambda: self.choices, self.distributions)
 
     def _generation(self) -> object:
         return imported.generation, self.extensions.ambiguities
@@ -116,9 +126,35 @@ class KeyMaker:
         """For a compilation that begins; from here on every package that extends Numba takes part."""
         if self.installed.waiting:
             self._load_installed()
-        if not self.extensions.empty or self._runs_others(frame.unit):
+        if frame.outer is None:
+            self.marked.look()
+        runs_others = not self.extensions.empty or self._runs_others(frame.unit)
+        if runs_others:
             frame.generators = generators()
-        return Consulted(self.extensions.generation)
+        if self._runs_others(frame.unit) or (frame.unit is not None and frame.unit.ends):
+            from nbcache.glue.capture.running import running
+
+            running.begin()
+        return self.new_part(None if frame.outer is None else frame.outer.consulted)
+
+    def new_part(self, outer: Consulted | None) -> Consulted:
+        """For what begins inside the *outer* one."""
+        if outer is not None:
+            self.end_part(outer)
+        return Consulted(self.extensions.generation, self._new_names)
+
+    def _new_names(self) -> set[bytes]:
+        from nbcache.glue.capture.running import Heard
+
+        return Heard(self.extensions.run)
+
+    def end_part(self, consulted: Consulted) -> None:
+        """What ran until now belongs to this one."""
+        from nbcache.glue.capture.running import running
+
+        codes = running.take()
+        consulted.codes |= codes
+        consulted.blind |= running.missed
 
     def _runs_others(self, unit: Any) -> bool:
         """Whether somebody's code takes part in compiling a *unit* without being registered for anything."""
@@ -136,6 +172,7 @@ class KeyMaker:
 
     def _close(self, frame: Frame) -> None:
         index, consulted = self.extensions, frame.consulted
+        self.end_part(consulted)
         index.refresh()
         self.came_late(frame.modules)
         if not consulted.conflict:
@@ -154,6 +191,7 @@ class KeyMaker:
         if frame.unit is not None and not consulted.conflict:
             try:
                 consulted.once_loaded = self._once_loaded(frame.unit, consulted)
+                self.marked.complete(frame.unit, consulted)
             except Unidentifiable as exc:
                 consulted.conflict = str(exc)
 
@@ -191,10 +229,12 @@ class KeyMaker:
     def objection_once_loaded(self, unit: Any, consulted: Consulted) -> str | None:
         """Why an entry isn't what would be compiled now that the modules are loaded that compiling loads, or None."""
         try:
-            same = self._identified(unit, consulted) == consulted.once_loaded
+            same = not consulted.once_loaded or self._identified(unit, consulted) == consulted.once_loaded
         except Unidentifiable as exc:
             return f"it depends on {exc}"
-        return None if same else "what it reads off a module that compiling it loads is another now"
+        if same:
+            return self.marked.objection(consulted)
+        return "what it reads off a module that compiling it loads is another now"
 
     def before(self, frame: Frame, names: Collection[bytes]) -> None:
         """See what others have registered for *names*, before it runs: it may change what it reads.  Never raises."""

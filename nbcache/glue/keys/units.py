@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.node import Node, Scope
     from nbcache.glue.identity.reach import Reach
 
-KEY_VERSION = 9
+KEY_VERSION = 10
 """Raised, once for a release, when what a key covers or how it is computed changes. 0.2.0 had 3."""
 
 
@@ -49,25 +49,16 @@ class Unit:
     """
 
     def __init__(
-        self,
-        maker: KeyMaker,
-        frames: FrameStack,
-        kind: str,
-        owner: Any,
-        function: FunctionType,
-        args: tuple[Any, ...],
-        return_type: Any,
-        flags: compiler.Flags,
-        extra: tuple[tuple[str, str], ...] = (),
+        self, maker: KeyMaker, frames: FrameStack, kind: str, owner: Any, function: FunctionType,
+        args: tuple[Any, ...], return_type: Any, flags: compiler.Flags, extra: tuple[tuple[str, str], ...] = (),
         conditions: bytes = b"",
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.maker = maker
         self.kind = kind
         # Units live as long as the code they stand for; a dispatcher dies when its last user lets go.
         self._owner = weakref.ref(owner)
-        # What is needed to compile the function again when its owner is no more.
         self._locals = getattr(owner, "locals", None) or getattr(getattr(owner, "_compiler", None), "locals", {})
-        self._pipeline = pipeline_of(owner)
+        self._pipeline = pipeline_of(owner)  # with these it is compiled again when its owner is no more
         self.function = function
         self.args = args
         self.return_type = return_type
@@ -81,6 +72,8 @@ class Unit:
         self.content = b""
         """The owner's identity, once the key is known."""
         self._scope: Scope | None = None
+        self.scopes: list[Scope] = []
+        """What was read to identify it and the types that it takes."""
         """What was read to know that, while the unit is compiled."""
         self._hands_on = False
         self.of_the_past = False
@@ -180,13 +173,20 @@ class Unit:
             yield f"type of argument {i}", digest
             if scope is not None:
                 open_types.append((typ, scope))
+        self.scopes = [scope for _typ, scope in open_types]
         yield "type of the result", b"" if self.return_type is None else maker.type_digest(self.return_type)
         self.content = self._content()
+        self.scopes.append(self._scope)  # type: ignore[arg-type]
         yield "all that it reaches", self.content
         if self.args and (self._hands_on or any(map(maker.hands_on, self.args))):
             # What one of them hands on another may read, by names that a third one has.
             yield "what is read off modules that are passed on", maker.engine.together((self.owner, *self.args))
         yield "which of two that are alike is meant", maker.engine.sharing(self.owner, open_types)
+
+    @property
+    def ends(self) -> bool:
+        """Whether it reaches code of installed packages that could run while it is compiled."""
+        return any(scope.ends for scope in self.scopes)
 
     def change(self, late: Iterable[str]) -> str:
         """How the identity differs from what the key was made of, "" if it doesn't; *late* modules are left out."""

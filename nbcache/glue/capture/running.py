@@ -1,0 +1,164 @@
+"""Notes which functions of installed packages run while something compiles (:mod:`nbcache.glue.identity.idle`).
+
+From Python 3.12 on the interpreter tells of each code object once, until it is asked to begin anew (`sys.monitoring`).
+Before that, its own profiler counts calls (`_lsprof`); Python's code takes half as long again meanwhile, so it is on
+only from when somebody's code is about to run that a hit doesn't ask again. Where the program has a profiler of its own
+on, or others have all places for such tools, nobody notes anything, and what could depend on it isn't stored.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, cast
+
+from nbcache.glue.identity.idle import is_installed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Running(threading.local):
+    """What runs in the thread that asks, from `begin` to `stop`."""
+
+    def __init__(self) -> None:
+        self._tool: Any = None
+        self._missed = False
+        self._given_back: set[CodeType] = set()
+
+    def begin(self) -> None:
+        """Code is about to run that may be an installed package's: note it from now on, until `stop`."""
+        if self._tool is None:
+            self._tool = _new_tool()
+            self._missed |= self._tool is None
+
+    @property
+    def missed(self) -> bool:
+        """Whether something may have run that wasn't noted."""
+        return self._missed or (self._tool is not None and not self._tool.works)
+
+    def miss(self) -> None:
+        """Something that matters ran when nobody noted it."""
+        self._missed = True
+
+    def take(self) -> set[CodeType]:
+        """The code that ran since this was last called."""
+        if self._tool is None:
+            return set()
+        found, self._given_back = self._given_back, set()
+        return found | self._tool.take()
+
+    def give_back(self, codes: set[CodeType]) -> None:
+        """Let the next who takes have these as well."""
+        self._given_back = self._given_back | codes
+
+    def stop(self) -> None:
+        """End it."""
+        tool, self._tool, self._missed = self._tool, None, False
+        self._given_back = set()
+        if tool is not None:
+            tool.stop()
+
+
+running = Running()
+
+
+class Heard(set[bytes]):
+    """The names that a compilation asks for: with the first one for which others' code *runs*, that is noted."""
+
+    def __init__(self, runs: set[bytes]) -> None:
+        super().__init__()
+        self._runs = runs
+
+    def add(self, name: bytes) -> None:
+        if name in self._runs:
+            running.begin()
+        super().add(name)
+
+    def update(self, *names: Iterable[bytes]) -> None:
+        for each in names:
+            found = set(each)
+            if not self._runs.isdisjoint(found):
+                running.begin()
+            super().update(found)
+
+
+class _Profiler:
+    """By the interpreter's profiler, for the thread that makes it."""
+
+    def __init__(self) -> None:
+        from _lsprof import Profiler
+
+        class Callable(Profiler):
+            """Who asks for the profiler may set it again, and then it is called."""
+
+            called = False
+
+            def __call__(self, *_what: object) -> None:
+                self.called = True
+
+        self._profiler = Callable(subcalls=False, builtins=False)
+        self._profiler.enable(subcalls=False, builtins=False)
+
+    @property
+    def works(self) -> bool:
+        return cast("object", sys.getprofile()) is self._profiler and not self._profiler.called
+
+    def take(self) -> set[CodeType]:
+        codes = {each.code for each in self._profiler.getstats()}
+        # It counts calls that have returned, and forgets the others here.
+        frame: FrameType | None = sys._getframe()
+        while frame is not None:
+            codes.add(frame.f_code)
+            frame = frame.f_back
+        self._profiler.clear()
+        return {code for code in codes if type(code) is CodeType and is_installed(code.co_filename)}
+
+    def stop(self) -> None:
+        if self.works:  # another one's stays
+            self._profiler.disable()
+
+
+class _Monitor:
+    """By a tool of `sys.monitoring`, which hears of all threads: what others run counts as well."""
+
+    def __init__(self, monitoring: Any, tool: int) -> None:
+        self._monitoring = monitoring
+        self._tool = tool
+        self._found: set[CodeType] = set()
+        monitoring.use_tool_id(tool, "nbcache")
+        start, resume = monitoring.events.PY_START, monitoring.events.PY_RESUME
+        for event in (start, resume):
+            monitoring.register_callback(tool, event, self._note)
+        monitoring.set_events(tool, start | resume)
+
+    @property
+    def works(self) -> bool:
+        return self._monitoring.get_tool(self._tool) == "nbcache"
+
+    def _note(self, code: CodeType, _offset: int) -> Any:
+        if is_installed(code.co_filename):
+            self._found.add(code)
+        return self._monitoring.DISABLE
+
+    def take(self) -> set[CodeType]:
+        found, self._found = self._found, set()
+        self._monitoring.restart_events()
+        return found
+
+    def stop(self) -> None:
+        if self.works:
+            self._monitoring.set_events(self._tool, 0)
+            self._monitoring.free_tool_id(self._tool)
+
+
+def _new_tool() -> _Profiler | _Monitor | None:
+    """Who notes from now on; None if nobody can."""
+    monitoring = getattr(sys, "monitoring", None)
+    if monitoring is None:
+        return _Profiler() if sys.getprofile() is None else None
+    for tool in (4, 3):  # the others are spoken for
+        if monitoring.get_tool(tool) is None:
+            return _Monitor(monitoring, tool)
+    return None

@@ -1,0 +1,228 @@
+"""What an installed package's code could do while something compiles counts where it does it, and nowhere else."""
+
+import sys
+
+import pytest
+from nbtest import proc
+from nbtest.records import row
+
+HELPERS = """
+from numba import njit
+from paket import settings
+
+streams = (number for number in range(3))  # nothing can identify a generator
+
+def mode():
+    return settings.MODE
+
+def compiled(x):
+    return x + 1000 * settings.MODE
+
+def _jitted(x):
+    return x + 1000 * settings.MODE
+
+jitted = njit(_jitted)
+
+def width():
+    return settings.WIDTH
+
+def name():
+    return settings.NAME
+"""
+TYPES = """
+from numba import types
+from numba.core.imputils import lower_getattr
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.extending import NativeValue, models, register_model, typeof_impl, unbox
+from numba.core import cgutils
+
+from paket import helpers
+
+
+class Point:
+    def __init__(self, x):
+        self.x = x
+
+    def streams(self):
+        return helpers.streams, self.more
+
+    @property
+    def more(self):
+        return helpers.streams
+
+
+class PointType(types.Type):
+    instance_class = Point
+
+    def __init__(self):
+        super().__init__(name="Point")
+
+    def streams(self):
+        return helpers.streams
+
+    @property
+    def code(self):
+        return helpers.mode()
+
+
+point_type = PointType()
+
+
+@typeof_impl.register(Point)
+def typeof_point(value, c):
+    return point_type
+
+
+@register_model(PointType)
+class PointModel(models.StructModel):
+    def __init__(self, dmm, fe_type):
+        models.StructModel.__init__(self, dmm, fe_type, [("x", types.int64), *wider()])
+
+
+def wider():
+    return [(f"more{number}", types.int64) for number in range(helpers.width())]
+
+
+@unbox(PointType)
+def unbox_point(typ, obj, c):
+    proxy = cgutils.create_struct_proxy(typ)(c.context, c.builder)
+    value = c.pyapi.object_getattr_string(obj, "x")
+    proxy.x = c.pyapi.long_as_longlong(value)
+    c.pyapi.decref(value)
+    return NativeValue(proxy._getvalue(), is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()))
+
+
+@infer_getattr
+class PointAttributes(AttributeTemplate):
+    key = PointType
+
+    def generic_resolve(self, typ, attribute):
+        return types.int64 if attribute in {"x", "mode", "size", "inner", "called"} else None
+
+
+@lower_getattr(PointType, "x")
+def lower_x(context, builder, typ, value):
+    return cgutils.create_struct_proxy(typ)(context, builder, value=value).x
+
+
+@lower_getattr(PointType, "mode")
+def lower_mode(context, builder, typ, value):
+    def read(x):
+        return x + 1
+    x = context.compile_internal(builder, read, types.int64(types.int64), (lower_x(context, builder, typ, value),))
+    return builder.add(x, context.get_constant(types.int64, 1000 * typ.code))
+
+
+@lower_getattr(PointType, "inner")
+def lower_inner(context, builder, typ, value):
+    x = lower_x(context, builder, typ, value)
+    return context.compile_internal(builder, helpers.compiled, types.int64(types.int64), (x,))
+
+
+@lower_getattr(PointType, "called")
+def lower_called(context, builder, typ, value):
+    jitted = helpers.jitted
+    def call(x):
+        return jitted(x)
+    x = lower_x(context, builder, typ, value)
+    return context.compile_internal(builder, call, types.int64(types.int64), (x,))
+
+
+@lower_getattr(PointType, "size")
+def lower_size(context, builder, typ, value):
+    return context.get_constant(types.int64, context.get_abi_sizeof(context.get_data_type(typ)))
+"""
+PROGRAM = """
+import os, sys
+import nbcache
+from numba import njit
+from paket import settings, types
+BEFORE
+@njit
+def first(point):
+    return point.x
+@njit
+def second(point):
+    return point.READ
+print(first(types.Point(5)), second(types.Point(5)))
+stats = nbcache.stats()
+print(stats["builds_count"], sorted(stats["uncacheable"]), file=sys.stderr)
+"""
+
+
+@pytest.fixture
+def town(tmp_path):
+    site = tmp_path / "site"
+    (site / "paket").mkdir(parents=True)
+    (site / "paket-1.0.dist-info").mkdir()
+    modules = {
+        "__init__": "",
+        "settings": "MODE, WIDTH = 1, 0\n",
+        "helpers": HELPERS,
+        "types": TYPES,
+    }
+    rows = ["paket-1.0.dist-info/RECORD,,"]
+    for name, text in modules.items():
+        (site / "paket" / f"{name}.py").write_text(text)
+        rows.append(row(f"paket/{name}.py", text.encode()))
+    (site / "paket-1.0.dist-info" / "RECORD").write_text("\n".join([*rows, ""]))
+
+    def said(before="", read="mode", store=tmp_path / "store", wrapped=()):
+        """What the program prints, how much it compiled, and why something was not cached."""
+        main = tmp_path / "main.py"
+        main.write_text(PROGRAM.replace("BEFORE", before).replace("READ", read))
+        outcome = proc.run([*wrapped, main], store, {"PYTHONPATH": str(site)})
+        assert outcome.status == 0, outcome.stderr
+        compiled, _, reasons = outcome.stderr.splitlines()[-1].partition(" ")
+        return outcome.stdout.splitlines()[0], int(compiled), reasons
+
+    return said
+
+
+def test_what_does_not_run_leads_nowhere(town):
+    printed, compiled, reasons = town()
+    assert (printed, reasons) == ("5 1006", "[]")
+    assert compiled >= 2
+    assert town() == ("5 1006", 0, "[]")
+
+
+@pytest.mark.parametrize(
+    ("before", "read"),
+    [
+        ("settings.MODE = 2", "mode"),
+        ("settings.WIDTH = 3", "size"),
+        ("settings.MODE = 2", "inner"),
+        ("settings.MODE = 2", "called"),
+    ],
+    ids=[
+        "read by a method of the type",
+        "read for the model, which Numba keeps",
+        "read by what is compiled for it",
+        "read by a dispatcher that this calls",
+    ],
+)
+def test_what_runs_counts_by_what_it_reads(town, before, read):
+    right = [town(each, read, store=None)[0] for each in ("", before)]
+    assert right[0] != right[1]
+    for _ in range(2):
+        assert [town(each, read)[0] for each in ("", before)] == right
+    assert [town(each, read)[1] for each in ("", before)] == [0, 0]
+
+
+def test_where_nobody_can_note_what_runs_nothing_is_stored(town):
+    watched = ["-m", "cProfile"] if sys.version_info < (3, 12) else ["-c", TOOLS]
+    printed, compiled, reasons = town(wrapped=watched)
+    assert printed == "5 1006"
+    assert compiled >= 2
+    assert "of which nobody could note whether it runs" in reasons
+    assert town()[1] >= 2
+    assert town() == ("5 1006", 0, "[]")
+
+
+TOOLS = """
+import runpy, sys
+for tool in (3, 4):
+    sys.monitoring.use_tool_id(tool, "mine")
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
