@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 _MARK = b"marked 1"
 """What is kept of a package at whose code walks end, with its version."""
-
-
 _CHANGED = "code of installed packages that ran before, and something that it reads was changed since"
 
 
