@@ -52,17 +52,11 @@ _ONLY_FOR_MISSES = (
     *(
         "nbcache." + name
         for name in (
-            "glue.calls",
-            "glue.capture.running",
-            "glue.keys.marked",
-            "processors",
-            "store.layers",
-            "store.locks",
-            "store.publish",
-            "store.usage",
+            "glue.calls", "glue.capture.running", "glue.keys.marked", "processors", "store.layers", "store.locks",
+            "store.publish", "store.usage",
         )
     ),
-)
+)  # fmt: skip
 """What a process that only hits never loads."""
 
 

@@ -5,8 +5,8 @@ of the package, to files and to streams. Hardly any of that ever runs in a compi
 nobody can identify, the installed packages on the way are *marked*. From then on walks end at those of their functions
 that a name leads to and that could only run: the name is all that counts there. Which of these do run is noted while
 something compiles (:mod:`nbcache.glue.capture.running`). An entry has their names, and one digest over all that they
-consist of (`KeyMaker.ran`), in which walks end at others in the same way. As long as all that ran is the same and reads
-the same, the same will run.
+consist of (`MarkedPackages.digest`), in which walks end at others in the same way. As long as all that ran is the same
+and reads the same, the same will run.
 
 What a program defines itself counts by all that it reaches, whether it runs or not, and so does what no name leads to,
 and all of a package that isn't marked.
