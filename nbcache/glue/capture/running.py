@@ -13,10 +13,13 @@ import threading
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, cast
 
-from nbcache.glue.identity.idle import is_installed
+from nbcache.glue.identity.idle import any_marked, is_installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+_IS_CHEAP = hasattr(sys, "monitoring")
 
 
 class Running(threading.local):
@@ -28,9 +31,12 @@ class Running(threading.local):
         self._given_back: set[CodeType] = set()
 
     def begin(self) -> None:
-        """Code is about to run that may be an installed package's: note it from now on, until `stop`."""
+        """Code is about to run that may be a marked package's: note it from now on, until `stop`.
+
+        Where that is dear, nobody has to pay for it as long as no package is marked, and walks end nowhere.
+        """
         if self._tool is None:
-            self._tool = _new_tool()
+            self._tool = _new_tool() if _IS_CHEAP or any_marked() else None
             self._missed |= self._tool is None
 
     @property

@@ -77,21 +77,27 @@ def _types_in(thing: object) -> list[Any]:
     return found
 
 
-def _names_inside(typ: Any, models: Any) -> tuple[bytes, ...]:
-    """The names of all types that a value of *typ* consists of, by its fields and by those of its data model.
-
-    Here Numba's own classes have names as well: numba-cuda gives a model of its own to one of them, for all targets.
-    """
-    seen: dict[int, tuple[bytes, ...]] = {}
+def _types_inside(typ: Any, models: Any) -> list[Any]:
+    """All types that a value of *typ* consists of, by its fields and by those of its data model."""
+    seen: dict[int, Any] = {}
     pending = [typ]
     while pending:
         each = pending.pop()
         if each._code not in seen:
-            cls = type(each)
-            seen[each._code] = (consulted.model_of(cls),) if is_toolchain_definition(cls) else _names_of(cls)
+            seen[each._code] = each
             model = models._cache.get(each)
             pending += _types_in(each) + ([] if model is None else _types_in(model))
-    return tuple({name for names in seen.values() for name in names})
+    return [*seen.values()]
+
+
+def _names_inside(typ: Any, models: Any) -> tuple[bytes, ...]:
+    """The names of these types.
+
+    Here Numba's own classes have names as well: numba-cuda gives a model of its own to one of them, for all targets.
+    """
+    classes = {type(each) for each in _types_inside(typ, models)}
+    found = ((consulted.model_of(cls),) if is_toolchain_definition(cls) else _names_of(cls) for cls in classes)
+    return tuple({name for names in found for name in names})
 
 
 def _unnoted(session: Session, raised: Exception) -> None:
@@ -141,8 +147,8 @@ def _model(session: Session, models: Any, fetype: Any, original: Any) -> Any:
     if is_others or (session.maker.extensions.run and fetype not in models._cache):
         running.begin()
     if fetype in models._cache:
-        known = _made_by.get(fetype._code, None if is_others else ())
-        if known is None:
+        known = _made_by.get(fetype._code)
+        if known is None and _is_others_model(fetype, models):
             running.miss()
         consulted_so_far.codes.update(known or ())
         return original(models, fetype)
@@ -152,6 +158,12 @@ def _model(session: Session, models: Any, fetype: Any, original: Any) -> Any:
     running.give_back(codes)  # to whatever it is a part of
     _made_by[fetype._code] = None if running.missed else codes
     return model
+
+
+def _is_others_model(fetype: Any, models: Any) -> bool:
+    """Whether somebody's code makes the model of a type, or that of a type inside."""
+    inside = _types_inside(fetype, models)
+    return not all(is_toolchain_definition(type(each)) for typ in inside for each in (typ, models._cache.get(typ, typ)))
 
 
 _made_by: dict[int, set[CodeType] | None] = {}

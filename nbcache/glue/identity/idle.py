@@ -33,18 +33,20 @@ if TYPE_CHECKING:
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 marked: dict[str, bool] = {}
 """The distributions at whose code walks end, by where their metadata lies; a scope with code of another watches it."""
-_met: set[str] = set()
-"""Those of which it is known whether they were marked in another process."""
+_remembered: set[str] = set()
+"""Name and version of those that were marked in other processes."""
+_asked: list[bool] = []
+"""Not empty once somebody has asked for these."""
 
 
 class Others(Protocol):
     """Who knows of other processes."""
 
-    def recall(self, package: str) -> bool:
-        """Whether a package was marked in one."""
+    def recall(self) -> set[str]:
+        """Name and version of the packages that were marked there."""
 
-    def remember(self, package: str) -> None:
-        """Say so to others."""
+    def remember(self, name: str) -> None:
+        """Say so of one."""
 
 
 class Memory:
@@ -180,7 +182,7 @@ def mark(objects: Iterable[object]) -> bool:
     for package in news:
         marked[package] = True
         if (others := memory.find()) is not None:
-            others.remember(package)
+            others.remember(os.path.basename(package))
     return bool(news)
 
 
@@ -188,12 +190,21 @@ def is_marked(package: str | None) -> bool:
     """Whether walks end at a package's code; None stands for what is nobody's."""
     if package is None:
         return False
-    if package not in _met:
-        _met.add(package)
-        others = memory.find()
-        if others is not None and others.recall(package):
-            marked[package] = True
+    if package not in marked and _any_remembered() and os.path.basename(package) in _remembered:
+        marked[package] = True
     return package in marked
+
+
+def any_marked() -> bool:
+    """Whether a package is marked, here or in another process."""
+    return bool(marked) or _any_remembered()
+
+
+def _any_remembered() -> bool:
+    if not _asked and (others := memory.find()) is not None:
+        _asked.append(True)
+        _remembered.update(others.recall())
+    return bool(_remembered)
 
 
 @functools.cache

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.glue.identity.idle import places, ran
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.process import os
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -19,15 +18,10 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.registrations import ExtensionIndex
     from nbcache.glue.keys.choices import Choices
 
-_MARK = b"marked 1"
-"""What is kept of a package at whose code walks end, with its version."""
+_VERSION = 1
+_MARKS = hashlib.blake2b(b"marked packages %d" % _VERSION, digest_size=32).hexdigest()
+"""The key under which a store keeps the packages at whose code walks end."""
 _CHANGED = "code of installed packages that ran before, and something that it reads was changed since"
-
-
-def _key_of_mark(package: str) -> str:
-    # Its name and version do: whoever is told wrong finds less, and nothing that is wrong.
-    name = os.path.basename(package).encode("utf-8", "surrogateescape")
-    return hashlib.blake2b(_MARK + name, digest_size=32).hexdigest()
 
 
 class MarkedPackages:
@@ -48,14 +42,14 @@ class MarkedPackages:
         self._digest_so_far = b""
         self._changed = False
 
-    def recall(self, package: str) -> bool:
-        """Whether a package was marked in another process."""
-        return any(content == _MARK for content in self._distributions.recall(_key_of_mark(package)))
+    def recall(self) -> set[str]:
+        """Name and version of the packages that were marked in other processes."""
+        return {content.decode("utf-8", "surrogateescape") for content in self._distributions.recall(_MARKS)}
 
-    def remember(self, package: str) -> None:
-        """Say so for others."""
-        key = _key_of_mark(package)
-        self._distributions.remember(key, key[:32], _MARK, 0.0)
+    def remember(self, name: str) -> None:
+        """Say so of one.  Whoever is told wrong finds less, and nothing that is wrong."""
+        content = name.encode("utf-8", "surrogateescape")
+        self._distributions.remember(_MARKS, hashlib.blake2b(content, digest_size=16).hexdigest(), content, 0.0)
 
     def complete(self, unit: Any, consulted: Consulted) -> None:
         """Complete what says so of a compilation that is over.  Raises Unidentifiable."""
