@@ -2,11 +2,14 @@
 
 Every Python that starts with ``NBCACHE_DIR``, ``NBCACHE_COUNT`` or ``NBCACHE_DISABLE_ALL`` set imports this module and,
 until it imports Numba, nothing else of nbcache. It lies beside the package, so that not even that has to be found, and
-imports nothing itself, not even annotations from `__future__`, which is a file as well.
+imports nothing that is a file itself, not even annotations from `__future__`.
 """
 
+import gc
 import sys
 
+FROZEN = gc.get_freeze_count()
+"""How many objects the collector leaves alone since Python started: 3.12 begins with some."""
 INTERFACE = 2
 """Of this module with `nbcache.client.hook`, which is another release's where nbcache was upgraded under a program."""
 TYPE_CHECKING = False  # importing typing for it would cost every process milliseconds
@@ -69,6 +72,19 @@ def _load_client(entered: str = "switched_on") -> None:
         tell("nbcache stays off: it can't be imported", error)
 
 
+def _collector() -> "Any":
+    """What keeps Python from looking, time and again, at the 100,000 objects that Numba's import makes and keeps.
+
+    That saves about what hooking Numba costs. None where this process is to be left alone, or nbcache is broken.
+    """
+    try:
+        from nbcache import process
+
+        return process.nothing_collected() if process.heeds_environment() else None
+    except Exception:  # noqa: BLE001  as above, where it is said
+        return None
+
+
 _told = {""}  # an annotation would cost each process a dictionary
 
 
@@ -115,8 +131,14 @@ class Finder:
             del loader.exec_module
             if spec.name == self.name:
                 sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
-            execute(module)
-            self.is_over(module)
+            nothing_collected = _collector() if spec.name == self.name else None
+            if nothing_collected is None:
+                execute(module)
+                self.is_over(module)
+                return
+            with nothing_collected:
+                execute(module)
+                self.is_over(module)
 
         try:
             loader.exec_module = exec_module

@@ -152,7 +152,8 @@ class nothing_collected:  # noqa: N801  named as what it is like
         """End."""
         if self.ours:
             if gc.get_count()[0] > gc.get_threshold()[0] > 0:  # due as soon as it may be
-                if gc.get_freeze_count():  # what the program has frozen stays so; Python 3.12 begins with some
+                # What the program has frozen stays so; what Python itself began with, the switch has counted.
+                if gc.get_freeze_count() > getattr(sys.modules.get("_nbcache"), "FROZEN", 0):
                     gc.collect(0)
                 else:
                     gc.freeze()

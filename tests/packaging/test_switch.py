@@ -49,9 +49,9 @@ def test_unset_takes_less_than_50_microseconds(monkeypatch):
 
 
 @pytest.mark.parametrize("variable", ["NBCACHE_DIR", "NBCACHE_COUNT"])
-def test_set_arms_the_hook_and_imports_one_module(installed, bare, tmp_path, variable):
+def test_set_arms_the_hook_and_reads_one_file(installed, bare, tmp_path, variable):
     loaded = modules(installed, **{variable: str(tmp_path / "store")})
-    assert loaded - modules(bare) == {"_nbcache"}
+    assert loaded - modules(bare) == {"_nbcache", "gc"}
 
 
 ARMED = """import sys, numba
@@ -121,6 +121,39 @@ def test_a_program_under_which_nbcache_is_upgraded_is_told_so(own, tmp_path, old
     assert (done.returncode, done.stdout) == (0, "42\n")
     line = "nbcache stays off: it was upgraded while this Python ran (RuntimeError: start it anew)\n"
     assert done.stderr == line
+
+
+COLLECTED = """
+import gc
+gc.collected = []
+gc.callbacks.append(lambda phase, _: gc.collected.append(phase))
+gc.set_threshold(100, 1, 1)
+try:
+    import numba
+except ValueError as raised:
+    print(raised)
+print(gc.meanwhile, gc.isenabled(), len(gc.made))
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "setup", "ends", "is_left_alone", "enabled"),
+    [
+        ((), "", "", False, True),
+        ((), "", "raise ValueError('own')", False, True),
+        ((), "import gc; gc.disable()", "", False, False),
+        (("-I",), "", "", True, True),
+    ],
+)
+def test_the_collector_waits_until_numba_is_imported(own, tmp_path, options, setup, ends, is_left_alone, enabled):
+    """So that to hook Numba takes next to no time; a program's own choice, and its exceptions, are as ever."""
+    lines = "import gc\ngc.collected.clear()\ngc.made = [[] for _ in range(5000)]\ngc.meanwhile = len(gc.collected)\n"
+    (own.site / "numba.py").write_text(f"{lines}__version__ = '0.0'\n{ends}\n")
+    done = own.run(f"{setup}\n{COLLECTED}", *options, NBCACHE_DIR=str(tmp_path / "store"))
+    *said, counts = done.stdout.splitlines()
+    meanwhile, now_enabled, made = counts.split()
+    assert said == (["own"] if ends else []), done.stderr
+    assert (int(meanwhile) > 0, now_enabled, made) == (is_left_alone, str(enabled), "5000")
 
 
 LOADERS = """

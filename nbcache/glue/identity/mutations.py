@@ -17,7 +17,7 @@ import itertools
 import sys
 from bisect import bisect_right
 from operator import is_not, ne
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -59,13 +59,16 @@ class Asked:
         return found
 
 
-class _Held(NamedTuple):
-    """What dictionaries held."""
+class _Held:
+    """What dictionaries held."""  # no named tuple, which takes a tenth of what importing Numba may take longer
 
-    changes: object
-    """How many changes there had been in all; None where nobody counts."""
-    sizes: list[int]
-    values: list[object]
+    __slots__ = ("changes", "sizes", "values")
+
+    def __init__(self, changes: object, sizes: list[int], values: list[object]) -> None:
+        self.changes = changes
+        """How many changes there had been in all; None where nobody counts."""
+        self.sizes = sizes
+        self.values = values
 
 
 class _Members:

@@ -35,16 +35,20 @@ _LEFT_OUT = (
 class Owner:
     """A module or class with members."""
 
-    __slots__ = ("label", "members", "thing", "whole")
+    __slots__ = ("members", "module", "thing", "whole")
 
-    def __init__(self, label: str, thing: ModuleType | type, members: dict[Any, Any], whole: bool) -> None:
-        self.label = label
-        """``module:`` or ``module:class.``, before the name of a member."""
+    def __init__(self, module: str, thing: ModuleType | type, whole: bool) -> None:
+        self.module = module
+        """The name of the module that it is, or is in."""
         self.thing = thing
-        self.members = members
-        """A copy."""
+        self.members = vars(thing).copy()
         self.whole = whole
         """Whether nobody but Numba itself can have changed anything before it was copied."""
+
+    @property
+    def label(self) -> str:
+        """``module:`` or ``module:class.``, before the name of a member."""
+        return f"{self.module}:{self.thing.__qualname__}." if isinstance(self.thing, type) else f"{self.module}:"
 
 
 class Container:
@@ -104,8 +108,8 @@ class Noted:
 noted = Noted()
 _known: dict[int, object] = {}
 """All of these by their ids; kept alive, or the ids would come to mean something else."""
-_kinds: set[type] = {dict, list, set}
-"""The kinds of containers, and dictionaries of a class of Numba's."""
+_others: set[type] = set()
+"""The kinds of members that are neither classes nor containers."""
 _UFUNCS = "numba.np.ufunc_db"
 
 
@@ -152,22 +156,14 @@ def note(modules: Iterable[tuple[str, ModuleType]], *, whole: bool) -> None:
     """
     fresh = []
     for name, module in modules:
-        if id(module) in _known:
-            continue
-        fresh.append(_copied(f"{name}:", module, whole))
-        for cls in fresh[-1].members.values():
-            # Not `isinstance`, for which a proxy may stand for what it can't be asked for.
-            if issubclass(type(cls), type) and cls.__module__ == name and id(cls) not in _known:
-                fresh.append(_copied(f"{name}:{cls.__qualname__}.", cls, whole))
-                if issubclass(cls, dict):
-                    _kinds.add(cls)
-    is_wanted, containers = _is_filled_by_its_module if whole else _has_functions, []
-    for owner in fresh:
-        for name, value in () if type(owner.thing) is EnumMeta else owner.members.items():
-            if type(value) not in _kinds or id(value) in _known or type(name) is not str or name.startswith("__"):
-                continue
-            if is_wanted(name, value):
-                containers += _containers_in(owner.label + name, value, whole)
+        if id(module) not in _known:
+            _known[id(module)] = module
+            fresh.append(Owner(name, module, whole))
+    containers = []
+    is_wanted = _is_filled_by_its_module if whole else _has_functions
+    for owner, name, value in _sorted_out(fresh):
+        if id(value) not in _known and type(name) is str and not name.startswith("__") and is_wanted(name, value):
+            containers += _containers_in(owner.label + name, value, whole)
     if fresh:
         noted.add(fresh, containers)
 
@@ -179,9 +175,26 @@ def note_parts(things: Iterable[object]) -> None:
     noted.add(parts=[*map(Part, fresh)])
 
 
-def _copied(label: str, thing: ModuleType | type, whole: bool) -> Owner:
-    _known[id(thing)] = thing
-    return Owner(label, thing, vars(thing).copy(), whole)
+def _sorted_out(owners: list[Owner]) -> list[tuple[Owner, Any, Any]]:
+    """Add the classes that were made in these modules to them; return the containers of all, with their names."""
+    # An import of Numba waits for this. It has 15,000 members, of which most end at the first line. By the kind of
+    # each, and not by `isinstance`, for which a proxy may stand for what it can't be asked for.
+    containers = []
+    for owner in owners:  # gets longer
+        is_module, is_enumeration = not isinstance(owner.thing, type), type(owner.thing) is EnumMeta
+        for name, value in owner.members.items():
+            if (kind := type(value)) in _others:
+                continue
+            if issubclass(kind, type):
+                if is_module and value.__module__ == owner.module and id(value) not in _known:
+                    _known[id(value)] = value
+                    owners.append(Owner(owner.module, value, owner.whole))
+            elif kind in (dict, list, set) or (issubclass(kind, dict) and matters(kind.__module__)):
+                if not is_enumeration:
+                    containers.append((owner, name, value))
+            else:
+                _others.add(kind)
+    return containers
 
 
 def _members_of(owners: Sequence[Owner]) -> list[Any]:
@@ -196,7 +209,7 @@ def _containers_in(label: str, container: Any, whole: bool) -> list[Container]:
     _known[id(container)] = container
     if not isinstance(container, dict):
         return [Container(label, container, container.copy(), whole)]
-    found = [Container(label, container, dict(dict.items(container)), whole)]
+    found = [Container(label, container, dict.copy(container), whole)]
     for key, value in dict.items(container):
         if type(value) is dict and id(value) not in _known:
             found += _containers_in(f"{label}[{getattr(key, '__name__', key)}]", value, whole)
